@@ -278,8 +278,8 @@ def switched_off(said: Said, match: re.Match[str]) -> bool:
 
 
 @claims(
-    r"(The only head is|Heads? ([\d, and]+) (?:is|are)) switched off: (?:its|their) vectors "
-    r"(are 0|are each head's mean over the sentence)\."
+    r"(The only head is|Heads? ([\d, and]+) (?:is|are)) switched off: (?:its|their|each head's) "
+    r"vectors (are 0|are replaced by their mean over the sentence)\."
 )
 def vectors_of_what_is_off(said: Said, match: re.Match[str]) -> bool:
     heads = [int(each) for each in re.findall(r"\d+", match[2] or "0")]

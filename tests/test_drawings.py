@@ -272,7 +272,7 @@ def test_a_headline_is_not_said_again_above_its_only_panel() -> None:
         assert not view.picture.description.startswith(":")
     memory = trace(TEXT, memory="you are").view(query="am", as_="heatmap")
     titles = [each.title for each in memory.picture.panels]  # type: ignore[union-attr]
-    assert titles == ["of its own sentence", "of the memory"]
+    assert titles == ["in its own sentence", "in the memory"]
 
 
 def test_arcs_of_heads_say_weights_no_more_often_than_their_scale() -> None:
@@ -538,7 +538,7 @@ def test_a_picture_of_a_query_is_described_in_words() -> None:
 
 def test_what_is_read_is_said_to_sum_to_1_only_where_it_does() -> None:
     notes = {each.grid.note for each in sentences(view_named("a query of four"))}
-    assert notes == {"what is read sums to 1"}
+    assert notes == {"the weights sum to 1"}
 
     dropped = trace(LONGER, dropout=0.5).view(as_="arcs")
     assert {each.grid.note for each in dropped.picture.panels} == {""}  # type: ignore[union-attr]

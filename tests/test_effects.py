@@ -57,7 +57,7 @@ def test_a_head_that_is_off_is_named_where_another_layer_is_shown() -> None:
     table = shown.screen.panels[-1]
     assert isinstance(table, Grid)
     assert table.title == "last vectors with L5H11 switched off"
-    assert "L5H11 is switched off: 0 goes on in place of it." in shown.closing
+    assert "L5H11 is switched off: its output is replaced by 0." in shown.closing
     assert shown.closing[-1].startswith("Without L5H11 the last vectors change by ")
 
 

@@ -162,8 +162,8 @@ def test_only_the_head_that_is_blind_is_said_to_be() -> None:
     written = _words(made(contents))
 
     assert "row 2 of head 0 reads nothing: every key is masked" in written
-    assert "Each head has a mask of its own." in written
-    assert "x2 in head 0 has read nothing: its vector is 0." in written
+    assert "Each head has its own mask." in written
+    assert "x2 has read nothing in head 0, so its vector is 0." in written
     assert "each row sums to 1" not in written
 
 
@@ -268,7 +268,7 @@ def test_a_mask_that_was_added_hides_nothing_more(attnviz: Attnviz, tmp_path: Pa
 
     walked = attnviz("steps", "--given", str(path), "--step", "mask").out
 
-    assert "Nothing more is hidden: the mask has been added to the scores." in walked
+    assert "Nothing else is masked: the mask has already been added to the scores." in walked
     assert "may read every other" not in walked
 
 

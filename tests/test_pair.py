@@ -149,7 +149,11 @@ def test_the_command_of_a_pair_names_both_by_their_numbers() -> None:
 
 
 BAD = {
-    "alone": (["--key", "am"], "--key is one end of a score", "name the other: --query TOKEN"),
+    "alone": (
+        ["--key", "am"],
+        "--key needs a --query: a score has a query and a key",
+        "add --query TOKEN",
+    ),
     "unknown": (
         ["--query", "am", "--key", "thsi"],
         "no token of the sentence is 'thsi'",
@@ -158,7 +162,7 @@ BAD = {
     "average": (
         ["--query", "am", "--key", "am", "-v", "average"],
         "'average' attention compares no query with a key",
-        "try --variant scaled, or leave --key out",
+        "use --variant scaled, or leave out --key",
     ),
 }
 

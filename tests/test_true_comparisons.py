@@ -302,9 +302,7 @@ def test_a_query_that_reads_nothing_reads_no_token_whole(
     made = compare(trace(None, given=matrices(given)), by=by, values=values.get(by))
     told = "\n".join(made.view(query=query).closing)
     who = "a query" if query is None else '"x2" (2)'
-    assert told.endswith(
-        f"There is nothing to compare: {who} reads nothing: every key is masked."
-    )
+    assert told.endswith(f"There is nothing to compare: {who} reads nothing: every key is masked.")
     assert "nan" not in told
 
 

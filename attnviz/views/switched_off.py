@@ -17,6 +17,14 @@ IN_PLACE: dict[Instead, tuple[str, str]] = {  # of one head, and of several
     ),
 }
 
+VECTORS: dict[Instead, tuple[str, str]] = {
+    "zero": ("its vectors are 0", "their vectors are 0"),
+    "mean": (
+        "its vectors are replaced by their mean over the sentence",
+        "each head's vectors are replaced by their mean over the sentence",
+    ),
+}
+
 
 def _not_shown(trace: Trace) -> dict[Place, Instead]:
     """Heads of layers that were not captured: only some layers of a trained model may be."""
@@ -78,11 +86,9 @@ def _off(trace: Trace) -> dict[Place, Instead]:
 
 def vectors_of_heads(layer: Layer, shown: list[int]) -> str:
     """The context vectors of those of the shown heads that are switched off."""
-    said = {"zero": "are 0", "mean": "are each head's mean over the sentence"}
     return "".join(
-        f" {_called(layer, heads)} switched off: {'its' if len(heads) == 1 else 'their'} vectors "
-        f"{said[instead]}."
-        for instead in said
+        f" {_called(layer, heads)} switched off: {said[len(heads) > 1]}."
+        for instead, said in VECTORS.items()
         if (heads := [each for each in shown if layer.off.get(each) == instead])
     )
 

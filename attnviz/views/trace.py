@@ -385,7 +385,7 @@ def _nothing_to_show(trace: Trace, show: Sequence[str]) -> AttnvizError:
     reasons = dict.fromkeys(why.get(name, told_of_weights_alone(trace)) for name in show)
     return AttnvizError(
         f"cannot show {listed(list(show))}: {', and '.join(reasons)}",
-        f"choose from: {', '.join(_beside_weights(trace) if alone else SHOWN)}",
+        f"name some of: {', '.join(_beside_weights(trace) if alone else SHOWN)}",
     )
 
 

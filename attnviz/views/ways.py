@@ -43,7 +43,7 @@ def refuse_odd_way(
         raise unknown("way to draw", name, WAYS)
     if WAYS[name].of_a_query and query is None:
         raise AttnvizError(
-            f"--as {name} draws what one token reads, so it needs a --query",
+            f"--as {name} draws what one token attends to, and no --query is given",
             "add --query 1, or use --as heatmap or arcs",
         )
     others = [each for each in show or () if each != "weights"]

@@ -47,7 +47,7 @@ def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
         )
     if not multiplied(layer):
         raise AttnvizError(
-            "the scores are given, so --key has no query and key to draw",
+            "the scores are given, not computed from a query and a key that --key could draw",
             "leave out --key",
         )
 
