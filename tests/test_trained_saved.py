@@ -138,8 +138,8 @@ def test_the_steps_of_a_file_say_where_the_matrices_are_not(made: Trace, tmp_pat
     told = {section.name: section for section in walk.sections}
 
     assert told["projections"].about == (
-        "The model computes queries, keys and values with its own matrices, which a file of a trace "
-        "does not contain."
+        "The model computes queries, keys and values with its own matrices, which a file of a "
+        "trace does not contain."
     )
     assert not told["queries"].sums
 

@@ -143,8 +143,8 @@ def test_heads_that_are_off_in_the_same_way_are_named_together(attnviz: Attnviz)
     told = " ".join(shown.split())
 
     assert told.endswith(
-        "head 0 and head 2 are switched off: their outputs are replaced by 0; the weights shown are "
-        "those they would have head 1 and head 3 are switched off: each output is replaced by its "
+        "head 0 and head 2 are switched off: their outputs are replaced by 0; the weights shown "
+        "are those they would have head 1 and head 3 are switched off: each output is replaced by its "
         "mean over the sentence, the same for every token; the weights shown are those they would "
         "have"
     )
