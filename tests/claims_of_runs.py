@@ -73,8 +73,8 @@ CLAIM_NOTHING = [  # sentences that say how things are done, whatever the number
         r"The score is their sum weighted by w_score: the larger it is, the better query and key "
         r"match\.",
         r"w_score turns the sum of a query and a key into a score\.",
-        r"The softmax turns each row of scores into weights: exp\(score\) over the sum of "
-        r"exp\(score\)\.",
+        r"The softmax turns each row of scores into weights: exp\(score\) divided by the sum of "
+        r"all exp\(score\) in the row\.",
         r"Each token searches with its query, is found by its key, and passes on its value\.",
         r"Each token passes on its value\.",
         r"Each value is multiplied by its weight: this is what .* takes from each token\.",
@@ -83,8 +83,8 @@ CLAIM_NOTHING = [  # sentences that say how things are done, whatever the number
         r"The weighted values add up to the context vector: everything that a token has read\.",
         r"(This matrix turns|These matrices turn) a vector into (, | and |a query \(what it looks "
         r"for\)|a key \(what it is found by\)|a value \(what it passes on\))+\.",
-        r"Residual connection: the output of (attention|cross-attention|feed-forward) is added to "
-        r"its input, so it only has to provide the change\.",
+        r"Residual connection: the output of (attention|cross-attention|the feed-forward layer) is "
+        r"added to its input, so it only has to compute a change\.",
         r"Distant tokens count less(; each head has its own slope)?\.",
         r"A mask of numbers is added to the scores: the lower a number, the smaller .*",
         r"(scores become weights|each value times its weight|the query is compared with a key)"
@@ -509,7 +509,7 @@ def written_itself(said: Said, match: re.Match[str]) -> bool:
     return said.trace.prompt == len(said.trace.tokens) - int(match[1] or 1)
 
 
-@claims(r"Attention does not receive them directly, but the inputs below\.")
+@claims(r"Attention does not receive the embeddings themselves but the inputs shown below\.")
 def in_their_place(said: Said, match: re.Match[str]) -> bool:
     return said.layer.layer == 0 and not torch.equal(said.layer.inputs, said.trace.embeddings)
 
@@ -600,7 +600,10 @@ def made_of_memory(said: Said, match: re.Match[str]) -> bool:
 
 
 @claims(r"The sink's share is lost: a row sums to less than 1\.")
-@claims(r"the sum of exp\(score\), to which each head adds exp of a learned number, its sink\.")
+@claims(
+    r"sum of all exp\(score\) in the row, to which each head adds exp of a learned number, its "
+    r"sink\."
+)
 @claims(r"^weight = exp\(score\) / sum of exp\(scores in its row and of the sink\)$")
 def with_a_sink(said: Said, match: re.Match[str]) -> bool:
     sums = said.layer.attended.weights.sum(-1)
@@ -966,16 +969,16 @@ BLIND = "(has every key masked|has read nothing|reads nothing)"
 SO_IT_IS_0 = r"(, so its row is 0|, so its vector is 0|: every key is masked\.)"
 
 
-@claims(rf"([^.]+?) {BLIND}(?: in ((?:head \d+(?:, | and )?)+))?{SO_IT_IS_0}")
+@claims(rf'"([^"]+)"(?: \((\d+)\))? {BLIND}(?: in ((?:head \d+(?:, | and )?)+))?{SO_IT_IS_0}')
 def is_blind(said: Said, match: re.Match[str]) -> bool:
     """Of the token that is named, in each head that is named, or in all."""
-    names = [*said.trace.tokens.labels]
-    names = [n if names.count(n) == 1 else f"{at} {n}" for at, n in enumerate(names, start=1)]
-    row, attended = names.index(match[1].strip()), said.layer.attended
-    heads = [int(each) for each in re.findall(r"\d+", match[3] or "")] or slice(None)
+    labels, attended = said.trace.tokens.labels, said.layer.attended
+    assert (labels.count(match[1]) > 1) == bool(match[2])
+    row = int(match[2]) - 1 if match[2] else labels.index(match[1])
+    heads = [int(each) for each in re.findall(r"\d+", match[4] or "")] or slice(None)
     hidden = not bool(said.layer.visible.expand_as(attended.scores)[heads, row].any())
-    made = attended.weights if "row" in match[4] else attended.mixing
-    vectors = attended.contexts[heads, row] if "vector" in match[4] else made[heads, row]
+    made = attended.weights if "row" in match[5] else attended.mixing
+    vectors = attended.contexts[heads, row] if "vector" in match[5] else made[heads, row]
     return hidden and not bool(vectors.any())
 
 
@@ -1063,7 +1066,7 @@ def with_effect(said: Said, match: re.Match[str]) -> bool:
     return not torch.equal(_right(said.layer), said.layer.attended.weights)
 
 
-@claims(r"gets its own adjacent columns")
+@claims(r"gets its own block of adjacent columns")
 def columns_of_heads(said: Said, match: re.Match[str]) -> bool:
     layer, made = said.layer, said.layer.projections
     before = layer.before_rotary or layer
@@ -1154,7 +1157,7 @@ def nothing_followed(said: Said, match: re.Match[str]) -> bool:
     return said.asked.query is None
 
 
-@claims(r"this layer has ([\d,]+) numbers (?:to learn|that were learned) in all")
+@claims(r"in total, this layer has ([\d,]+) numbers (?:to learn|that were learned)")
 def all_learned(said: Said, match: re.Match[str]) -> bool:
     layer = next(each for each in said.trace.layers if said.layer in each.attentions)
     assert layer.block is not None

@@ -163,7 +163,7 @@ def test_only_the_head_that_is_blind_is_said_to_be() -> None:
 
     assert "row 2 of head 0 reads nothing: every key is masked" in written
     assert "Each head has its own mask." in written
-    assert "x2 has read nothing in head 0, so its vector is 0." in written
+    assert '"x2" has read nothing in head 0, so its vector is 0.' in written
     assert "each row sums to 1" not in written
 
 

@@ -339,7 +339,7 @@ def test_parameters_are_counted() -> None:
     assert found["context"] == ("w_out 8 × 8 = 64 numbers to learn",)
     assert found["feed-forward"][0].endswith("= 552 numbers to learn")
     # 192 + 64 + 8·32 + 32 + 32·8 + 8, and twice 16 for LayerNorm
-    assert found["add-feed-forward"][-1] == "this layer has 840 numbers to learn in all"
+    assert found["add-feed-forward"][-1] == "in total, this layer has 840 numbers to learn"
 
 
 @pytest.mark.parametrize(

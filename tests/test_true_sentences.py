@@ -230,10 +230,10 @@ def test_given_scores_are_no_products_though_queries_are_given() -> None:
 
 def test_vectors_that_heads_were_given_are_not_said_to_be_columns_of_others() -> None:
     assert "columns" not in told(of_matrices(**GIVEN["heads"]), "queries")
-    assert "its own adjacent columns of values" in told(
+    assert "its own block of adjacent columns of values" in told(
         of_matrices(**GIVEN["heads of queries"]), "queries"
     )
-    assert "Each of the 2 heads gets its own adjacent columns" in told(
+    assert "Each of the 2 heads gets its own block of adjacent columns" in told(
         trace("I am", heads=2), "queries"
     )
 
@@ -393,7 +393,7 @@ def test_a_row_that_reads_nothing_is_not_said_to_sum_to_1() -> None:
     )
 
     assert told(some, "softmax").startswith("The softmax turns each row of scores into weights")
-    assert "b has every key masked, so its row is 0. Every other row sums to 1." in told(
+    assert '"b" has every key masked, so its row is 0. Every other row sums to 1.' in told(
         some, "softmax"
     )
     assert "sums to 1" not in told(none, "softmax")
@@ -402,7 +402,7 @@ def test_a_row_that_reads_nothing_is_not_said_to_sum_to_1() -> None:
 def test_of_many_rows_that_read_nothing_the_rest_is_counted() -> None:
     blind = matrices({"embeddings": [[1.0, 2.0]] * 6, "hidden": [[1] * 6] * 6})
 
-    assert "4 has every key masked, so its row is 0. The same holds for 2 more tokens." in told(
+    assert '"4" has every key masked, so its row is 0. The same holds for 2 more tokens.' in told(
         trace(None, given=blind), "softmax"
     )
 

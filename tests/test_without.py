@@ -144,9 +144,9 @@ def test_heads_that_are_off_in_the_same_way_are_named_together(attnviz: Attnviz)
 
     assert told.endswith(
         "head 0 and head 2 are switched off: their outputs are replaced by 0; the weights shown "
-        "are those they would have head 1 and head 3 are switched off: each output is replaced by its "
-        "mean over the sentence, the same for every token; the weights shown are those they would "
-        "have"
+        "are those they would have head 1 and head 3 are switched off: each output is replaced by "
+        "its mean over the sentence, the same for every token; the weights shown are those they "
+        "would have"
     )
     assert (
         " with L0H0, L0H1 (replaced by its mean), L0H2 and L0H3 (replaced by its mean) "

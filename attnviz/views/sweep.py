@@ -36,7 +36,7 @@ def _curves(sweep: Sweep, name: str, title: str) -> Curves:
     if name == "spread" and sweep.by != "temperature":
         root = np.sqrt(np.array(sweep.widths, dtype=float))[order]
         lines.append(Curve("√d_k", root, root, root, dashed=True))
-    band = f"median of {sweep.repeats:,} seeds, band from {percent(BAND[0])} to {percent(BAND[1])}"
+    band = f"median of {sweep.repeats:,} seeds, band: the middle {percent(BAND[1] - BAND[0])}"
     seeds = "one seed" if sweep.repeats == 1 else band
     return Curves(title, called, tuple(sorted(across)), tuple(lines), note=seeds)
 

@@ -12,7 +12,7 @@ from attnviz.views.by_hand import told_of_sights
 from attnviz.views.facts import changed_by_mistake, shows
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, Section, Stages, parted
-from attnviz.views.reading import token_axis
+from attnviz.views.reading import in_quotes, token_axis
 from attnviz.views.steps import sums, trained
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.steps.shares import columns_of_softmax, finding_of_softmax
@@ -22,7 +22,10 @@ from attnviz.wording.words import counted, listed
 
 READS_NOTHING = "reads nothing{}: every key is masked."
 BLIND_TOLD = 4  # tokens that read nothing; of more only so many are named
-SHARES = "The softmax turns each row of scores into weights: exp(score) over the sum of exp(score)."
+SHARES = (
+    "The softmax turns each row of scores into weights: exp(score) divided by the sum of all "
+    "exp(score) in the row."
+)
 MOST_COLUMNS = 36  # that tables beside each other may have in all
 
 
@@ -102,7 +105,7 @@ def _told(here: Scene, rows_of: Callable[[int], list[int]], what: str) -> tuple[
     every = sorted({row for each in rows.values() for row in each})
     several = here.layer.visible.ndim == 3 or len({*map(tuple, rows.values())}) > 1
     named = tuple(
-        f"{here.name(here.trace.tokens, row)} {what.format(_in_heads(rows, row) * several)}"
+        f"{in_quotes(here.trace.tokens, row)} {what.format(_in_heads(rows, row) * several)}"
         for row in every[:BLIND_TOLD]
     )
     more = len(every) - len(named)
@@ -198,6 +201,7 @@ def _about_dropout(here: Scene) -> str:
 def weighted(here: Scene) -> Iterator[Section]:
     """For one query, since there is a table for each: the one followed, or the last."""
     name, asked = here.query_name, here.asked.query is not None
+    quoted = in_quotes(here.trace.tokens, here.followed)
     other = "" if asked or len(here.trace.tokens) == 1 else " (--query follows another token)"
     keys = token_axis("key", here.keys)
     values = here.size(here.layer.values)
@@ -205,7 +209,7 @@ def weighted(here: Scene) -> Iterator[Section]:
         number="9",
         name="weighted",
         title="weighted values",
-        about=f"Each value is multiplied by its weight: this is what {name} takes from each "
+        about=f"Each value is multiplied by its weight: this is what {quoted} takes from each "
         f"token{other}.",
         shapes=f"values {values} → weighted {here.size(here.weighted)}",
         formula=f"weighted = weights of {name} · V",

@@ -30,6 +30,11 @@ OUTPUTS: dict[Place, tuple[str, str]] = {
     "pre": ("outputs = x + f(LayerNorm(x))", r"x + f(\mathrm{LayerNorm}(x))"),
     "none": ("outputs = x + f(x)", "x + f(x)"),
 }
+SUBLAYERS = {
+    "attention": "attention",
+    "cross-attention": "cross-attention",
+    "feed-forward": "the feed-forward layer",
+}
 CROSS_ATTENTION = (  # to a second sentence, of which nothing is hidden
     vectors.projections,
     vectors.vectors,
@@ -109,8 +114,8 @@ def _added(here: Scene, block: Block, residual: Residual, of: str) -> Section:
     rows, post = token_axis("token", here.trace.tokens), block.place == "post"
     grids = [here.grid("sum", residual.added, rows, followed=True)]
     about = (
-        f"Residual connection: the output of {of} is added to its input, so it only has to "
-        "provide the change."
+        f"Residual connection: the output of {SUBLAYERS[of]} is added to its input, so it only has "
+        "to compute a change."
     )
     if residual.norm is not None and post:
         grids.append(here.grid("normed", residual.outputs, rows, followed=True))
@@ -227,4 +232,4 @@ def _all_to_learn(here: Scene, block: Block) -> str:
     for residual in block.residuals.values():
         matrices += [residual.norm.gain, residual.norm.shift] if residual.norm else []
     count = sum(each.numel() for each in matrices)
-    return f"this layer has {count:,} numbers {to_learn(here.trace)} in all"
+    return f"in total, this layer has {count:,} numbers {to_learn(here.trace)}"

@@ -15,7 +15,7 @@ from attnviz.traces.weights import array
 from attnviz.views.facts import multiplied
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Part, Section
-from attnviz.views.reading import token_axis
+from attnviz.views.reading import in_quotes, token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.sums import TERMS, Sum, total
@@ -126,7 +126,7 @@ def _joined(section: Section, here: Scene) -> Iterator[Section]:
         here.grid("output", layer.context, axis, followed=True),
     )
     vector = "the concatenated heads" if layer.heads > 1 else "the context vector"
-    about = f"{vector} times the output matrix, for {here.query_name}"
+    about = f"{vector} times the output matrix, for {in_quotes(here.trace.tokens, here.followed)}"
     yield _moment(section, about, grids, sums.context(here, layer)[-1])
 
 

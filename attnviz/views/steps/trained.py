@@ -39,9 +39,9 @@ SCALED_BEFORE = (
     "queries and keys."
 )
 WITH_A_SINK = (
-    "The softmax turns each row of scores into weights: exp(score) over the sum of exp(score), to "
-    "which each head adds exp of a learned number, its sink. The sink's share is lost: a row sums "
-    "to less than 1."
+    "The softmax turns each row of scores into weights: exp(score) divided by the sum of all "
+    "exp(score) in the row, to which each head adds exp of a learned number, its sink. The sink's "
+    "share is lost: a row sums to less than 1."
 )
 AFTERWARDS = "what the model does with these vectors next is not shown"
 AHEAD = "No token may attend to the tokens after it, as when text is written from left to right."
@@ -113,7 +113,9 @@ def _about_embeddings(here: Scene) -> str:
     about = f"{EMBEDDING} They were learned."
     if _as_they_are(here):
         return about
-    return f"{about} Attention does not receive them directly, but the inputs below."
+    return (
+        f"{about} Attention does not receive the embeddings themselves but the inputs shown below."
+    )
 
 
 def _table_of_embeddings(here: Scene) -> tuple[str, ...]:

@@ -258,7 +258,7 @@ def _parted_columns(layer: Layer, names: Sequence[str]) -> str:
     if layer.heads == 1 or not made:
         return ""
     of = f" of {listed(made)}" if len(made) < len(names) else ""
-    return f" Each of the {layer.heads} heads gets its own adjacent columns{of}."
+    return f" Each of the {layer.heads} heads gets its own block of adjacent columns{of}."
 
 
 def _split(here: Scene, counts: Sequence[int]) -> Stages:
