@@ -121,7 +121,7 @@ def test_a_score_without_a_product_has_no_angle(attnviz: Attnviz) -> None:
     result = attnviz("steps", TEXT, "--scoring", "additive", "--query", "am", "--key", "I")
 
     assert result.status == 2
-    assert "additive scores are no products of a query and a key" in result.err
+    assert "additive scores are not dot products" in result.err
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])

@@ -538,7 +538,7 @@ def test_a_picture_of_a_query_is_described_in_words() -> None:
 
 def test_what_is_read_is_said_to_sum_to_1_only_where_it_does() -> None:
     notes = {each.grid.note for each in sentences(view_named("a query of four"))}
-    assert notes == {"the weights sum to 1"}
+    assert notes == {"its attention sums to 1"}
 
     dropped = trace(LONGER, dropout=0.5).view(as_="arcs")
     assert {each.grid.note for each in dropped.picture.panels} == {""}  # type: ignore[union-attr]
@@ -550,7 +550,7 @@ def test_what_is_read_is_said_to_sum_to_1_only_where_it_does() -> None:
         (["--as", "arc", "-o", "a.png"], "there is no way to draw 'arc'", "did you mean 'arcs'?"),
         (["--as", "arcs"], "no picture is asked for", "try -o arcs.png"),
         (["--as", "arcs", "-o", "a.csv"], "no picture is asked for", "try -o arcs.png"),
-        (["--as", "sentence"], "no --query says which", "try --query 1"),
+        (["--as", "sentence"], "no --query is given", "add --query 1"),
         (
             ["--as", "arcs", "--show", "scores", "-o", "a.png"],
             "--show asks for scores",
@@ -672,7 +672,7 @@ def test_a_heatmap_of_a_query_is_a_table_on_a_screen_too(attnviz: Attnviz) -> No
 
 
 def test_the_library_refuses_the_same() -> None:
-    with pytest.raises(AttnvizError, match="no --query says which"):
+    with pytest.raises(AttnvizError, match="no --query is given"):
         trace(TEXT).view(as_="sentence")
 
 

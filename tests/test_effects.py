@@ -168,7 +168,7 @@ def test_heads_that_are_off_already_are_not_ranked() -> None:
     with pytest.raises(AttnvizError, match="switches off the heads, and L5H11 is off already"):
         inspect(SHORT, layer=5, head=11, by="effect", without="L5H11").view()
     shown = inspect(SHORT, layer=5, head=11, without="L5H11").view().closing
-    assert any(each.startswith("L5H11 is switched off: its weights are") for each in shown)
+    assert any(each.startswith("L5H11 is switched off: its output is") for each in shown)
 
 
 def test_only_the_heads_of_a_transformer_can_be_switched_off_in_turn(attnviz: Attnviz) -> None:

@@ -497,7 +497,7 @@ def test_steps_say_that_numbers_were_learned() -> None:
 
     assert "They were learned." in said
     assert "Both were learned." in said
-    assert "A learned vector for its position is added" in said
+    assert "A learned vector for the position is added" in said
     assert "numbers that were learned" in said
     assert "given" not in said
     assert "drawn from a seed" not in said

@@ -147,7 +147,7 @@ def test_the_settings_line_and_the_steps_say_how_much_is_kept(attnviz: Attnviz) 
 
     assert "(principal components, 10.6 % of the variance)" in " ".join(few.split())
     told = " ".join(step.split())
-    assert "components of its words, which keep 10.6 % of their variance." in told
+    assert "components of its word vectors, with 10.6 % of their variance." in told
     assert "rows of minilm's embedding table" in whole
     assert "components" not in whole
 

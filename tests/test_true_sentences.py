@@ -273,7 +273,7 @@ def test_a_gain_and_a_shift_are_in_the_sum_and_in_the_formula_of_layernorm() -> 
     assert "then each number is multiplied by a gain, and a shift is added" in section.about
     assert "· [2.00 -0.50] + [0.25 1.00]" in last.right
     assert last.exact
-    assert "variance of 1" in section.about
+    assert "variance 1" in section.about
 
 
 def test_a_picture_in_words_calls_nothing_most_that_others_equal() -> None:
@@ -402,7 +402,7 @@ def test_a_row_that_reads_nothing_is_not_said_to_sum_to_1() -> None:
 def test_of_many_rows_that_read_nothing_the_rest_is_counted() -> None:
     blind = matrices({"embeddings": [[1.0, 2.0]] * 6, "hidden": [[1] * 6] * 6})
 
-    assert '"4" has every key masked, so its row is 0. The same holds for 2 more tokens.' in told(
+    assert '"x4" has every key masked, so its row is 0. The same holds for 2 more tokens.' in told(
         trace(None, given=blind), "softmax"
     )
 

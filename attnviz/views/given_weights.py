@@ -42,8 +42,8 @@ def on_given_weights(trace: Trace) -> Iterator[str]:
     odd = sums[(sums - 1).abs() >= ROUNDING]
     if len(odd):
         low, high = share_text(float(odd.min())), share_text(float(odd.max()))
-        span = f"to {low}" if low == high else f"to between {low} and {high}"
-        yield f"{_which(len(odd), len(sums))} to 1, but {span}"
+        span = f"the sum is {low}" if low == high else f"sums from {low} to {high}"
+        yield f"{_which(len(odd), len(sums))} to 1: {span}"
 
 
 def _which(odd: int, rows: int) -> str:
