@@ -538,7 +538,7 @@ def test_a_picture_of_a_query_is_described_in_words() -> None:
 
 def test_what_is_read_is_said_to_sum_to_1_only_where_it_does() -> None:
     notes = {each.grid.note for each in sentences(view_named("a query of four"))}
-    assert notes == {"its attention sums to 1"}
+    assert notes == {"the weights sum to 1"}
 
     dropped = trace(LONGER, dropout=0.5).view(as_="arcs")
     assert {each.grid.note for each in dropped.picture.panels} == {""}  # type: ignore[union-attr]

@@ -198,7 +198,7 @@ def test_every_format_can_name_the_layer(form: str, tmp_path: Path, attnviz: Att
         assert layer.block.feeding.residual.norm is not None
         assert_close(layer.block.feeding.residual.norm.gain, weights["feed_forward_gain"])
     assert "(what it passes on). They are given." in " ".join(walk.out.split())
-    assert "brings it back. Both are given." in " ".join(walk.out.split())
+    assert "back to width 8. Both are given." in " ".join(walk.out.split())
 
 
 @pytest.mark.parametrize("suffix", SAVED)

@@ -20,7 +20,7 @@ from attnviz.wording.numbers import fixed_text, percent, share_text
 
 NOTE = (
     "change = length of the difference / length of the last vector with all heads on · cosine = "
-    "between both vectors"
+    "that of the angle between the two vectors"
 )
 STILL = 5e-4  # of its length: a smaller change counts as none
 
