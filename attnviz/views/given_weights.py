@@ -13,8 +13,7 @@ from attnviz.wording.numbers import share_text
 from attnviz.wording.words import counted
 
 BY_ITS_ZEROS = (
-    "treated as causal (everything above the diagonal masked): every weight there is 0, in every "
-    "head"
+    "the weights are treated as causal: every weight above the diagonal is 0, in every head"
 )
 
 
