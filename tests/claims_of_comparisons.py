@@ -443,7 +443,7 @@ def quoted(names: str) -> list[str]:
     return re.findall("'(.*?)'(?:,| and|$)", names)
 
 
-@claim("There is nothing to compare: every key is hidden from <who>\\.")
+@claim("There is nothing to compare: every key is masked for <who>\\.")
 def all_hidden(said: Said, match: re.Match[str]) -> None:
     check_who(said, match[1])
     for way in said.comparison.alternatives:

@@ -37,6 +37,7 @@ from tests.claims_of_titles import untrue_title
 from tests.drawn_runs import Run
 
 HALF = 0.006  # of the last of two digits, and what float16 rounds
+SHARE = r"((?:over )?[\d.]+)\u00a0%"
 
 
 @dataclass(frozen=True)
@@ -59,38 +60,44 @@ CLAIM_NOTHING = [  # sentences that say how things are done, whatever the number
         r"How .* gets its context vector, step by step",
         r"row = query \(reads\)",
         r"column = key \(is read\)",
-        r"A query and a key, drawn in a plane that holds both, with their true lengths and angle\.",
-        r"A second sentence is read, too: queries come from the first, keys and values from it\.",
-        r"A vector for its position is added, so that it is another at each position\.",
-        r"Each id stands for a row of numbers, its embedding: the same for a token everywhere\.",
+        r"The query and the key, drawn in one plane, with their true lengths and angle\.",
+        r"A second sentence is read as well: queries come from the first, keys and values from the "
+        r"second\.",
+        r"A vector for the position is added, so a token differs from position to position\.",
+        r"Each id has a row of numbers, its embedding: the same wherever the token occurs in a "
+        r"text\.",
         r"Each token has a row of numbers, its embedding\.",
-        r"Each query is multiplied with each key, number by number, and the products are added: "
-        r"the larger the score, the better the two match\.",
-        r"Weighed by w_score they are added up: the larger the score, the better the two match\.",
-        r"w_score weighs what a query and a key come to together\.",
-        r"Each row of scores becomes shares: exp of each over the sum of all in the row\.",
-        r"Each token asks with its query, is found by its key, and hands on its value\.",
-        r"Each token hands on its value\.",
-        r"Each value is multiplied with its weight: what .* takes from each token\.",
-        r"The text is cut into tokens, each with an id: nothing else of it is read\.",
-        r"Tokens are given, or numbered; the same word has one id\.",
-        r"The weighted values are added up: the context vector, all that a token has read\.",
-        r"What a vector is multiplied with to become (, |a query \(what it asks for\)"
-        r"|a key \(what it is found by\)|a value \(what it hands on\))+\.",
-        r"What (attention|cross-attention|feed-forward) made is added to what went in: it has to "
-        r"make only what is to change\.",
-        r"What is far away counts less(, in each head by another slope)?\.",
-        r"A mask of numbers is added to the scores: the lower a number, the less .*",
-        f"(scores become shares|each value times its weight|the query meets a key){OF_HEAD}",
-        f"added up, they are what it has read{OF_HEAD}",
-        r"(the heads side by side|the context vector), mixed by the last matrix, for .*",
-        r"the \w+ of [\d,]+ keys that weigh most",
+        r"Each score is the dot product of a query and a key: their numbers are multiplied in "
+        r"pairs and the products added\.",
+        r"The larger the score, the better the two match\.",
+        r"The score is their sum weighted by w_score: the larger it is, the better query and key "
+        r"match\.",
+        r"w_score turns the sum of a query and a key into a score\.",
+        r"The softmax turns each row of scores into weights: exp\(score\) divided by the sum of "
+        r"all exp\(score\) in the row\.",
+        r"Each token searches with its query, is found by its key, and passes on its value\.",
+        r"Each token passes on its value\.",
+        r"Each value is multiplied by its weight: this is what .* takes from each token\.",
+        r"The text is split into tokens, each with an id; nothing else of the text is used\.",
+        r"The tokens are given or numbered; a repeated word keeps its id\.",
+        r"The weighted values add up to the context vector: everything that a token has read\.",
+        r"(This matrix turns|These matrices turn) a vector into (, | and |a query \(what it looks "
+        r"for\)|a key \(what it is found by\)|a value \(what it passes on\))+\.",
+        r"Residual connection: the output of (attention|cross-attention|the feed-forward layer) is "
+        r"added to its input, so it only has to compute a change\.",
+        r"Distant tokens count less(; each head has its own slope)?\.",
+        r"A mask of numbers is added to the scores: the lower a number, the smaller .*",
+        r"(scores become weights|each value times its weight|the query is compared with a key)"
+        rf"{OF_HEAD}",
+        f"the weighted values add up to the context vector{OF_HEAD}",
+        r"(the concatenated heads|the context vector) times the output matrix, for .*",
+        r"the \w+ of [\d,]+ keys with the largest weights",
         r"score = \|query\| \|key\| cos\(angle\)",
         r"weight = exp\(score\) / sum of exp\(scores in its row\)",
         r"weighted = weights of .*",
-        r"Each vector is multiplied with the vector of each answer, a column of w_answers, and the "
-        r"products are added: the larger the score, the surer the answer\.",
-        r"The scores become shares, as they did for the weights: how likely each answer is\.",
+        r"Each score is the dot product of a vector and an answer's vector, a column of w_answers: "
+        r"the larger the score, the more likely the answer\.",
+        r"A softmax turns the scores into the probability of each answer\.",
         r"probability = exp\(score\) / sum of exp\(scores in its row\)",
         r"context = weights",
         r"V",
@@ -141,7 +148,7 @@ def multi_head(said: Said, match: re.Match[str]) -> bool:
     return said.layer.heads > 1
 
 
-@claims(r"^causal attention| · causal( ·|$)|No token may read the ones after it")
+@claims(r"^causal attention| · causal( ·|$)|No token may attend to the tokens after it")
 def causal(said: Said, match: re.Match[str]) -> bool:
     return not bool(said.layer.visible.triu(1).any())
 
@@ -179,12 +186,12 @@ def tokens(said: Said, match: re.Match[str]) -> bool:
     return (len(said.trace.tokens), said.trace.tokenizer) == (int(match[1]), match[2])
 
 
-@claims(r"behind the line: what the model wrote itself")
+@claims(r"after the line: tokens generated by the model")
 def line(said: Said, match: re.Match[str]) -> bool:
     return said.trace.prompt is not None and said.trace.prompt < len(said.trace.tokens)
 
 
-@claims(r" · reads (\d+) more tokens?")
+@claims(r" · memory of (\d+) tokens?")
 def more_tokens(said: Said, match: re.Match[str]) -> bool:
     return said.trace.memory is not None and len(said.trace.memory) == int(match[1])
 
@@ -197,7 +204,7 @@ def layers(said: Said, match: re.Match[str]) -> bool:
     return len(said.trace.layers) == int(match[1]) and named == match[2]
 
 
-@claims(r" · (\d+) heads? of keys and values|there (?:is|are) (\d+) heads? of those")
+@claims(r" · (\d+) key-value heads?|there (?:is|are) (\d+) key-value heads?")
 def kv_heads(said: Said, match: re.Match[str]) -> bool:
     return len(said.layer.values) == int(match[1] or match[2]) < said.layer.heads
 
@@ -207,7 +214,10 @@ def not_mixed(said: Said, match: re.Match[str]) -> bool:
     return said.layer.heads > 1 and getattr(said.layer.projections, "w_out", None) is None
 
 
-@claims(r"A last matrix mixes what stands in them|output = (joined|context) W_out( \+ b_out)?")
+@claims(
+    r"Finally the result is multiplied by the output matrix"
+    r"|output = (joined|context) W_out( \+ b_out)?"
+)
 def mixed_by_matrix(said: Said, match: re.Match[str]) -> bool:
     made = said.layer.projections
     assert made is not None
@@ -223,12 +233,12 @@ def dtype(said: Said, match: re.Match[str]) -> bool:
     return str(said.layer.values.dtype) == f"torch.{match[1]}"
 
 
-@claims(r"causal, and a mask given")
+@claims(r"causal and a given mask")
 def causal_and_mask(said: Said, match: re.Match[str]) -> bool:
     return said.trace.variant.causal and bool({"hidden", "mask"} & said.layer.given)
 
 
-@claims(r" · positions given|given vector for its position is added")
+@claims(r" · given positions|given vector for the position is added")
 def positions_given(said: Said, match: re.Match[str]) -> bool:
     return "positions" in said.layer.given
 
@@ -247,13 +257,13 @@ def without(said: Said, match: re.Match[str]) -> bool:
 
 
 @claims(
-    r"^(the only head is|.+? (?:is|are)) switched off: (its|their) weights are what (?:it|they) "
-    r"would read; (0 goes on in place of (?:it|them)|in place of (?:it the|each its) mean over the "
-    r"sentence goes on, the same for every token)$"
+    r"^(the only head is|.+? (?:is|are)) switched off: ((?:its output is|their outputs are) "
+    r"replaced by 0|(?:its|each) output is replaced by its mean over the sentence, the same for "
+    r"every token); the weights shown are those (it|they) would have$"
 )
 def switched_off(said: Said, match: re.Match[str]) -> bool:
     """All of those that are off in this way, and no others, by the names that they have here."""
-    several, mean = len(said.trace.attentions) > 1, "mean" in match[3]
+    several, mean = len(said.trace.attentions) > 1, "mean" in match[2]
     off = [
         f"L{layer.layer}H{head}" if several else f"head {head}"
         for layer in said.trace.layers
@@ -262,13 +272,14 @@ def switched_off(said: Said, match: re.Match[str]) -> bool:
     ]
     only = not several and said.trace.layers[0].heads == 1
     named = ["the only head"] if only else off
-    verb = "is" if match[2] == "its" else "are"
-    return bool(off) and match[1] == f"{listed(named)} {verb}" and (verb == "is") == (len(off) == 1)
+    verb, one = "is" if match[3] == "it" else "are", match[2].startswith("its")
+    right = one == (verb == "is") == (len(off) == 1)
+    return bool(off) and match[1] == f"{listed(named)} {verb}" and right
 
 
 @claims(
-    r"(The only head is|Heads? ([\d, and]+) (?:is|are)) switched off: (?:its|their) vectors "
-    r"(are 0|are each their mean over the sentence)\."
+    r"(The only head is|Heads? ([\d, and]+) (?:is|are)) switched off: (?:its|their|each head's) "
+    r"vectors (are 0|are replaced by their mean over the sentence)\."
 )
 def vectors_of_what_is_off(said: Said, match: re.Match[str]) -> bool:
     heads = [int(each) for each in re.findall(r"\d+", match[2] or "0")]
@@ -347,20 +358,21 @@ def chance_after(said: Said, match: re.Match[str]) -> bool:
     return not moves(said.trace, of="weights" if "before it" in said.text else "mixing")
 
 
-@claims(r"([wb]_[\w, ]+) drawn from a seed, the (others?) given")
+@claims(r"([wb]_[\w, ]+) (?:is|are) random \(set by the seed\); the (others?) (?:is|are) given")
 def some_drawn(said: Said, match: re.Match[str]) -> bool:
     made, given = _matrices(said), _matrices(said) & said.layer.given
-    return {*match[1].split(", ")} == made - given and (match[2] == "other") == (len(given) == 1)
+    drawn = {*re.split(", | and ", match[1])}
+    return drawn == made - given and (match[2] == "other") == (len(given) == 1)
 
 
-@claims(r"(w_\d) is given, (w_\d) drawn from a seed| Both (?:are given|were learned)")
+@claims(r"(w_\d) is given; (w_\d) is random \(set by the seed\)| Both (?:are given|were learned)")
 def of_block_drawn(said: Said, match: re.Match[str]) -> bool:
     if match[1] is None:
         return {"w_1", "w_2"} <= said.layer.given
     return match[1] in said.layer.given and match[2] not in said.layer.given
 
 
-@claims(r"Here (they are|it is) drawn from a seed; training would learn (them|it)")
+@claims(r"Here (they are|it is) random \(set by the seed\); training would learn (them|it)")
 def all_drawn(said: Said, match: re.Match[str]) -> bool:
     made, alone = _matrices(said), match.groups() == ("it is", "it")
     return not made & said.layer.given and alone == (len(made) == 1)
@@ -372,23 +384,23 @@ def _matrices(said: Said) -> set[str]:
     return {name for name in learned if not name.endswith("_out")}
 
 
-@claims(r"Nothing more is hidden: the mask has been added to the scores")
+@claims(r"Nothing else is masked: the mask has already been added to the scores")
 def hidden_by_numbers(said: Said, match: re.Match[str]) -> bool:
     return said.layer.attended.mask is not None and bool(said.layer.visible.all())
 
 
-@claims(r"all tokens visible|nothing is hidden")
+@claims(r"all tokens visible|nothing is masked")
 def all_visible(said: Said, match: re.Match[str]) -> bool:
     return bool(said.layer.visible.all())
 
 
-@claims(r" · window (\d+)|less than (\d+) places? away")
+@claims(r" · window (\d+)|less than (\d+) positions? away")
 def window(said: Said, match: re.Match[str]) -> bool:
     rows, columns = said.layer.visible.nonzero().T
     return bool(((rows - columns).abs() < int(match[1] or match[2])).all())
 
 
-@claims(r"A token reads only itself|The token reads itself")
+@claims(r"Each token attends only to itself|The token attends to itself")
 def itself(said: Said, match: re.Match[str]) -> bool:
     return torch.equal(said.layer.visible, torch.eye(len(said.trace.tokens), dtype=torch.bool))
 
@@ -434,7 +446,7 @@ def of_the_model(said: Said, match: re.Match[str]) -> bool:
     return model is not None and model.name == (match[1] or match[2])
 
 
-@claims(r"A (learned|written) (?:by hand )?vector for its position is added")
+@claims(r"A (learned|written) (?:by hand )?vector for the position is added")
 @claims(
     r"(?:They|It|Both) (?:were|was) (learned|written)| numbers (?:that were )?(learned|written)"
 )
@@ -445,18 +457,16 @@ def whose_numbers(said: Said, match: re.Match[str]) -> bool:
     return model is not None and model.by_hand == written
 
 
-@claims(
-    r"^in (\d+) sentences that it did not learn from, (L\dH\d) (.+) with (\.\d+) of its weight$"
-)
+@claims(rf"^in (\d+) sentences not used in training, (L\dH\d) (.+) \({SHARE} of its attention\)$")
 def examined(said: Said, match: re.Match[str]) -> bool:
     model = said.trace.model
     assert model is not None
-    score = abs(model.facts["scores"][match[2]] - float(match[4])) < HALF
+    score = _is_share(model.facts["scores"][match[2]], match[4])
     return score and model.heads[match[2]] == match[3] and str(model.facts["sentences"]) == match[1]
 
 
 @claims(
-    r"learned from sentences of (\d+) to (\d+) tokens, and this one has (\d+): what it reads here"
+    r"was trained on sentences of (\d+) to (\d+) tokens; this one has (\d+), a length it never saw"
 )
 def never_learned(said: Said, match: re.Match[str]) -> bool:
     shortest, longest, count = map(int, match.groups())
@@ -487,35 +497,38 @@ def table_of_ids(said: Said, match: re.Match[str]) -> bool:
     )
 
 
-@claims(r'((?:"[^"]+"(?:, | and )?)+) (?:is|are) added to them\.')
+@claims(r'The tokenizer adds ((?:"[^"]+"(?:, | and )?)+)\.')
 def added_by_tokenizer(said: Said, match: re.Match[str]) -> bool:
     tokens = said.trace.tokens
     names = {tokens.labels[place] for place in tokens.special}
     return {*re.findall(r'"([^"]+)"', match[1])} == names
 
 
-@claims(r"The last (?:token|(\d+) tokens) the model wrote itself\.")
+@claims(r"The last (?:token was|(\d+) tokens were) generated by the model\.")
 def written_itself(said: Said, match: re.Match[str]) -> bool:
     return said.trace.prompt == len(said.trace.tokens) - int(match[1] or 1)
 
 
-@claims(r"The inputs are what attention reads in their place\.")
+@claims(r"Attention does not receive the embeddings themselves but the inputs shown below\.")
 def in_their_place(said: Said, match: re.Match[str]) -> bool:
     return said.layer.layer == 0 and not torch.equal(said.layer.inputs, said.trace.embeddings)
 
 
-@claims(r"What the attention of layer (\d+) reads of each token, after layer (\d+)\.")
+@claims(r"The vectors that the attention of layer (\d+) receives after layer (\d+)\.")
 def given_after(said: Said, match: re.Match[str]) -> bool:
     return (said.layer.layer, said.layer.layer - 1) == tuple(map(int, match.groups()))
 
 
-@claims(r"((?:Queries|Keys|Values)[a-z, ]*) the model makes in a way of its own: they are shown")
+@claims(r"The model computes ((?:queries|keys|values)[a-z, ]*) in its own way; they are shown")
 def unknown_makers(said: Said, match: re.Match[str]) -> bool:
-    named = {*re.findall(r"queries|keys|values", match[1].lower())}
+    named = {*re.findall(r"queries|keys|values", match[1])}
     return said.layer.given & {"queries", "keys", "values"} == named
 
 
-@claims(r"The model turns queries and keys in a way of its own: at the first position they stay")
+@claims(
+    r"The model rotates queries and keys in its own way: they keep their length at every position, "
+    r"and at the first they do not change\."
+)
 def turned_otherwise(said: Said, match: re.Match[str]) -> bool:
     before, layer = said.layer.before_rotary, said.layer
     assert before is not None
@@ -529,19 +542,19 @@ def turned_otherwise(said: Said, match: re.Match[str]) -> bool:
     )
 
 
-@claims(r"The model divides scores by (\S+), a number of its own, in place of √(\d+)\.")
+@claims(r"This model divides scores by (\S+) instead of √(\d+)\.")
 def divided_otherwise(said: Said, match: re.Match[str]) -> bool:
     attended = said.layer.attended
     other = abs(said.layer.scale * int(match[2]) ** 0.5 - 1) > 1e-6
     return other and close(attended.scores / float(match[1]), attended.scaled_scores)
 
 
-@claims(r"Scores stay as they are: the model does not scale them\.")
+@claims(r"The model does not scale the scores\.")
 def undivided(said: Said, match: re.Match[str]) -> bool:
     return torch.equal(said.layer.attended.scores, said.layer.attended.scaled_scores)
 
 
-@claims(r"To each score the model adds a number(, another in each head)?\.")
+@claims(r"The model adds a number to each score(, which differs between heads)?\.")
 @claims(r"^biased = (?:scaled|capped) \+ bias$")
 def number_added(said: Said, match: re.Match[str]) -> bool:
     bias = said.layer.attended.bias
@@ -551,25 +564,25 @@ def number_added(said: Said, match: re.Match[str]) -> bool:
     return close(added, bias.expand_as(added)) and (other or not match[match.re.groups])
 
 
-@claims(r"It depends on nothing but how far the key stands before or after the query\.")
+@claims(r"It depends only on how far the key is before or after the query\.")
 def by_distance(said: Said, match: re.Match[str]) -> bool:
     bias = said.layer.attended.bias
     return bias is not None and close(bias[..., 1:, 1:], bias[..., :-1, :-1])
 
 
-@claims(r"A token reads only what is in its own chunk of (\d+) tokens?\.")
+@claims(r"Each token attends only to tokens in its own chunk of (\d+) tokens?\.")
 def in_its_chunk(said: Said, match: re.Match[str]) -> bool:
     queries, keys = said.layer.visible.nonzero().T
     return bool((queries // int(match[1]) == keys // int(match[1])).all())
 
 
-@claims(r"What each token may read the model decides(, in each head on its own)?\.")
+@claims(r"The model decides what each token may attend to(, separately in each head)?\.")
 def own_mask(said: Said, match: re.Match[str]) -> bool:
     by_head = said.layer.visible.ndim == 3
     return not bool(said.layer.visible.all()) and by_head == bool(match[1])
 
 
-@claims(r"A token reads only what is less than (\d+) places? away\.")
+@claims(r"Each token attends only to tokens less than (\d+) positions? away\.")
 def nearby(said: Said, match: re.Match[str]) -> bool:
     queries, keys = said.layer.visible.shape[-2:]
     apart = (torch.arange(queries)[:, None] - torch.arange(keys)[None, :]).abs()
@@ -580,21 +593,24 @@ def nearby(said: Said, match: re.Match[str]) -> bool:
     return at_its_end and not beyond
 
 
-@claims(r"Keys and values are made of what the encoder made of its own text: Y\.")
+@claims(r"Keys and values are computed from the output of the encoder, Y\.")
 def made_of_memory(said: Said, match: re.Match[str]) -> bool:
     card = said.trace.trained
     return card is not None and card.which == "cross" and said.layer.key_inputs is not None
 
 
-@claims(r"What the sink takes is lost: a row sums to less than 1\.")
-@claims(r"the sum of all in the row, and of a number that the model learned for each head")
+@claims(r"The sink's share is lost: a row sums to less than 1\.")
+@claims(
+    r"sum of all exp\(score\) in the row, to which each head adds exp of a learned number, its "
+    r"sink\."
+)
 @claims(r"^weight = exp\(score\) / sum of exp\(scores in its row and of the sink\)$")
 def with_a_sink(said: Said, match: re.Match[str]) -> bool:
     sums = said.layer.attended.weights.sum(-1)
     return said.layer.attended.sink is not None and bool((sums < 1).all())
 
 
-@claims(r"what the model makes of these vectors next is not shown(, but for its answers)?")
+@claims(r"what the model does with these vectors next is not shown(, except its answers)?")
 def more_follows(said: Said, match: re.Match[str]) -> bool:
     answers = said.trace.prediction is not None
     return said.trace.trained is not None and answers == bool(match[1])
@@ -609,7 +625,7 @@ def additive_title(said: Said, match: re.Match[str]) -> bool:
     return said.layer.w_score is not None and (hides or not match[1])
 
 
-@claims(r"^attention of given scores")
+@claims(r"^attention from given scores")
 def title_of_scores(said: Said, match: re.Match[str]) -> bool:
     return "scores" in said.layer.given
 
@@ -634,25 +650,27 @@ def all_given(said: Said, match: re.Match[str]) -> bool:
     return said.layer.given >= {each for each in names if getattr(made, each, None) is not None}
 
 
-@claims(r"There are none to use: queries, keys and values, or the scores, are given")
+@claims(r"No matrices are needed: queries, keys and values, or the scores, are given")
 def nothing_to_project(said: Said, match: re.Match[str]) -> bool:
     given = said.layer.given
     return "values" in given and ({"queries", "keys"} <= given or "scores" in given)
 
 
-@claims(r"(Keys and values|Keys|Values) are made of other tokens, which have vectors, too: Y")
+@claims(
+    r"(Keys and values|Keys|Values) are computed from other tokens, whose (?:given )?vectors are Y"
+)
 def made_of_others(said: Said, match: re.Match[str]) -> bool:
     named = {each.lower() for each in re.findall(r"\w+", match[1])} - {"and"}
     other = said.layer.key_inputs is not None and len(said.trace.keys) == len(said.layer.key_inputs)
     return other and not named & said.layer.given
 
 
-@claims(r"Weights that were written by hand take the place|with weights by hand")
+@claims(r"Weights written by hand replace those of the softmax|with weights by hand")
 def hand(said: Said, match: re.Match[str]) -> bool:
     return "weights" in said.layer.given and said.layer.attended.mixed_by == "hand"
 
 
-@claims(r"What dropout leaves is given: .* multiplied with it(?:, .* by 1 - (.+))?\.$")
+@claims(r"The dropout mask is given: .* multiplied by it(?: and .* by 1 - (.+))?\.$")
 def given_dropout(said: Said, match: re.Match[str]) -> bool:
     share = float(match[1] or 0)
     weights, mixing = said.layer.attended.weights, said.layer.attended.mixing
@@ -669,9 +687,11 @@ def before_the_last(said: Said, match: re.Match[str]) -> bool:
     return several if "each head" in match[1] else last and not several
 
 
-@claims(r"^of (.+) every row is shown(?:, of all else the row of \"(.+)\" \((\d+)\))?$")
+@claims(r"^every row of (.+) is shown(?:; of the rest, only the row of \"(.+)\"(?: \((\d+)\))?)?$")
 def whole_beside(said: Said, match: re.Match[str]) -> bool:
-    return match[2] is None or said.trace.tokens.labels[int(match[3]) - 1] == match[2]
+    labels = said.trace.tokens.labels
+    once = labels.count(match[2]) == 1
+    return match[2] is None or once or labels[int(match[3]) - 1] == match[2]
 
 
 @claims(r"^inputs = embeddings \+ positions$")
@@ -680,7 +700,7 @@ def positions_added(said: Said, match: re.Match[str]) -> bool:
     return added and said.layer.layer == 0
 
 
-@claims(r"^made = (\w+)\(x W_1 \+ b_1\) W_2 \+ b_2$|(relu|gelu|gelu-tanh) is applied")
+@claims(r"^output = (\w+)\(x W_1 \+ b_1\) W_2 \+ b_2$|(relu|gelu|gelu-tanh) is applied")
 def activated(said: Said, match: re.Match[str]) -> bool:
     block = said.layer.block
     assert block is not None
@@ -725,7 +745,7 @@ def norm_formula(said: Said, match: re.Match[str]) -> bool:
     return bool(((made - plain).abs() < 2 * HALF).all()) and same != own
 
 
-@claims(r"^what is hidden becomes −∞, for exp\(−∞\) = 0$")
+@claims(r"^masked scores become −∞, since exp\(−∞\) = 0$")
 def something_hidden(said: Said, match: re.Match[str]) -> bool:
     return not bool(said.layer.visible.all())
 
@@ -735,7 +755,7 @@ def formula_of_scores(said: Said, match: re.Match[str]) -> bool:
     return products(said, match)
 
 
-@claims(r"The product of so small numbers is rounded to 0")
+@claims(r"Their products are so small that they are rounded to 0")
 def underflows(said: Said, match: re.Match[str]) -> bool:
     score, lengths = _pair(said)
     return score == 0 < lengths
@@ -774,7 +794,7 @@ def by_root(said: Said, match: re.Match[str]) -> bool:
     return close(said.layer.attended.scores / root, said.layer.attended.scaled_scores)
 
 
-@claims(r"[Nn]othing is compared: every score is 0")
+@claims(r"[Qq]ueries and keys are not compared: every score is 0")
 def all_zero(said: Said, match: re.Match[str]) -> bool:
     return not bool(said.layer.attended.scores.any())
 
@@ -798,7 +818,7 @@ def side_of_zero(said: Said, match: re.Match[str]) -> bool:
     return score > 0 if match[1] == "above" else score < 0
 
 
-@claims(r"has no length: there is no angle, and the score is 0")
+@claims(r"has length 0: there is no angle, and the score is 0")
 def no_length(said: Said, match: re.Match[str]) -> bool:
     return _pair(said) == (0, 0)
 
@@ -809,13 +829,13 @@ def on_a_line(said: Said, match: re.Match[str]) -> bool:
     return score == pytest.approx(-lengths if match[1] else lengths, rel=0.02)
 
 
-@claims(r"nearly at right angles: the score is small beside the product")
+@claims(r"nearly at right angles: the score is small compared with the product")
 def upright(said: Said, match: re.Match[str]) -> bool:
     score, lengths = _pair(said)
     return abs(score) < 0.011 * lengths
 
 
-@claims(r"Scores stay as they are|which is 1 and changes nothing")
+@claims(r"The scores are not scaled|The model does not scale|which is 1 and changes nothing")
 def unscaled(said: Said, match: re.Match[str]) -> bool:
     hot = said.trace.variant.temperature
     attended = said.layer.attended
@@ -830,7 +850,7 @@ def divided(said: Said, match: re.Match[str]) -> bool:
     return close(attended.scores / int(match[1]) ** 0.5 / hot, attended.scaled_scores)
 
 
-@claims(r"(?:divided by the temperature, here|The temperature divides them, too, here by) (.+)\.$")
+@claims(r"divided by the temperature, here (.+)\.$")
 def cooled(said: Said, match: re.Match[str]) -> bool:
     attended, hot = said.layer.attended, float(match[1])
     root = said.layer.head_dim**0.5 if said.trace.variant.scaled else 1.0
@@ -861,7 +881,7 @@ def capped(said: Said, match: re.Match[str]) -> bool:
     return match[1] == match[2] and close(bent.to(found), found)
 
 
-@claims(r"No score may go beyond (.+), above 0 or below")
+@claims(r"tanh keeps scores between -(.+) and \1:")
 def within_cap(said: Said, match: re.Match[str]) -> bool:
     found = said.layer.attended.capped_scores
     return found is not None and float(found.abs().max()) <= float(match[1]) * (1 + 1e-2)
@@ -887,11 +907,11 @@ def additive(said: Said, match: re.Match[str]) -> bool:
     return said.layer.w_score is not None
 
 
-@claims(r"nothing where a token reads itself, one slope from a neighbour's")
+@claims(r"nothing for the token itself, one slope for a neighbour, two for the next")
 def slopes(said: Said, match: re.Match[str]) -> bool:
     bias = said.layer.attended.bias
     assert bias is not None
-    several = "in each head by another slope" in said.text
+    several = "each head has its own slope" in said.text
     if bias.shape[-1] == 1:
         return several == (said.layer.heads > 1)
     taken = -bias[:, 0, 1].double()
@@ -901,7 +921,7 @@ def slopes(said: Said, match: re.Match[str]) -> bool:
     )
 
 
-@claims(r"pair i at position p turns by \(p - 1\) / ([\d.e+]+)\^\(2\(i - 1\)/d_k\)")
+@claims(r"pair i at position p is rotated by \(p - 1\) / ([\d.e+]+)\^\(2\(i - 1\)/d_k\)")
 def turned(said: Said, match: re.Match[str]) -> bool:
     before, after = said.layer.before_rotary, said.layer.queries
     assert before is not None
@@ -919,18 +939,18 @@ def turned(said: Said, match: re.Match[str]) -> bool:
     return close(made.flatten(-2).to(after), after[..., places])
 
 
-@claims(r"Pairs by halves.* numbers i and i \+ (\d+) of")
+@claims(r"Each pair of numbers i and i \+ (\d+) of")
 def halves(said: Said, match: re.Match[str]) -> bool:
     assert said.layer.queries is not None
     return int(match[1]) * 2 == said.layer.queries.shape[-1]
 
 
-@claims(r"Each two neighbouring numbers of a query or a key are turned")
+@claims(r"Each pair of adjacent numbers of a query or a key is rotated")
 def neighbours(said: Said, match: re.Match[str]) -> bool:
     return said.trace.positions == "rotary"
 
 
-@claims(r"A row sums to 1\.")
+@claims(r"Each row sums to 1\.")
 def softmax_sums(said: Said, match: re.Match[str]) -> bool:
     head = slice(None) if said.asked.head is None else said.asked.head
     return bool(((said.layer.attended.weights[head].double().sum(-1) - 1).abs() < HALF).all())
@@ -945,33 +965,31 @@ def others_sum(said: Said, match: re.Match[str]) -> bool:
     return right and both == {True, False}
 
 
-BLIND = (
-    r"has nothing to share out: its row is 0|has read nothing: its vector is 0"
-    r"|reads nothing, for every key is hidden\."
-)
+BLIND = "(has every key masked|has read nothing|reads nothing)"
+SO_IT_IS_0 = r"(, so its row is 0|, so its vector is 0|: every key is masked\.)"
 
 
-@claims(rf"([^.]+?)(?: in ((?:head \d+(?:, | and )?)+))? ({BLIND})")
+@claims(rf'"([^"]+)"(?: \((\d+)\))? {BLIND}(?: in ((?:head \d+(?:, | and )?)+))?{SO_IT_IS_0}')
 def is_blind(said: Said, match: re.Match[str]) -> bool:
     """Of the token that is named, in each head that is named, or in all."""
-    names = [*said.trace.tokens.labels]
-    names = [n if names.count(n) == 1 else f"{at} {n}" for at, n in enumerate(names, start=1)]
-    row, attended = names.index(match[1].strip()), said.layer.attended
-    heads = [int(each) for each in re.findall(r"\d+", match[2] or "")] or slice(None)
+    labels, attended = said.trace.tokens.labels, said.layer.attended
+    assert (labels.count(match[1]) > 1) == bool(match[2])
+    row = int(match[2]) - 1 if match[2] else labels.index(match[1])
+    heads = [int(each) for each in re.findall(r"\d+", match[4] or "")] or slice(None)
     hidden = not bool(said.layer.visible.expand_as(attended.scores)[heads, row].any())
-    made = attended.weights if "share out" in match[3] else attended.mixing
-    vectors = attended.contexts[heads, row] if "vector" in match[3] else made[heads, row]
+    made = attended.weights if "row" in match[5] else attended.mixing
+    vectors = attended.contexts[heads, row] if "vector" in match[5] else made[heads, row]
     return hidden and not bool(vectors.any())
 
 
-@claims(r"So it is with (\d+) more tokens?\.")
+@claims(r"The same holds for (\d+) more tokens?\.")
 def more_are_blind(said: Said, match: re.Match[str]) -> bool:
     heads = [said.asked.head] if said.asked.head is not None else slice(None)
     count = int((~_own_rows(said.layer)[heads]).any(0).sum())
     return count == 4 + int(match[1])
 
 
-@claims(r"(?:^| · )((?:row \d+(?: of [^,·]+?)?(?:, | and |(?= reads?)))+) reads? nothing, for")
+@claims(r"(?:^| · )((?:row \d+(?: of [^,·]+?)?(?:, | and |(?= reads?)))+) reads? nothing:")
 def blind_rows_named(said: Said, match: re.Match[str]) -> bool:
     """Those that are named are blind, and no others are."""
     named = re.findall(r"row (\d+)(?: of (.+?))?(?=, row| and row|$)", match[1])
@@ -987,28 +1005,28 @@ def blind_rows_named(said: Said, match: re.Match[str]) -> bool:
     return found == set(named)
 
 
-@claims(r"(?:^| · )(?:in [LH\d, and]+ )?it reads nothing, for every key is hidden")
+@claims(r"(?:^| · )(?:in [LH\d, and]+ )?it reads nothing: every key is masked")
 def asked_row_is_blind(said: Said, match: re.Match[str]) -> bool:
     assert said.grid is not None
     return bool((np.nan_to_num(said.grid.values).sum(-1) == 0).any())
 
 
-@claims(r"What a given mask hides is hidden")
+@claims(r"A given mask is applied")
 def given_mask(said: Said, match: re.Match[str]) -> bool:
     return "hidden" in said.layer.given
 
 
-@claims(r"What each token may read is given|^mask given| · mask given")
+@claims(r"The mask is given|^given mask| · given mask")
 def given_visible(said: Said, match: re.Match[str]) -> bool:
     return bool({"visible", "hidden", "mask"} & said.layer.given)
 
 
-@claims(r"Each head has a mask of its own")
+@claims(r"Each head has its own mask")
 def masks_by_head(said: Said, match: re.Match[str]) -> bool:
     return said.layer.visible.ndim == 3
 
 
-@claims(r"the mask hides this key from this query: step 7 makes its score −∞")
+@claims(r"the mask hides this key from this query: step 7 sets the score to −∞")
 def hides_key(said: Said, match: re.Match[str]) -> bool:
     return not bool(said.layer.visible[..., said.asked.query, said.asked.key].all())
 
@@ -1038,17 +1056,17 @@ def flattens(said: Said, match: re.Match[str]) -> bool:
     return bool(torch.special.entr(found).sum() > torch.special.entr(should).sum())
 
 
-@claims(r"Here no weight is changed by it")
+@claims(r"Here it changes no weight")
 def without_effect(said: Said, match: re.Match[str]) -> bool:
     return bool(((_right(said.layer) - said.layer.attended.weights).abs() < HALF).all())
 
 
-@claims(r"✗ A mistake: (?!.*no weight is changed).*$")
+@claims(r"✗ A mistake: (?!.*it changes no weight).*$")
 def with_effect(said: Said, match: re.Match[str]) -> bool:
     return not torch.equal(_right(said.layer), said.layer.attended.weights)
 
 
-@claims(r"Neighbouring columns")
+@claims(r"gets its own block of adjacent columns")
 def columns_of_heads(said: Said, match: re.Match[str]) -> bool:
     layer, made = said.layer, said.layer.projections
     before = layer.before_rotary or layer
@@ -1084,62 +1102,62 @@ def themselves(said: Said, match: re.Match[str]) -> bool:
     return all(each is not None and torch.equal(each, made) for each in vectors)
 
 
-@claims(r"There are none to use: all that would be made of them is given")
+@claims(r"No embeddings are needed: everything computed from them is given")
 def unused(said: Said, match: re.Match[str]) -> bool:
     return said.layer.block is None and "values" in said.layer.given
 
 
-@claims(r"the vectors themselves are (compared, and mixed|compared|mixed)")
+@claims(r"attention (compares and mixes|compares|mixes) the vectors themselves")
 def used_themselves(said: Said, match: re.Match[str]) -> bool:
     values = said.layer.values
     mixed = torch.equal(values, split_heads(_read(said.layer), len(values)))
-    return mixed == ("mixed" in match[1])
+    return mixed == ("mixes" in match[1])
 
 
-@claims(r"to a mean of 0 and stretches it to a variance of 1")
+@claims(r"shifts and scales each vector to mean 0 and variance 1")
 def mean_and_variance(said: Said, match: re.Match[str]) -> bool:
     made = _normed(said).double()
     variances = made.var(-1, correction=0)
     return bool((made.mean(-1).abs() < HALF).all() and ((variances - 1).abs() < HALF).all())
 
 
-@claims(r"takes from each vector its mean, and divides it")
+@claims(r"subtracts the mean from each vector and divides by")
 def no_such_variance(said: Said, match: re.Match[str]) -> bool:
     made = _normed(said).double()
     variances = made.var(-1, correction=0)
     return bool((made.mean(-1).abs() > HALF / 2).any() or ((variances - 1).abs() > HALF / 2).any())
 
 
-@claims(r"a matrix (widens|narrows) its vector to (\d+)|makes another vector of it, as wide")
+@claims(r"a matrix (widens|narrows) its vector to (\d+)|maps its vector to another of width (\d+)")
 def other_width(said: Said, match: re.Match[str]) -> bool:
     assert said.layer.block is not None
     width, hidden = said.layer.block.feeding.parameters.w_1.shape
     if match[1] is None:
-        return bool(width == hidden)
+        return bool(width == hidden) and hidden == int(match[3])
     return hidden == int(match[2]) and (hidden > width) == (match[1] == "widens")
 
 
-@claims(r"What layer (\d+) made of each token")
+@claims(r"The output of layer (\d+) for each token")
 def from_below(said: Said, match: re.Match[str]) -> bool:
     return torch.equal(said.trace.layers[int(match[1])].outputs, said.layer.entering)
 
 
-@claims(r"(the heads'|The heads') vectors then stand side by side")
+@claims(r"The heads' vectors are then concatenated")
 def side_by_side(said: Said, match: re.Match[str]) -> bool:
     return said.layer.heads > 1
 
 
-@claims(r"\(--query follows another\)")
+@claims(r"\(--query follows another token\)")
 def another(said: Said, match: re.Match[str]) -> bool:
     return len(said.trace.tokens) > 1
 
 
-@claims(r"\(--query follows a token, with all that it asks for\)")
+@claims(r"\(--query TOKEN shows what that token asks for\)")
 def nothing_followed(said: Said, match: re.Match[str]) -> bool:
     return said.asked.query is None
 
 
-@claims(r"in all this layer has ([\d,]+) numbers (?:to learn|that were learned)")
+@claims(r"in total, this layer has ([\d,]+) numbers (?:to learn|that were learned)")
 def all_learned(said: Said, match: re.Match[str]) -> bool:
     layer = next(each for each in said.trace.layers if said.layer in each.attentions)
     assert layer.block is not None
@@ -1205,7 +1223,6 @@ def _is_share(likely: float, said: str) -> bool:
 
 
 HERE = r'(?:[aA]fter|[aA]t) "(.+?)"(?: \((\d+)\))?'
-SHARE = r"((?:over )?[\d.]+)\u00a0%"
 
 
 @claims(rf"^{HERE} the model (expects|answers): (.+)$")
@@ -1221,7 +1238,7 @@ def answered(said: Said, match: re.Match[str]) -> bool:
     return bool(told) and all(right) and follows == (match[3] == "expects")
 
 
-@claims(rf"^At the (\d+) places the model answers: (.+) \(each {SHARE} or more\)$")
+@claims(rf"^At the (\d+) positions the model answers: (.+) \(each {SHARE} or more\)$")
 def all_answered(said: Said, match: re.Match[str]) -> bool:
     assert said.trace.prediction is not None
     rows = _probabilities(said)[list(said.trace.prediction.asked)]
@@ -1253,7 +1270,7 @@ def answered_without(said: Said, match: re.Match[str]) -> bool:
     )
 
 
-@claims(r"^Without .+?: (?:(\d+) of|(all)) (\d+) answers (?:changes?|stay): (.+)$")
+@claims(r"^Without .+?: (?:(\d+) of|(all)) (\d+) answers (?:changes?|stay the same): (.+)$")
 def all_answered_without(said: Said, match: re.Match[str]) -> bool:
     assert said.trace.prediction is not None
     places = list(said.trace.prediction.asked)
@@ -1265,7 +1282,7 @@ def all_answered_without(said: Said, match: re.Match[str]) -> bool:
     return count and told == ([now] if match[2] else [now, was]) and others == int(match[1] or 0)
 
 
-@claims(r"No word of this text asks the model for an answer(?:, as (.+) would)?")
+@claims(r"No token of this text asks the model for an answer(?:; (.+) would)?")
 def nothing_asked(said: Said, match: re.Match[str]) -> bool:
     model = said.trace.model
     assert model is not None
@@ -1279,8 +1296,8 @@ def nothing_asked(said: Said, match: re.Match[str]) -> bool:
 def only_these_ask(said: Said, match: re.Match[str]) -> bool:
     assert said.trace.prediction is not None
     asked, count = said.trace.prediction.asked, len(said.trace.tokens)
-    if match[1].endswith(" places"):
-        return match[1] == f"{len(asked)} of the {count} places" and 0 < len(asked) < count
+    if match[1].endswith(" positions"):
+        return match[1] == f"{len(asked)} of the {count} positions" and 0 < len(asked) < count
     named = re.findall(r'"(.+?)"(?: \((\d+)\))?', match[1])
     return tuple(_asked_at(said, *each) for each in named) == asked and len(asked) < count
 
@@ -1293,24 +1310,24 @@ def this_asks_nothing(said: Said, match: re.Match[str]) -> bool:
     return labels[place] == match[1] and place not in said.trace.prediction.asked
 
 
-@claims(r"the other places ask for nothing")
+@claims(r"no answer is asked for at the other positions")
 def others_ask_nothing(said: Said, match: re.Match[str]) -> bool:
     assert said.trace.prediction is not None
     return 0 < len(said.trace.prediction.asked) < len(said.trace.tokens)
 
 
-@claims(r"the likeliest of (\d+)$|the \d+ likeliest of (\d+) answers")
+@claims(r"the most likely of (\d+) answers|the \d+ most likely of (\d+) answers")
 def likeliest_of(said: Said, match: re.Match[str]) -> bool:
     return len(_answers(said)) == int(match[1] or match[2])
 
 
-@claims(r"These are the vectors that layer (\d+) made")
+@claims(r"The vectors are the outputs of layer (\d+)")
 def of_the_last_layer(said: Said, match: re.Match[str]) -> bool:
     last = said.trace.layers[-1].layer
     return last == int(match[1]) and said.layer.layer != last
 
 
-@claims(r"A row of them sums to 1|each answer with its probability")
+@claims(r"Each row of probabilities sums to 1|each answer with its probability")
 def probabilities_sum(said: Said, match: re.Match[str]) -> bool:
     made = said.trace.prediction
     assert made is not None
@@ -1328,7 +1345,7 @@ def formula_of_answers(said: Said, match: re.Match[str]) -> bool:
 # What a picture says in words.
 
 
-@claims(r"^(.+?) reads (.+?) most(, and alike)? \(([\d.e-]+)( each)?\)$")
+@claims(r"^(.+?) reads (.+?) most(, equally)? \(([\d.e-]+)( each)?\)$")
 def read_most(said: Said, match: re.Match[str]) -> bool:
     assert said.grid is not None
     row = said.grid.values[said.grid.rows.names.index(match[1])]

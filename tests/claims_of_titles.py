@@ -214,7 +214,7 @@ def mostly(made: Trace, query: int | None, match: re.Match[str]) -> bool:
     )
 
 
-@claims(rf"{WHO} attends to nothing: everything is hidden from it")
+@claims(rf"{WHO} attends to nothing: every key is masked")
 def nothing(made: Trace, query: int | None, match: re.Match[str]) -> bool:
     return not any(bool(mixing[query].any()) for _, _, mixing in heads(made))
 

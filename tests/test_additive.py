@@ -88,10 +88,10 @@ def test_the_steps_write_it_out(attnviz: Attnviz) -> None:
     told = " ".join(result.out.split())
     assert "additive scores · not scaled" in told
     assert told.startswith("How ")
-    assert "w_score weighs what a query and a key come to together." in told
+    assert "w_score turns the sum of a query and a key into a score." in told
     assert "score = w_score · tanh(query + key)" in told
     assert "Q Kᵀ" not in told
-    assert "Scores stay as they are: nothing scales them." in told
+    assert "The scores are not scaled." in told
 
 
 def test_the_written_arithmetic_holds(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_score_without_a_product_has_no_angle(attnviz: Attnviz) -> None:
     result = attnviz("steps", TEXT, "--scoring", "additive", "--query", "am", "--key", "I")
 
     assert result.status == 2
-    assert "additive scores are no products of a query and a key" in result.err
+    assert "additive scores are not dot products" in result.err
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])

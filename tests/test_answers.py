@@ -75,7 +75,7 @@ def test_answers_of_a_long_text_are_scored_at_its_last_tokens(
     assert found is not None
     assert found.asked == tuple(range(count - 4, count))
     assert found.probabilities[: count - 4].isnan().all()
-    assert "answers are scored at the last 4 tokens" in best_answers(made).note
+    assert "answers are computed at the last 4 tokens only" in best_answers(made).note
     assert best_answers(made, 0).words == (("", "", ""),)
     assert again is not None
     assert_close(again.probabilities, found.probabilities, equal_nan=True)
@@ -145,7 +145,7 @@ def test_a_text_without_a_gap_asks_for_nothing_and_it_is_said_what_would(
     small_transformer: Saved,
 ) -> None:
     made = trace(TEXT, model=str(small_transformer("bert")))
-    assert answered(made) == ("No word of this text asks the model for an answer, as [MASK] would",)
+    assert answered(made) == ("No token of this text asks the model for an answer; [MASK] would",)
 
 
 def test_vectors_of_an_encoder_without_a_head_are_measured_token_by_token() -> None:
@@ -166,8 +166,8 @@ def test_vectors_of_an_encoder_without_a_head_are_measured_token_by_token() -> N
     (said,) = moved(made)
     assert said == (
         f"Without L5H11 the last vectors change by {100 * lengths.mean():.0f}\u00a0% of their "
-        f'length on average, most that of "{made.tokens.labels[most]}" ({most + 1}) '
-        f"({100 * lengths[most]:.0f}\u00a0%); their mean cosine with the vectors before is "
+        f'length on average, that of "{made.tokens.labels[most]}" most '
+        f"({100 * lengths[most]:.0f}\u00a0%); their mean cosine with the original vectors is "
         f"{cosines.mean():.2f}"
     ).replace(" 0.", " .")
     assert moved(whole) == ()
@@ -188,9 +188,9 @@ def test_outputs_are_read_again(tmp_path: Path) -> None:
 def test_an_encoder_that_answers_nothing_says_so_in_two_lines(attnviz: Attnviz) -> None:
     result = attnviz("inspect", "a b", "--predict", "--layer", "0", "--head", "0")
     assert result.err == (
-        "error: --predict shows what a model answers, and 'minilm' (bert) makes vectors, but "
+        "error: --predict shows what a model answers, but 'minilm' (bert) makes vectors and "
         "gives no answers\n"
-        " hint: leave --predict out, or use a model that continues texts, or fills in a [MASK]\n"
+        " hint: leave out --predict, or use a model that continues texts, or fills in a [MASK]\n"
     )
 
 

@@ -105,7 +105,7 @@ def test_attention_only_is_said_and_counted(attnviz: Attnviz) -> None:
     shown = attnviz("steps", TEXT, "--layers", "1", "--attention-only", "--step", "11-").out
 
     assert " 1 layer (post-norm) · no feed-forward" in " ".join(shown.split())
-    assert shown.endswith("in all this layer has 272 numbers to learn\n")  # 4 · 8 · 8 + 2 · 8
+    assert shown.endswith("in total, this layer has 272 numbers to learn\n")  # 4 · 8 · 8 + 2 · 8
 
 
 @pytest.mark.parametrize(
@@ -257,10 +257,10 @@ def test_steps_of_a_block_without_a_norm_speak_of_none(attnviz: Attnviz) -> None
 
     assert "1 layer (no norm)" in " ".join(walk.split())
     assert "outputs = x + f(x)" in walk
-    assert "11 add   inputs" in walk
+    assert "11 add   input" in walk
     assert not {"LayerNorm", "gain", "normed"} & {*walk.replace("(", " ").split()}
     # 3 matrices and w_out, 8 × 8 each; 8 × 32 + 32 + 32 × 8 + 8: and no gains and shifts.
-    assert f"in all this layer has {4 * 64 + 552} numbers to learn" in walk
+    assert f"in total, this layer has {4 * 64 + 552} numbers to learn" in walk
 
 
 @pytest.mark.parametrize("name", ["plain", "average"])

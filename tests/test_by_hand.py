@@ -341,8 +341,8 @@ def test_steps_explain_every_weight_by_its_numbers_and_say_the_sentence_of_the_h
     ]
     assert section.remarks == (
         'head 0: "it" asks for animal 14, person 8, place 8 and singular 6',
-        'head 0: "animal" (.95) is found by animal 1 and singular 1',
-        'head 0: "street" (.05) is found by place 1 and singular 1',
+        'head 0: "animal" (95\u00a0%) is found by animal 1 and singular 1',
+        'head 0: "street" (5\u00a0%) is found by place 1 and singular 1',
     )
 
 
@@ -365,7 +365,7 @@ def test_nothing_is_explained_by_names_where_there_are_none() -> None:
     with pytest.raises(AttnvizError) as refused:
         steps("I am here", step="why")
     assert refused.value.hint == (
-        "it needs a model that names the numbers of its heads, such as --model toy"
+        "it needs a model whose heads have named dimensions, such as --model toy"
     )
 
 
@@ -421,7 +421,7 @@ def test_what_heads_do_is_not_claimed_where_somebody_changed_what_they_see() -> 
     own, changed = (trace(FAMOUS, model="toy", causal=each) for each in (None, True))
     assert f"head 2: {told}" in own.view().closing
     assert any(told in title for title in titles(own))
-    assert f"head 2, as it was written: {told}" in changed.view().closing
+    assert f"head 2 (as written): {told}" in changed.view().closing
     assert not any(told in title for title in titles(changed))
 
 

@@ -19,8 +19,8 @@ from tests.conftest import Attnviz
 TEXT = "hot tea"
 VECTORS = "random vectors: this shows the mechanism, not what the words mean"
 PROJECTIONS = "given vectors, random projections: this shows the mechanism, not what the words mean"
-VALUES = "random values: the weights are real, what is made of them is not"
-JOINED = "random output projection: the weights are real, what is made of them is not"
+VALUES = "random values: the weights are real, what is computed from them is not"
+JOINED = "random output projection: the weights are real, what is computed from them is not"
 ONE = [[1.0, 0.0], [0.0, 1.0]]
 
 

@@ -272,7 +272,7 @@ def test_a_headline_is_not_said_again_above_its_only_panel() -> None:
         assert not view.picture.description.startswith(":")
     memory = trace(TEXT, memory="you are").view(query="am", as_="heatmap")
     titles = [each.title for each in memory.picture.panels]  # type: ignore[union-attr]
-    assert titles == ["of its own sentence", "of the memory"]
+    assert titles == ["in its own sentence", "in the memory"]
 
 
 def test_arcs_of_heads_say_weights_no_more_often_than_their_scale() -> None:
@@ -538,7 +538,7 @@ def test_a_picture_of_a_query_is_described_in_words() -> None:
 
 def test_what_is_read_is_said_to_sum_to_1_only_where_it_does() -> None:
     notes = {each.grid.note for each in sentences(view_named("a query of four"))}
-    assert notes == {"what is read sums to 1"}
+    assert notes == {"the weights sum to 1"}
 
     dropped = trace(LONGER, dropout=0.5).view(as_="arcs")
     assert {each.grid.note for each in dropped.picture.panels} == {""}  # type: ignore[union-attr]
@@ -550,7 +550,7 @@ def test_what_is_read_is_said_to_sum_to_1_only_where_it_does() -> None:
         (["--as", "arc", "-o", "a.png"], "there is no way to draw 'arc'", "did you mean 'arcs'?"),
         (["--as", "arcs"], "no picture is written", "try -o arcs.png"),
         (["--as", "arcs", "-o", "a.csv"], "no picture is written", "try -o arcs.png"),
-        (["--as", "sentence"], "no --query says which", "try --query 1"),
+        (["--as", "sentence"], "no --query is given", "add --query 1"),
         (
             ["--as", "arcs", "--show", "scores", "-o", "a.png"],
             "--show asks for scores",
@@ -672,7 +672,7 @@ def test_a_heatmap_of_a_query_is_a_table_on_a_screen_too(attnviz: Attnviz) -> No
 
 
 def test_the_library_refuses_the_same() -> None:
-    with pytest.raises(AttnvizError, match="no --query says which"):
+    with pytest.raises(AttnvizError, match="no --query is given"):
         trace(TEXT).view(as_="sentence")
 
 

@@ -57,7 +57,7 @@ def test_a_head_that_is_off_is_named_where_another_layer_is_shown() -> None:
     table = shown.screen.panels[-1]
     assert isinstance(table, Grid)
     assert table.title == "last vectors with L5H11 switched off"
-    assert "L5H11 is switched off: 0 goes on in place of it." in shown.closing
+    assert "L5H11 is switched off: its output is replaced by 0." in shown.closing
     assert shown.closing[-1].startswith("Without L5H11 the last vectors change by ")
 
 
@@ -168,7 +168,7 @@ def test_heads_that_are_off_already_are_not_ranked() -> None:
     with pytest.raises(AttnvizError, match="switches off the heads, but L5H11 is already off"):
         inspect(SHORT, layer=5, head=11, by="effect", without="L5H11").view()
     shown = inspect(SHORT, layer=5, head=11, without="L5H11").view().closing
-    assert any(each.startswith("L5H11 is switched off: its weights are") for each in shown)
+    assert any(each.startswith("L5H11 is switched off: its output is") for each in shown)
 
 
 def test_only_the_heads_of_a_transformer_can_be_switched_off_in_turn(attnviz: Attnviz) -> None:

@@ -291,7 +291,7 @@ def test_a_triangle_of_zeros_counts_as_hidden_and_that_is_said() -> None:
 
     assert torch.equal(made.layers[0].visible, torch.ones(4, 4).tril().bool())
     assert "causal" in made.view().settings
-    assert any("counts as hidden by a causal mask" in each for each in made.view().closing)
+    assert any("treated as causal" in each for each in made.view().closing)
 
 
 @pytest.mark.parametrize(
@@ -314,12 +314,12 @@ def test_other_zeros_hide_nothing(weights: Tensor) -> None:
 def test_what_rows_sum_to_is_said_where_it_is_not_1() -> None:
     half = torch.tensor([[0.5, 0.5], [0.3, 0.4]])
 
-    assert told_of(half) == ("1 of 2 rows does not sum to 1: .70",)
-    assert told_of(half / 2) == ("none of 2 rows sums to 1: from .35 to .50",)
-    assert told_of(torch.tensor([[0.25]])) == ("its only row does not sum to 1: .25",)
+    assert told_of(half) == ("1 of 2 rows does not sum to 1: the sum is .70",)
+    assert told_of(half / 2) == ("none of 2 rows sums to 1: sums from .35 to .50",)
+    assert told_of(torch.tensor([[0.25]])) == ("its only row does not sum to 1: the sum is .25",)
     assert told_of(torch.tensor([[0.5, 0.5], [0.4, 0.6]])) == ()
     third = torch.tensor([[0.5, 0.5, 0], [0.2, 0, 0.2], [0, 0.4, 0.2]])
-    assert told_of(third) == ("2 of 3 rows do not sum to 1: from .40 to .60",)
+    assert told_of(third) == ("2 of 3 rows do not sum to 1: sums from .40 to .60",)
 
 
 def test_verify_tells_rows_that_are_no_shares() -> None:
@@ -556,7 +556,7 @@ def test_what_generate_hands_back_is_one_table_with_the_prompt_known(way: str, l
     assert made.prompt == inputs["input_ids"].shape[1]
     assert len(made.tokens) == inputs["input_ids"].shape[1] + 3
     assert made.variant.causal
-    assert "3 of them its own" in made.view().settings
+    assert "3 of them generated" in made.view().settings
 
 
 @given(st.data())

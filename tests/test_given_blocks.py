@@ -197,8 +197,8 @@ def test_every_format_can_name_the_layer(form: str, tmp_path: Path, attnviz: Att
         assert_close(layer.projections.b_key, weights["b_key"])
         assert layer.block.feeding.residual.norm is not None
         assert_close(layer.block.feeding.residual.norm.gain, weights["feed_forward_gain"])
-    assert "(what it hands on). They are given." in " ".join(walk.out.split())
-    assert "brings it back. Both are given." in " ".join(walk.out.split())
+    assert "(what it passes on). They are given." in " ".join(walk.out.split())
+    assert "back to width 8. Both are given." in " ".join(walk.out.split())
 
 
 @pytest.mark.parametrize("suffix", SAVED)
@@ -255,7 +255,7 @@ def test_one_half_of_feed_forward_may_be_given_and_the_other_is_as_wide(attnviz:
 
     assert made.layers[0].block is not None
     assert made.layers[0].block.feeding.parameters.w_1.shape == (8, 5)
-    assert section.about.endswith("brings it back. w_2 is given, w_1 drawn from a seed.")
+    assert section.about.endswith("back to width 8. w_2 is given; w_1 is random (set by the seed).")
 
 
 def test_given_positions_are_added_and_said_to_be(attnviz: Attnviz, tmp_path: Path) -> None:
@@ -266,8 +266,8 @@ def test_given_positions_are_added_and_said_to_be(attnviz: Attnviz, tmp_path: Pa
     walked = attnviz("steps", "I am learning this", "--given", file, "--step", "2", "--query", "am")
 
     assert_close(made.layers[0].inputs, made.embeddings + places[:4])
-    assert "· positions given ·" in " ".join(walked.out.split())
-    assert "A given vector for its position is added" in " ".join(walked.out.split())
+    assert "· given positions ·" in " ".join(walked.out.split())
+    assert "A given vector for the position is added" in " ".join(walked.out.split())
     assert "inputs = embeddings + positions" in walked.out
     assert made.provenance.settings["positions"] == "given"
 

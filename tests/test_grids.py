@@ -109,8 +109,7 @@ def test_a_pooled_cell_is_hidden_only_if_all_of_it_is() -> None:
     assert pooled.hidden.tolist() == [[False, True], [False, False]]
     assert pooled.rows.names == ("1–2", "3–4")
     assert (
-        pooled.pooled
-        == "one cell = 2 × 2 tokens: weights added over the keys, averaged over the queries"
+        pooled.pooled == "one cell = 2 × 2 tokens: weights summed over keys, averaged over queries"
     )
 
 

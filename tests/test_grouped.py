@@ -182,12 +182,12 @@ def test_sharing_is_said_and_shown_once_for_those_that_share(attnviz: Attnviz) -
     run = attnviz("run", TEXT, "--heads", "4", "--kv-heads", "2", "--show", "keys,weights").out
     walk = attnviz("steps", TEXT, "--heads", "4", "--kv-heads", "2", "--step", "queries").out
 
-    assert "4 heads of width 2 · 2 heads of keys and values" in " ".join(run.split())
+    assert "4 heads of width 2 · 2 key-value heads" in " ".join(run.split())
     assert "keys · heads 0–1" in run
     assert "keys · heads 2–3" in run
     told = " ".join(walk.split())
-    assert "Every 2 neighbouring heads share keys and values: there are 2 heads of those." in told
-    assert "heads of keys and values" not in attnviz("run", TEXT, "--heads", "4").out
+    assert "Every 2 adjacent heads share keys and values: there are 2 key-value heads." in told
+    assert "key-value head" not in attnviz("run", TEXT, "--heads", "4").out
 
 
 @pytest.mark.parametrize("positions", ["none", "rotary"])
@@ -238,4 +238,4 @@ def test_grouped_and_full_heads_are_compared_over_seeds(attnviz: Attnviz) -> Non
     result = attnviz("compare", TEXT, "--heads", "4", "--kv-heads", "2", "--repeats", "4")
 
     assert result.status == 0
-    assert "2 heads of keys and values" in result.out
+    assert "2 key-value heads" in result.out

@@ -165,7 +165,7 @@ def test_no_seed_is_said_of_a_model_that_was_trained(minilm: Inspection) -> None
     view = minilm.view()
 
     assert view.settings == (
-        "attention of the model minilm · 15 tokens (minilm's) · bert, 22.7 million parameters · "
+        "attention of the model minilm · 15 tokens (minilm) · bert, 22.7 million parameters · "
         "6 layers × 12 heads of width 32 · all tokens visible · cpu float32"
     )
     assert view.title == "attention of the model minilm"

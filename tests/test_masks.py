@@ -144,7 +144,7 @@ def test_a_row_that_sees_nothing_is_zero_and_said_to_be(attnviz: Attnviz, tmp_pa
     told = " ".join(result.out.split())
     assert result.status == 0
     assert "2 x2 0.00 0.00" in told
-    assert "row 2 reads nothing, for every key is hidden · every other row sums to 1" in told
+    assert "row 2 reads nothing: every key is masked · every other row sums to 1" in told
     assert "✓ rows sum to 1, and rows that attend to nothing sum to 0" in told
     assert "each row sums to 1" not in told
 
@@ -161,9 +161,9 @@ def test_only_the_head_that_is_blind_is_said_to_be() -> None:
 
     written = _words(made(contents))
 
-    assert "row 2 of head 0 reads nothing, for every key is hidden" in written
-    assert "Each head has a mask of its own." in written
-    assert "x2 in head 0 has read nothing: its vector is 0." in written
+    assert "row 2 of head 0 reads nothing: every key is masked" in written
+    assert "Each head has its own mask." in written
+    assert '"x2" has read nothing in head 0, so its vector is 0.' in written
     assert "each row sums to 1" not in written
 
 
@@ -173,7 +173,7 @@ def test_a_reader_that_sees_nothing_is_shown_with_every_way_to_draw_it(tmp_path:
     for way in ("heatmap", "arcs", "sentence"):
         view = found.view(query="2", as_=way)
         notes = {grid.note for grid in _grids(view.picture)}
-        assert notes == {"it reads nothing, for every key is hidden"} or way == "arcs"
+        assert notes == {"it reads nothing: every key is masked"} or way == "arcs"
         view.save(tmp_path / f"{way}.svg")
     steps(found, query="2", step="7-10").view().save(tmp_path / "steps.gif", dpi=50)
 
@@ -268,7 +268,7 @@ def test_a_mask_that_was_added_hides_nothing_more(attnviz: Attnviz, tmp_path: Pa
 
     walked = attnviz("steps", "--given", str(path), "--step", "mask").out
 
-    assert "Nothing more is hidden: the mask has been added to the scores." in walked
+    assert "Nothing else is masked: the mask has already been added to the scores." in walked
     assert "may read every other" not in walked
 
 

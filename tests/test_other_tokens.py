@@ -67,7 +67,7 @@ def test_a_memory_without_a_block_is_told_of_them() -> None:
 def test_the_steps_say_whose_vectors_they_are() -> None:
     printed = steps(traced(cross())).view().render(".txt").decode()
     walked = " ".join(printed.split())
-    assert "Keys and values are made of other tokens, which have given vectors, too: Y." in walked
+    assert "Keys and values are computed from other tokens, whose given vectors are Y." in walked
 
 
 def test_a_comparison_reads_them_as_well() -> None:

@@ -264,10 +264,10 @@ SAID = {
     ("signed", "query", 3): 'what "d" reads, by gain: most "a" .30, then "b", "c" and '
     "itself −.10 each",
     ("signed", "query", 2): 'what "c" reads, by gain: all are 0',
-    ("hidden", "query", 0): '"a" reads nothing, for every key is hidden',
+    ("hidden", "query", 0): '"a" reads nothing: every key is masked',
     ("hidden", "query", 1): '"b" sees only itself: 1.0',
     ("hidden", "query", 2): '"c" reads all 2 tokens that it sees equally: .50 each',
-    ("hidden", "key", 3): 'no token reads "d", which is hidden from all',
+    ("hidden", "key", 3): 'no token reads "d", which is masked for all',
 }
 
 

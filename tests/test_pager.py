@@ -111,7 +111,7 @@ def test_seventeen_tokens_and_what_is_said_of_them_fit_a_small_screen(counting: 
         "Each token attends equally to all tokens · scaled attention · 17 tokens (words)…"
     )
     assert lines[1].startswith("random vectors: ")
-    assert lines[-1] == "--show context has the vectors"
+    assert lines[-1] == "--show context shows the vectors"
 
 
 def test_no_pager_prints(counting: str) -> None:
@@ -134,7 +134,7 @@ def test_a_map_that_is_seen_with_its_legend_does_not_stop_at_its_heading(countin
 
     assert "paged" not in text
     assert "▀" in text
-    assert "--show context has the vectors" in text
+    assert "--show context shows the vectors" in text
     assert "context vectors" not in text
 
 

@@ -59,12 +59,12 @@ def test_a_textbook_pair_has_the_angle_of_the_textbook() -> None:
         ([1.0, 1.0], [2.0, 1.0], "less than 90° apart, and the score is above 0."),
         ([1.0, 1.0], [-2.0, -1.0], "more than 90° apart, and the score is below 0."),
         ([1.0, 0.0], [0.0, 2.0], "nearly at right angles"),
-        ([1.0, 2.0], [2.0, 4.0], "the same way"),
-        ([2.0], [3.0], "the same way"),
-        ([1.0, 2.0], [-2.0, -4.0], "opposite ways"),
-        ([2.0], [-3.0], "opposite ways"),
-        ([0.0, 0.0], [1.0, 2.0], "has no length"),
-        ([0.0], [0.0], "has no length"),
+        ([1.0, 2.0], [2.0, 4.0], "the same direction"),
+        ([2.0], [3.0], "the same direction"),
+        ([1.0, 2.0], [-2.0, -4.0], "opposite directions"),
+        ([2.0], [-3.0], "opposite directions"),
+        ([0.0, 0.0], [1.0, 2.0], "has length 0"),
+        ([0.0], [0.0], "has length 0"),
     ],
 )
 def test_what_is_said_of_an_angle_is_so(query: list[float], key: list[float], said: str) -> None:
@@ -72,7 +72,7 @@ def test_what_is_said_of_an_angle_is_so(query: list[float], key: list[float], sa
 
     assert said in section.about
     assert all(holds(line.text) for line in section.sums)
-    assert len(section.sums) == (3 if "no length" in said else 6)
+    assert len(section.sums) == (3 if "length 0" in said else 6)
 
 
 @given(VECTORS)
@@ -137,7 +137,7 @@ def test_a_key_restricts_the_arithmetic_of_the_other_steps() -> None:
 def test_the_mask_of_a_hidden_key_is_told() -> None:
     made = trace(TEXT, variant="causal")
 
-    assert pair_of(made, 1, 3).remarks[0].endswith("step 7 makes its score −∞")
+    assert pair_of(made, 1, 3).remarks[0].endswith("step 7 sets the score to −∞")
     assert pair_of(made, 3, 1).remarks == ()
 
 
@@ -149,7 +149,11 @@ def test_the_command_of_a_pair_names_both_by_their_numbers() -> None:
 
 
 BAD = {
-    "alone": (["--key", "am"], "--key is one end of a score", "name the other: --query TOKEN"),
+    "alone": (
+        ["--key", "am"],
+        "--key needs a --query: a score has a query and a key",
+        "add --query TOKEN",
+    ),
     "unknown": (
         ["--query", "am", "--key", "thsi"],
         "no token of the sentence is 'thsi'",
@@ -157,8 +161,8 @@ BAD = {
     ),
     "average": (
         ["--query", "am", "--key", "am", "-v", "average"],
-        "'average' attention compares no query with a key",
-        "try --variant scaled, or leave --key out",
+        "'average' attention does not compare queries with keys",
+        "use --variant scaled, or leave out --key",
     ),
 }
 
@@ -184,5 +188,5 @@ def test_a_key_that_stands_twice_is_asked_for_by_its_number(attnviz: Attnviz) ->
 def test_given_scores_have_no_vectors_to_draw() -> None:
     made = trace(None, given=matrices({"scores": [[1.0, 2.0], [3.0, 4.0]]}))
 
-    with pytest.raises(Exception, match="the scores are given: they are no products"):
+    with pytest.raises(Exception, match="the scores are given, not computed from a query"):
         pair_of(made)

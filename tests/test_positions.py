@@ -133,8 +133,8 @@ def test_rotary_by_halves_is_what_a_run_and_its_steps_turn(attnviz: Attnviz) -> 
     assert layer.before_rotary.keys is not None
     assert_close(layer.keys, positions.turned(layer.before_rotary.keys, 500.0, halves=True))
     assert "rotary-halves positions · position base 500" in " ".join(result.out.split())
-    assert "in the order of Hugging Face's models: numbers i and i + 3 of" in result.out
-    assert "pair i at position p turns by (p - 1) / 500^(2(i - 1)/d_k)" in result.out
+    assert "Each pair of numbers i and i + 3 of" in result.out
+    assert "pair i at position p is rotated by (p - 1) / 500^(2(i - 1)/d_k)" in result.out
 
 
 def test_another_base_is_that_of_the_sines() -> None:

@@ -99,7 +99,8 @@ def test_only_places_that_ask_are_in_the_table_and_the_note_says_so() -> None:
 
     assert grid.rows.labels == ("?",)
     assert grid.note == (
-        "each answer with its probability · the likeliest of 4 · the other places ask for nothing"
+        "each answer with its probability · the most likely of 4 answers · no answer is asked for "
+        "at the other positions"
     )
 
 
@@ -145,7 +146,7 @@ def test_where_nothing_is_asked_that_is_said() -> None:
     made = traced(replaced_asks(untrained()), "old keys")
 
     (told,) = answered(made)
-    assert told.startswith("No word of this text asks the model for an answer, as ")
+    assert told.startswith("No token of this text asks the model for an answer; ")
     assert "are" in told
     assert told.endswith(" would")
     assert len(best_answers(made).rows) == 0
@@ -181,7 +182,7 @@ def test_without_a_model_nothing_is_predicted() -> None:
     with pytest.raises(AttnvizError) as refused:
         trace("I am").view(predict=True)
 
-    assert str(refused.value) == "--predict shows what a model answers, and there is no model"
+    assert str(refused.value) == "--predict shows what a model answers, but there is no model"
 
 
 def test_a_table_of_answers_does_not_say_that_its_rows_sum_to_1() -> None:
@@ -211,7 +212,7 @@ def test_the_steps_end_with_the_prediction(layer: int, query: str | None) -> Non
     ]
     false = [each for one in said for each in _untrue(one)]
     assert [each for each in false if "learned" not in each] == []
-    assert texts[0].startswith("These are the vectors that layer 1 made.") == (layer == 0)
+    assert texts[0].startswith("The vectors are the outputs of layer 1.") == (layer == 0)
 
 
 def test_the_sums_of_the_last_steps_hold() -> None:
@@ -252,7 +253,7 @@ def test_a_prediction_is_in_every_kind_of_file(tmp_path: Path) -> None:
     made = {suffix: view.render(suffix) for suffix in (".txt", ".md", ".svg")}
 
     for suffix, content in made.items():
-        assert b"what each place answers" in content, suffix
+        assert b"the answer at each position" in content, suffix
         assert b"has 0.79" in content, suffix
 
 

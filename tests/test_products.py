@@ -180,7 +180,7 @@ def test_no_note_of_scores_is_torn_where_notes_are_parted(kind: str) -> None:
     for grid in shown(made, "scores", "scaled", "masked"):
         assert " · " not in grid.note
     told = made.view(show=["scores", "scaled"]).picture.caption
-    zero = "nothing is compared: every score is 0"
+    zero = "queries and keys are not compared: every score is 0"
     assert told.startswith(zero if kind == "average" else "scores = query times key")
     assert "· key" not in told
 
@@ -188,14 +188,14 @@ def test_no_note_of_scores_is_torn_where_notes_are_parted(kind: str) -> None:
 @pytest.mark.parametrize(
     ("choices", "name", "why"),
     [
-        ({"variant": "plain"}, "scaled", "nothing scales the scores"),
+        ({"variant": "plain"}, "scaled", "the scores are not scaled"),
         ({"variant": "causal", "dim": 1}, "scaled", "scaling changes no score"),
-        ({"variant": "scaled"}, "masked", "nothing is hidden"),
-        ({"variant": "causal", "window": 9}, "outputs", "outputs are a block's"),
+        ({"variant": "scaled"}, "masked", "nothing is masked"),
+        ({"variant": "causal", "window": 9}, "outputs", "only a transformer block has outputs"),
     ],
 )
 def test_what_scores_never_were_is_refused(choices: dict[str, Any], name: str, why: str) -> None:
-    with pytest.raises(AttnvizError, match=f"nothing to show of {name}: {why}"):
+    with pytest.raises(AttnvizError, match=f"cannot show {name}: {why}"):
         trace(TEXT, **choices).view(show=[name])
 
 

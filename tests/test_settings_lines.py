@@ -149,7 +149,7 @@ def test_every_settings_line_is_true_of_the_model(name: str, small_transformer: 
 
     if own.keys is not None and width is not None and not card.fallback:
         groups = own.keys.shape[-1] // width
-        assert (f"{groups} heads of keys and values" in parts) == (groups < own.heads)
+        assert (f"{groups} key-value heads" in parts) == (groups < own.heads)
 
     scaling = " · ".join(each for each in parts if each.startswith(("not scaled", "scores times")))
     factor = own.factor

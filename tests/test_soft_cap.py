@@ -64,7 +64,7 @@ def test_the_steps_write_it_out(attnviz: Attnviz) -> None:
     told = " ".join(attnviz("steps", TEXT, "--soft-cap", "1.5", "--query", "am").out.split())
 
     assert "6a soft cap" in told
-    assert "No score may go beyond 1.5" in told
+    assert "tanh keeps scores between -1.5 and 1.5" in told
     assert "capped = 1.5 · tanh(score / 1.5)" in told
     assert "capped(am, am) = 1.5·tanh(2.63 / 1.5) = 1.41" in told
     assert "soft cap 1.5" in told

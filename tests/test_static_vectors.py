@@ -123,7 +123,7 @@ def test_cat_and_dog_read_each_other_and_nothing_comes_from_a_seed(attnviz: Attn
     assert first.out == second.out
     assert "seed" not in first.out
     assert "random" not in first.out
-    assert "embeddings of minilm" in first.out
+    assert "embeddings from minilm" in first.out
 
 
 def test_fewer_numbers_are_principal_components_of_the_models_whole_words() -> None:
@@ -145,10 +145,10 @@ def test_the_settings_line_and_the_steps_say_how_much_is_kept(attnviz: Attnviz) 
     step = attnviz("steps", *COMMAND[1:], "--dim", "8", "--step", "embeddings").out
     whole = attnviz("steps", *COMMAND[1:], "--step", "embeddings").out
 
-    assert "(principal components, which keep 10.6 % of the variance)" in " ".join(few.split())
+    assert "(principal components, 10.6 % of the variance)" in " ".join(few.split())
     told = " ".join(step.split())
-    assert "components of its words, which keep 10.6 % of their variance." in told
-    assert "rows of minilm's table" in whole
+    assert "components of its word vectors, with 10.6 % of their variance." in told
+    assert "rows of minilm's embedding table" in whole
     assert "components" not in whole
 
 

@@ -309,8 +309,8 @@ def test_of_many_keys_those_that_weigh_most_are_written_out() -> None:
     heaviest = made.tokens.labels[int(made.layers[0].attended.weights[0, 3].argmax())]
     assert heaviest in {key[1] for key in keys if key}
     assert section.remarks == (
-        "written out: the 16 of 18 keys that weigh most",
-        "--full writes out all",
+        "written out: the 16 of 18 keys with the largest weights",
+        "--full writes out everything",
     )
 
 
@@ -339,7 +339,7 @@ def test_parameters_are_counted() -> None:
     assert found["context"] == ("w_out 8 × 8 = 64 numbers to learn",)
     assert found["feed-forward"][0].endswith("= 552 numbers to learn")
     # 192 + 64 + 8·32 + 32 + 32·8 + 8, and twice 16 for LayerNorm
-    assert found["add-feed-forward"][-1] == "in all this layer has 840 numbers to learn"
+    assert found["add-feed-forward"][-1] == "in total, this layer has 840 numbers to learn"
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ BAD = {
     "step": (["--step", "scroes"], "there is no step 'scroes'", "did you mean 'scores'?"),
     "step number": (["--step", "14"], "there is no step 14", "the steps are: 1 tokens, 2 emb"),
     "range": (["--step", "12-14"], "there are no steps 12-14", "the steps are: 1 tokens"),
-    "no step": (["--step", ","], "--step names no step", "try --step scores"),
+    "no step": (["--step", ","], "--step is empty", "use --step scores"),
     "rotary": (["--step", "rotary"], "there is no step 'rotary' here", "it needs --positions"),
     "place": (
         ["-o", "a-{stp}.png"],
@@ -430,7 +430,7 @@ BAD = {
     ),
     "head": (
         ["--head", "2", "-v", "multi-head"],
-        "there is no head 2: heads count from 0, and there are 2",
+        "there is no head 2: there are 2 heads, numbered from 0",
         "try --head 1",
     ),
     "pace": (

@@ -441,7 +441,7 @@ def test_the_weights_stand_alone_where_the_vectors_have_no_room() -> None:
     assert not any("--show" in line for line in tall)
     assert "context vectors" not in short
     assert "weights" in short
-    assert short[-1] == "--show context has the vectors"
+    assert short[-1] == "--show context shows the vectors"
     assert "context vectors" in [line.plain for line in printed(made, Screen(80))]
     full = Screen(80, 16, full=True)
     assert "context vectors" in [line.plain for line in printed(made, full)]

@@ -138,7 +138,8 @@ def test_the_steps_of_a_file_say_where_the_matrices_are_not(made: Trace, tmp_pat
     told = {section.name: section for section in walk.sections}
 
     assert told["projections"].about == (
-        "The model's matrices make queries, keys and values; no file of a trace has them."
+        "The model computes queries, keys and values with its own matrices, which a file of a "
+        "trace does not contain."
     )
     assert not told["queries"].sums
 

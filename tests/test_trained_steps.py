@@ -109,12 +109,11 @@ def test_where_queries_are_made_in_a_way_of_its_own_no_model_is_said_not_to_scal
     unscaled = replace(layer, scale=1.0)
 
     assert about_scaling(unscaled) == (
-        "Scores stay as they are: if the model scales anything, it does so where it makes queries "
-        "and keys."
+        "The scores are not scaled here: if the model scales anything, it does so when it computes "
+        "queries and keys."
     )
-    assert about_scaling(replace(unscaled, given=frozenset())) == (
-        "Scores stay as they are: the model does not scale them."
-    )
+    of_its_matrices = replace(unscaled, given=frozenset())
+    assert about_scaling(of_its_matrices) == "The model does not scale the scores."
 
 
 @pytest.mark.parametrize("name", RECOGNISED)
@@ -181,20 +180,20 @@ def test_a_sliding_window_is_said_of_the_layer_that_has_one(folder: Path) -> Non
     made = trace(f"{TEXT} {TEXT}", model=saved(folder, "gemma2"))
     told = [steps(made, layer=layer, step="mask").sections[0].about for layer in (0, 1)]
 
-    assert "less than 5 places away" in told[0]
+    assert "less than 5 positions away" in told[0]
     assert "away" not in told[1]
 
 
 def test_a_model_that_hands_back_weights_alone_has_no_steps(folder: Path) -> None:
     made = heard(folder, "bloom")
 
-    with pytest.raises(AttnvizError, match="no steps on the way to them"):
+    with pytest.raises(AttnvizError, match="no steps to show"):
         steps(made)
 
 
 def test_a_layer_without_attention_is_named(folder: Path) -> None:
     made = heard(folder, "jamba")
-    with pytest.raises(AttnvizError, match="layer 0 has no attention: these have, 1"):
+    with pytest.raises(AttnvizError, match="layer 0 has no attention; layers that do: 1"):
         steps(made, layer=0)
     assert len(steps(made).sections) == len(
         steps(made, layer=1).sections
@@ -209,12 +208,12 @@ def test_of_weights_that_a_model_hands_back_itself_nothing_else_is_shown(
     assert attnviz(*asked, "weights").status == 0
     refused = attnviz(*asked, part)
     assert refused.status == 2
-    assert f"nothing to show of {part}: the model returns only weights" in refused.err
+    assert f"cannot show {part}: the model returns only weights" in refused.err
     assert "name some of: tokens, embeddings, weights, prediction\n" in refused.err
 
 
 def test_what_a_trained_model_has_not_is_told_of_it(folder: Path, attnviz: Attnviz) -> None:
-    for part, told in (("outputs", "nothing is kept that"), ("prediction", "answers nothing")):
+    for part, told in (("outputs", "is not kept"), ("prediction", "gives no answers here")):
         refused = attnviz("run", TEXT, "--model", saved(folder, "distilbert"), "--show", part)
         assert told in refused.err
         assert "--layers" not in refused.err
@@ -224,7 +223,7 @@ def test_what_a_trained_model_has_not_is_told_of_it(folder: Path, attnviz: Attnv
     ("option", "told"),
     [
         ("--layer=6", "there is no layer 6: layers count from 0, and there are 6"),
-        ("--head=12", "there is no head 12: heads count from 0, and there are 12"),
+        ("--head=12", "there is no head 12: there are 12 heads, numbered from 0"),
         ("--heads=2", "--heads is given, but the trained model 'minilm' decides that"),
     ],
 )

@@ -267,7 +267,7 @@ def test_of_what_reads_nothing_no_numbers_are_told() -> None:
     made = trace(None, given=matrices(BLIND))
 
     assert compare(made).view(query="2", repeats=1).closing[-1] == (
-        'There is nothing to compare: every key is hidden from "x2" (2).'
+        'There is nothing to compare: every key is masked for "x2" (2).'
     )
     assert compare(made, by="dtype").view(query="2").closing
     for by in ("positions", "variant"):
@@ -304,7 +304,7 @@ def test_a_query_that_reads_nothing_reads_no_token_whole(
     made = compare(trace(None, given=matrices(given)), by=by, values=values.get(by))
     told = "\n".join(made.view(query=query).closing)
     who = "a query" if query is None else '"x2" (2)'
-    assert told.endswith(f"There is nothing to compare: every key is hidden from {who}.")
+    assert told.endswith(f"There is nothing to compare: every key is masked for {who}.")
     assert "nan" not in told
 
 

@@ -135,7 +135,7 @@ def test_a_mask_and_weights_of_one_s_own_are_in_the_title_and_the_settings() -> 
 
     assert by_hand.view().title == "scaled attention with weights by hand"
     assert masked.title == "scaled attention"
-    assert "mask given · dropout 0.5" in masked.settings
+    assert "given mask · dropout 0.5" in masked.settings
 
 
 @pytest.mark.parametrize(
@@ -155,21 +155,21 @@ def test_the_settings_are_those_that_did_something(choices: dict[str, Any], said
 @pytest.mark.parametrize(
     ("choices", "step", "said"),
     [
-        ({"positions": "alibi"}, "alibi", "one slope from a neighbour's, two from the next"),
-        ({"positions": "alibi", "heads": 2}, "alibi", "in each head by another slope"),
-        ({"positions": "rotary"}, "rotary", "turns by (p - 1) / 10000^(2(i - 1)/d_k)"),
+        ({"positions": "alibi"}, "alibi", "one slope for a neighbour, two for the next"),
+        ({"positions": "alibi", "heads": 2}, "alibi", "each head has its own slope"),
+        ({"positions": "rotary"}, "rotary", "is rotated by (p - 1) / 10000^(2(i - 1)/d_k)"),
         ({"layers": 1}, "feed-forward", "widens its vector to 32"),
         ({"layers": 1, "feed_forward": 1}, "feed-forward", "narrows its vector to 1"),
-        ({"layers": 1, "feed_forward": 8}, "feed-forward", "makes another vector of it, as wide"),
-        ({"layers": 1}, "add-attention", "to a mean of 0 and stretches it to a variance of 1"),
-        ({"layers": 1, "dim": 1}, "add-attention", "and divides it by √(variance + 1e-05)"),
-        ({"layers": 1, "dim": 1, "norm": "pre"}, "norm", "and divides it by √(variance + 1e-05)"),
+        ({"layers": 1, "feed_forward": 8}, "feed-forward", "maps its vector to another of width 8"),
+        ({"layers": 1}, "add-attention", "to mean 0 and variance 1"),
+        ({"layers": 1, "dim": 1}, "add-attention", "and divides by √(variance + 1e-05)"),
+        ({"layers": 1, "dim": 1, "norm": "pre"}, "norm", "and divides by √(variance + 1e-05)"),
         ({"dim": 1}, "scaling", "here √1, which is 1 and changes nothing"),
-        ({"window": 1}, "mask", "A token reads only itself."),
-        ({"tokenizer": "chars"}, "tokens", "nothing else of it is read"),
-        ({"variant": "plain"}, "projections", "the vectors themselves are compared, and mixed"),
+        ({"window": 1}, "mask", "Each token attends only to itself."),
+        ({"tokenizer": "chars"}, "tokens", "nothing else of the text is used"),
+        ({"variant": "plain"}, "projections", "compares and mixes the vectors themselves"),
         ({"layers": 1, "norm": "pre"}, "queries", "Q = normed W_query"),
-        ({"mistake": "zero-scores"}, "softmax", "Here no weight is changed by it"),
+        ({"mistake": "zero-scores"}, "softmax", "Here it changes no weight"),
     ],
 )
 def test_a_step_says_what_is_so(choices: dict[str, Any], step: str, said: str) -> None:
@@ -179,7 +179,10 @@ def test_a_step_says_what_is_so(choices: dict[str, Any], step: str, said: str) -
 def test_what_is_left_out_is_said_where_it_is_left_out() -> None:
     made = trace(ALPHABET, heads=2, dim=80, positions="rotary", tokenizer="words", memory="x y")
     remarks = {each.name: each.remarks for each in steps(made, query="21").sections}
-    keys = ("written out: the 16 of 21 keys that weigh most in head 0", "--full writes out all")
+    keys = (
+        "written out: the 16 of 21 keys with the largest weights in head 0",
+        "--full writes out everything",
+    )
 
     assert remarks["softmax"] == keys
     assert remarks["rotary"] == ("written out: the first 16 of 20 pairs", keys[1])
@@ -190,7 +193,7 @@ def test_what_is_left_out_is_said_where_it_is_left_out() -> None:
         "weighted",
     ]
     of_six = {each.name: each.remarks for each in steps("a b", heads=6, dim=12, query="1").sections}
-    assert of_six["queries"][0] == "written out: head 0 of 6 (--head follows another)"
+    assert of_six["queries"][0] == "written out: head 0 of 6 (--head picks another)"
 
 
 def test_every_step_with_a_sum_for_each_key_says_how_many_keys_have_none() -> None:
@@ -202,7 +205,7 @@ def test_every_step_with_a_sum_for_each_key_says_how_many_keys_have_none() -> No
 
     assert {"soft-cap", "alibi", "additive-mask", "dropout"} < {*by_key}
     for name in by_key:
-        assert walked[name].remarks[0] == "written out: the 16 of 21 keys that weigh most"
+        assert walked[name].remarks[0] == "written out: the 16 of 21 keys with the largest weights"
 
 
 def test_one_token_has_no_other_to_follow() -> None:
@@ -221,28 +224,32 @@ def test_given_scores_are_no_products_though_queries_are_given() -> None:
     assert {each.kind for each in made.view(show=["queries", "keys", "scores"]).picture.groups} == {
         "free"
     }
-    with pytest.raises(AttnvizError, match="they are no products"):
+    with pytest.raises(AttnvizError, match="not computed from a query and a key"):
         steps(made, query="1", key="2")
 
 
 def test_vectors_that_heads_were_given_are_not_said_to_be_columns_of_others() -> None:
     assert "columns" not in told(of_matrices(**GIVEN["heads"]), "queries")
-    assert "columns of values go" in told(of_matrices(**GIVEN["heads of queries"]), "queries")
-    assert "columns go to each of 2" in told(trace("I am", heads=2), "queries")
+    assert "its own block of adjacent columns of values" in told(
+        of_matrices(**GIVEN["heads of queries"]), "queries"
+    )
+    assert "Each of the 2 heads gets its own block of adjacent columns" in told(
+        trace("I am", heads=2), "queries"
+    )
 
 
 def test_keys_of_other_tokens_are_made_of_their_vectors() -> None:
     made = of_matrices(**GIVEN["other keys"])
 
     assert "Q = X W_query · K = Y W_key · V = Y W_value" in told(made, "queries")
-    assert "Keys and values are made of other tokens" in told(made, "embeddings")
+    assert "Keys and values are computed from other tokens" in told(made, "embeddings")
 
 
 def test_the_arithmetic_of_dropout_that_is_given_is_that_of_each_weight() -> None:
     made = of_matrices(embeddings=ROWS, kept=[[1, 0, 1], [0, 1, 1], [1, 1, 0]])
     (section,) = steps(made, step="dropout", query="3").sections
 
-    assert "What dropout leaves is given" in section.about
+    assert "The dropout mask is given" in section.about
     assert [line.text.split("·")[1].split(" ")[0] for line in section.sums] == ["1", "1", "0"]
 
 
@@ -263,18 +270,18 @@ def test_a_gain_and_a_shift_are_in_the_sum_and_in_the_formula_of_layernorm() -> 
     last = section.sums[-1]
 
     assert section.formula.endswith("/ √(variance + 1e-05) · gain + shift")
-    assert "then each number is multiplied with a gain, and a shift is added" in section.about
+    assert "then each number is multiplied by a gain, and a shift is added" in section.about
     assert "· [2.00 -0.50] + [0.25 1.00]" in last.right
     assert last.exact
-    assert "variance of 1" in section.about
+    assert "variance 1" in section.about
 
 
 def test_a_picture_in_words_calls_nothing_most_that_others_equal() -> None:
     even = trace("I am learning this", variant="average").view().picture.description
 
     assert "1 I reads 1 I most (1.00)" in even
-    assert "2 am reads 1 I and 2 am most, and alike (0.50 each)" in even
-    assert "4 this reads 4 tokens most, and alike (0.25 each)" in even
+    assert "2 am reads 1 I and 2 am most, equally (0.50 each)" in even
+    assert "4 this reads 4 tokens most, equally (0.25 each)" in even
 
 
 @pytest.mark.parametrize(
@@ -314,7 +321,7 @@ def test_no_sentence_about_a_worked_example_is_false(name: str) -> None:
         ([0.0, 0.0, 0.0], "a reads nothing"),
         ([-0.2, -0.1, -0.3], "a reads b most (-0.10)"),
         ([0.001, 0.0, 0.0], "a reads a most (1.0e-03)"),
-        ([float("nan"), 0.0, 0.0], "a has weights that are no numbers"),
+        ([float("nan"), 0.0, 0.0], "a has weights that are not numbers"),
     ],
 )
 def test_a_picture_in_words_knows_odd_rows(weights: list[float], said: str) -> None:
@@ -385,8 +392,8 @@ def test_a_row_that_reads_nothing_is_not_said_to_sum_to_1() -> None:
         of_matrices(**GIVEN[name]) for name in ("a row that reads nothing", "nothing is read")
     )
 
-    assert told(some, "softmax").startswith("Each row of scores becomes shares")
-    assert "b has nothing to share out: its row is 0. Every other row sums to 1." in told(
+    assert told(some, "softmax").startswith("The softmax turns each row of scores into weights")
+    assert '"b" has every key masked, so its row is 0. Every other row sums to 1.' in told(
         some, "softmax"
     )
     assert "sums to 1" not in told(none, "softmax")
@@ -395,7 +402,7 @@ def test_a_row_that_reads_nothing_is_not_said_to_sum_to_1() -> None:
 def test_of_many_rows_that_read_nothing_the_rest_is_counted() -> None:
     blind = matrices({"embeddings": [[1.0, 2.0]] * 6, "hidden": [[1] * 6] * 6})
 
-    assert "4 has nothing to share out: its row is 0. So it is with 2 more tokens." in told(
+    assert '"x4" has every key masked, so its row is 0. The same holds for 2 more tokens.' in told(
         trace(None, given=blind), "softmax"
     )
 
@@ -446,7 +453,7 @@ def test_dropout_by_chance_is_no_real_weight() -> None:
     real = given_matrices(GIVEN["queries, keys, values"])
 
     assert trace(None, given=real, dropout=0.5).view().screen.caveat == (
-        "random dropout: the weights before it are real, what is made of them is not"
+        "random dropout: the weights before it are real, what is computed from them is not"
     )
 
 

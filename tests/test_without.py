@@ -136,8 +136,8 @@ def test_it_is_said_what_is_off(attnviz: Attnviz) -> None:
 
     assert "scaled attention with L0H1 (replaced by its mean) switched off · " in shown
     assert " ".join(shown.split()).endswith(
-        "head 1 is switched off: its weights are what it would read; in place of it the mean over "
-        "the sentence goes on, the same for every token"
+        "head 1 is switched off: its output is replaced by its mean over the sentence, the same "
+        "for every token; the weights shown are those it would have"
     )
 
 
@@ -146,9 +146,10 @@ def test_heads_that_are_off_in_the_same_way_are_named_together(attnviz: Attnviz)
     told = " ".join(shown.split())
 
     assert told.endswith(
-        "head 0 and head 2 are switched off: their weights are what they would read; 0 goes on in "
-        "place of them head 1 and head 3 are switched off: their weights are what they would read; "
-        "in place of each its mean over the sentence goes on, the same for every token"
+        "head 0 and head 2 are switched off: their outputs are replaced by 0; the weights shown "
+        "are those they would have head 1 and head 3 are switched off: each output is replaced by "
+        "its mean over the sentence, the same for every token; the weights shown are those they "
+        "would have"
     )
     assert (
         " with L0H0, L0H1 (replaced by its mean), L0H2 and L0H3 (replaced by its mean) "
@@ -159,7 +160,7 @@ def test_the_step_of_context_vectors_says_so_and_adds_up_what_goes_on() -> None:
     (section,) = steps(TEXT, heads=2, without="L0H1=mean,L0H0", query="am", step="10").sections
 
     assert "Head 0 is switched off: its vectors are 0. Head 1 is" in section.about
-    assert "its vectors are each their mean over the sentence." in section.about
+    assert "its vectors are replaced by their mean over the sentence." in section.about
     assert section.formula == "output = joined W_out"
     zero, mean, _ = (each.text for each in section.sums)
     assert zero == "context H0(am) = [0 0 0 0]"

@@ -1,4 +1,4 @@
-"""What is said of rows of weights: what they sum to, and which read nothing, all being hidden."""
+"""Notes on rows of weights: what they sum to, and which are 0 because every key is masked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHERS_SUM = "every other row sums to 1"
 
 
 def note_on_rows(trace: Trace, mixed_by: MixedBy, whole: bool) -> str:
-    """Of all weights of a trace, for what is said once must hold for each of its tables.
+    """The note on all weights of a trace: said once, so it must hold for each of its tables.
 
     `whole` says whether each row of a table sums to 1.
     """
@@ -27,7 +27,7 @@ def note_on_rows(trace: Trace, mixed_by: MixedBy, whole: bool) -> str:
 
 
 def note_on_blind(trace: Trace) -> str:
-    """Which rows read nothing, if any do."""
+    """Which rows read nothing, if there are any."""
     count = len(trace.blind)
     if not count:
         return ""

@@ -1,4 +1,4 @@
-"""What whoever wrote a model says of its heads, and what each of them may read."""
+"""What the author of a model written by hand says about its heads, and what each may read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attnviz.wording.words import listed
 
 
 def sentence_of(trace: Trace, layer: Layer, head: int) -> str:
-    """What a head was written to do, and does; what one learned is a matter of numbers."""
+    """What a head was written to do; nothing for learned heads, which only numbers describe."""
     model = trace.model
     if model is None or not model.by_hand or not as_written(trace):
         return ""
@@ -51,7 +51,7 @@ def sight_of(trace: Trace, layer: Layer, head: int) -> Sight:
 
 
 def told_of_sights(trace: Trace, layer: Layer, heads: Sequence[int]) -> tuple[str, ...]:
-    """What is hidden in heads, each thing said once: `In head 0 a word reads …`"""
+    """What is masked in heads, each thing said once: `In head 0, a word may read …`"""
     told = {head: _seen(sight_of(trace, layer, head)) for head in heads}
     return _of_heads(told)
 
@@ -71,9 +71,9 @@ def _of_heads(told: dict[int, str]) -> tuple[str, ...]:
 def _seen(sight: Sight) -> str:
     own = sight.itself is not None
     if sight.sees == "all":
-        return "" if own else "a word reads every word but itself"
-    where = f"what stands {sight.sees} it"
-    return f"a word reads itself and {where}" if own else f"a word reads {where} alone"
+        return "" if own else "a word may read every word except itself"
+    where = f"the words {sight.sees} it"
+    return f"a word may read itself and {where}" if own else f"a word may read only {where}"
 
 
 def _added(sight: Sight) -> str:
@@ -83,6 +83,6 @@ def _added(sight: Sight) -> str:
 
 def _parts_added(sight: Sight) -> Iterator[str]:
     if sight.itself:
-        yield f"{exact_text(sight.itself)} is added where a word reads itself"
+        yield f"{exact_text(sight.itself)} is added to the score of a word with itself"
     if sight.near:
-        yield f"each place of distance takes {exact_text(sight.near)}"
+        yield f"{exact_text(sight.near)} is subtracted per position of distance"

@@ -1,4 +1,4 @@
-"""What of the numbers is random, said once and in plain words."""
+"""A warning that some of the numbers are random, and what that means."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ BEFORE_ALL = ("tokens", "embeddings")
 
 
 def caveat_of_softmax(trace: Trace) -> str:
-    """Of its weights alone, before any that were given take their place."""
+    """For the softmax's own weights, before any given ones replace them."""
     before = drawn_for_weights(trace, by_hand=False)
     return f"{_kinds(before)}: {SHAPE_ALONE}" if before else ""
 
 
 def caveat(trace: Trace, shown: Collection[str]) -> str:
-    """Of the parts that are shown; nothing where all that they are made of was given.
+    """For the parts that are shown; empty where everything they are computed from was given.
 
-    What a model never learned to read is no better than chance.
+    On lengths that it was never trained on, a model is no better than chance.
     """
     beyond = beyond_what_it_learned(trace)
     if beyond:
@@ -45,11 +45,11 @@ def caveat(trace: Trace, shown: Collection[str]) -> str:
     if not after:
         return ""
     which = " before it" if DROPOUT in after else ""
-    return f"random {listed(after)}: the weights{which} are real, what is made of them is not"
+    return f"random {listed(after)}: the weights{which} are real, what is computed from them is not"
 
 
 def _kinds(drawn: tuple[str, ...]) -> str:
-    """What is random; and what is not, where one could think so."""
+    """What is random; and what is not, where a reader might think it is."""
     if VECTORS in drawn:
         return "random vectors"
     if drawn == (DROPOUT,):

@@ -1,4 +1,4 @@
-"""What is said of weights that were computed elsewhere: what they are, and what they sum to."""
+"""Sentences about weights that were computed elsewhere: what they are and what they sum to."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from attnviz.wording.numbers import share_text
 from attnviz.wording.words import counted
 
 BY_ITS_ZEROS = (
-    "what stands above the diagonal counts as hidden by a causal mask: every weight there is 0, in "
-    "every head"
+    "the weights are treated as causal: every weight above the diagonal is 0, in every head"
 )
 
 
 def given_parts(trace: Trace, given: FromWeights) -> dict[str, str]:
-    """What the settings line says of them, by what each part is about."""
+    """The parts of the settings line, by what each is about."""
     heads = sorted({layer.heads for layer in trace.layers})
     of_each = " or ".join(map(str, heads))
     across = trace.keys is not trace.tokens
@@ -33,7 +32,7 @@ def given_parts(trace: Trace, given: FromWeights) -> dict[str, str]:
 
 
 def on_given_weights(trace: Trace) -> Iterator[str]:
-    """What was concluded of their zeros, and which rows are no shares."""
+    """What their zeros imply about a mask, and which rows do not sum to 1."""
     if trace.handed is None:
         return
     if trace.variant.causal:
@@ -42,7 +41,7 @@ def on_given_weights(trace: Trace) -> Iterator[str]:
     odd = sums[(sums - 1).abs() >= ROUNDING]
     if len(odd):
         low, high = share_text(float(odd.min())), share_text(float(odd.max()))
-        span = low if low == high else f"from {low} to {high}"
+        span = f"the sum is {low}" if low == high else f"sums from {low} to {high}"
         yield f"{_which(len(odd), len(sums))} to 1: {span}"
 
 

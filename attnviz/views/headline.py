@@ -1,4 +1,4 @@
-"""What was done, `causal attention`, and the title over what came of it."""
+"""The kind of attention (`causal attention`), and the title over parts of a trace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INSTEAD = ("causal", "scaled")  # what it may be called whose own name says what
 
 
 def headline(trace: Trace) -> str:
-    """The kind of attention, and what is done to its weights that nobody would expect."""
+    """The kind of attention, and anything unusual that is done to its weights."""
     layer = trace.layers[0]
     off = f"{of_a_model(trace)}{without_heads(trace)}"
     if layer.mistake:
@@ -62,7 +62,7 @@ def _kind(trace: Trace) -> str:
     if trace.trained is not None:
         return _read(trace, across=trace.trained.which == "cross")
     if "scores" in trace.layers[0].given:
-        return "attention of given scores"
+        return "attention from given scores"
     if trace.layers[0].w_score is not None:
         return "additive causal attention" if _causal(trace) else "additive attention"
     if not trace.variant.compared and trace.positions == "alibi":

@@ -43,7 +43,7 @@ def view(ranking: Ranking, *, command: Command | None = None) -> View:
 
 def _settings(ranking: Ranking) -> str:
     """What the numbers depend on, in one line."""
-    tried = f"tried on {counted(ranking.sentences, 'sentence')} it did not learn from"
+    tried = f"tested on {counted(ranking.sentences, 'sentence')} not used in training"
     answers = f"{counted(ranking.answers, ranking.task.asked)} in them"
     return " · ".join((f"model {ranking.model.name}", tried, answers))
 
@@ -60,7 +60,7 @@ def _bars(ranking: Ranking) -> Ranked:
         unmasked(lost),
         Scale("accuracy lost (%)", 0.0, reach),
         note=f"accuracy = share of {asked} predicted correctly · beside each bar: what the head "
-        "reads, and how much of its attention that takes",
+        "reads, and its share of the head's attention",
         decimals=1,
     )
     return Ranked(grid, tuple(what_it_reads(ranking, head) for head in ranking.heads))

@@ -21,7 +21,7 @@ def arcs_of(
 ) -> list[Group]:
     """The same weights as lines, all of them or those of one token.
 
-    `commands` are those that draw a table alone, by its title.
+    `commands`: for the title of each table, the command that draws it alone.
     """
     alone = sum(len(group.panels) for group in groups) == 1
     return [
@@ -53,18 +53,15 @@ def sentences(trace: Trace, query: int) -> list[Group]:
 
 
 def untitled(rows: Sequence[Grid]) -> Group:
-    """What a token reads under a headline that says so: only of two sentences it is said of which.
-
-    The second one's title says more than the first one's.
-    """
+    """What a token reads, under a headline that says so: titles only tell two sentences apart."""
     whole, *others = (row.title for row in rows)
-    beyond = ["of its own sentence" if others else "", *(t.removeprefix(whole) for t in others)]
+    beyond = ["in its own sentence" if others else "", *(t.removeprefix(whole) for t in others)]
     panels = (replace(row, title=t.strip()) for row, t in zip(rows, beyond, strict=True))
     return Group(READINGS, tuple(panels))
 
 
 def _note(grid: Grid, shares: str) -> str:
-    """What of a table's note can be said where no rows are seen."""
+    """The part of a table's note that also holds where no rows are visible."""
     if SUM_TO_ONE in grid.note:
         return shares
     return " · ".join(part for part in grid.note.split(" · ") if NOTHING in part)

@@ -30,10 +30,10 @@ COLUMNS = {
     "hidden": "leak",
 }
 NOTE = (
-    "bits = entropy · share = of the largest entropy possible · "
-    "reads = effective number of tokens · grad. = size of the softmax's gradient, near 0 when "
-    "saturated · JS = divergence from '{reference}' in bits · sum≠1 = how far rows are from "
-    "summing to 1 · leak = weight on what should not be seen"
+    "bits = entropy · share = entropy as a share of the largest possible · "
+    "reads = effective number of tokens read · grad. = size of the softmax's gradient, near 0 when "
+    "saturated · JS = Jensen-Shannon divergence from '{reference}' in bits · sum≠1 = how far row "
+    "sums are from 1 · leak = weight on masked keys"
 )
 NAMED_BY_WHAT = ("dim", "heads", "temperature", "seed")  # values that are bare numbers
 

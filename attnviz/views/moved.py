@@ -1,4 +1,4 @@
-"""What heads that are off change of the vectors that a trained model makes in the end."""
+"""How the last vectors of a trained model change when heads are switched off."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale, colorless, rounded_up
-from attnviz.views.reading import token_axis
+from attnviz.views.reading import in_quotes, token_axis
 from attnviz.views.switched_off import names_off, without_heads
 from attnviz.wording.numbers import fixed_text, percent, share_text
-from attnviz.wording.words import isolated
 
 NOTE = (
-    "change = length of the difference / length of the last vector with all heads · cosine = of "
-    "both"
+    "change = length of the difference / length of the last vector with all heads on · cosine = "
+    "that of the angle between the two vectors"
 )
-STILL = 5e-4  # of its length: a vector that moves less is not said to move
+STILL = 5e-4  # of its length: a smaller change counts as none
 
 
 def moved_table(trace: Trace) -> Grid | None:
-    """How far the last vector of each token moves, and turns; None where all heads are on."""
+    """How much the last vector of each token changes and turns; None where all heads are on."""
     made = trace.outputs
     if made is None or made.with_all_heads is None:
         return None
@@ -44,7 +43,7 @@ def moved_table(trace: Trace) -> Grid | None:
 
 
 def moved_ranked(trace: Trace) -> Ranked | None:
-    """The same as bars, the token first whose vector moves most."""
+    """The same as bars, the token whose vector changes most first."""
     table = moved_table(trace)
     if table is None:
         return None
@@ -63,19 +62,18 @@ def moved_ranked(trace: Trace) -> Ranked | None:
 
 
 def moved(trace: Trace) -> tuple[str, ...]:
-    """The same in a sentence, of a model that makes vectors and answers nothing."""
+    """The same in a sentence, for a model without answers."""
     made = trace.outputs
     if made is None or made.with_all_heads is None or trace.prediction is not None:
         return ()
     changes, cosines = changes_of(made.with_all_heads, made.vectors)
     start, most = f"Without {names_off(trace)}", int(changes.argmax())
     if float(changes[most]) < STILL:
-        return (f"{start} no vector changes",)
-    where = f'"{isolated(trace.tokens.labels[most])}" ({most + 1})'
+        return (f"{start} no last vector changes",)
     if len(changes) == 1:
         return (f"{start} the last vector changes by {percent(float(changes[0]))} of its length",)
     return (
         f"{start} the last vectors change by {percent(float(changes.mean()))} of their length on "
-        f"average, most that of {where} ({percent(float(changes[most]))}); their mean cosine with "
-        f"the vectors before is {share_text(float(cosines.mean()))}",
+        f"average, that of {in_quotes(trace.tokens, most)} most ({percent(float(changes[most]))}); "
+        f"their mean cosine with the original vectors is {share_text(float(cosines.mean()))}",
     )

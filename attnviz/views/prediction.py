@@ -22,7 +22,7 @@ from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale
-from attnviz.views.reading import token_axis
+from attnviz.views.reading import in_quotes, token_axis
 from attnviz.views.switched_off import names_off, without_heads
 from attnviz.wording.numbers import percent
 from attnviz.wording.words import either, isolated, listed
@@ -32,7 +32,10 @@ MENTIONED = 0.005  # what is less likely is not worth a word
 MOST_RANKED = 10  # answers that have bars
 MOST_ANSWERS = 24  # in a sentence
 MOST_ASKING = 8  # words, or places, that are named
-WHAT: dict[Predicts, str] = {"next": "what comes after each", "here": "what each place answers"}
+WHAT: dict[Predicts, str] = {
+    "next": "what follows each token",
+    "here": "the answer at each position",
+}
 PROBABILITY = Scale("probability", 0.0, 1.0)
 
 
@@ -41,31 +44,31 @@ def refuse_no_prediction(trace: Trace) -> Prediction:
     if trace.prediction is not None:
         return trace.prediction
     refuse_weights_alone(trace, "--predict shows what a model answers", "predict")
-    told, card = "--predict shows what a model answers, and", trace.trained
+    told, card = "--predict shows what a model answers, but", trace.trained
     if card is not None:
         what, instead = card.no_answers
         raise AttnvizError(
             f"{told} '{card.name}' ({card.kind}) {what}",
-            f"leave --predict out, or {instead}",
+            f"leave out --predict, or {instead}",
             about="predict",
         )
     by_model = isinstance(trace.origin, FromModel)
     raise AttnvizError(
-        f"{told} {'this one answers nothing' if by_model else 'there is no model'}",
+        f"{told} {'this model gives no answers' if by_model else 'there is no model'}",
         "try --model agreement",
         about="predict",
     )
 
 
 def best_answers(trace: Trace, query: int | None = None) -> Grid:
-    """The likeliest answers of each place that something is asked for; or of one that is named."""
+    """The most likely answers at each position that asks for one, or at the position `query`."""
     made = refuse_no_prediction(trace)
     places = list(made.asked if query is None else [query])
     best = [made.best(place, len(RANKS)) for place in places]
     ranks = len(RANKS[: len(made.answers)])
     values = array(made.probabilities)[np.array(places, int)[:, None], _as_array(best, ranks)]
     named = [[(place, each) for each in row] for place, row in zip(places, best, strict=True)]
-    rows = token_axis("after" if made.predicts == "next" else "place", trace.tokens)
+    rows = token_axis("after" if made.predicts == "next" else "position", trace.tokens)
     return Grid(
         f"prediction: {WHAT[made.predicts]}",
         _chosen(rows, places),
@@ -94,7 +97,7 @@ def _note(trace: Trace, made: Prediction, query: int | None) -> str:
     few = query is None and len(made.asked) < len(trace.tokens)
     count = made.of or len(made.answers)
     parts = ["each answer with its probability"]
-    parts += [f"the likeliest of {count:,}"] if count > len(RANKS) else []
+    parts += [f"the most likely of {count:,} answers"] if count > len(RANKS) else []
     parts += [_of_others(made)] if few and made.asked else []
     parts += [] if query is None else unasked(made, trace.tokens, query)
     return " · ".join(parts)
@@ -103,8 +106,8 @@ def _note(trace: Trace, made: Prediction, query: int | None) -> str:
 def _of_others(made: Prediction) -> str:
     """Why not every place is in a table."""
     if made.of is not None and not made.asks:
-        return f"answers are scored at the last {len(made.asked)} tokens"
-    return "the other places ask for nothing"
+        return f"answers are computed at the last {len(made.asked)} tokens only"
+    return "no answer is asked for at the other positions"
 
 
 def _answer(made: Prediction, place: int, answer: int) -> str:
@@ -211,19 +214,19 @@ def all_answers(trace: Trace) -> list[Grid]:
         return []
     if made.of is not None:  # of very many answers the likeliest are all that is kept
         return [best_answers(trace)]
-    rows = token_axis("after" if made.predicts == "next" else "place", trace.tokens)
+    rows = token_axis("after" if made.predicts == "next" else "position", trace.tokens)
     grid = answers_grid("prediction", made, made.probabilities, rows)
     return [replace(grid, note=" · ".join(unasked(made, trace.tokens)))]
 
 
 def answered(trace: Trace, query: int | None = None) -> tuple[str, ...]:
-    """What is answered, in a sentence; and without some heads, what that changed."""
+    """The answers in a sentence; with heads switched off, how they change."""
     made = trace.prediction
     if made is None:
         return ()
     places = _places(made, query)
     if not places:
-        return (f"No word of this text asks the model for an answer{_as_these_do(trace)}",)
+        return (f"No token of this text asks the model for an answer{_words_that_ask(trace)}",)
     if len(places) > 1:
         return (_of_several(made, trace, places),)
     return (_of_one(made, trace, places[0]),)
@@ -239,30 +242,30 @@ def title_of_answers(trace: Trace, query: int | None = None, *, alone: bool = Fa
     return answered(trace, query)[0] if _places(made, query) else ""
 
 
-def _as_these_do(trace: Trace) -> str:
-    """Which words would ask for one."""
+def _words_that_ask(trace: Trace) -> str:
+    """Which words would ask for an answer."""
     model, made = trace.model, trace.prediction
     words = () if model is None else model.vocabulary.that_ask
     words = made.asks if made is not None and made.asks else words
     few = listed(words) if len(words) <= MOST_ASKING else " ".join((*words[:MOST_ASKING], "…"))
-    return f", as {few} would" if words else ""
+    return f"; {few} would" if words else ""
 
 
 def unasked(made: Prediction, tokens: Tokens, query: int | None = None) -> tuple[str, ...]:
-    """Whether a place that is shown asks for nothing: what is answered there was never learned."""
+    """Which shown positions do not ask for an answer: the model never learned to answer there."""
     if query is not None:
-        name = _name(tokens, query)
+        name = in_quotes(tokens, query)
         return () if query in made.asked else (f"{name} does not ask for an answer",)
     if not made.asked or len(made.asked) == len(tokens):
         return ()
     if len(made.asked) > MOST_ASKING:
-        return (f"only {len(made.asked)} of the {len(tokens)} places ask for an answer",)
-    named = listed([_name(tokens, place) for place in made.asked])
+        return (f"only {len(made.asked)} of the {len(tokens)} positions ask for an answer",)
+    named = listed([in_quotes(tokens, place) for place in made.asked])
     return (f"only {named} ask{'s' * (len(made.asked) == 1)} for an answer",)
 
 
 def _places(made: Prediction, query: int | None) -> tuple[int, ...]:
-    """Those that are spoken of: the one that is followed, if it asks; the last; or all that ask."""
+    """The positions a sentence is about: the followed one if it asks, the last, or all that ask."""
     if query is not None and query in made.asked:
         return (query,)
     return made.asked[-1:] if made.predicts == "next" else made.asked
@@ -291,19 +294,12 @@ def _without(trace: Trace) -> str:
 
 
 def _where(made: Prediction, tokens: Tokens, place: int) -> str:
-    """Of which place something is said."""
-    return f"{'After' if made.predicts == 'next' else 'At'} {_name(tokens, place)}"
-
-
-def _name(tokens: Tokens, place: int) -> str:
-    """A token in quotes, with its number where the same stands elsewhere, too."""
-    label = tokens.labels[place]
-    number = f" ({place + 1})" if tokens.labels.count(label) > 1 else ""
-    return f'"{isolated(label)}"{number}'
+    """The position a sentence is about: `After "the"`, `At "?"`."""
+    return f"{'After' if made.predicts == 'next' else 'At'} {in_quotes(tokens, place)}"
 
 
 def _alternatives(made: Prediction, place: int) -> str:
-    """`are (92 %), is (8 %)`: the likeliest, and others that are worth a word."""
+    """`are (92 %), is (8 %)`: the most likely, and others that are worth mentioning."""
     first, *others = made.best(place, len(RANKS))
     told = [first, *(each for each in others if made.probabilities[place, each] >= MENTIONED)]
     return ", ".join(
@@ -318,13 +314,13 @@ def _of_several(made: Prediction, trace: Trace, places: Sequence[int]) -> str:
     if made.with_all_heads is None:
         least = min(float(made.probabilities[place].max()) for place in places)
         return (
-            f"At the {count} places the model answers: {_listed(made, now)} "
+            f"At the {count} positions the model answers: {_listed(made, now)} "
             f"(each {percent(min(99, floor(100 * least)) / 100)} or more)"
         )
     was = made.with_all_heads[list(places)].argmax(-1).tolist()
     others = sum(one != other for one, other in zip(now, was, strict=True))
     if not others:
-        return f"{_without(trace)}: all {count} answers stay: {_listed(made, now)}"
+        return f"{_without(trace)}: all {count} answers stay the same: {_listed(made, now)}"
     return (
         f"{_without(trace)}: {others} of {count} answers change{'s' * (others == 1)}: "
         f"{_listed(made, now)} instead of {_listed(made, was)}"

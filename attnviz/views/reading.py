@@ -32,14 +32,13 @@ def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
         for layer in layers
         for head in range(layer.heads)
     ]
-    label = trace.tokens.labels[query]
     hidden = np.concatenate([row.hidden for _, row in heads])
     cells = Whole(np.concatenate([row.values for _, row in heads]), hidden)
-    of = " of the memory" if layers[0].memory is not None else ""
+    of = " in the memory" if layers[0].memory is not None else ""
     by_softmax = all(layer.attended.mixed_by == "softmax" for layer in layers)
     whole = SUM_TO_ONE if by_softmax and sums_to_one(cells) else ""
     return Grid(
-        f'what "{isolated(label)}" ({query + 1}) reads{of}',
+        f"what {in_quotes(trace.tokens, query)} reads{of}",
         Axis("head", "head", tuple(name for name, _ in heads), ("",) * len(heads)),
         token_axis("key (is read)", trace.keys_of(layers[0])),
         cells,
@@ -51,7 +50,7 @@ def _reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
 
 
 def _note_on_query(layers: Sequence[Layer], query: int) -> str:
-    """That it reads nothing, in all heads or in some; nothing is said where it reads in each."""
+    """That it reads nothing, in all heads or in some; empty where it reads something in each."""
     heads = [(layer, head) for layer in layers for head in range(layer.heads)]
     blind = [query in layer.blind_rows(head) for layer, head in heads]
     if not any(blind) or all(blind):
@@ -71,6 +70,13 @@ def name_of_head(trace: Trace, layer: Layer, head: int) -> str:
 def alone(trace: Trace) -> bool:
     """Whether a sentence is attended to once."""
     return len(trace.attentions) == 1
+
+
+def in_quotes(tokens: Tokens, place: int) -> str:
+    """`"it"`, and `"it" (3)` where the word occurs more than once."""
+    label = tokens.labels[place]
+    number = f" ({place + 1})" if tokens.labels.count(label) > 1 else ""
+    return f'"{isolated(label)}"{number}'
 
 
 def token_axis(title: str, tokens: Tokens, border: int | None = None) -> Axis:

@@ -22,12 +22,12 @@ NORM: dict[Place, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no no
 
 
 def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
-    """The parts that say something, but for those that are not wanted."""
+    """Every part that says something, except those named in `without`."""
     return BETWEEN.join(_parts(trace, without).values())
 
 
 def settings_of_both(first: Trace, second: Trace) -> str:
-    """Of two that are paired token by token: once what both are, and both where they differ."""
+    """The settings of two traces: once where they agree, both where they differ."""
     one, other = (_parts(each, [KIND, "tokens"]) for each in (first, second))
     names = dict.fromkeys((*one, *other))
     return BETWEEN.join(_of_both(one.get(name, ""), other.get(name, "")) for name in names)
@@ -46,7 +46,7 @@ def _parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
         KIND: kind,
         "tokens": _tokens(trace),
         "model": _model(trace.model),
-        "memory": f"reads {counted(len(trace.memory), 'more token')}" if trace.memory else "",
+        "memory": f"memory of {counted(len(trace.memory), 'token')}" if trace.memory else "",
         **_of_attention(trace),
         "seed": f"seed {trace.origin.settings.seed}" if depends_on_seed(trace) else "",
         "item": _item(trace),
@@ -61,14 +61,14 @@ def _parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
 
 
 def _dtype(trace: Trace) -> str:
-    """Where it was computed, and in which dtype; of what was computed elsewhere how it came."""
+    """Device and dtype; for weights that were computed elsewhere, how they were stored."""
     if trace.handed is not None:
         return trace.handed.stored_as
     return f"{trace.provenance.device} {trace.provenance.dtype}"
 
 
 def _of_attention(trace: Trace) -> dict[str, str]:
-    """What there is to say of attention, by whose it is."""
+    """What is said about the attention: made here, given, or that of a trained model."""
     if trace.handed is not None:
         return given_parts(trace, trace.handed)
     return _made(trace) if trace.trained is None else trained_parts(trace, trace.trained)
@@ -78,11 +78,11 @@ def _tokens(trace: Trace) -> str:
     """How many, of which tokenizer, and how many of them a model wrote."""
     told = f"{counted(len(trace.tokens), 'token')} ({trace.tokenizer})"
     written = 0 if trace.prompt is None else len(trace.tokens) - trace.prompt
-    return f"{told}, {written} of them its own" if written else told
+    return f"{told}, {written} of them generated" if written else told
 
 
 def _made(trace: Trace) -> dict[str, str]:
-    """Of attention that is made here: its shape, what it does, and of what it is made."""
+    """For attention that is computed here: its shape, what it does, where its numbers come from."""
     return {**_shape(trace), **_attention(trace), **_origin(trace.origin)}
 
 
@@ -100,20 +100,20 @@ def _shape(trace: Trace) -> dict[str, str]:
 
 
 def _unjoined(trace: Trace) -> str:
-    """Heads that are projected have a last matrix, but for those that are given without it."""
+    """Projected heads have an output matrix, unless they are given without one."""
     last = getattr(trace.layers[0].projections, "w_out", None)
     expected = trace.layers[0].heads > 1 and trace.variant.projected
     return " joined without w_out" if expected and last is None else ""
 
 
 def _kv_heads(layer: Layer) -> str:
-    """How many there are of keys and values, where heads share them."""
+    """How many key-value heads there are, where heads share them."""
     few = layer.kv_heads < layer.heads
-    return f"{counted(layer.kv_heads, 'head')} of keys and values" if few else ""
+    return counted(layer.kv_heads, "key-value head") if few else ""
 
 
 def _attention(trace: Trace) -> dict[str, str]:
-    """What the variant does, once every option is heard."""
+    """What the variant does, with every option applied."""
     variant, first = trace.variant, trace.layers[0]
     windowed = variant.window and "visible" not in first.given
     dropped = any(layer.attended.mixed_by == "dropout" for layer in trace.attentions)
@@ -136,18 +136,18 @@ def _positions(trace: Trace) -> str:
     if not _placed(trace):
         return ""
     given = "positions" in trace.layers[0].given and trace.positions == "none"
-    return "positions given" if given else f"{trace.positions} positions"
+    return "given positions" if given else f"{trace.positions} positions"
 
 
 def _position_base(trace: Trace) -> str:
-    """That of the angles, if it is another than in the papers."""
+    """The base of the angles, if it is not that of the papers."""
     base = decided(trace.origin).position_base
     other = base != Settings.position_base and _placed(trace)
     return f"position base {base:.15g}" if other else ""
 
 
 def _placed(trace: Trace) -> bool:
-    """Whether positions are told in any layer, and not all that would be told them is given."""
+    """Whether positions are used in any layer, and not everything that would use them is given."""
     if trace.positions in ADDED or "positions" in trace.layers[0].given:
         return trace.layers[0].from_inputs or trace.layers[0].block is not None
     return any(
@@ -158,18 +158,18 @@ def _placed(trace: Trace) -> bool:
 def _mask(trace: Trace) -> str:
     given = trace.layers[0].given
     if "visible" in given:
-        return "mask given"
+        return "given mask"
     if given & {"hidden", "mask"}:
         by_hand = trace.model is not None
-        masked = "masks by hand" if by_hand else "a mask given"
-        return f"causal, and {masked}" if trace.variant.causal else masked.removeprefix("a ")
+        masked = "masks written by hand" if by_hand else "a given mask"
+        return f"causal and {masked}" if trace.variant.causal else masked.removeprefix("a ")
     if trace.variant.causal:
         return "causal"
     return "" if trace.variant.window else "all tokens visible"  # a window says for itself
 
 
 def _model(model: Model | None) -> str:
-    """Whose numbers they are, by the name that it goes by."""
+    """The name of the model whose numbers they are."""
     return "" if model is None else f"model {model.name}"
 
 
@@ -186,15 +186,15 @@ def _origin(origin: Origin) -> dict[str, str]:
     file = Path(settings.given).name if isinstance(origin, Given) and settings.given else ""
     vectors = Path(settings.embeddings).name if settings.embeddings else ""
     return {
-        "embeddings": f"embeddings of {vectors}{_reduced(origin)}" if vectors else "",
-        "given": f"matrices of {file}" if file else "",
+        "embeddings": f"embeddings from {vectors}{_reduced(origin)}" if vectors else "",
+        "given": f"matrices from {file}" if file else "",
     }
 
 
 def _reduced(origin: Origin) -> str:
-    """Vectors of a model that are its first principal components; and how much those are of it."""
+    """Whether vectors were reduced to principal components, and how much variance these keep."""
     table = table_behind(origin)
     if table is None or table.kept is None:
         return ""
     kept = percent(table.kept, 1)
-    return f" (principal components, which keep {kept} of the variance)"
+    return f" (principal components, {kept} of the variance)"

@@ -7,6 +7,7 @@ import numpy as np
 from attnviz.analysis.seeds import BAND
 from attnviz.analysis.sweeps import SERIES, Sweep
 from attnviz.views.grids.grid import Curve, Curves
+from attnviz.wording.numbers import percent
 
 TITLES = {
     "spread": "spread of the scores",
@@ -35,7 +36,7 @@ def _curves(sweep: Sweep, name: str, title: str) -> Curves:
     if name == "spread" and sweep.by != "temperature":
         root = np.sqrt(np.array(sweep.widths, dtype=float))[order]
         lines.append(Curve("√d_k", root, root, root, dashed=True))
-    band = f"median of {sweep.repeats:,} seeds, band from {BAND[0]:.0%} to {BAND[1]:.0%}"
+    band = f"median of {sweep.repeats:,} seeds, band: the middle {percent(BAND[1] - BAND[0])}"
     seeds = "one seed" if sweep.repeats == 1 else band
     return Curves(title, called, tuple(sorted(across)), tuple(lines), note=seeds)
 

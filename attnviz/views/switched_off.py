@@ -1,4 +1,4 @@
-"""What is said of heads that are switched off: that they are, and what goes on in their place."""
+"""Sentences about heads that are switched off, and what replaces their output."""
 
 from __future__ import annotations
 
@@ -10,16 +10,24 @@ from attnviz.views.reading import name_of_head
 from attnviz.wording.words import listed
 
 IN_PLACE: dict[Instead, tuple[str, str]] = {  # of one head, and of several
-    "zero": ("0 goes on in place of it", "0 goes on in place of them"),
+    "zero": ("its output is replaced by 0", "their outputs are replaced by 0"),
     "mean": (
-        "in place of it the mean over the sentence goes on, the same for every token",
-        "in place of each its mean over the sentence goes on, the same for every token",
+        "its output is replaced by its mean over the sentence, the same for every token",
+        "each output is replaced by its mean over the sentence, the same for every token",
+    ),
+}
+
+VECTORS: dict[Instead, tuple[str, str]] = {
+    "zero": ("its vectors are 0", "their vectors are 0"),
+    "mean": (
+        "its vectors are replaced by their mean over the sentence",
+        "each head's vectors are replaced by their mean over the sentence",
     ),
 }
 
 
 def _not_shown(trace: Trace) -> dict[Place, Instead]:
-    """Those of layers of which nothing was kept: of a trained model that is asked for others."""
+    """Heads of layers that were not captured: only some layers of a trained model may be."""
     if trained_behind(trace.origin) is None:
         return {}
     there = {layer.layer for layer in trace.layers}
@@ -28,7 +36,7 @@ def _not_shown(trace: Trace) -> dict[Place, Instead]:
 
 
 def note_on_heads(trace: Trace) -> tuple[str, ...]:
-    """Of tables of weights that lead nowhere: whose they are."""
+    """Which heads are switched off, and what the weights shown for them are."""
     off: dict[Instead, list[str]] = {}
     for layer in trace.layers:
         for head, instead in sorted(layer.off.items()):
@@ -44,8 +52,10 @@ def _of_one(place: Place, instead: Instead) -> str:
 def _note(heads: list[str], instead: Instead) -> str:
     one, several = IN_PLACE[instead]
     if len(heads) == 1:
-        return f"{heads[0]} is switched off: its weights are what it would read; {one}"
-    return f"{listed(heads)} are switched off: their weights are what they would read; {several}"
+        return f"{heads[0]} is switched off: {one}; the weights shown are those it would have"
+    return (
+        f"{listed(heads)} are switched off: {several}; the weights shown are those they would have"
+    )
 
 
 def _subject(trace: Trace, layer: Layer, head: int) -> str:
@@ -56,13 +66,13 @@ def _subject(trace: Trace, layer: Layer, head: int) -> str:
 
 
 def without_heads(trace: Trace) -> str:
-    """` with L1H1 switched off`, of what is done to a sentence; nothing where every head is on."""
+    """` with L1H1 switched off`; empty where every head is on."""
     names = names_off(trace)
     return f" with {names} switched off" if names else ""
 
 
 def names_off(trace: Trace) -> str:
-    """`L1H0 and L1H1`: the heads that are switched off; nothing where every head is on."""
+    """`L1H0 and L1H1`: the heads that are switched off; empty where every head is on."""
     off = _off(trace)
     return without_text(dict(sorted(off.items()))) if off else ""
 
@@ -75,12 +85,10 @@ def _off(trace: Trace) -> dict[Place, Instead]:
 
 
 def vectors_of_heads(layer: Layer, shown: list[int]) -> str:
-    """What the context vectors of heads are that are switched off, of those that are shown."""
-    said = {"zero": "are 0", "mean": "are each their mean over the sentence"}
+    """The context vectors of those of the shown heads that are switched off."""
     return "".join(
-        f" {_called(layer, heads)} switched off: {'its' if len(heads) == 1 else 'their'} vectors "
-        f"{said[instead]}."
-        for instead in said
+        f" {_called(layer, heads)} switched off: {said[len(heads) > 1]}."
+        for instead, said in VECTORS.items()
         if (heads := [each for each in shown if layer.off.get(each) == instead])
     )
 

@@ -47,7 +47,14 @@ from attnviz.views.prediction import (
     title_of_answers,
 )
 from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
-from attnviz.views.reading import alone, name_of_head, readings, token_axis, written_from
+from attnviz.views.reading import (
+    alone,
+    in_quotes,
+    name_of_head,
+    readings,
+    token_axis,
+    written_from,
+)
 from attnviz.views.settings_line import settings_line
 from attnviz.views.switched_off import note_on_heads
 from attnviz.views.view import FINDINGS, READINGS, Excerpt, Group, Name, Page, View, page_of
@@ -55,7 +62,7 @@ from attnviz.views.ways import chosen_way, refuse_odd_way, usual
 from attnviz.views.whose import what_heads_do
 from attnviz.wording.commands import chosen
 from attnviz.wording.keywords import changed
-from attnviz.wording.words import isolated, listed
+from attnviz.wording.words import listed
 
 ON_SCREEN = ("weights", "context")
 IN_A_PICTURE = ("weights",)
@@ -68,8 +75,8 @@ READ_WHOLE = ("tokens", "embeddings", "keys", "values")  # whichever token is as
 BESIDE_WEIGHTS = ("tokens", "embeddings", "weights", "prediction")  # that a model hands back itself
 BESIDE_GIVEN_WEIGHTS = ("tokens", "weights")
 OF_A_TRAINED_MODEL = {
-    "outputs": "of a trained model nothing is kept that follows its attention",
-    "prediction": "this model answers nothing here",
+    "outputs": "what a trained model computes after attention is not kept",
+    "prediction": "this model gives no answers here",
 }
 RECEIVED_NOTE = "scores as the softmax receives them"
 EXACT = 1e-6  # relative: a factor that is so near to 1/√d_k is meant to be it
@@ -113,11 +120,11 @@ def _heads(trace: Trace) -> int:
 
 
 def _refuse_parts_of_a_head(show: Sequence[str] | None) -> None:
-    """Of one head its weights are shown."""
+    """With a layer or a head, only weights can be shown."""
     if show is not None:
         raise AttnvizError(
-            "layer and head pick heads, whose weights are shown, and show is given, too",
-            "leave one of them out",
+            "layer and head show the weights of single heads and cannot be combined with show",
+            "leave out show, or layer and head",
             about="show",
         )
 
@@ -186,7 +193,7 @@ def _inspected(trace: Trace, looking: Looking) -> View:
 
 
 def _closing(trace: Trace, screen: Page, query: int | None, way: str) -> tuple[str, ...]:
-    """What there is to say in the end."""
+    """The sentences below everything else."""
     return (
         *_whole_beside(trace, screen, query, way),
         *on_given_weights(trace),
@@ -255,7 +262,7 @@ def _excerpt(screen: Page) -> Excerpt | None:
     left_out = dict.fromkeys(each.name.split()[0] for each in screen.groups if each not in kept)
     if not kept or not left_out:
         return None
-    return Excerpt(kept, f"--show {','.join(left_out)} has the vectors")
+    return Excerpt(kept, f"--show {','.join(left_out)} shows the vectors")
 
 
 def draw(trace: Trace, show: Sequence[str] = ON_SCREEN) -> View:
@@ -294,9 +301,8 @@ def _whole_beside(trace: Trace, screen: Page, query: int | None, way: str) -> tu
     whole = [name for name in shown if name in READ_WHOLE]
     if query is None or not whole:
         return ()
-    name = f'"{isolated(trace.tokens.labels[query])}" ({query + 1})'
-    rest = f", of all else the row of {name}" if len(whole) < len(shown) else ""
-    return (f"of {listed(whole)} every row is shown{rest}",)
+    rest = f"; of the rest, only the row of {in_quotes(trace.tokens, query)}"
+    return (f"every row of {listed(whole)} is shown{rest * (len(whole) < len(shown))}",)
 
 
 def equations(trace: Trace, show: Sequence[str]) -> list[Group]:
@@ -358,7 +364,7 @@ def _scores_beside_weights(
 
 
 def _done_to_scores(layer: Layer) -> list[str]:
-    """What becomes of a product of query and key before the softmax."""
+    """What is done to the product of query and key before the softmax."""
     return [
         *(["scaled"] if layer.scale != 1 else []),
         *(["capped"] if layer.attended.capped_scores is not None else []),
@@ -369,7 +375,7 @@ def _done_to_scores(layer: Layer) -> list[str]:
 
 
 def _beside_weights(trace: Trace) -> tuple[str, ...]:
-    """What is known where nothing of attention is but its weights."""
+    """What can be shown where only the attention weights are known."""
     return BESIDE_WEIGHTS if trace.handed is None else BESIDE_GIVEN_WEIGHTS
 
 
@@ -378,21 +384,21 @@ def _nothing_to_show(trace: Trace, show: Sequence[str]) -> AttnvizError:
     why = {} if alone else _why_nothing(trace)
     reasons = dict.fromkeys(why.get(name, told_of_weights_alone(trace)) for name in show)
     return AttnvizError(
-        f"there is nothing to show of {listed(list(show))}: {', and '.join(reasons)}",
+        f"cannot show {listed(list(show))}: {', and '.join(reasons)}",
         f"name some of: {', '.join(_beside_weights(trace) if alone else SHOWN)}",
     )
 
 
 def _why_nothing(trace: Trace) -> dict[str, str]:
-    """Why a part that is known of others is not there."""
+    """Why a part that other traces have is missing here."""
     scaled = trace.layers[0].scale != 1 or trace.variant.scaled
     why = {
         "queries": "the scores are given",
         "keys": "the scores are given",
-        "scaled": "scaling changes no score" if scaled else "nothing scales the scores",
-        "masked": "nothing is hidden, and no mask is added",
-        "outputs": "outputs are a block's, and there is none (--layers 1)",
-        "prediction": "nothing is predicted (--model agreement does)",
+        "scaled": "scaling changes no score" if scaled else "the scores are not scaled",
+        "masked": "nothing is masked",
+        "outputs": "only a transformer block has outputs (add --layers 1)",
+        "prediction": "only a model predicts something (try --model agreement)",
     }
     return why if trace.trained is None else why | OF_A_TRAINED_MODEL
 
@@ -441,7 +447,7 @@ def _scores(trace: Trace, layer: Layer, part: Part, stage: Stage) -> list[Grid]:
 
 
 def _about_scores(trace: Trace, layer: Layer, stage: Stage, done: Sequence[str]) -> str:
-    """What scores at a stage are; nothing where a mistake goes another way from them."""
+    """What scores at a stage are; empty where a mistake continues differently from them."""
     compared = trace.variant.compared and multiplied(layer)
     if stage == "masked scores":
         return "" if layer.mistake else RECEIVED_NOTE
@@ -449,13 +455,13 @@ def _about_scores(trace: Trace, layer: Layer, stage: Stage, done: Sequence[str])
         return f"scaled scores = {'query times key' if compared else 'scores'}{_factor(layer)}"
     rest = f", not yet {listed(done)}" if done else ""
     if not trace.variant.compared:
-        return f"nothing is compared: every score is 0{rest}"
+        return f"queries and keys are not compared: every score is 0{rest}"
     made = "scores = w_score · tanh(query + key)" if layer.w_score is not None else "given scores"
     return f"scores = query times key{rest}" if compared else f"{made}{rest}"
 
 
 def _factor(layer: Layer) -> str:
-    """What scores are multiplied with, as people write it."""
+    """What scores are multiplied by, as people write it."""
     root = sqrt(layer.head_dim)
     by_root = abs(layer.scale * root - 1) < EXACT
     return f" / √{layer.head_dim}" if by_root else f" times {layer.scale:.3g}"

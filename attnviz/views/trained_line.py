@@ -21,9 +21,7 @@ def trained_parts(trace: Trace, card: TrainedCard) -> dict[str, str]:
         "kind": f"{card.kind}, {parameters_text(card.parameters)} parameters",
         "heads": f"{counted(card.layers, 'layer')} × {counted(card.heads, 'head')}"
         f"{_widths(trace.layers, card)}",
-        "kv_heads": f"{counted(card.kv_heads, 'head')} of keys and values"
-        if card.kv_heads < card.heads
-        else "",
+        "kv_heads": counted(card.kv_heads, "key-value head") if card.kv_heads < card.heads else "",
         "which": _which(trace, card),
         "scale": _by_layer({each.layer: _scale(each) for each in trace.layers}, card),
         **_masks(trace, card),
@@ -31,7 +29,7 @@ def trained_parts(trace: Trace, card: TrainedCard) -> dict[str, str]:
         if trace.variant.soft_cap
         else "",
         "stored": f"stored as {card.stored_as}" if card.stored_as != trace.provenance.dtype else "",
-        "fallback": "weights as the model itself gives them" if card.fallback else "",
+        "fallback": "weights as returned by the model" if card.fallback else "",
     }
 
 
@@ -47,14 +45,14 @@ def parameters_text(number: int) -> str:
 
 
 def _which(trace: Trace, card: TrainedCard) -> str:
-    """Which attention it is, of a model that has several."""
+    """Which attention it is, in a model that has several kinds."""
     if card.which == "cross":
         return f"reads the {counted(len(trace.keys), 'token')} of its encoder"
     return "of its decoder" if card.which == "decoder" else ""
 
 
 def _widths(layers: Sequence[Layer], card: TrainedCard) -> str:
-    """How wide heads are; of a model that hands back weights alone nobody knows."""
+    """How wide heads are; unknown for a model that returns only weights."""
     if card.fallback:
         return ""
     widths = dict.fromkeys(str(each.head_dim) for each in layers)
@@ -62,10 +60,10 @@ def _widths(layers: Sequence[Layer], card: TrainedCard) -> str:
 
 
 def _scale(layer: Layer) -> str:
-    """What scores are multiplied with, where it is not 1/√ of the width.
+    """What scores are multiplied by, where it is not 1/√ of the width.
 
-    Scores that stay as they are are not scaled where queries and keys are just what their matrices
-    make; else the model may have scaled these.
+    A factor of 1 means `not scaled` only where queries and keys are exactly what their matrices
+    compute; otherwise the model may have scaled these.
     """
     if abs(layer.scale * layer.head_dim**0.5 - 1) < EXACT:
         return ""
@@ -75,7 +73,7 @@ def _scale(layer: Layer) -> str:
 
 
 def _masks(trace: Trace, card: TrainedCard) -> dict[str, str]:
-    """What is seen, and how far, as the masks of the layers have it."""
+    """What is visible, and how far, according to the masks of the layers."""
     if all(bool(each.visible.all()) for each in trace.layers):
         return {"mask": "all tokens visible"}
     if card.which == "cross":
@@ -93,14 +91,14 @@ def _how_far(shape: MaskShape) -> str:
 
 
 def _by_layer(told: Mapping[int, str], card: TrainedCard) -> str:
-    """`window 6 in layers 0 and 2`; of all layers of the model without their numbers."""
+    """`window 6 in layers 0 and 2`; without numbers where it holds for every layer of the model."""
     layers = {each: [str(number) for number in told if told[number] == each]
               for each in told.values() if each}  # fmt: skip
     return BETWEEN.join(f"{each}{_where(numbers, card)}" for each, numbers in layers.items())
 
 
 def _where(numbers: Sequence[str], card: TrainedCard) -> str:
-    """Nothing of all layers; of very many only how many they are."""
+    """In which layers; empty for all of them, and only their count where they are very many."""
     if len(numbers) == card.layers:
         return ""
     if len(numbers) > MOST_NAMED:

@@ -10,11 +10,11 @@ from attnviz.errors import AttnvizError, unknown
 
 @dataclass(frozen=True)
 class Way:
-    """One way to draw: what is to be seen, and what it can be drawn of."""
+    """One way to draw: what it looks like, and what it can draw."""
 
     about: str
-    of_weights: bool = False  # alone: numbers of any sign would tell nothing
-    of_a_query: bool = False  # alone: what one token reads
+    of_weights: bool = False  # only: negative numbers cannot be drawn
+    of_a_query: bool = False  # only: what one token reads
 
 
 WAYS = {
@@ -26,34 +26,34 @@ WAYS = {
 
 
 def chosen_way(name: str | None, query: object, show: Sequence[str] | None) -> str:
-    """The way that weights are drawn in; a terminal draws as ever."""
+    """How weights are drawn; `terminal` means the usual way."""
     return usual(query, show) if name in (None, "terminal") else str(name)
 
 
 def usual(query: object, show: Sequence[str] | None) -> str:
-    """The way that is taken where nobody says which."""
+    """The way that is used where --as is not given."""
     return "heatmap" if query is None or show is not None else "sentence"
 
 
 def refuse_odd_way(
     name: str, show: Sequence[str] | None, query: object, *, predict: bool = False
 ) -> None:
-    """Refuse a way to draw what it cannot be drawn of."""
+    """Refuse a way of drawing that cannot draw what is to be shown."""
     if name not in WAYS:
         raise unknown("way to draw", name, WAYS)
     if WAYS[name].of_a_query and query is None:
         raise AttnvizError(
-            f"--as {name} draws what one token reads, and no --query says which",
-            "try --query 1, or --as heatmap or arcs",
+            f"--as {name} draws what one token attends to, and no --query is given",
+            "add --query 1, or use --as heatmap or arcs",
         )
     others = [each for each in show or () if each != "weights"]
     if WAYS[name].of_weights and others:
         raise AttnvizError(
-            f"--as {name} draws weights, and --show asks for {', '.join(others)}",
-            f"leave out --show, or --as {name}",
+            f"--as {name} draws weights, but --show asks for {', '.join(others)}",
+            f"leave out --show or --as {name}",
         )
     if WAYS[name].of_weights and predict:
         raise AttnvizError(
-            f"--as {name} draws weights, and --predict is a table of answers",
-            f"leave out --predict, or --as {name}",
+            f"--as {name} draws weights, but --predict shows a table of answers",
+            f"leave out --predict or --as {name}",
         )

@@ -1,4 +1,4 @@
-"""Whose the numbers of a Trace are: given, learned, or written by hand; and what a model says."""
+"""Where the numbers of a Trace come from (given, learned, written by hand), and a model's heads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from attnviz.traces.models.model import Model
 from attnviz.traces.origin import FromWeights, table_behind
 from attnviz.traces.trace import Trace
 from attnviz.views.reading import alone
-from attnviz.wording.numbers import percent, share_text
+from attnviz.wording.numbers import percent
 from attnviz.wording.words import counted, listed
 
 READS, READ = "reads", "read"  # of one head, and of several
 
 
 def are_given(trace: Trace, *, several: bool = True) -> str:
-    """`They are given`, of what was not made here; or how a model came by it."""
+    """`are given`; for a model, `were learned` or `were written by hand`."""
     if trace.trained is None and trace.model is None:
         return "are given" if several else "is given"
     by_hand = trace.model is not None and trace.model.by_hand
@@ -25,7 +25,7 @@ def are_given(trace: Trace, *, several: bool = True) -> str:
 
 
 def to_learn(trace: Trace) -> str:
-    """What there is to say of how many numbers there are."""
+    """How parameters are described after their number: `800 numbers to learn`."""
     if trace.trained is None and trace.model is None:
         return "to learn"
     by_hand = trace.model is not None and trace.model.by_hand
@@ -44,29 +44,29 @@ def whose(given: FromWeights) -> str:
 
 
 def of_a_table(trace: Trace) -> str:
-    """Whose rows the vectors of tokens are, where they are those of a trained model."""
+    """Which trained model's embeddings the tokens have, if they have any."""
     table = table_behind(trace.origin)
     if table is None:
         return ""
     whose = Path(trace.origin.settings.embeddings or "").name
-    about = f" They are trained: rows of {whose}'s table, as they stand before its first layer."
-    about += " Of a token that it has in several pieces it is their mean."
+    about = f" They are trained: rows of {whose}'s embedding table, before its first layer."
+    about += f" A token that {whose} splits into several pieces gets the mean of their rows."
     if table.kept is None:
         return about
     left, kept = trace.embeddings.shape[1], percent(table.kept, 1)
     return (
-        f"{about} Of {table.width} numbers {left} are left: principal components of its words, "
-        f"which keep {kept} of their variance."
+        f"{about} Only {left} of {table.width} dimensions are kept: the first principal components "
+        f"of its word vectors, with {kept} of their variance."
     )
 
 
 def what_heads_do(trace: Trace) -> tuple[str, ...]:
-    """What each head was written to do, or did most where the model was examined."""
+    """What each head was written to do, or what it attended to most when the model was tested."""
     model = trace.model
     if model is None or not model.heads:
         return ()
     if model.by_hand:
-        told = "" if as_written(trace) else ", as it was written"
+        told = "" if as_written(trace) else " (as written)"
         return tuple(f"{_called(trace, head)}{told}: {does}" for head, does in model.heads.items())
     return tuple(_examined(model)) if as_written(trace) else ()
 
@@ -83,7 +83,7 @@ def _called(trace: Trace, head: str) -> str:
 
 
 def _examined(model: Model) -> Iterator[str]:
-    """`L1H1 reads the subject with .99 of its weight; L0H0 and L0H1 read the token before …`"""
+    """`L1H1 reads the subject (99 % of its attention); L0H0 and L0H1 read the token before …`"""
     count, scores = model.facts.get("sentences"), model.facts.get("scores")
     if not isinstance(count, int) or count < 1 or not isinstance(scores, dict):
         return
@@ -93,21 +93,21 @@ def _examined(model: Model) -> Iterator[str]:
             doing.setdefault(does, {})[head] = scores[head]
     told = [_done(does, heads) for does, heads in doing.items()]
     if told:
-        yield f"in {counted(count, 'sentence')} that it did not learn from, {'; '.join(told)}"
+        yield f"in {counted(count, 'sentence')} not used in training, {'; '.join(told)}"
 
 
 def _done(does: str, heads: Mapping[str, float]) -> str:
-    """What one head does, or several do, and with how much of their weight."""
-    low, high = (share_text(each(heads.values())) for each in (min, max))
+    """What one head does, or several do, and how much of their attention that takes."""
+    low, high = (percent(each(heads.values())) for each in (min, max))
     if len(heads) == 1:
-        return f"{next(iter(heads))} {does} with {low} of its weight"
+        return f"{next(iter(heads))} {does} ({low} of its attention)"
     several = does.replace(READS, READ, 1) if does.startswith(READS) else f"each {does}"
     span = low if low == high else f"{low} to {high}"
-    return f"{listed([*heads])} {several} with {span}"
+    return f"{listed([*heads])} {several} ({span} of their attention)"
 
 
 def beyond_what_it_learned(trace: Trace) -> str:
-    """That a model has never seen so few words, or so many, where that bears on what it does."""
+    """That a model was never trained on so few tokens, or so many, where that matters."""
     model = trace.model
     lengths = () if model is None else _lengths(model.facts.get("tokens"))
     if model is None or not lengths:
@@ -118,12 +118,12 @@ def beyond_what_it_learned(trace: Trace) -> str:
         return ""
     span = f"{shortest}" if shortest == longest else f"{shortest} to {longest}"
     return (
-        f"{model.name} learned from sentences of {span} tokens, and this one has {count}: "
-        "what it reads here it never learned"
+        f"{model.name} was trained on sentences of {span} tokens; this one has {count}, "
+        "a length it never saw in training"
     )
 
 
 def _lengths(told: object) -> tuple[int, ...]:
-    """From the shortest to the longest; nothing where a file says something else."""
+    """The shortest and the longest length; nothing where a file says something else."""
     numbers = told if isinstance(told, list) and len(told) == 2 else ()
     return tuple(each for each in numbers if isinstance(each, int))

@@ -33,6 +33,6 @@ class TrainedCard:
             return "answers in its decoder; --attention is self, the encoder's", (
                 "give --attention decoder, or cross"
             )
-        return "makes vectors, but gives no answers", (
+        return "makes vectors and gives no answers", (
             "use a model that continues texts, or fills in a [MASK]"
         )

@@ -68,7 +68,7 @@ def _trace(
     return Trace(
         tokens=what.tokens,
         keys=what.keys,
-        tokenizer=f"{model.name}'s",
+        tokenizer=model.name,
         vocabulary=model.model.get_input_embeddings().num_embeddings,
         variant=_variant(card, found),
         positions=found.positions,

@@ -27,7 +27,7 @@ def conclusion(
     if any(each.mistake for each in comparison.alternatives):
         return on_mistakes(comparison, again)
     if _all_hidden(comparison):
-        return f"There is nothing to compare: every key is hidden from {reader(comparison)}."
+        return f"There is nothing to compare: every key is masked for {reader(comparison)}."
     if comparison.by in ("dtype", "device"):
         return on_rounding(comparison)
     if comparison.by == "scale":

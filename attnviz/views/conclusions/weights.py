@@ -21,9 +21,9 @@ from attnviz.views.conclusions.finding import Finding, otherwise, said
 from attnviz.views.conclusions.rows import APART, Link, Rows
 from attnviz.views.facts import shows
 from attnviz.views.mask_shape import MaskShape, shape_of
-from attnviz.views.reading import name_of_head
+from attnviz.views.reading import in_quotes, name_of_head
 from attnviz.wording.numbers import fixed_text, percent
-from attnviz.wording.words import counted, isolated, listed
+from attnviz.wording.words import counted, listed
 
 EQUAL = 0.01  # of an even share: weights that differ from it by less are called equal
 ALMOST = 0.4  # the same of weights that are called almost equal
@@ -195,13 +195,6 @@ class Weights:
         query = link.query if self.query is None else self.query
         who, key = in_quotes(self.tokens, query), self.key(head, query, link.key)
         return f"{head.where}{who} gives {key} {percent(link.weight)} of its attention"
-
-
-def in_quotes(tokens: Tokens, place: int) -> str:
-    """`"it"`, and `"it" (3)` where the word occurs more than once."""
-    label = tokens.labels[place]
-    number = f" ({place + 1})" if tokens.labels.count(label) > 1 else ""
-    return f'"{isolated(label)}"{number}'
 
 
 def title_of(trace: Trace, query: int | None = None) -> str:
@@ -468,7 +461,7 @@ OF_A_QUERY: tuple[Finding[Weights], ...] = (
     Finding(
         "everything is hidden",
         lambda facts: facts.blind,
-        lambda facts: f"{facts.who} to nothing: everything is hidden from it",
+        lambda facts: f"{facts.who} to nothing: every key is masked",
     ),
     MISTAKEN,
     ONE_TOKEN,

@@ -1,4 +1,4 @@
-"""What is drawn, in words: the small print below it, and a description for who does not see it."""
+"""What is drawn, in words: the caption below it, and a description for people who cannot see it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _hides(each: Grid | Curves | Overview) -> bool:
 
 
 def describe(drawn: Iterable[Drawable]) -> str:
-    """A picture in words, for those who do not see it."""
+    """A picture in words, for people who cannot see it."""
     return " ".join(map(_described, drawn))
 
 
@@ -67,12 +67,12 @@ def _described(each: Drawable) -> str:
 
 
 def _overview_described(overview: Overview) -> str:
-    """How many heads there are, and which does most of what."""
+    """How many heads there are, and the strongest head of each kind."""
     high, wide = len(overview.reads), len(overview.read)
     size = f"{counted(len(overview.names), 'small map')} of {high:,} × {wide:,} tokens"
     start = f"{overview.title}: {size} ({overview.reads.title} × {overview.read.title})."
     most = [f"{flag.kind} {overview.names[flag.map]} ({flag.number})" for flag in overview.flags]
-    return f"{start} The most of each kind: {', '.join(most)}." if most else start
+    return f"{start} Strongest head of each kind: {', '.join(most)}." if most else start
 
 
 def _sentence_described(sentence: Sentence) -> str:
@@ -131,10 +131,10 @@ def _what_is_read_most(grid: Grid) -> Iterator[str]:
 
 
 def _read_most(grid: Grid, row: Patch) -> str:
-    """What one row reads most: one column, or several that are read alike."""
+    """What one row reads most: one column, or several with equal weights."""
     seen, values = ~row.hidden[0], row.values[0]
     if np.isnan(values[seen]).any():
-        return "has weights that are no numbers"
+        return "has weights that are not numbers"
     if not values[seen].any():
         return "reads nothing"
     largest = float(values[seen].max())
@@ -144,4 +144,4 @@ def _read_most(grid: Grid, row: Patch) -> str:
     if len(names) == 1:
         return f"reads {names[0]} most ({weight})"
     told = listed(names) if len(names) <= ALIKE_TOLD else f"{len(names)} tokens"
-    return f"reads {told} most, and alike ({weight} each)"
+    return f"reads {told} most, equally ({weight} each)"

@@ -46,5 +46,5 @@ def block_size(count: int, smallest: int) -> int:
 def _what_was_pooled(grid: Grid, rows: int, columns: int) -> str:
     block = f"{rows} × {columns} {grid.rows.counts}s"
     if grid.share:
-        return f"one cell = {block}: weights added over the keys, averaged over the queries"
+        return f"one cell = {block}: weights summed over keys, averaged over queries"
     return f"one cell = {block}, averaged"

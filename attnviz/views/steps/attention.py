@@ -10,10 +10,9 @@ from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.views.by_hand import told_of_sights
 from attnviz.views.facts import changed_by_mistake, shows
-from attnviz.views.grids.axes import NOTHING
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, Section, Stages, parted
-from attnviz.views.reading import token_axis
+from attnviz.views.reading import in_quotes, token_axis
 from attnviz.views.steps import sums, trained
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.steps.shares import columns_of_softmax, finding_of_softmax
@@ -21,13 +20,17 @@ from attnviz.views.switched_off import vectors_of_heads
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import counted, listed
 
+READS_NOTHING = "reads nothing{}: every key is masked."
 BLIND_TOLD = 4  # tokens that read nothing; of more only so many are named
-SHARES = "Each row of scores becomes shares: exp of each over the sum of all in the row."
+SHARES = (
+    "The softmax turns each row of scores into weights: exp(score) divided by the sum of all "
+    "exp(score) in the row."
+)
 MOST_COLUMNS = 36  # that tables beside each other may have in all
 
 
 def mask(here: Scene) -> Iterator[Section]:
-    """What is hidden from whom."""
+    """Which keys are masked for which queries."""
     layer = here.layer
     if layer.mistake and not MISTAKES[layer.mistake].masked:
         yield _not_masked(here)
@@ -39,7 +42,7 @@ def mask(here: Scene) -> Iterator[Section]:
         title="mask",
         about=_about_mask(here),
         shapes=f"visible {here.size(layer.visible)}",
-        formula="what is hidden becomes −∞, for exp(−∞) = 0" if here.hides else "",
+        formula="masked scores become −∞, since exp(−∞) = 0" if here.hides else "",
         tex=hidden if here.hides else "",
         grids=here.scores("masked scores", "masked scores") if here.hides else (),
         sums=sums.mask(here, layer),
@@ -59,55 +62,54 @@ def _not_masked(here: Scene) -> Section:
 
 
 def _about_mistake(here: Scene) -> str:
-    """What is done wrong; what comes of it where that shows, or that nothing does."""
+    """What is done wrong, and its effect where it shows; or that it changes nothing here."""
     mistake = MISTAKES[here.layer.mistake]
     if all(shows(here.layer, each) for each in mistake.shows):
         return f"✗ A mistake: {mistake.about}."
     about = f"✗ A mistake: {mistake.cause}."
-    return about if changed_by_mistake(here.layer) else f"{about} Here no weight is changed by it."
+    return about if changed_by_mistake(here.layer) else f"{about} Here it changes no weight."
 
 
 def _about_mask(here: Scene) -> str:
     variant, given = here.trace.variant, here.layer.given
     own = "" if here.trace.trained is None else trained.about_mask(here)
     if own:
-        return " ".join([own, *_told(here, here.layer.blind_rows, f"reads {NOTHING}.")])
+        return " ".join([own, *_told(here, here.layer.blind_rows, READS_NOTHING)])
     about = []
     written = told_of_sights(here.trace, here.layer, here.shown_heads)
     if written and not variant.causal and not variant.window:
-        return " ".join([*written, *_told(here, here.layer.blind_rows, f"reads {NOTHING}.")])
+        return " ".join([*written, *_told(here, here.layer.blind_rows, READS_NOTHING)])
     if "visible" in given:
-        about.append("What each token may read is given.")
+        about.append("The mask is given.")
     elif not here.hides and here.layer.attended.mask is not None:
-        return "Nothing more is hidden: the mask has been added to the scores."
+        return "Nothing else is masked: the mask has already been added to the scores."
     elif not here.hides:
-        return f"{_nothing_hidden(here)}: nothing is hidden."
+        return f"{_nothing_hidden(here)}: nothing is masked."
     elif variant.causal:
-        about.append("No token may read the ones after it, as when a text is written.")
+        about.append(trained.AHEAD)
     alone = variant.window == 1 and here.keys is here.trace.tokens and "hidden" not in given
     if "visible" not in given and alone:
-        about.append("A token reads only itself.")
+        about.append("Each token attends only to itself.")
     elif "visible" not in given and variant.window:
-        places = counted(variant.window, "place")
-        about.append(f"A token reads only what is less than {places} away.")
+        about.append(trained.within(variant.window))
     if "hidden" in given:
-        about.append("What a given mask hides is hidden.")
+        about.append("A given mask is applied.")
     if here.layer.visible.ndim == 3:
-        about.append("Each head has a mask of its own.")
-    return " ".join([*about, *_told(here, here.layer.blind_rows, f"reads {NOTHING}.")])
+        about.append("Each head has its own mask.")
+    return " ".join([*about, *_told(here, here.layer.blind_rows, READS_NOTHING)])
 
 
 def _told(here: Scene, rows_of: Callable[[int], list[int]], what: str) -> tuple[str, ...]:
-    """What is true of some tokens in the heads that are shown, said of each by its name."""
+    """A sentence about each of some tokens; `what` has a place for the heads it holds in."""
     rows = {head: rows_of(head) for head in here.shown_heads}
     every = sorted({row for each in rows.values() for row in each})
     several = here.layer.visible.ndim == 3 or len({*map(tuple, rows.values())}) > 1
     named = tuple(
-        f"{here.name(here.trace.tokens, row)}{_in_heads(rows, row) if several else ''} {what}"
+        f"{in_quotes(here.trace.tokens, row)} {what.format(_in_heads(rows, row) * several)}"
         for row in every[:BLIND_TOLD]
     )
     more = len(every) - len(named)
-    return (*named, f"So it is with {counted(more, 'more token')}.") if more else named
+    return (*named, f"The same holds for {counted(more, 'more token')}.") if more else named
 
 
 def _in_heads(rows: Mapping[int, list[int]], row: int) -> str:
@@ -116,12 +118,13 @@ def _in_heads(rows: Mapping[int, list[int]], row: int) -> str:
 
 def _nothing_hidden(here: Scene) -> str:
     if here.keys is not here.trace.tokens:
-        return "Every query may read every key"
-    return "Every token may read every other" if len(here.keys) > 1 else "The token reads itself"
+        return "Every query may attend to every key"
+    only = "The token attends to itself"
+    return "Every token may attend to every other" if len(here.keys) > 1 else only
 
 
 def softmax(here: Scene) -> Iterator[Section]:
-    """Scores become shares."""
+    """Scores become weights."""
     mistake, columns = MISTAKES.get(here.layer.mistake), columns_of_softmax(here)
     yield Section(
         number="8",
@@ -152,9 +155,9 @@ def _about_shares(here: Scene) -> str:
     layer = here.layer
     if layer.attended.sink is not None:
         return trained.WITH_A_SINK
-    without = _told(here, layer.hidden_rows, "has nothing to share out: its row is 0.")
+    without = _told(here, layer.hidden_rows, "has every key masked{}, so its row is 0.")
     if not without:
-        return f"{SHARES} A row sums to 1."
+        return f"{SHARES} Each row sums to 1."
     others = [*without, "Every other row sums to 1."] if bool(layer.visible.any()) else without
     return " ".join([SHARES, *others])
 
@@ -177,7 +180,7 @@ def mixing(here: Scene) -> Iterator[Section]:
             number="8b",
             name="by-hand",
             title="weights by hand",
-            about="Weights that were written by hand take the place of the softmax's.",
+            about="Weights written by hand replace those of the softmax.",
             shapes=f"weights {here.size_of_weights}",
             grids=here.weights("mixing", "hand"),
         )
@@ -186,25 +189,27 @@ def mixing(here: Scene) -> Iterator[Section]:
 def _about_dropout(here: Scene) -> str:
     share = here.trace.variant.dropout
     if "kept" in here.layer.given:
-        rest = f", and divided by 1 - {exact_text(share)}" if share else ""
-        return f"What dropout leaves is given: each weight is multiplied with it{rest}."
+        rest = f" and divided by 1 - {exact_text(share)}" if share else ""
+        return f"The dropout mask is given: each weight is multiplied by it{rest}."
     return (
-        "In training some weights are zeroed by chance, so that no token is relied on; the others "
-        f"are divided by 1 - {exact_text(share)}, so that on average the sums stay the same."
+        "During training some weights are set to 0 at random, so that the model relies on no "
+        f"single token; the others are divided by 1 - {exact_text(share)}, so that on average the "
+        "sums stay the same."
     )
 
 
 def weighted(here: Scene) -> Iterator[Section]:
     """For one query, since there is a table for each: the one followed, or the last."""
     name, asked = here.query_name, here.asked.query is not None
-    other = "" if asked or len(here.trace.tokens) == 1 else " (--query follows another)"
+    quoted = in_quotes(here.trace.tokens, here.followed)
+    other = "" if asked or len(here.trace.tokens) == 1 else " (--query follows another token)"
     keys = token_axis("key", here.keys)
     values = here.size(here.layer.values)
     yield Section(
         number="9",
         name="weighted",
         title="weighted values",
-        about=f"Each value is multiplied with its weight: what {name} takes from each "
+        about=f"Each value is multiplied by its weight: this is what {quoted} takes from each "
         f"token{other}.",
         shapes=f"values {values} → weighted {here.size(here.weighted)}",
         formula=f"weighted = weights of {name} · V",
@@ -239,7 +244,7 @@ def context(here: Scene) -> Iterator[Section]:
 
 
 def _afterwards(here: Scene) -> tuple[str, ...]:
-    """That more follows, of which nothing was heard."""
+    """That the model does more with these vectors, which was not captured."""
     if here.trace.trained is None:
         return ()
     answers = here.trace.prediction is not None
@@ -247,14 +252,14 @@ def _afterwards(here: Scene) -> tuple[str, ...]:
 
 
 def _about_context(here: Scene, last: Mapping[str, Tensor]) -> str:
-    """What is added up, what becomes of the heads, and which vectors are of nothing."""
-    about = "The weighted values are added up: the context vector, all that a token has read."
-    blind = _told(here, _blind_to_the_end(here), "has read nothing: its vector is 0.")
+    """What is added up, what happens to the heads, and which vectors are 0."""
+    about = "The weighted values add up to the context vector: everything that a token has read."
+    blind = _told(here, _blind_to_the_end(here), "has read nothing{}, so its vector is 0.")
     about = " ".join([about, *blind]) + vectors_of_heads(here.layer, [*here.shown_heads])
     if here.layer.heads > 1:
-        about += " The heads' vectors then stand side by side"
+        about += " The heads' vectors are then concatenated"
         about += "." if last or here.trace.trained is not None else ", and no matrix mixes them."
-    return about + (" A last matrix mixes what stands in them." if last else "")
+    return about + (" Finally the result is multiplied by the output matrix." if last else "")
 
 
 def _contexts_apart(here: Scene) -> tuple[Grid, ...]:

@@ -20,15 +20,20 @@ from attnviz.views.trace import tokens_grid
 from attnviz.views.whose import are_given, to_learn
 
 ACTIVATIONS: dict[Activation, str] = {
-    "relu": "what is below 0 becomes 0",
-    "gelu": "what is below 0 fades out",
-    "gelu-tanh": "what is below 0 fades out, by a formula with tanh",
+    "relu": "negative numbers become 0",
+    "gelu": "negative numbers are moved towards 0",
+    "gelu-tanh": "negative numbers are moved towards 0, by a formula with tanh",
 }
 # What comes out of a residual, for terminal and Markdown; by where the norm stands.
 OUTPUTS: dict[Place, tuple[str, str]] = {
     "post": ("outputs = LayerNorm(x + f(x))", r"\mathrm{LayerNorm}(x + f(x))"),
     "pre": ("outputs = x + f(LayerNorm(x))", r"x + f(\mathrm{LayerNorm}(x))"),
     "none": ("outputs = x + f(x)", "x + f(x)"),
+}
+SUBLAYERS = {
+    "attention": "attention",
+    "cross-attention": "cross-attention",
+    "feed-forward": "the feed-forward layer",
 }
 CROSS_ATTENTION = (  # to a second sentence, of which nothing is hidden
     vectors.projections,
@@ -94,8 +99,8 @@ def _memory(here: Scene, layer: Layer) -> Section:
         number="",
         name="memory",
         title="memory",
-        about="A second sentence is read, too: queries come from the first, keys and values from "
-        f"it.{' Its vectors are given.' if given else ''}",
+        about="A second sentence is read as well: queries come from the first, keys and values "
+        f"from the second.{' Its vectors are given.' if given else ''}",
         shapes=f"memory {here.size(layer.memory)}",
         grids=(
             tokens_grid("tokens of the memory", here.keys, "token"),
@@ -108,7 +113,10 @@ def _added(here: Scene, block: Block, residual: Residual, of: str) -> Section:
     """x + f(x), and LayerNorm of it where that comes after."""
     rows, post = token_axis("token", here.trace.tokens), block.place == "post"
     grids = [here.grid("sum", residual.added, rows, followed=True)]
-    about = f"What {of} made is added to what went in: it has to make only what is to change."
+    about = (
+        f"Residual connection: the output of {SUBLAYERS[of]} is added to its input, so it only has "
+        "to compute a change."
+    )
     if residual.norm is not None and post:
         grids.append(here.grid("normed", residual.outputs, rows, followed=True))
         about += f" {_about_norm(residual.outputs, residual.norm)}"
@@ -118,7 +126,7 @@ def _added(here: Scene, block: Block, residual: Residual, of: str) -> Section:
         name=f"add-{of}",
         title="add & norm" if post else "add",
         about=about,
-        shapes=f"inputs {inputs} + made {made}",
+        shapes=f"input {inputs} + sub-layer output {made}",
         formula=OUTPUTS[block.place][0],
         tex=OUTPUTS[block.place][1],
         grids=tuple(grids),
@@ -155,11 +163,11 @@ def normed(
 
 
 def _about_norm(made: Tensor, norm: Norm) -> str:
-    """What LayerNorm does, and what it comes to where every vector has numbers that differ."""
-    about = "LayerNorm takes from each vector its mean, and divides it by √(variance + 1e-05)"
+    """What LayerNorm does; mean 0 and variance 1 are said only where they hold."""
+    about = "LayerNorm subtracts the mean from each vector and divides by √(variance + 1e-05)"
     if normalised(made, norm):
-        about = "LayerNorm moves each vector to a mean of 0 and stretches it to a variance of 1"
-    own = "; then each number is multiplied with a gain, and a shift is added" * learned(norm)
+        about = "LayerNorm shifts and scales each vector to mean 0 and variance 1"
+    own = "; then each number is multiplied by a gain, and a shift is added" * learned(norm)
     return f"{about}{own}."
 
 
@@ -178,14 +186,15 @@ def _feed_forward(here: Scene, block: Block, fed: Fed) -> Section:
         number="",
         name="feed-forward",
         title="feed-forward",
-        about=f"Each token by itself: a matrix {_widens(*widths)}, {activation} is applied "
-        f"({ACTIVATIONS[activation]}), and a second matrix brings it back." + _given(here),
-        shapes="read {} → hidden {} → made {}".format(*sizes),
-        formula=f"made = {function}(x W_1 + b_1) W_2 + b_2",
+        about=f"For each token separately: a matrix {_widens(*widths)}, {activation} is applied "
+        f"({ACTIVATIONS[activation]}), and a second matrix maps it back to width {widths[0]}."
+        f"{_given(here)}",
+        shapes="input {} → hidden {} → output {}".format(*sizes),
+        formula=f"output = {function}(x W_1 + b_1) W_2 + b_2",
         tex=rf"\mathrm{{{function}}}(x W_1 + b_1) W_2 + b_2".replace("_tanh", r"\_tanh"),
         grids=(
             here.grid("hidden", fed.hidden, rows, side="hidden", followed=True),
-            here.grid("made", made.sublayer_outputs, rows, followed=True),
+            here.grid("output", made.sublayer_outputs, rows, followed=True),
         ),
         sums=sums.fed_forward(here, block),
         remarks=(count_of(here, parts.learned_in_block(here.trace, here.layer)),),
@@ -193,27 +202,27 @@ def _feed_forward(here: Scene, block: Block, fed: Fed) -> Section:
 
 
 def _given(here: Scene) -> str:
-    """Whose the matrices are, where a person gave one."""
+    """Where the matrices come from, if one was given."""
     both = ("w_1", "w_2")
     given = [name for name in both if name in here.layer.given]
     if len(given) == len(both):
         return f" Both {are_given(here.trace)}."
     drawn = [name for name in both if name not in given]
-    return f" {given[0]} is given, {drawn[0]} drawn from a seed." if given else ""
+    return f" {given[0]} is given; {drawn[0]} is random (set by the seed)." if given else ""
 
 
 def _widens(width: int, hidden: int) -> str:
     """
     >>> _widens(8, 32), _widens(8, 1), _widens(8, 8)
-    ('widens its vector to 32', 'narrows its vector to 1', 'makes another vector of it, as wide')
+    ('widens its vector to 32', 'narrows its vector to 1', 'maps its vector to another of width 8')
     """
     if width == hidden:
-        return "makes another vector of it, as wide"
+        return f"maps its vector to another of width {width}"
     return f"{'widens' if hidden > width else 'narrows'} its vector to {hidden}"
 
 
 def _all_to_learn(here: Scene, block: Block) -> str:
-    """How many numbers a layer has to learn in all."""
+    """How many parameters the layer has in all."""
     matrices = [
         each
         for layer in here.layer.attentions
@@ -223,4 +232,4 @@ def _all_to_learn(here: Scene, block: Block) -> str:
     for residual in block.residuals.values():
         matrices += [residual.norm.gain, residual.norm.shift] if residual.norm else []
     count = sum(each.numel() for each in matrices)
-    return f"in all this layer has {count:,} numbers {to_learn(here.trace)}"
+    return f"in total, this layer has {count:,} numbers {to_learn(here.trace)}"

@@ -1,4 +1,4 @@
-"""The steps that are asked for: by name, by number, or from one to another."""
+"""Choosing steps by name, by number or by range."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attnviz.errors import AttnvizError, unknown
+from attnviz.wording.words import counted
 
 if TYPE_CHECKING:  # whoever misspells a step need not wait for numpy
     from attnviz.views.grids.section import Section
@@ -27,12 +28,12 @@ NEEDS = {  # what a step that is not there would need
     "rotary": "--positions rotary, and queries and keys",
     "soft-cap": "--soft-cap 50",
     "alibi": "--positions alibi",
-    "position-bias": "a trained model that adds to scores, as T5 does: --model FOLDER",
-    "additive-mask": "a 'mask' in a file of --given",
-    "why": "a model that names the numbers of its heads, such as --model toy",
-    "dropout": "--dropout 0.1, and weights of a softmax",
+    "position-bias": "a trained model that adds a bias to scores, as T5 does: --model FOLDER",
+    "additive-mask": "a 'mask' in the --given file",
+    "why": "a model whose heads have named dimensions, such as --model toy",
+    "dropout": "--dropout 0.1, and weights computed by a softmax",
     "norm": "--layers 1 --norm pre",
-    "feed-forward": "--layers 1, and no --attention-only",
+    "feed-forward": "--layers 1 without --attention-only",
     "add-attention": "--layers 1",
     "memory": "--memory TEXT",
     "logits": "a model that answers: --model agreement",
@@ -66,8 +67,8 @@ def refuse_unknown_step(wanted: str | None) -> None:
 def refuse_missing_head(head: int | None, count: int) -> None:
     if head is not None and not 0 <= head < count:
         raise AttnvizError(
-            f"there is no head {head}: heads count from 0, and there "
-            f"{'is 1' if count == 1 else f'are {count}'}",
+            f"there is no head {head}: there {'is' if count == 1 else 'are'} "
+            f"{counted(count, 'head')}, numbered from 0",
             f"try --head {count - 1}",
             about="head",
         )
@@ -80,7 +81,9 @@ def chosen(sections: Sequence[Section], wanted: str | None) -> list[Section]:
     names = [name.strip() for name in wanted.split(",") if name.strip()]
     found = {section.number for name in names for section in _found(sections, name)}
     if not found:
-        raise AttnvizError("--step names no step", f"try --step scores, or {_listed(sections)}")
+        raise AttnvizError(
+            "--step is empty", f"use --step scores, or another of: {_listed(sections)}"
+        )
     return [section for section in sections if section.number in found]
 
 

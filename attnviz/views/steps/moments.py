@@ -15,7 +15,7 @@ from attnviz.traces.weights import array
 from attnviz.views.facts import multiplied
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Part, Section
-from attnviz.views.reading import token_axis
+from attnviz.views.reading import in_quotes, token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.sums import TERMS, Sum, total
@@ -49,7 +49,7 @@ def _scores(section: Section, here: Scene) -> Iterator[Section]:
     ):
         key = here.written_keys[place]
         shown = (query, _rows_alone(keys, [key]), _columns(row, done))
-        about = f"the query meets a key{_which(here)}"
+        about = f"the query is compared with a key{_which(here)}"
         yield _moment(section, about, shown, line, (0, 0, None), (1, key, None))
 
 
@@ -65,7 +65,7 @@ def _softmax(section: Section, here: Scene) -> Iterator[Section]:
     shared = [key for key in here.visible_keys if key not in masked]
     for key, done, line in zip(shared, _reveals(here, shared), lines, strict=True):
         shown = (scores, _columns(row, done))
-        about = f"scores become shares{_which(here)}"
+        about = f"scores become weights{_which(here)}"
         yield _moment(section, about, shown, line, (0, 0, key))
 
 
@@ -86,7 +86,7 @@ def _weighted(section: Section, here: Scene) -> Iterator[Section]:
 
 
 def _context(section: Section, here: Scene) -> Iterator[Section]:
-    """The weighted values added up, one number of the context vector after the other."""
+    """The weighted values added up, one number of the context vector after another."""
     head, axis = here.shown_heads[0], token_axis("key", here.keys)
     contexts = here.layer.attended.contexts
     (products,) = here.heads(
@@ -102,13 +102,13 @@ def _context(section: Section, here: Scene) -> Iterator[Section]:
         left = f"context({here.query_name}), number {place + 1}"
         seen = columns[here.read_keys, place].tolist()
         line = total(left, seen, place, ends, here.style)
-        about = f"added up, they are what it has read{_which(here, of_keys=False)}"
+        about = f"the weighted values add up to the context vector{_which(here, of_keys=False)}"
         yield _moment(section, about, (products, _columns(result, done)), line, (0, None, place))
     yield from _joined(section, here)
 
 
 def _joined(section: Section, here: Scene) -> Iterator[Section]:
-    """The heads side by side, and what the last matrix makes of them."""
+    """The concatenated heads, and their product with the output matrix."""
     layer = here.layer
     if layer.projections is None or layer.projections.w_out is None:
         return
@@ -125,8 +125,8 @@ def _joined(section: Section, here: Scene) -> Iterator[Section]:
         here.matrix("w_out", layer.projections.w_out),
         here.grid("output", layer.context, axis, followed=True),
     )
-    vector = "the heads side by side" if layer.heads > 1 else "the context vector"
-    about = f"{vector}, mixed by the last matrix, for {here.query_name}"
+    vector = "the concatenated heads" if layer.heads > 1 else "the context vector"
+    about = f"{vector} times the output matrix, for {in_quotes(here.trace.tokens, here.followed)}"
     yield _moment(section, about, grids, sums.context(here, layer)[-1])
 
 
@@ -137,7 +137,7 @@ def _which(here: Scene, *, of_keys: bool = True) -> str:
     if heads > 1:
         parts.append(f"head {here.shown_heads[0]} of {heads}")
     if of_keys and written < keys:
-        parts.append(f"the {written} of {keys:,} keys that weigh most")
+        parts.append(f"the {written} of {keys:,} keys with the largest weights")
     return f" ({', '.join(parts)})" if parts else ""
 
 

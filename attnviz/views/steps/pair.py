@@ -29,26 +29,26 @@ NEARLY_UPRIGHT = 0.01  # cosines below: the angle reads 90° or nearly so
 
 
 def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
-    """Refuse a key that meets no query."""
+    """Refuse a --key where there is no score to draw."""
     if query is None:
         raise AttnvizError(
-            "--key is one end of a score, and nothing says whose", "name the other: --query TOKEN"
+            "--key needs a --query: a score has a query and a key", "add --query TOKEN"
         )
     if not trace.variant.compared:
         raise AttnvizError(
-            f"'{trace.variant.name}' attention compares no query with a key, and --key names one",
-            "try --variant scaled, or leave --key out",
+            f"'{trace.variant.name}' attention does not compare queries with keys, so --key has no "
+            "score to show",
+            "use --variant scaled, or leave out --key",
         )
     if layer.w_score is not None:
         raise AttnvizError(
-            "additive scores are no products of a query and a key, whose lengths and angle --key "
-            "shows",
-            "leave --key out; attnviz steps TEXT --query TOKEN --step scores writes them out",
+            "additive scores are not dot products, so --key has no lengths and angle to show",
+            "leave out --key; attnviz steps TEXT --query TOKEN --step scores writes the scores out",
         )
     if not multiplied(layer):
         raise AttnvizError(
-            "the scores are given: they are no products of queries and keys that could be drawn",
-            "leave --key out",
+            "the scores are given, not computed from a query and a key that --key could draw",
+            "leave out --key",
         )
 
 
@@ -100,7 +100,7 @@ def _names(here: Scene, key: int, head: int | None = None) -> tuple[str, str]:
 
 
 def _grid(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Grid:
-    """Both vectors, one below the other: what stands below each other is multiplied."""
+    """Both vectors, one below the other: numbers in the same column are multiplied."""
     cells = unmasked(np.array([query, key]))
     rows = plain_axis("vector", _names(here, place))
     columns = axis_of(here.trace, here.layer, "width", len(query), head)
@@ -127,9 +127,7 @@ def _degrees(cosine: float | None, style: Style) -> str:
 
 def _about(here: Scene, key: int, planes: tuple[Plane, ...]) -> str:
     """What is drawn; and of one head alone what its angle says."""
-    about = (
-        "A query and a key, drawn in a plane that holds both, with their true lengths and angle."
-    )
+    about = "The query and the key, drawn in one plane, with their true lengths and angle."
     if len(planes) > 1:
         return about
     score = here.row("scores", here.written_heads[0])[key]
@@ -139,17 +137,19 @@ def _about(here: Scene, key: int, planes: tuple[Plane, ...]) -> str:
 def _about_angle(plane: Plane, score: float) -> str:
     cosine = plane.cosine
     if cosine is None:
-        return "One of them has no length: there is no angle, and the score is 0."
+        return "One of them has length 0: there is no angle, and the score is 0."
     if score == 0 and cosine:
-        return "The product of so small numbers is rounded to 0, and so is the score."
+        return "Their products are so small that they are rounded to 0, and so is the score."
     if plane.on_a_line:
-        same = "They point the same way: the score is the product of their lengths."
-        opposite = "They point opposite ways: the score is minus the product of their lengths."
+        same = "They point in the same direction: the score is the product of their lengths."
+        opposite = (
+            "They point in opposite directions: the score is minus the product of their lengths."
+        )
         return same if cosine > 0 else opposite
     if abs(cosine) < NEARLY_UPRIGHT:
         return (
-            "They stand nearly at right angles: the score is small beside the product of their "
-            "lengths."
+            "They are nearly at right angles: the score is small compared with the product of "
+            "their lengths."
         )
     side, sign = ("less", "above") if cosine > 0 else ("more", "below")
     return f"They are {side} than 90° apart, and the score is {sign} 0."
@@ -173,10 +173,10 @@ def _sums(here: Scene, head: int, query: Vector, key: Vector, place: int) -> Ite
 
 
 def _hidden(here: Scene, key: int) -> tuple[str, ...]:
-    """What becomes of a score that a mask hides."""
+    """What happens to a score that the mask hides."""
     mistake = MISTAKES.get(here.layer.mistake)
     hidden = [head for head in here.masks if key in here.masked_keys(head)]
     if not hidden or (mistake and not mistake.masked):
         return ()
     where = f"in {listed([f'head {head}' for head in hidden])} " if len(here.masks) > 1 else ""
-    return (f"{where}the mask hides this key from this query: step 7 makes its score −∞",)
+    return (f"{where}the mask hides this key from this query: step 7 sets the score to −∞",)

@@ -44,9 +44,9 @@ def _last_norm(here: Scene, scoring: Scoring) -> Iterator[Section]:
 
 
 def _whose(here: Scene) -> str:
-    """Whose vectors they are, where the steps before were those of another layer."""
+    """Which layer the vectors come from, where the steps before were those of another one."""
     last = here.trace.layers[-1].layer
-    return "" if here.layer.layer == last else f"These are the vectors that layer {last} made. "
+    return "" if here.layer.layer == last else f"The vectors are the outputs of layer {last}. "
 
 
 def _scores(here: Scene, made: Prediction, scoring: Scoring, order: Sequence[int]) -> Section:
@@ -59,8 +59,8 @@ def _scores(here: Scene, made: Prediction, scoring: Scoring, order: Sequence[int
         number="",
         name="logits",
         title="scores of the answers",
-        about=f"{whose}Each vector is multiplied with the vector of each answer, a column of "
-        "w_answers, and the products are added: the larger the score, the surer the answer.",
+        about=f"{whose}Each score is the dot product of a vector and an answer's vector, a column "
+        "of w_answers: the larger the score, the more likely the answer.",
         shapes=f"vectors {here.size(scoring.vectors)} · w_answers {here.size(scoring.w_answers)} → "
         f"scores {here.size(made.logits)}",
         formula=f"scores = x W_answers{' + b_answers' * bias}",
@@ -75,13 +75,13 @@ def _scores(here: Scene, made: Prediction, scoring: Scoring, order: Sequence[int
 
 
 def _likeliest(here: Scene, made: Prediction) -> Section:
-    """What a transformer answers, of whose answers the likeliest are kept."""
+    """What a transformer answers, where only its most likely answers are kept."""
     return Section(
         number="",
         name="prediction",
         title="prediction",
-        about="The last vectors get a score for each answer, in a way that the model has of its "
-        f"own, and the scores become shares: how likely each of {made.of:,} answers is.",
+        about="The model computes a score for each answer from its last vectors, in its own way, "
+        f"and a softmax turns the scores into the probabilities of {made.of:,} answers.",
         shapes=f"vectors of {here.size(made.probabilities[:, 0])} tokens → {made.of:,} answers",
         formula="probability = exp(score) / sum of exp(scores in its row)",
         tex=r"p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}}",
@@ -96,8 +96,8 @@ def _shares(here: Scene, made: Prediction, order: Sequence[int]) -> Section:
         number="",
         name="prediction",
         title="prediction",
-        about="The scores become shares, as they did for the weights: how likely each answer is. "
-        "A row of them sums to 1.",
+        about="A softmax turns the scores into the probability of each answer. Each row of "
+        "probabilities sums to 1.",
         shapes=f"probabilities {here.size(made.probabilities)}",
         formula="probability = exp(score) / sum of exp(scores in its row)",
         tex=r"p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}}",
@@ -139,4 +139,7 @@ def _left_out(here: Scene, order: Sequence[int]) -> tuple[str, ...]:
     """What is not written out, if anything is."""
     if here.asked.query is None or len(_written(here, order)) == len(order):
         return ()
-    return (f"written out: the {TERMS} likeliest of {len(order)} answers (--full writes out all)",)
+    return (
+        f"written out: the {TERMS} most likely of {len(order)} answers "
+        "(--full writes out everything)",
+    )

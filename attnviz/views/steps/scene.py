@@ -170,10 +170,12 @@ class Scene:
         if by_key and len(self.written_keys) < keys and self.asked.key is None:
             several = len(self.written_heads) > 1
             head = f" in head {self.written_heads[0]}" if several else ""
-            found.append(f"written out: the {TERMS} of {keys:,} keys that weigh most{head}")
+            found.append(
+                f"written out: the {TERMS} of {keys:,} keys with the largest weights{head}"
+            )
         if len(self.written_heads) < heads:
-            found.append(f"written out: head 0 of {heads} (--head follows another)")
-        return (*found, "--full writes out all") if found else ()
+            found.append(f"written out: head 0 of {heads} (--head picks another)")
+        return (*found, "--full writes out everything") if found else ()
 
     def name(self, tokens: Tokens, place: int) -> str:
         """A token's label; with its number where it stands more than once."""
@@ -327,7 +329,7 @@ def _layer(trace: Trace, number: int | None) -> Layer:
         whole = list(found) == list(range(len(found)))
         refuse_missing_layer(number, len(found)) if whole else None
         raise AttnvizError(
-            f"layer {number} has no attention: these have, {', '.join(map(str, found))}",
+            f"layer {number} has no attention; layers that do: {', '.join(map(str, found))}",
             f"try --layer {next(iter(found))}",
             about="layer",
         )

@@ -15,7 +15,7 @@ from attnviz.views.steps.scene import Scene
 from attnviz.wording.numbers import exact_text
 
 ADDITIVE = (
-    "A mask of numbers is added to the scores: the lower a number, the less of its cell is left "
+    "A mask of numbers is added to the scores: the lower a number, the smaller its cell's weight "
     "after the softmax."
 )
 
@@ -56,8 +56,8 @@ def _additive_scores(here: Scene, w_score: Tensor) -> Section:
         number="5",
         name="scores",
         title="scores",
-        about="Each query is added to each key, and tanh keeps every number between -1 and 1. "
-        "Weighed by w_score they are added up: the larger the score, the better the two match.",
+        about="Each query is added to each key, and tanh limits every number to -1 to 1. The "
+        "score is their sum weighted by w_score: the larger it is, the better query and key match.",
         shapes=f"{made_of}, w_score {here.size(w_score)} → scores {here.size_of_weights}",
         formula="score = w_score · tanh(query + key)",
         tex=r"S_{ij} = w \cdot \tanh(q_i + k_j)",
@@ -68,12 +68,12 @@ def _additive_scores(here: Scene, w_score: Tensor) -> Section:
 
 def _about_scores(here: Scene) -> str:
     if not here.trace.variant.compared:
-        return "Nothing is compared: every score is 0."
+        return "Queries and keys are not compared: every score is 0."
     if not multiplied(here.layer):
         return "The scores are given: how well each query matches each key."
     return (
-        "Each query is multiplied with each key, number by number, and the products are added: "
-        "the larger the score, the better the two match."
+        "Each score is the dot product of a query and a key: their numbers are multiplied in pairs "
+        "and the products added. The larger the score, the better the two match."
     )
 
 
@@ -101,16 +101,16 @@ def _about_scaling(here: Scene) -> str:
     if not variant.scaled and here.trace.trained is None:
         if hot:
             return f"Scores are divided by the temperature, here {exact_text(variant.temperature)}."
-        return "Scores stay as they are: nothing scales them."
+        return "The scores are not scaled."
     about = f"Scores are divided by √d_k, here √{here.layer.head_dim}"
     if here.layer.head_dim == 1:
         about += ", which is 1 and changes nothing."
     else:
         about += (
-            ": a sum of more products tends to be larger, and of large scores the softmax gives "
-            "nearly everything to the largest."
+            ": sums of more products tend to be larger, and with large scores the softmax gives "
+            "nearly all the weight to the largest."
         )
-    also = f" The temperature divides them, too, here by {exact_text(variant.temperature)}."
+    also = f" They are also divided by the temperature, here {exact_text(variant.temperature)}."
     return about + also if hot else about
 
 
@@ -126,7 +126,7 @@ def _scaling_in_tex(here: Scene) -> str:
 
 
 def soft_cap(here: Scene) -> Iterator[Section]:
-    """Scores bent so that none goes beyond a cap."""
+    """Scores limited by a cap."""
     cap = here.trace.variant.soft_cap
     if cap is None or here.layer.attended.capped_scores is None:
         return
@@ -134,8 +134,8 @@ def soft_cap(here: Scene) -> Iterator[Section]:
         number="6a",
         name="soft-cap",
         title="soft cap",
-        about=f"No score may go beyond {exact_text(cap)}, above 0 or below: the larger a score, "
-        "the more it is bent.",
+        about=f"tanh keeps scores between -{exact_text(cap)} and {exact_text(cap)}: the further a "
+        "score is from 0, the more it is reduced.",
         shapes=f"scores {here.size_of_weights}",
         formula=f"capped = {exact_text(cap)} · tanh(score / {exact_text(cap)})",
         tex=rf"{exact_text(cap)} \tanh(S_{{ij}} / {exact_text(cap)})",
@@ -145,7 +145,7 @@ def soft_cap(here: Scene) -> Iterator[Section]:
 
 
 def alibi(here: Scene) -> Iterator[Section]:
-    """What a distance takes from a score."""
+    """What is subtracted from a score for distance."""
     bias, layer = here.layer.attended.bias, here.layer
     if bias is None:
         return
@@ -168,11 +168,10 @@ def alibi(here: Scene) -> Iterator[Section]:
 
 def _about_alibi(heads: int) -> str:
     about = (
-        "From each score the distance of its two tokens is taken, times a slope: nothing where a "
-        "token reads itself, one slope from a neighbour's, two from the next. What is far away "
-        "counts less"
+        "A slope times the distance of its two tokens is subtracted from each score: nothing for "
+        "the token itself, one slope for a neighbour, two for the next. Distant tokens count less"
     )
-    return f"{about}, in each head by another slope." if heads > 1 else f"{about}."
+    return f"{about}; each head has its own slope." if heads > 1 else f"{about}."
 
 
 def additive_mask(here: Scene) -> Iterator[Section]:

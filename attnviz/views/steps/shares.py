@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from attnviz.cells import unmasked
-from attnviz.views.conclusions.weights import in_quotes
 from attnviz.views.grids.columns import ColumnRow, Columns
 from attnviz.views.grids.numbers import MINUS_INFINITY
 from attnviz.views.grids.scales import Scale, centred
+from attnviz.views.reading import in_quotes
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.numbers import percent
 from attnviz.wording.sums import SHIFTED

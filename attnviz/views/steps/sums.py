@@ -1,4 +1,4 @@
-"""The arithmetic of each step, written out for the token that is followed; nothing without one."""
+"""The arithmetic of each step, written out for the followed token; empty without one."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def inputs(here: Scene) -> Iterator[Sum]:
 
 @_followed
 def vectors(here: Scene, layer: Layer, found: dict[str, Tensor]) -> Iterator[Sum]:
-    """The followed token's query, key and value; those of the key that is asked for, if one is.
+    """The followed token's query, key and value; key and value of --key, if it is given.
 
-    Where keys are of other tokens, those of the one that it reads most.
+    Where keys come from other tokens, those of the one it attends to most.
     """
     matrices = layer.projections
     names = {"queries": "query", "keys": "key", "values": "value"}
@@ -375,7 +375,7 @@ def fed_forward(here: Scene, block: Block) -> Iterator[Sum]:
         style,
     )
     yield sums.mixture(
-        f"fed forward({name})",
+        f"output({name})",
         hidden,
         Rows(parameters.w_2),
         residual.sublayer_outputs[row].tolist(),

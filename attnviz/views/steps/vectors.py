@@ -26,17 +26,17 @@ ONE_OF = {"queries": "query", "keys": "key", "values": "value"}
 NORMED = "normed"  # in place of X in a pre-norm block
 TEX = {NORMED: r"\hat X"}
 MAKES = {
-    "w_query": "a query (what it asks for)",
+    "w_query": "a query (what it looks for)",
     "w_key": "a key (what it is found by)",
-    "w_value": "a value (what it hands on)",
+    "w_value": "a value (what it passes on)",
 }
 
 
 def tokens(here: Scene) -> Iterator[Section]:
-    """What the text is cut into."""
-    about = "The text is cut into tokens, each with an id: nothing else of it is read."
+    """What the text is split into."""
+    about = "The text is split into tokens, each with an id; nothing else of the text is used."
     if here.trace.tokenizer == GIVEN:
-        about = "Tokens are given, or numbered; the same word has one id."
+        about = "The tokens are given or numbered; a repeated word keeps its id."
     about += trained.about_tokens(here.trace)
     yield Section(
         number="1",
@@ -49,7 +49,7 @@ def tokens(here: Scene) -> Iterator[Section]:
 
 
 def inputs(here: Scene) -> Iterator[Section]:
-    """Embeddings and positions; in a layer above the first what the one below handed on."""
+    """Embeddings and positions; in a layer above the first, the output of the one below."""
     layer = here.layer
     if here.trace.trained is not None:
         yield trained.inputs(here)
@@ -60,7 +60,7 @@ def inputs(here: Scene) -> Iterator[Section]:
             number="2",
             name="embeddings",
             title="embeddings",
-            about="There are none to use: all that would be made of them is given.",
+            about="No embeddings are needed: everything computed from them is given.",
         )
     else:
         yield _embeddings(here)
@@ -72,7 +72,7 @@ def _from_below(here: Scene) -> Section:
         number="2",
         name="inputs",
         title="inputs",
-        about=f"What layer {here.layer.layer - 1} made of each token.",
+        about=f"The output of layer {here.layer.layer - 1} for each token.",
         shapes=f"inputs {here.size(entering)}",
         grids=(here.grid("inputs", entering, token_axis("token", here.trace.tokens)),),
     )
@@ -88,13 +88,15 @@ def _embeddings(here: Scene) -> Section:
         added, entering = here.layer.entering - trace.embeddings, here.layer.entering
         grids += [here.grid("positions", added, rows), here.grid("inputs", entering, rows)]
         which = f"{_how_given(here)} vector" if given else "vector"
-        about += f" A {which} for its position is added, so that it is another at each position."
+        about += (
+            f" A {which} for the position is added, so a token differs from position to position."
+        )
     others = _of_other_tokens(here)
     if here.layer.key_inputs is not None and others:
         other = token_axis("token", trace.keys)
         grids.append(here.grid("vectors of the keys", here.layer.key_inputs, other))
         whose = "given vectors" if "key_embeddings" in here.layer.given else "vectors"
-        about += f" {others} are made of other tokens, which have {whose}, too: Y."
+        about += f" {others} are computed from other tokens, whose {whose} are Y."
     return Section(
         number="2",
         name="embeddings",
@@ -111,24 +113,24 @@ def _embeddings(here: Scene) -> Section:
 
 def _about_embeddings(here: Scene) -> str:
     trace = here.trace
-    about = "Each id stands for a row of numbers, its embedding: the same for a token everywhere."
+    about = trained.EMBEDDING
     if "embeddings" in here.layer.given:
         about = "Each token has a row of numbers, its embedding. They are given."
     if trace.model is not None:
         about += f" They {are_given(trace)}."
     about += of_a_table(trace)
     if names_of(trace, here.layer, "dim"):
-        about += " What each number means stands over it."
+        about += " The column headings say what each number means."
     return about
 
 
 def _how_given(here: Scene) -> str:
-    """A given vector; or, of a model, how it came by it."""
+    """`given`; or for a model `learned` or `written by hand`."""
     return are_given(here.trace).partition(" ")[2]
 
 
 def _of_other_tokens(here: Scene) -> str:
-    """What is made of the tokens that are read, where they are others; nothing, if all is given."""
+    """What is computed from the other tokens that are read; empty if all of it is given."""
     given = here.layer.given
     found = [] if {"keys", "scores"} & given else ["keys"]
     found += [] if "values" in given else ["values"]
@@ -154,10 +156,11 @@ def projections(here: Scene) -> Iterator[Section]:
     origin = _origin(here, made_by)
     if here.trace.trained is not None:
         origin = f"{origin} {trained.unknown_origin(here.layer, VECTORS)}".rstrip()
-    makes = ", ".join(words for name, words in MAKES.items() if name in made_by)
-    about = f"What a vector is multiplied with to become {makes}. " if makes else ""
+    makes = [words for name, words in MAKES.items() if name in made_by]
+    these = "This matrix turns" if len(makes) == 1 else "These matrices turn"
+    about = f"{these} a vector into {listed(makes)}. " if makes else ""
     if "w_score" in made_by:
-        about += "w_score weighs what a query and a key come to together. "
+        about += "w_score turns the sum of a query and a key into a score. "
     yield Section(
         number="3",
         name="projections",
@@ -170,7 +173,7 @@ def projections(here: Scene) -> Iterator[Section]:
 
 
 def _of_heads(here: Scene, name: str, matrix: Tensor) -> Iterator[Grid]:
-    """A matrix; of one whose columns have names those of each head, which are read one by one."""
+    """A matrix; where its columns have names, a part for each head."""
     if here.trace.trained is not None and here.asked.head is not None:
         yield trained.matrix_of_head(here, name, matrix, here.asked.head)
         return
@@ -194,12 +197,11 @@ def _no_matrices(here: Scene) -> str:
     if here.trace.trained is not None:
         return trained.unknown_origin(here.layer, VECTORS)
     compared = variant.compared and not {"queries", "keys", "scores"} & given
-    done = (*(["compared"] if compared else []), *([] if "values" in given else ["mixed"]))
-    if variant.projected or not done:
-        return "There are none to use: queries, keys and values, or the scores, are given."
+    does = [*["compares"] * compared, *["mixes"] * ("values" not in given)]
+    if variant.projected or not does:
+        return "No matrices are needed: queries, keys and values, or the scores, are given."
     return (
-        f"There are none: in '{variant.name}' attention the vectors themselves are "
-        f"{', and '.join(done)}."
+        f"There are no matrices: '{variant.name}' attention {listed(does)} the vectors themselves."
     )
 
 
@@ -209,10 +211,10 @@ def _origin(here: Scene, made_by: Mapping[str, Tensor]) -> str:
     if not drawn:
         return f"{'It' if alone else 'They'} {are_given(here.trace, several=not alone)}."
     if given:
-        others = "the other" if given == 1 else "the others"
-        return f"{', '.join(drawn)} drawn from a seed, {others} given."
-    them, are = ("it", "is") if alone else ("they", "are")
-    return f"Here {them} {are} drawn from a seed; training would learn {'it' if alone else 'them'}."
+        are, others = "is" if len(drawn) == 1 else "are", "other is" if given == 1 else "others are"
+        return f"{listed(drawn)} {are} random (set by the seed); the {others} given."
+    they, them = ("it is", "it") if alone else ("they are", "them")
+    return f"Here {they} random (set by the seed); training would learn {them}."
 
 
 def vectors(here: Scene) -> Iterator[Section]:
@@ -244,19 +246,19 @@ def _about_groups(layer: Layer) -> str:
     several = layer.heads // layer.kv_heads
     if several == 1:
         return ""
-    which = f"All {several}" if layer.kv_heads == 1 else f"Every {several} neighbouring"
+    which = f"All {several}" if layer.kv_heads == 1 else f"Every {several} adjacent"
     verb = "is" if layer.kv_heads == 1 else "are"
-    count = counted(layer.kv_heads, "head")
-    return f" {which} heads share keys and values: there {verb} {count} of those."
+    count = counted(layer.kv_heads, "key-value head")
+    return f" {which} heads share keys and values: there {verb} {count}."
 
 
 def _parted_columns(layer: Layer, names: Sequence[str]) -> str:
-    """How heads come by their vectors, but for those that were given to each."""
+    """How heads get their vectors, except those that were given for each head."""
     made = [name for name in names if name not in layer.given]
     if layer.heads == 1 or not made:
         return ""
     of = f" of {listed(made)}" if len(made) < len(names) else ""
-    return f" Neighbouring columns{of} go to each of {layer.heads} heads."
+    return f" Each of the {layer.heads} heads gets its own block of adjacent columns{of}."
 
 
 def _split(here: Scene, counts: Sequence[int]) -> Stages:
@@ -278,8 +280,8 @@ def _of_each_head(here: Scene, name: str, vectors: Tensor) -> tuple[Grid, ...]:
 
 def _about_vectors(names: list[str]) -> str:
     if names == ["values"]:
-        return "Each token hands on its value."
-    return "Each token asks with its query, is found by its key, and hands on its value."
+        return "Each token passes on its value."
+    return "Each token searches with its query, is found by its key, and passes on its value."
 
 
 def _made_of(here: Scene, names: list[str]) -> tuple[str, str]:
@@ -324,7 +326,7 @@ def _matrix(projections: Projections, kind: str, name: str) -> bool:
 
 
 def rotary(here: Scene) -> Iterator[Section]:
-    """Queries and keys, turned."""
+    """Queries and keys, rotated."""
     layer = here.layer
     if layer.before_rotary is None or layer.queries is None or layer.keys is None:
         return
@@ -337,7 +339,9 @@ def rotary(here: Scene) -> Iterator[Section]:
         title="rotary positions",
         about=own or _about_turning(here),
         shapes=f"queries {here.size(layer.queries)} · keys {here.size(layer.keys)}",
-        formula="" if own else f"pair i at position p turns by (p - 1) / {base}^(2(i - 1)/d_k)",
+        formula=""
+        if own
+        else f"pair i at position p is rotated by (p - 1) / {base}^(2(i - 1)/d_k)",
         tex="" if own else rf"\theta_{{p,i}} = (p - 1) / {base}^{{2(i - 1)/d_k}}",
         grids=(
             *here.heads("queries", layer.queries, queries, side="width", followed=True),
@@ -350,25 +354,25 @@ def rotary(here: Scene) -> Iterator[Section]:
 
 def _about_turning(here: Scene) -> str:
     return (
-        f"{_turned_together(here)} are turned by an angle that grows with the position, from 0 at "
-        "the first: a score then depends on how far two tokens are apart, not on where they stand."
+        f"{_turned_together(here)} is rotated by an angle that grows with the position and is 0 at "
+        "the first: positions then affect a score only through the distance of its two tokens."
     )
 
 
 def _turned_together(here: Scene) -> str:
     """Which numbers are a pair."""
     if here.trace.positions != "rotary-halves":
-        return "Each two neighbouring numbers of a query or a key"
+        return "Each pair of adjacent numbers of a query or a key"
     half = here.layer.head_dim // 2
     return (
-        f"Pairs by halves, in the order of Hugging Face's models: numbers i and i + {half} of a "
-        "query or a key"
+        f"Each pair of numbers i and i + {half} of a query or a key (the order of Hugging Face's "
+        "models)"
     )
 
 
 def _pairs_left_out(here: Scene) -> tuple[str, ...]:
-    """How many pairs of numbers are turned whose arithmetic is not written."""
+    """How many pairs of numbers are rotated without their arithmetic written out."""
     pairs = here.layer.head_dim // 2
     if here.asked.query is None or here.asked.full or pairs <= TERMS:
         return ()
-    return (f"written out: the first {TERMS} of {pairs} pairs", "--full writes out all")
+    return (f"written out: the first {TERMS} of {pairs} pairs", "--full writes out everything")

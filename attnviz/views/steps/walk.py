@@ -18,10 +18,10 @@ from attnviz.traces.showing import Showable
 from attnviz.traces.source import command_of, refuse_settings, source_of
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.caveat import caveat
-from attnviz.views.conclusions.weights import in_quotes
 from attnviz.views.data import data_of
 from attnviz.views.explored import explored_of_trace
 from attnviz.views.grids.section import Section, on_one_scale
+from attnviz.views.reading import in_quotes
 from attnviz.views.settings_line import settings_line
 from attnviz.views.steps import attention, block, prediction, scoring, vectors, why
 from attnviz.views.steps.choosing import chosen

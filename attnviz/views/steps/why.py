@@ -1,4 +1,4 @@
-"""Why a token reads what it reads, in the names that somebody gave to the numbers of heads."""
+"""Why a token attends to what it does, for heads whose dimensions have names."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from attnviz.views.grids.section import Section
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene
-from attnviz.wording.numbers import share_text
+from attnviz.wording.numbers import percent
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import listed, sentence
 
 ABOUT = (
-    "Each number of a query says how much the token asks for something, and the same number of a "
-    "key how much a token is found by it."
+    "Each number of a query says how strongly the token asks for something; the same number of a "
+    "key says how strongly a token is found by it."
 )
-WRITTEN_OUT = "(--query follows a token, with all that it asks for)"
-LEAST = 0.005  # of a weight that is told: a smaller one is written .00
+WRITTEN_OUT = "(--query TOKEN shows what that token asks for)"
+LEAST = 0.005  # smaller weights are left out
 
 
 def why(here: Scene) -> Iterator[Section]:
-    """What each head looks for, and what of it a query and its keys have, where it has names."""
+    """What each head looks for, and which of its features a query and its keys have."""
     layer, asked = here.layer, here.asked.query is not None
     if not names_of(here.trace, layer, "width") or layer.queries is None or layer.keys is None:
         return
@@ -64,7 +64,7 @@ def _meeting(here: Scene, head: int) -> Grid:
     query, keys = _vectors(here, head)
     cells = unmasked(keys * query)
     return Grid(
-        here.titled(f"{here.query_name} meets each key", head),
+        here.titled(f"{here.query_name} times each key", head),
         token_axis("key", here.keys),
         named_dimensions(names_of(here.trace, here.layer, "width", head)),
         cells,
@@ -83,20 +83,20 @@ def _vectors(
 
 
 def _told(here: Scene) -> Iterator[str]:
-    """What the followed token asks for in each head, and what it reads is found by."""
+    """What the followed token asks for in each head, and what the tokens it reads are found by."""
     for head in here.written_heads:
         query, keys = _vectors(here, head)
         of_head, name = f"head {head}: " if here.layer.heads > 1 else "", here.query_name
         asks, weights = _amounts(here, head, query), here.row("weights", head)
-        yield f'{of_head}"{name}" asks for {asks or "nothing, and every score is 0"}'
+        yield f'{of_head}"{name}" asks for {asks or "nothing, so every score is 0"}'
         for key in _most_read(weights) if asks else ():
             has = _amounts(here, head, keys[key])
-            other, weight = here.name(here.keys, key), share_text(weights[key])
+            other, weight = here.name(here.keys, key), percent(weights[key])
             yield f'{of_head}"{other}" ({weight}) is found by {has or "nothing"}'
 
 
 def _most_read(weights: Sequence[float]) -> list[int]:
-    """The keys whose weights are written as more than 0, the largest first."""
+    """The keys with weights worth mentioning, the largest first."""
     order = np.argsort(-np.asarray(weights), kind="stable")[:TERMS].tolist()
     return [key for key in order if weights[key] >= LEAST]
 

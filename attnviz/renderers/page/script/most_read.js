@@ -100,7 +100,7 @@ function verbsOf(side, place) {
 function saidOfNone({ name, end, leftOut, verbs: { reads, is } }) {
   if (end === "query") {
     if (leftOut) return `${name} ${reads} only special tokens, which are left out`;
-    return `${name} ${reads} nothing, for every key is hidden`;
+    return `${name} ${reads} nothing: every key is masked`;
   }
   if (leftOut) return `${name} ${is} read only by special tokens, which are left out`;
   return `no token reads ${name}, which ${is} hidden from all`;
