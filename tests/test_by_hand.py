@@ -303,7 +303,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(
 
 def test_heads_of_one_model_are_as_wide_as_each_other(tmp_path: Path) -> None:
     second = SMALL[SMALL.index("[[heads]]") :].replace('asks = ["b"]', 'asks = ["b", "x"]')
-    with pytest.raises(AttnvizError, match=r"line 21 .* 'asks' has 2 names, and that of the first"):
+    with pytest.raises(AttnvizError, match=r"line 21 .* 'asks' has 2 names, but that of the first"):
         by_hand.read(small(tmp_path, f"{SMALL}\n{second}"))
 
 

@@ -103,7 +103,7 @@ function saidOfNone({ name, end, leftOut, verbs: { reads, is } }) {
     return `${name} ${reads} nothing: every key is masked`;
   }
   if (leftOut) return `${name} ${is} read only by special tokens, which are left out`;
-  return `no token reads ${name}, which ${is} hidden from all`;
+  return `no token reads ${name}, which ${is} masked for all`;
 }
 
 function saidOfSome(about, groups, seen) {
