@@ -81,6 +81,15 @@ def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
         page.mouse.move(1, 1)
         until(page, lambda: 'Following "\u2068?' in lines.nth(0).inner_text())
         assert lines.nth(1).inner_text() == lines.nth(0).inner_text()
+        page.click("label:has([value=lines])")
+        words = page.locator("#lines .lines-column.query .name")
+        until(page, lambda: words.count() == 8 and "old" in " ".join(words.all_inner_texts()))
+        assert page.get_attribute("[data-head=first]", "aria-pressed") == "true"
+        page.click("[data-head=second]")
+        until(page, lambda: words.count() == 7 and "old" not in " ".join(words.all_inner_texts()))
+        followed = page.locator("#lines .query [aria-pressed=true]").all_inner_texts()
+        assert len(followed) == 1
+        assert followed[0].startswith("7 ?")
         page.click("text=Difference")
         until(page, lambda: page.locator("#matrix").is_visible())
         assert not page.locator("#both").is_visible()

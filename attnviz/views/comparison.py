@@ -34,7 +34,7 @@ from attnviz.views.grids.explored import Explored
 from attnviz.views.grids.grid import OFF, Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred, weight_scale
 from attnviz.views.measures import measures_table, name_of, rows_of_measures, titled, tokens_of
-from attnviz.views.prediction import answered, answers_of_ways, flips
+from attnviz.views.prediction import answered, answers_of_ways, answers_of_ways_ranked, flips
 from attnviz.views.reading import token_axis
 from attnviz.views.settings_line import KIND, settings_line
 from attnviz.views.sweep import curves_of
@@ -129,13 +129,16 @@ def _flipped(comparison: Comparison) -> str:
     return flips(named, base, comparison.query)
 
 
-def _answers(comparison: Comparison) -> list[Group]:
-    """A table of what is answered in each way, where heads are switched off."""
+def _answers(comparison: Comparison) -> tuple[list[Group], list[Group]]:
+    """What is answered in each way, where heads are switched off: as a table, and as bars."""
     ways = _ways(comparison)
     if comparison.by != WITHOUT or any(trace.prediction is None for _, trace in ways):
-        return []
+        return [], []
     table = answers_of_ways(ways, comparison.query)
-    return [] if table is None else [Group("prediction", (table,))]
+    if table is None:
+        return [], []
+    bars = answers_of_ways_ranked(ways, comparison.query)
+    return [Group("prediction", (table,))], [Group("prediction", bars)]
 
 
 def _answers_told(comparison: Comparison) -> tuple[str, ...]:
@@ -155,11 +158,11 @@ def _tables(
     """What stands before curves: on the screen, and in a picture."""
     heads = _heads(comparison, mean=mean)
     drawn = _in_a_picture(comparison, heads, charts=sweep is not None)
-    answers = _answers(comparison)
+    answers, bars = _answers(comparison)
     if comparison.by == WITHOUT:  # which changes no weight of its own layer
         weights = [grid for grids in weights_of(comparison, heads) for grid in grids]
         # The finding is the answers; in a picture maps that are all alike would be in their way.
-        return [*answers, Group("alternatives", tuple(weights))], answers or drawn
+        return [*answers, Group("alternatives", tuple(weights))], bars or drawn
     return [*_on_screen(comparison, heads, full=full), *answers], [*drawn, *answers]
 
 
