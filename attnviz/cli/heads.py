@@ -59,9 +59,7 @@ class HeadsOptions:
     ] = None
 
 
-@accepts(
-    AnsweringModelOptions, HeadsOptions, OutputOptions, PictureOptions, without=OF_A_SENTENCE
-)
+@accepts(AnsweringModelOptions, HeadsOptions, OutputOptions, PictureOptions, without=OF_A_SENTENCE)
 def heads(
     model: AnsweringModelOptions,
     tried: HeadsOptions,

@@ -1,7 +1,8 @@
 """Rankings as bars, below sentences where there are some; all lengths are inches.
 
-Rankings stand side by side, or below each other where that leaves long bars. A remark stands beside its bar;
-on a high page that few rows do not fill it stands below, so that bars are longer and letters larger.
+Rankings stand side by side, or below each other where that leaves long bars. A remark stands beside
+its bar; on a high page that few rows do not fill it stands below, so that bars are longer and
+letters larger.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from attnviz.views.grids.numbers import cell_format
 from attnviz.views.grids.ranked import Ranked
 from attnviz.wording.words import counted
 
-ROW, NATURAL_ROW, HIGHEST_ROW = 1.45, 1.67, 6.0  # in sizes of its letters
+ROW, NATURAL_ROW, HIGHEST_ROW = 1.45, 1.67, 8.0  # in sizes of its letters
 REMARK_BELOW = 1.5  # what a remark below its bar adds to these
 TITLE = 1.9  # the height of a title, in sizes of its letters
 GAP = 0.6  # between two rankings,
 ABOVE = 0.3  # and between them and what stands above
 BESIDE = 0.5  # a bar, on either side, in sizes of the letters
-BAR_HEIGHT, THICKEST = 0.66, 2.64  # of its row; in sizes of the letters
+BAR_HEIGHT, THICKEST = 0.66, 3.2  # of its row; in sizes of the letters
 MARK_WIDTH, MARK_HEIGHT = 3.0, 1.3  # of a line across a bar: points, and in heights of the bar
 MARK_COLOR = 0  # among those of lines
 SHORTEST_BAR = 4.0  # in sizes of the letters
