@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 from attnviz.cli import output
@@ -86,7 +86,6 @@ def heads(
     from attnviz.analysis.heads import rank  # torch, for which errors need not wait
 
     made = Command(name="heads", options=chosen(model, tried))
-    view = rank(model.model, tried.task).view(command=made)
     line = made.also(**chosen(wanted, pictures)).line
-    view = replace(view, provenance=replace(view.provenance, command=line))
+    view = rank(model.model, tried.task).view(command=made, line=line)
     output.deliver(view, wanted, pictures)

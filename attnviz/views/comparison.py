@@ -46,6 +46,7 @@ from attnviz.wording.words import listed
 Heads = Sequence[int | None]  # that are shown; None stands for the mean of all
 
 MOST_SUBTRACTED = 6  # panels, in a picture: more stand there without their differences
+TITLES = {WITHOUT: "switching heads off"}  # where the name of an aspect is no noun
 VARYING = {  # what differs is no setting of the whole
     "scale": ("scale",),
     "variant": ("heads", "scale", "mask"),
@@ -92,13 +93,15 @@ def view(
     headline = title_of(comparison, sweep, again)
     if comparison.by == WITHOUT and (flipped := _flipped(comparison)):
         told, concluded, headline = _answers_told(comparison), flipped, flipped
+    # The first slide has what is answered as bars.
+    slides = [each for each in screen if each.name != "prediction" or comparison.by != WITHOUT]
     return View(
-        title=f"compared by {comparison.by}",
+        title=TITLES.get(comparison.by, f"compared by {comparison.by}"),
         headline=headline,
         settings=line,
         screen=page_of([*screen, charts], line, random),
         picture=page_of([*picture, charts], line, random),
-        slides=lambda: Excerpt((*screen, charts), ""),
+        slides=lambda: Excerpt((*slides, charts), ""),
         closing=(*told, concluded),
         explored=lambda: _explored(comparison, _heads(comparison, mean=mean)),
         data=data_of_comparison(comparison, sweep, again, concluded),

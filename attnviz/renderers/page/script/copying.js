@@ -4,8 +4,10 @@
 const TAKEN = [
   { name: "Matrix", of: () => shownHeads(), kinds: kindsOfPicture(() => matrixPictures()) },
   { name: "Lines", of: () => [lineHead()], kinds: kindsOfPicture(linesAsPicture) },
-  { name: "Numbers", of: () => shownHeads(), kinds: { CSV: () => csvOf(shownHeads(), state.query) } },
+  { name: "Numbers", of: () => shownHeads(), kinds: { CSV: () => numbersOfHeads() } },
 ];
+
+const numbersOfHeads = () => csvOf(shownHeads(), state.query);
 
 function kindsOfPicture(draw) {
   return { PNG: () => pngOf(draw()), SVG: () => svgOf(draw()) };

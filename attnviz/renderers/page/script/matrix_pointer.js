@@ -33,8 +33,10 @@ function placeAt(x, y) {
 /** A token of those that a drawn row stands for, or the first of those of a column. */
 const tokenOfRow = (row) =>
   row < 0 ? null : tokenOfPage(matrix.head, 0, matrix.cells.token(matrix.rows[row]));
-const tokenOfColumn = (column) =>
-  column < 0 ? null : tokenOfPage(matrix.head, 1, blockOf(matrix.read, matrix.columns[column]).first);
+function tokenOfColumn(column) {
+  if (column < 0) return null;
+  return tokenOfPage(matrix.head, 1, blockOf(matrix.read, matrix.columns[column]).first);
+}
 
 function pointAtCell({ offsetX, offsetY }) {
   const { row, column } = placeAt(offsetX, offsetY);
