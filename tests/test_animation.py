@@ -132,7 +132,7 @@ def test_frames_are_their_pictures_to_the_pixel() -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
     view = view_of(*path(moments=1), headline="causal attention", caption="four tokens")
-    drawn = render(view, ".png", theme=theme, dpi=100, size=animation.FRAME, footnote=True)
+    drawn = render(view, ".png", theme=theme, dpi=100, size=animation.FRAME)
     picture = np.asarray(Image.open(io.BytesIO(drawn)).convert("RGB"))
 
     last = frames(opened(view, theme=theme, dpi=100))[-1]
@@ -142,7 +142,8 @@ def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
     assert apart.mean() < 0.2
 
 
-def test_every_frame_says_what_is_random_and_what_made_it() -> None:
+@pytest.mark.parametrize("footnote", [None, True])
+def test_every_frame_says_what_is_random_and_if_wanted_what_made_it(footnote: bool | None) -> None:
     walk = steps("I am", variant="causal", query="am", step="5,6").view()
     shown: list[list[str]] = []
 
@@ -153,10 +154,11 @@ def test_every_frame_says_what_is_random_and_what_made_it() -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(animation, "draw_layout", noted)
         patched.setattr(animation, "only_new", lambda before, layout: None)
-        count = len(frames(opened(walk)))
+        film = opened(walk, footnote=footnote)
+        count = len(frames(film))
 
     assert len(shown) == count == 2 + 2 * 5 + 1
-    assert all(walk.settings in texts for texts in shown)
+    assert [walk.settings in texts for texts in shown] == [footnote is True] * count
     assert all(any(walk.picture.caveat in text for text in texts) for texts in shown)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from attnviz.analysis.inspection.sentences import compare_sentences
 from attnviz.cells import EVERYTHING, Cells, Whole
 from attnviz.renderers.page import packing
 from attnviz.renderers.page.heads import packed_heads
-from attnviz.views.grids.explored import Explored, HeadMap
+from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.explored import Explored, HeadMap, telling_row
 from attnviz.views.grids.overview import Flag
 from attnviz.views.inspection.explored import most_telling
 from attnviz.views.inspection.heads import flags_of
@@ -165,18 +167,38 @@ def _flag(inspection: Inspection, flags: tuple[Flag, ...]) -> Flag:
     return next(each for each in flags if each.map == best)
 
 
+def test_the_word_that_is_followed_first_stands_out_and_is_long() -> None:
+    words = ("[CLS]", "the", "animal", "was", ",")
+    weights = np.array(
+        [
+            [0.96, 0.01, 0.01, 0.01, 0.01],  # a special token
+            [0.20, 0.10, 0.60, 0.10, 0.00],  # all but "was" give "animal" about as much
+            [0.20, 0.60, 0.10, 0.10, 0.00],  # stands out, and is the longest that does
+            [0.20, 0.70, 0.00, 0.10, 0.00],  # stands out most
+            [0.20, 0.20, 0.60, 0.00, 0.00],  # no word
+        ]
+    )
+    axis = Axis("query (reads)", "token", words, ("",) * 5, (), None, (True, *[False] * 4))
+    head = HeadMap(name="", reads=axis, read=axis, weights=Whole(weights, weights < 0))
+
+    assert telling_row(head) == 2
+    only_was = np.where(np.arange(5)[:, None] == 3, weights, [0.2, 0.3, 0.3, 0.2, 0.0])
+    assert telling_row(replace(head, weights=Whole(only_was, weights < 0))) == 3
+    assert telling_row(replace(head, weights=Whole(weights * 0 + 0.2, weights < 0))) is None
+
+
 @pytest.mark.parametrize(
     ("looking", "query", "key", "opened"),
     [
         ({"query": "it"}, 10, None, "mean of 72 heads"),
         ({"query": "it", "layer": 3, "head": 2}, 10, None, "L3H2"),
         ({"source": "it", "to": "animal"}, 10, 2, "L3H1"),
-        ({"layer": 4, "head": 7}, 1, None, "L4H7"),
-        ({"layer": 3}, 13, None, "L3H0"),
-        ({"head": 5}, 5, None, "L0H5"),
+        ({"layer": 4, "head": 7}, 2, None, "L4H7"),
+        ({"layer": 3}, 3, None, "L3H0"),
+        ({"head": 5}, 9, None, "L0H5"),
         ({"query": "it", "hide_special": True}, 9, None, "mean of 72 heads"),
-        ({"merge": "mean"}, 2, None, "mean of 72 heads"),
-        ({"merge": "rollout"}, 2, None, "rollout through 6 layers"),
+        ({"merge": "mean"}, 9, None, "mean of 72 heads"),
+        ({"merge": "rollout"}, 9, None, "rollout through 6 layers"),
     ],
 )
 def test_what_is_asked_for_comes_first(

@@ -8,20 +8,27 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from attnviz import trace
 from attnviz.analysis.heads import Head, Ranking, Tried, rank
+from attnviz.cells import unmasked
 from attnviz.learning.asked import task_of
 from attnviz.learning.of_model import task_of_model
 from attnviz.learning.task import NOTHING, Examples, examples_of
 from attnviz.learning.training import Learned, learn
+from attnviz.renderers.picture.lettering import lettering
+from attnviz.renderers.picture.ranked import place
 from attnviz.traces.models import folder
 from attnviz.traces.without import name_of
 from attnviz.views.conclusions.heads import sentences_on
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.ranked import Ranked
+from attnviz.views.grids.scales import Scale
 from tests.conftest import Attnviz, unchecked
 from tests.untrained import untrained
 
@@ -209,6 +216,43 @@ def test_the_command_shows_it_and_writes_pictures(
     assert result.status == 0
     assert json.loads(result.out)["model"] == "reverse"
     assert "accuracy lost with each head" in picture.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("size", [(13.333, 7.5), (13.333, 10.0), (10.0, 10.0)])
+def test_a_few_bars_fill_the_height_of_a_page(size: tuple[float, float]) -> None:
+    grid = Grid(
+        "accuracy lost",
+        plain_axis("head", ["L0H0", "L1H0", "L0H1", "L1H1"]),
+        plain_axis("measure", ["lost"]),
+        unmasked(np.array([[16.3], [4.9], [2.3], [0.2]])),
+        Scale("accuracy lost (%)", 0.0, 20.0),
+    )
+    bars, letters = (
+        Ranked(grid, ("reads the preposition before a noun (54 %)",) * 4),
+        lettering(size),
+    )
+    room = (0.5, 1.0, size[0] - 1, size[1] - 2)
+
+    drawn = place([bars], room, letters)
+
+    lowest = min(each.box[1] for each in drawn.blocks)
+    assert 1.0 < lowest < 1.0 + 0.2 * room[3]
+    assert min(each.box[3] for each in drawn.blocks) > 0.35  # inches: how thick bars are
+    assert max(each.box[2] for each in drawn.blocks) > 0.4 * room[2]
+    assert min(each.size for each in drawn.words if each.text.startswith("L")) >= letters.label
+    assert all(0.5 <= each.x <= 0.5 + room[2] and each.y >= 1.0 for each in drawn.words)
+
+
+def test_the_models_that_help_names_can_be_ranked_and_the_look_stands_in_the_command(
+    attnviz: Attnviz, saved: str, tmp_path: Path
+) -> None:
+    options = " ".join(attnviz("heads", "--help").out.split())
+    assert "The model: reverse, sort, induction, brackets, agreement, pronouns, or a" in options
+    picture = tmp_path / "heads.svg"
+
+    attnviz("heads", "--model", saved, "--size", "4:3", "--theme", "dark", "-o", str(picture))
+
+    assert "--out heads.svg --theme dark --size 4:3" in picture.read_text(encoding="utf-8")
 
 
 def test_without_a_model_there_is_nothing_to_rank(attnviz: Attnviz) -> None:

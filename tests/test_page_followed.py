@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,30 @@ def test_a_head_on_two_sentences_is_seen_twice_and_both_follow_the_same_token(
         page.mouse.move(1, 1)
         until(page, lambda: 'Following "\u2068?' in lines.nth(0).inner_text())
         assert lines.nth(1).inner_text() == lines.nth(0).inner_text()
+        files = {kind: _saved(page, kind) for kind in ("Matrix as SVG", "Numbers as CSV")}
+        numbers = files["Numbers as CSV"].splitlines()[1:]
+        sides = Counter(line.partition(",")[0].split(" · ")[-1] for line in numbers)
+        assert sides == {"first": 7 * 7, "second": 6 * 6}
+        assert files["Matrix as SVG"].count("</title>") == 2
+        page.click("label:has([value=lines])")
+        words = page.locator("#lines .lines-column.query .name")
+        until(page, lambda: words.count() == 7 and "old" in " ".join(words.all_inner_texts()))
+        assert page.get_attribute("[data-head=first]", "aria-pressed") == "true"
+        assert "first; lines: " in (page.text_content(".taken") or "")
+        page.click("[data-head=second]")
+        until(page, lambda: words.count() == 6 and "old" not in " ".join(words.all_inner_texts()))
+        followed = page.locator("#lines .query [aria-pressed=true]").all_inner_texts()
+        assert len(followed) == 1
+        assert followed[0].startswith("6 ?")
         page.click("text=Difference")
         until(page, lambda: page.locator("#matrix").is_visible())
         assert not page.locator("#both").is_visible()
+
+
+def _saved(page: Page, what: str) -> str:
+    """What a file holds that the menu saves."""
+    with page.expect_download() as waited:
+        page.evaluate(
+            "(what) => document.querySelector(`[aria-label='save: ${what}']`).click()", what
+        )
+    return Path(waited.value.path()).read_text(encoding="utf-8")

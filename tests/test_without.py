@@ -304,6 +304,21 @@ def test_heads_that_are_off_are_compared_by_what_is_answered() -> None:
     assert sum(head.off for head in view.heads.heads) == 3
 
 
+def test_the_picture_has_the_same_answers_of_every_way_as_bars_on_one_scale() -> None:
+    ways = {"all heads": None, "without L1H0": "L1H0", "without L1H0 and L1H1": "L1H0,L1H1"}
+    made = compare(AGREEMENT, model="agreement", by="without", values=["none", "L1H0", "L1H0+L1H1"])
+    bars = [each for each in made.view().picture.panels if isinstance(each, Ranked)]
+
+    assert [each.grid.title for each in bars] == [*ways]
+    assert {each.reach for each in bars} == {1.0}
+    for each, without in zip(bars, ways.values(), strict=True):
+        alone = trace(AGREEMENT, model="agreement", without=without).prediction
+        assert alone is not None
+        likely = dict(zip(alone.answers, alone.probabilities[7].tolist(), strict=True))
+        assert each.grid.rows.labels == ("are", "is")  # all others are under 0.5 % in every way
+        assert each.grid.values[:, 0].tolist() == [likely["are"], likely["is"]]
+
+
 def test_where_no_answer_changes_that_is_the_title() -> None:
     made = compare(AGREEMENT, model="agreement", by="without", values=["none", "L0H1", "L1H0=mean"])
 

@@ -18,6 +18,27 @@ from attnviz.traces.trained.asked import refuse_ranking
 from attnviz.wording.commands import Command, chosen
 
 OF_A_SENTENCE = ("query", "full")  # and there is none
+THAT_ANSWER = [name for name in names() if name in TASKS]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweringModelOptions(ModelOptions):
+    """A model that has learned to answer: of others no head can cost an answer."""
+
+    model: Annotated[
+        str | None,
+        in_section(
+            "Model",
+            "--model",
+            "-m",
+            metavar="NAME",
+            help=f"The model whose heads are ranked: {', '.join(THAT_ANSWER)}, or a folder that "
+            "attnviz learn --save wrote.",
+            short=f"The model: {', '.join(THAT_ANSWER)}, or a folder that attnviz learn wrote.",
+            example="agreement",
+            among=THAT_ANSWER,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +59,12 @@ class HeadsOptions:
     ] = None
 
 
-@accepts(ModelOptions, HeadsOptions, OutputOptions, PictureOptions, without=OF_A_SENTENCE)
+@accepts(AnsweringModelOptions, HeadsOptions, OutputOptions, PictureOptions, without=OF_A_SENTENCE)
 def heads(
-    model: ModelOptions, tried: HeadsOptions, wanted: OutputOptions, pictures: PictureOptions
+    model: AnsweringModelOptions,
+    tried: HeadsOptions,
+    wanted: OutputOptions,
+    pictures: PictureOptions,
 ) -> None:
     """Rank the heads of a model by the accuracy lost without each.
 
@@ -54,18 +78,14 @@ def heads(
     """
     output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
     if model.model is None:
-        raise AttnvizError(
-            "no model is given, so there are no heads to rank", f"try --model {_one()}"
-        )
+        one = next(iter(THAT_ANSWER), "FOLDER")
+        raise AttnvizError("no model is given, so there are no heads to rank", f"try --model {one}")
     refuse_ranking(model.model)
     place_of(model.model)
 
     from attnviz.analysis.heads import rank  # torch, for which errors need not wait
 
     made = Command(name="heads", options=chosen(model, tried))
-    output.deliver(rank(model.model, tried.task).view(command=made), wanted, pictures)
-
-
-def _one() -> str:
-    """A model that answers, if one comes with attnviz."""
-    return next((name for name in names() if name in TASKS), "FOLDER")
+    line = made.also(**chosen(wanted, pictures)).line
+    view = rank(model.model, tried.task).view(command=made, line=line)
+    output.deliver(view, wanted, pictures)

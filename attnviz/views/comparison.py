@@ -34,7 +34,7 @@ from attnviz.views.grids.explored import Explored
 from attnviz.views.grids.grid import OFF, Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred, weight_scale
 from attnviz.views.measures import measures_table, name_of, rows_of_measures, titled, tokens_of
-from attnviz.views.prediction import answered, answers_of_ways, flips
+from attnviz.views.prediction import answered, answers_of_ways, answers_of_ways_ranked, flips
 from attnviz.views.reading import token_axis
 from attnviz.views.settings_line import KIND, settings_line
 from attnviz.views.sweep import curves_of
@@ -46,6 +46,7 @@ from attnviz.wording.words import listed
 Heads = Sequence[int | None]  # that are shown; None stands for the mean of all
 
 MOST_SUBTRACTED = 6  # panels, in a picture: more stand there without their differences
+TITLES = {WITHOUT: "switching heads off"}  # where the name of an aspect is no noun
 VARYING = {  # what differs is no setting of the whole
     "scale": ("scale",),
     "variant": ("heads", "scale", "mask"),
@@ -92,13 +93,15 @@ def view(
     headline = title_of(comparison, sweep, again)
     if comparison.by == WITHOUT and (flipped := _flipped(comparison)):
         told, concluded, headline = _answers_told(comparison), flipped, flipped
+    # The first slide has what is answered as bars.
+    slides = [each for each in screen if each.name != "prediction" or comparison.by != WITHOUT]
     return View(
-        title=f"compared by {comparison.by}",
+        title=TITLES.get(comparison.by, f"compared by {comparison.by}"),
         headline=headline,
         settings=line,
         screen=page_of([*screen, charts], line, random),
         picture=page_of([*picture, charts], line, random),
-        slides=lambda: Excerpt((*screen, charts), ""),
+        slides=lambda: Excerpt((*slides, charts), ""),
         closing=(*told, concluded),
         explored=lambda: _explored(comparison, _heads(comparison, mean=mean)),
         data=data_of_comparison(comparison, sweep, again, concluded),
@@ -129,13 +132,16 @@ def _flipped(comparison: Comparison) -> str:
     return flips(named, base, comparison.query)
 
 
-def _answers(comparison: Comparison) -> list[Group]:
-    """A table of what is answered in each way, where heads are switched off."""
+def _answers(comparison: Comparison) -> tuple[list[Group], list[Group]]:
+    """What is answered in each way, where heads are switched off: as a table, and as bars."""
     ways = _ways(comparison)
     if comparison.by != WITHOUT or any(trace.prediction is None for _, trace in ways):
-        return []
+        return [], []
     table = answers_of_ways(ways, comparison.query)
-    return [] if table is None else [Group("prediction", (table,))]
+    if table is None:
+        return [], []
+    bars = answers_of_ways_ranked(ways, comparison.query)
+    return [Group("prediction", (table,))], [Group("prediction", bars)]
 
 
 def _answers_told(comparison: Comparison) -> tuple[str, ...]:
@@ -155,11 +161,11 @@ def _tables(
     """What stands before curves: on the screen, and in a picture."""
     heads = _heads(comparison, mean=mean)
     drawn = _in_a_picture(comparison, heads, charts=sweep is not None)
-    answers = _answers(comparison)
+    answers, bars = _answers(comparison)
     if comparison.by == WITHOUT:  # which changes no weight of its own layer
         weights = [grid for grids in weights_of(comparison, heads) for grid in grids]
         # The finding is the answers; in a picture maps that are all alike would be in their way.
-        return [*answers, Group("alternatives", tuple(weights))], answers or drawn
+        return [*answers, Group("alternatives", tuple(weights))], bars or drawn
     return [*_on_screen(comparison, heads, full=full), *answers], [*drawn, *answers]
 
 

@@ -23,8 +23,11 @@ from attnviz.wording.words import counted
 TABLE = ("head", "accuracy without it", "lost", "loss without it")
 
 
-def view(ranking: Ranking, *, command: Command | None = None) -> View:
-    """A bar for each head, the one without which most is lost first; and what that comes to."""
+def view(ranking: Ranking, *, command: Command | None = None, line: str | None = None) -> View:
+    """A bar for each head, the one without which most is lost first; and what that comes to.
+
+    `line` is the command with the options of its output, which files record.
+    """
     told = sentences_on(ranking)
     settings = _settings(ranking)
     page = page_of([Group("heads", (_bars(ranking),))], settings)
@@ -36,7 +39,7 @@ def view(ranking: Ranking, *, command: Command | None = None) -> View:
         picture=page,
         closing=told[1:],
         data=Data(partial(_document, ranking), _header(ranking), partial(_lines, ranking)),
-        provenance=replace(ranking.provenance, command=command.line if command else None),
+        provenance=replace(ranking.provenance, command=line or (command.line if command else None)),
         command=command or Command(name="heads", options={"model": ranking.model.name}),
     )
 

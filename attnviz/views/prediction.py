@@ -136,6 +136,43 @@ def answers_of_ways(ways: Sequence[tuple[str, Trace]], query: int | None) -> Gri
     )
 
 
+def answers_of_ways_ranked(
+    ways: Sequence[tuple[str, Trace]], query: int | None
+) -> tuple[Ranked, ...]:
+    """The same as bars: for each way the same answers in the same order, on one scale."""
+    made = [refuse_no_prediction(trace) for _, trace in ways]
+    places = _places(made[0], query)
+    if len(places) != 1:
+        return ()
+    place, tokens = places[0], ways[0][1].tokens
+    probabilities = np.stack([array(each.probabilities[place]) for each in made])
+    leading = {
+        answer
+        for each, row in zip(made, probabilities, strict=True)
+        for rank, answer in enumerate(each.best(place, len(RANKS)))
+        if row[answer] >= MENTIONED or (rank == 0 and not np.isnan(row[answer]))
+    }
+    # The reference's likeliest first, then the other ways': `are` before `is` in each of them.
+    order = sorted(leading, key=lambda answer: (*(-np.nan_to_num(probabilities[:, answer])),))
+    axis = plain_axis("answer", [isolated(made[0].answers[answer]) for answer in order])
+    note = f"bar = probability of the answer {_where(made[0], tokens, place).lower()}"
+    return tuple(
+        Ranked(
+            Grid(
+                name,
+                axis,
+                plain_axis("measure", ["probability"]),
+                unmasked(row[order][:, None]),
+                PROBABILITY,
+                note=note,
+            ),
+            ("",) * len(order),
+            longest=PROBABILITY.high,
+        )
+        for (name, _), row in zip(ways, probabilities, strict=True)
+    )
+
+
 def flips(ways: Sequence[tuple[str, Trace]], base: Trace, query: int | None) -> str:
     """Which heads, switched off, change what is answered: `Switching off L1H0 and L1H1 flips …`"""
     made = refuse_no_prediction(base)

@@ -56,6 +56,8 @@ def gif(view: View, look: Look) -> list[bytes]:
     """Each step, then the moments of those that have some, and at last all steps on one page."""
     asked = look.dpi
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH, transparent=False)
+    if look.size is None:  # as on slides of this shape, whose notes hold the settings
+        look = replace(look, footnote=bool(look.footnote))
     captions = captions_of(view, look)
     with hermetic(view.picture.panels, captions):
         frames = list(filmed(view, look, captions) if view.film else _walked(view, look, captions))

@@ -1,4 +1,9 @@
-"""Rankings as bars, side by side, below sentences where there are some; all lengths are inches."""
+"""Rankings as bars, below sentences where there are some; all lengths are inches.
+
+Rankings stand side by side, or below each other where that leaves long bars. A remark stands beside
+its bar; on a high page that few rows do not fill it stands below, so that bars are longer and
+letters larger.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +22,17 @@ from attnviz.views.grids.numbers import cell_format
 from attnviz.views.grids.ranked import Ranked
 from attnviz.wording.words import counted
 
-ROW, NATURAL_ROW, HIGHEST_ROW = 1.45, 1.67, 4.0  # in sizes of its letters
+ROW, NATURAL_ROW, HIGHEST_ROW = 1.45, 1.67, 8.0  # in sizes of its letters
+REMARK_BELOW = 1.5  # what a remark below its bar adds to these
 TITLE = 1.9  # the height of a title, in sizes of its letters
 GAP = 0.6  # between two rankings,
 ABOVE = 0.3  # and between them and what stands above
 BESIDE = 0.5  # a bar, on either side, in sizes of the letters
-BAR_HEIGHT = 0.66  # of its row
+BAR_HEIGHT, THICKEST = 0.66, 3.2  # of its row; in sizes of the letters
 MARK_WIDTH, MARK_HEIGHT = 3.0, 1.3  # of a line across a bar: points, and in heights of the bar
 MARK_COLOR = 0  # among those of lines
 SHORTEST_BAR = 4.0  # in sizes of the letters
-REMARK = 0.85  # of the letters of a row
+REMARK, REMARK_LINE = 0.85, 1.2  # of the letters of a row; from a bar to the foot of one below
 NATURAL_ROWS, FEW_ROWS = 10, 5
 ROOMY_ROW = 2.3  # where rows could be higher, letters are larger,
 LARGEST, LONG_BAR = 1.4, 0.4  # so many times, if the longest bar has so much of the width
@@ -41,6 +47,7 @@ class List:
     ranked: Ranked
     size: float  # points
     rows: int
+    below: bool  # whether a remark stands below its bar
 
     @property
     def unit(self) -> float:
@@ -103,9 +110,9 @@ def place(drawn: Drawn, room: Box, letters: Lettering) -> Layout:
     upper = (left, bottom + height - above + ABOVE, width, max(above - ABOVE, 0.1))
     layouts = [sentences.place(read, 0, upper, letters)] if read else []
     if rankings:
-        boxes = panes(len(rankings), len(rankings), (left, bottom, width, height - above), GAP)
-        size = min(_size(*pair, letters) for pair in zip(rankings, boxes, strict=True))
-        layouts += [_list(*pair, size, letters) for pair in zip(rankings, boxes, strict=True)]
+        room = (left, bottom, width, height - above)
+        boxes, lists = _arranged(rankings, room, letters)
+        layouts += [_drawn(*pair, letters) for pair in zip(lists, boxes, strict=True)]
     return joined(layouts)
 
 
@@ -122,6 +129,35 @@ def _kinds(drawn: Drawn) -> tuple[list[Sentence], list[Ranked]]:
     )
 
 
+def _arranged(
+    rankings: Sequence[Ranked], room: Box, letters: Lettering
+) -> tuple[list[Box], list[List]]:
+    """In as few columns as show the most rows in letters of the usual size; none is left empty."""
+    count = len(rankings)
+    ways = list[tuple[list[Box], list[List]]]()
+    for across in (each for each in range(1, count + 1) if count % each == 0):
+        boxes = panes(count, across, room, GAP)
+        ways.append((boxes, _of_one_size(rankings, boxes, letters)))
+    # Of ways that are as good `max` takes the first: that with the longest bars.
+    return max(
+        ways,
+        key=lambda way: (sum(each.shown for each in way[1]), min(way[1][0].size, letters.label)),
+    )
+
+
+def _of_one_size(
+    rankings: Sequence[Ranked], boxes: Sequence[Box], letters: Lettering
+) -> list[List]:
+    """Remarks stand below their bars if all rows then have larger letters."""
+    pairs = list(zip(rankings, boxes, strict=True))
+    beside = min(_size(*pair, letters) for pair in pairs)
+    if any(any(each.remarks) for each in rankings):
+        apart = min(_roomy(*pair, letters, below=True) for pair in pairs)
+        if apart > max(beside, letters.label):
+            return [_with_rows(*pair, apart, letters, below=True) for pair in pairs]
+    return [_with_rows(*pair, beside, letters) for pair in pairs]
+
+
 def _size(ranked: Ranked, box: Box, letters: Lettering) -> float:
     """The largest letters in which a few rows have room, and a bar has length."""
     size = max(_roomy(ranked, box, letters), letters.label)
@@ -132,10 +168,10 @@ def _size(ranked: Ranked, box: Box, letters: Lettering) -> float:
     return max(size, letters.smallest)
 
 
-def _roomy(ranked: Ranked, box: Box, letters: Lettering) -> float:
+def _roomy(ranked: Ranked, box: Box, letters: Lettering, *, below: bool = False) -> float:
     """Letters of the size at which all rows fill the box."""
-    room = box[3] - _title_height(ranked, letters)
-    size = room / (max(len(ranked.grid.rows), 1) * ROOMY_ROW * POINT)
+    room, row = box[3] - _title_height(ranked, letters), ROOMY_ROW + below * REMARK_BELOW
+    size = room / (max(len(ranked.grid.rows), 1) * row * POINT)
     return min(size, LARGEST * letters.label)
 
 
@@ -149,9 +185,11 @@ def _fits(ranked: Ranked, box: Box, size: float, letters: Lettering) -> bool:
     return enough and _bar_width(made, box[2]) >= SHORTEST_BAR * made.unit
 
 
-def _with_rows(ranked: Ranked, box: Box, size: float, letters: Lettering) -> List:
-    left = box[3] - _title_height(ranked, letters)
-    return List(ranked, size, max(int(left / (ROW * size * POINT) + 1e-6), 0))
+def _with_rows(
+    ranked: Ranked, box: Box, size: float, letters: Lettering, *, below: bool = False
+) -> List:
+    left, row = box[3] - _title_height(ranked, letters), ROW + below * REMARK_BELOW
+    return List(ranked, size, max(int(left / (row * size * POINT) + 1e-6), 0), below)
 
 
 def _title_height(ranked: Ranked, letters: Lettering) -> float:
@@ -163,14 +201,14 @@ def _bar_width(made: List, width: float) -> float:
     rows = range(made.shown)
     names = made.widest([made.label(row) for row in rows])
     numbers = made.widest([made.number(row) for row in rows])
-    remarks = made.widest([made.said(row) for row in rows], REMARK)
+    remarks = 0.0 if made.below else made.widest([made.said(row) for row in rows], REMARK)
     return width - names - numbers - remarks - 3 * BESIDE * made.unit
 
 
-def _list(ranked: Ranked, box: Box, size: float, letters: Lettering) -> Layout:
+def _drawn(made: List, box: Box, letters: Lettering) -> Layout:
     """A title, and the rows below it."""
     left, bottom, width, height = box
-    made, top = _with_rows(ranked, box, size, letters), bottom + height
+    ranked, top = made.ranked, bottom + height
     title, points = fitted(ranked.grid.title, letters.title, letters.smallest, width)
     y = top - letters.title * POINT
     heading = [Words(title, left, y, points)] if title else []
@@ -207,20 +245,21 @@ def _row(made: List, row: int, box: Box) -> Layout:
     numbers = made.widest([made.number(each) for each in rows])
     start = left + names + numbers + 2 * BESIDE * unit
     long = max(_bar_width(made, width), SHORTEST_BAR * unit)
-    foot, share = _foot(made, box), made.share(row)
-    text, points = fitted(
-        made.said(row), made.size * REMARK, made.size * REMARK, left + width - start - long
-    )
+    under = REMARK_BELOW * unit if made.below else 0.0
+    thick, mark = min((high - under) * BAR_HEIGHT, THICKEST * unit), made.ranked.mark(row)
+    middle = bottom + (high + under) / 2
+    foot, size = middle - MIDDLE * unit, made.size * REMARK
+    x = start if made.below else start + long + BESIDE * unit
+    y = middle - thick / 2 - size * POINT * REMARK_LINE if made.below else foot
+    said, points = fitted(made.said(row), size, size, left + width - x + BESIDE * unit)
     words = (
         Words(made.label(row), left, foot, made.size),
         Words(made.number(row), start - BESIDE * unit, foot, made.size, across="right"),
-        Words(text, start + long + BESIDE * unit, foot, points, faint=True),
+        Words(said, x, y, points, faint=True),
     )
-    thick, mark = high * BAR_HEIGHT, made.ranked.mark(row)
-    bar = (start, bottom + (high - thick) / 2, long * share, thick)
-    blocks = [Block(bar, made.tint(row))]
+    blocks = [Block((start, middle - thick / 2, long * made.share(row), thick), made.tint(row))]
     if mark is not None:
-        blocks.append(_mark(start + long * mark, bottom + high / 2, thick))
+        blocks.append(_mark(start + long * mark, middle, thick))
     return replace(empty_layout(), words=words, blocks=tuple(blocks))
 
 

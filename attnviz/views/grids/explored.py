@@ -15,6 +15,8 @@ from attnviz.views.grids.scales import Scale, centred, rounded_up, weight_scale
 
 MOST_SEARCHED = 2**22  # cells of a head
 ALIKE = 0.005  # a smaller difference no title tells of
+A_QUARTER = 0.25  # of what stands out most: words in which so much does are worth a look, too
+MOST_COMPARED = 2**20  # cells of a head: of more, their rows are not held against each other
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -108,6 +110,37 @@ def strongest_row(head: HeadMap) -> tuple[float, int]:
     words = [row for row in strong if any(map(str.isalnum, head.reads.labels[row]))]
     row = words[0] if words and len(strong) > 1 else int(among.argmax())
     return float(sizes[row]), row
+
+
+def telling_row(head: HeadMap) -> int | None:
+    """The row of a word in which most can be seen, if any can.
+
+    A key stands out in a row by its weight minus the mean weight that the other rows give it: not
+    by what all of them give it. Special tokens count on neither side. Of rows in which a key stands
+    out at least a quarter as much as anywhere, that of the longest word is taken: short words, such
+    as "the", say least.
+    """
+    labels, (rows, columns) = head.reads.labels, head.weights.shape
+    if rows < 2 or rows * columns > MOST_COMPARED:
+        return None
+    patches = list(head.weights.bands())
+    values = np.concatenate([each.values for each in patches]).astype(float)
+    hidden = np.concatenate([each.hidden for each in patches])
+    weights = np.where(hidden, 0.0, np.nan_to_num(values))
+    others = np.maximum((~hidden).sum(axis=0) - ~hidden, 1)
+    lifts = np.where(hidden, 0.0, weights - (weights.sum(axis=0) - weights) / others)
+    lifts[:, np.array(head.read.special or [False] * columns, dtype=bool)] = 0.0
+    most = lifts.max(axis=1, initial=0.0)
+    special = head.reads.special or (False,) * rows
+    words = [
+        row
+        for row in range(rows)
+        if not special[row] and (~hidden[row]).sum() > 1 and any(map(str.isalpha, labels[row]))
+    ]
+    if not words or max(most[words]) < ALIKE:
+        return None
+    near = [row for row in words if most[row] >= A_QUARTER * max(most[words])]
+    return max(near, key=lambda row: sum(map(str.isalpha, labels[row])))
 
 
 def _sizes_and_choices(band: Patch) -> tuple[np.ndarray, np.ndarray]:

@@ -16,10 +16,12 @@ class Ranked:
     """The same numbers as a grid's, drawn as bars: those of its first column.
 
     A second column, if there is one, is drawn as a mark in each bar, to be compared with its end.
+    Rankings that are compared have the same `longest`: the number of a bar of full length.
     """
 
     grid: Grid  # a row for each name, in the order of the ranking
     remarks: tuple[str, ...]  # beside each bar, or empty
+    longest: float | None = None  # None: the largest number that is drawn
 
     @property
     def counts(self) -> str:
@@ -28,7 +30,9 @@ class Ranked:
 
     @cached_property
     def reach(self) -> float:
-        """The number of a bar that is as long as can be: the largest that is drawn."""
+        """The number of a bar that is as long as can be."""
+        if self.longest is not None:
+            return self.longest
         return float(np.nanmax(np.abs(self.grid.values), initial=0)) or 1.0
 
     @property

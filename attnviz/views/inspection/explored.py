@@ -15,7 +15,7 @@ from attnviz.analysis.inspection.regrouped import Regrouped
 from attnviz.cells import Cells
 from attnviz.views.explored import scores_of
 from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis
-from attnviz.views.grids.explored import Explored, HeadMap, arranged
+from attnviz.views.grids.explored import Explored, HeadMap, arranged, telling_row
 from attnviz.views.grids.overview import Flag
 from attnviz.views.inspection.captions import captions_of
 from attnviz.views.inspection.heads import flags_of
@@ -42,12 +42,16 @@ def explored_of_inspection(inspection: Inspection) -> Explored:
     wanted = _wanted(inspection, flags)
     sides: dict[Places, Axis] = {}
     heads = [(*_place(each, inspection), _head(each, inspection, sides)) for each in maps]
+    first = names.index(wanted.head)
+    query = wanted.query
+    if query is None and wanted.key is None:
+        query = telling_row(heads[first][-1])
     goes_on = (GOES_ON,) if any(side.border for side in sides.values()) else ()
     return arranged(
         heads,
-        query=wanted.query,
+        query=query,
         key=wanted.key,
-        first=names.index(wanted.head),
+        first=first,
         log=inspection.looking.log,
         note=" · ".join((AXES_NOTE, *goes_on)),
         flags=_placed(flags, inspection, names),

@@ -45,7 +45,7 @@ def explored_of_sentences(sentences: Sentences, above: str) -> Explored:
     """What differs in each head, first in the one that changes most; beside it both sentences."""
     sides: dict[tuple[int, str], Axis] = {}
     read = sorted(sentences.heads, key=lambda one: _number(one.first))
-    note = f"{_subtracted(sentences)} · above 0 = {above}"
+    note, asked = f"{_subtracted(sentences)} · above 0 = {above}", sentences.query
     maps = [
         (
             f"L{_number(each.first)[0]}",
@@ -56,7 +56,7 @@ def explored_of_sentences(sentences: Sentences, above: str) -> Explored:
     ]
     found = arranged(
         maps,
-        query=sentences.query,
+        query=sentences.link(sentences.heads[0]).query if asked is None else asked,
         first=[each.name for *_, each in maps].index(sentences.heads[0].name),
         note=AXES_NOTE,
     )

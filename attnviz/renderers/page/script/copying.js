@@ -2,10 +2,12 @@
 
 /** What can be taken: for a kind of picture, or of text, what it is called and how it is made. */
 const TAKEN = [
-  { name: "Matrix", kinds: kindsOfPicture(() => matrixPicture()) },
-  { name: "Lines", kinds: kindsOfPicture(linesAsPicture) },
-  { name: "Numbers", kinds: { CSV: () => csvOf(state.head, state.query) } },
+  { name: "Matrix", of: () => shownHeads(), kinds: kindsOfPicture(() => matrixPictures()) },
+  { name: "Lines", of: () => [lineHead()], kinds: kindsOfPicture(linesAsPicture) },
+  { name: "Numbers", of: () => shownHeads(), kinds: { CSV: () => numbersOfHeads() } },
 ];
+
+const numbersOfHeads = () => csvOf(shownHeads(), state.query);
 
 function kindsOfPicture(draw) {
   return { PNG: () => pngOf(draw()), SVG: () => svgOf(draw()) };
@@ -20,16 +22,26 @@ function linesAsPicture() {
 const FILES = { PNG: "image/png", SVG: "image/svg+xml", CSV: "text/csv" };
 
 function startCopying(menu) {
-  const rows = TAKEN.flatMap(({ name, kinds }) =>
-    Object.entries(kinds).map(([kind, make]) => rowOfCopying(name, kind, make)));
-  menu.append(element("div", { class: "panel" }, ...rows, ...linkToCopy()));
+  const rows = TAKEN.flatMap(({ name, of, kinds }) =>
+    Object.entries(kinds).map(([kind, make]) => rowOfCopying({ name, of, kind, make })));
+  menu.append(element("div", { class: "panel" }, ...rows, ...linkToCopy(), ...whatIsTaken()));
   addCommandButton();
 }
 
-function rowOfCopying(name, kind, make) {
-  const what = `${name} as ${kind}`;
-  const copy = actionButton("Copy", `copy: ${what}`, () => copied(name, kind, make));
-  const save = actionButton("Save", `save: ${what}`, () => saved(name, kind, make));
+/** Of two sentences: of which of them, or of the difference. */
+function whatIsTaken() {
+  if (!arePaired) return [];
+  const line = element("p", { class: "taken" });
+  shownIn(["head", "view", "lines"], () => {
+    line.textContent = `${namesOfHeads(shownHeads())}; lines: ${namesOfHeads([lineHead()])}`;
+  });
+  return [line];
+}
+
+function rowOfCopying(row) {
+  const what = `${row.name} as ${row.kind}`;
+  const copy = actionButton("Copy", `copy: ${what}`, () => copied(row));
+  const save = actionButton("Save", `save: ${what}`, () => saved(row));
   return element("p", {}, element("span", {}, what), copy, save);
 }
 
@@ -61,26 +73,27 @@ function addCommandButton() {
   }));
 }
 
-async function copied(name, kind, make) {
-  const missing = kind === "CSV" && (await missingNumbers(state.head, state.query));
+async function copied({ name, of, kind, make }) {
+  const missing = kind === "CSV" && (await missingNumbers(of(), state.query));
   if (missing) return say(missing);
+  const names = namesOfHeads(of());
   const made = make();
   const took = kind === "PNG" ? await tookPicture(made) : await tookText(await (await made).text());
-  if (took) return say(`${name} of ${heads[state.head].name}: copied as ${kind}.`);
-  await saved(name, kind, () => made, "Copying is not allowed here: ");
+  if (took) return say(`${name} of ${names}: copied as ${kind}.`);
+  await saved({ name, of, kind, make: () => made }, "Copying is not allowed here: ");
 }
 
-async function saved(name, kind, make, before = "") {
-  const missing = kind === "CSV" && (await missingNumbers(state.head, state.query));
+async function saved({ name, of, kind, make }, before = "") {
+  const missing = kind === "CSV" && (await missingNumbers(of(), state.query));
   if (missing) return say(missing);
-  const file = `${fileName(name)}.${kind.toLowerCase()}`;
+  const file = `${fileName(name, of())}.${kind.toLowerCase()}`;
   saveFile(file, await make());
   say(`${before}saved as ${file}.`);
 }
 
 /** `attention-L4H7-matrix`: in letters and digits that every disk takes. */
-function fileName(name) {
-  const head = heads[state.head].name.replace(/[^\p{L}\p{N}.]+/gu, "-").slice(0, 80);
+function fileName(name, those) {
+  const head = namesOfHeads(those).replace(/[^\p{L}\p{N}.]+/gu, "-").slice(0, 80);
   return `attention-${head}-${name.toLowerCase()}`;
 }
 

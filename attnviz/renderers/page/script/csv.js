@@ -3,21 +3,32 @@
 const FORMULA = /^(?:[=@＝＋－＠].|[+-](?![\d.,]*$))/su; // what a spreadsheet would compute
 const LINES_OF_A_SHEET = 2 ** 20; // that a spreadsheet takes; of a larger head those of a row
 
-/** A line for each cell of a head; of one with too many of them, or whose cells are blocks, for
+/** A line for each cell of each head; of one with too many of them, or whose cells are blocks, for
  *  each token that the followed one reads, if the page has its row. */
-async function csvOf(head, query) {
+async function csvOf(those, query) {
+  const label = scaleOf(those[0]).label;
+  const header = ["head", "query number", "query", "key number", "key", label, "score", "visible"];
+  const lines = await Promise.all(
+    those.map((head) => linesOfHead(head, tokenInHead(head, 0, query))));
+  return new Blob([quotedLine(header), ...lines.flat()], { type: FILES.CSV });
+}
+
+async function linesOfHead(head, query) {
   const cells = await cellsOf(head);
-  const header = ["head", "query number", "query", "key number", "key", scaleOf(head).label];
-  const text = [quotedLine([...header, "score", "visible"])];
   const finer = cells.tall * cells.wide > 1 && query !== null && cells.row(query) !== null;
   const whole = cells.rows * cells.columns < LINES_OF_A_SHEET && !finer;
-  if (whole) for (let row = 0; row < cells.rows; row++) text.push(linesOfRow(head, cells, row));
-  else text.push(linesOfToken(head, cells, query));
-  return new Blob(text, { type: FILES.CSV });
+  if (!whole) return [linesOfToken(head, cells, query)];
+  return Array.from({ length: cells.rows }, (_, row) => linesOfRow(head, cells, row));
 }
 
 /** Why there are none to take, if there are none. */
-async function missingNumbers(head, query) {
+async function missingNumbers(those, token) {
+  const missing = await Promise.all(
+    those.map((head) => missingOfHead(head, tokenInHead(head, 0, token))));
+  return missing.find(Boolean) ?? "";
+}
+
+async function missingOfHead(head, query) {
   const cells = await cellsOf(head);
   if (cells.rows * cells.columns < LINES_OF_A_SHEET) return "";
   const count = (cells.rows * cells.columns).toLocaleString("en");

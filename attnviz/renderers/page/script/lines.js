@@ -25,7 +25,7 @@ function startLines(section) {
   Object.assign(lineView, lineElements(), { section });
   const { legend, headings, frame, says, law } = lineView;
   section.append(legend, headings, frame, says, law);
-  whenChanged(["head", "together", "special"], loadLines);
+  whenChanged(["head", "lines", "together", "special"], loadLines);
   whenChanged(["least", "log"], findLines);
   whenChanged(["theme"], paintLegendAndLines);
   whenChanged(["query", "key"], () => {
@@ -69,9 +69,9 @@ const areWanted = () => lineView.seen || lineView.pictured;
 /** The cells of all heads that are drawn; where others are chosen before they come, theirs. */
 async function loadLines() {
   lineView.stale = true;
-  const drawn = headsTogether();
+  const drawn = headsOfLines();
   const cells = await Promise.all(drawn.map(cellsOf));
-  if (!same(drawn, headsTogether())) return;
+  if (!same(drawn, headsOfLines())) return;
   lineView.loaded = { drawn, cells };
   if (areWanted()) showLines();
 }
@@ -101,7 +101,7 @@ function takeCells({ drawn, cells }) {
 /** Who reads on the left, who is read on the right. */
 function nameColumns() {
   const { titles, sides, columns } = lineView;
-  const self = readsItself(state.head);
+  const self = readsItself(lineHead());
   titles.query.textContent = self ? "query (reads)" : sides.query.title || "query (reads)";
   titles.key.textContent = self ? "key (is read)" : sides.key.title || "key (is read)";
   for (const end of ["query", "key"]) {
@@ -161,7 +161,8 @@ function paintLegendAndLines() {
 /** The token of a state, or of what is under the pointer, if it is shown here. */
 function placeOfToken(end, token) {
   if (token === null || token === undefined) return null;
-  const place = Math.floor(token / lineView.sides[end].size);
+  const here = tokenInHead(lineHead(), end === "query" ? 0 : 1, token);
+  const place = Math.floor(here / lineView.sides[end].size);
   return lineView.layout.index[end].has(place) ? place : null;
 }
 

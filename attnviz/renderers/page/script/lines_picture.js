@@ -7,7 +7,7 @@ const SIZE_OF_AMOUNTS = 0.85; // of that of words
 /** All rows, with the lines and numbers that are shown just now; or would be, if they were. */
 async function linesPicture() {
   if (!lineView.seen) await loadLines();
-  return withLinesLaid(() => framedPicture(drawnRows(), sizeOfPicture(), drawnNotes()));
+  return withLinesLaid(() => framedPicture(lineHead(), drawnRows(), sizeOfPicture(), drawnNotes()));
 }
 
 /** Something that is drawn of the lines, which are laid out for it where nobody sees them. */
@@ -162,7 +162,7 @@ function linesOnPaper() {
 }
 
 function printLines() {
-  if (lineView.loaded === null || !same(lineView.loaded.drawn, headsTogether())) return;
+  if (lineView.loaded === null || !same(lineView.loaded.drawn, headsOfLines())) return;
   lineView.stale = false;
   const { frame } = lineView;
   frame.after(withLinesLaid(linesOnPaper));

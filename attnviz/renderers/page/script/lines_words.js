@@ -9,7 +9,7 @@ function wordColumn(end) {
 /** The words of both columns, anew where they are others. */
 function buildWords() {
   const { places, columns } = lineView;
-  const { reads, read } = heads[state.head];
+  const { reads, read } = heads[lineHead()];
   const built = [reads, read, state.special].join();
   if (built === lineView.built) return;
   lineView.built = built;
@@ -98,8 +98,10 @@ function placeWord(word) {
   button.append(word.amounts);
 }
 
-const isPressed = (end, place) =>
-  state[end] !== null && Math.floor(state[end] / lineView.sides[end].size) === place;
+function isPressed(end, place) {
+  const token = tokenInHead(lineHead(), end === "query" ? 0 : 1, state[end]);
+  return token !== null && Math.floor(token / lineView.sides[end].size) === place;
+}
 
 /** The tokens that are followed, for those who do not see. */
 function pressWords() {
@@ -179,7 +181,9 @@ function indexAt(end, height) {
 
 function tokenOfWord(end, index) {
   const { place } = lineView.words[end][index];
-  return end === "query" ? lineView.tables[0].cells.token(place) : place * lineView.sides[end].size;
+  const [head, query] = [lineHead(), end === "query"];
+  const token = query ? lineView.tables[0].cells.token(place) : place * lineView.sides[end].size;
+  return tokenOfPage(head, query ? 0 : 1, token);
 }
 
 function pointAtWord(end, index) {

@@ -22,11 +22,7 @@ const rowOfToken = (token) =>
 const columnOfToken = (token) =>
   token === null ? -1 : placeIn(matrix.columns, matrix.read, tokenHere(1, token));
 
-/** A token of the page in a matrix of one sentence of two: of each pair it has one. */
-function tokenHere(side, token) {
-  const { paired } = heads[matrix.head];
-  return paired === null ? token : paired[side][token];
-}
+const tokenHere = (side, token) => tokenInHead(matrix.head, side, token);
 const placeIn = (places, side, token) => places.indexOf(Math.floor(token / side.size));
 
 /** The drawn row and column under the pointer; a part that is nowhere is -1. */

@@ -32,15 +32,10 @@ function placeAt(x, y) {
 
 /** A token of those that a drawn row stands for, or the first of those of a column. */
 const tokenOfRow = (row) =>
-  row < 0 ? null : tokenOfPage(0, matrix.cells.token(matrix.rows[row]));
-const tokenOfColumn = (column) =>
-  column < 0 ? null : tokenOfPage(1, blockOf(matrix.read, matrix.columns[column]).first);
-
-/** Which token of the page it is; none where a token of one sentence has none in the other. */
-function tokenOfPage(side, token) {
-  const { paired } = heads[matrix.head];
-  const place = paired === null ? token : paired[side].indexOf(token);
-  return place < 0 ? null : place;
+  row < 0 ? null : tokenOfPage(matrix.head, 0, matrix.cells.token(matrix.rows[row]));
+function tokenOfColumn(column) {
+  if (column < 0) return null;
+  return tokenOfPage(matrix.head, 1, blockOf(matrix.read, matrix.columns[column]).first);
 }
 
 function pointAtCell({ offsetX, offsetY }) {

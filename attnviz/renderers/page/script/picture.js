@@ -11,13 +11,35 @@ const TITLE_FONT = `650 ${TITLE_SIZE}px system-ui, sans-serif`;
 const SMALL_FONT = `${SMALL_SIZE}px system-ui, sans-serif`;
 const PICTURE_FONT = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
 
-/** What is shown of the matrix now: which tokens, which weights, in which colours. */
-async function matrixPicture() {
-  await cellsOf(state.head);
+/** What is shown now: which tokens, which weights, in which colours; two heads side by side. */
+async function matrixPictures() {
+  const shown = shownHeads();
+  await Promise.all(shown.map(cellsOf));
+  const drawings = shown.map((head) =>
+    onMatrix(matrices.find(({ headOf }) => headOf() === head), matrixPicture)());
+  return drawings.length === 1 ? drawings[0] : besideEachOther(drawings);
+}
+
+function besideEachOther(drawings) {
+  const sizes = drawings.map((each) => Number(each.getAttribute("width")));
+  const size = {
+    width: sizes.reduce((sum, wide) => sum + wide),
+    height: Math.max(...drawings.map((each) => Number(each.getAttribute("height")))),
+  };
+  const viewBox = `0 0 ${size.width} ${size.height}`;
+  const page = drawn("svg", { xmlns: "http://www.w3.org/2000/svg", ...size, viewBox, role: "img" });
+  drawings.forEach((each, place) =>
+    each.setAttribute("x", sizes.slice(0, place).reduce((sum, wide) => sum + wide, 0)));
+  page.append(drawn("rect", { width: size.width, height: size.height, fill: inks().paper }));
+  page.append(...drawings);
+  return page;
+}
+
+function matrixPicture() {
   const layout = layoutOfPicture();
   const room = roomOfPicture(layout.size);
   const below = [colorBarShape(), ...smallLines(saidBesideBar(), room)];
-  return framedPicture(mapShapes(layout), layout.size, below);
+  return framedPicture(matrix.head, mapShapes(layout), layout.size, below);
 }
 
 function layoutOfPicture() {
@@ -41,10 +63,10 @@ function matrixOnPaper() {
 }
 
 /** A drawing with the title of the page above it and, below, lines of small print. */
-function framedPicture(body, size, below) {
+function framedPicture(head, body, size, below) {
   const { paper, ink } = inks();
   const room = roomOfPicture(size);
-  const titles = linesOfWords(pictureHeading(), room, TITLE_FONT);
+  const titles = linesOfWords(pictureHeading(head), room, TITLE_FONT);
   const lines = [...below, ...smallLines(settingsOfPage(), room)];
   const top = PICTURE_EDGE + titles.length * TITLE_SIZE * 1.3 + 10;
   const wide = Math.ceil(room + 2 * PICTURE_EDGE);
@@ -60,7 +82,7 @@ function framedPicture(body, size, below) {
     role: "img",
   });
   picture.append(
-    drawn("title", {}, pictureHeading()),
+    drawn("title", {}, pictureHeading(head)),
     drawn("rect", { width: wide, height: high, fill: paper }),
     ...titles.map((text, line) => titleShape(text, line)),
     drawn("g", { transform: `translate(${PICTURE_EDGE} ${top})` }, ...body),
@@ -78,7 +100,7 @@ function moved(shape, x, y) {
 const roomOfPicture = ({ wide }) => Math.max(wide, NARROWEST_PICTURE);
 
 /** The head, and what was done; the title of a page may speak of all heads. */
-const pictureHeading = () => `${heads[state.head].name} · ${data.about}`;
+const pictureHeading = (head) => `${heads[head].name} · ${data.about}`;
 
 /** Words in as many lines as they need. */
 function linesOfWords(text, room, font) {

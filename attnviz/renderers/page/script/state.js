@@ -9,6 +9,7 @@ const state = {
   least: 0, // weights below it are not drawn
   log: attention.log ?? false,
   special: true, // whether special tokens are shown
+  lines: arePaired ? "first" : "difference", // whose lines are drawn, of two sentences
   together: [], // other heads whose lines are drawn, too
   theme: data.look.theme, // "" is the system's
   keys: true, // whether single keys do something: whoever dictates may type them unawares
@@ -81,6 +82,7 @@ const ADDRESS = {
   log: switched,
   special: switched,
   keys: switched,
+  lines: oneOf(["first", "second", "difference"].slice(arePaired ? 0 : 2)),
   theme: { write: (value) => value || "system", read: themeNamed },
 };
 const SEVERAL = "together"; // the one name that may stand in an address again and again

@@ -8,6 +8,9 @@ function headsTogether() {
   return [state.head, ...new Set(others)].slice(0, MOST_TOGETHER);
 }
 
+/** The same, of two sentences on the one whose lines are wanted. */
+const headsOfLines = () => headsTogether().map((head) => lineHead(head));
+
 function canStandTogether(head) {
   const [one, other] = [heads[state.head], heads[head]];
   if (head === state.head || !other) return false;
@@ -46,11 +49,24 @@ function showLegend(legend) {
   const { activeElement } = document;
   const focused = legend.contains(activeElement) ? activeElement.dataset.head : "";
   const offered = headsToChoose();
-  legend.hidden = offered.length === 0;
-  legend.replaceChildren(...offered.map((head) => headSwitch(head, drawn)));
+  legend.hidden = offered.length === 0 && !arePaired;
+  if (offered.length === 0) return legend.replaceChildren(...sentenceSwitches());
+  legend.replaceChildren(...sentenceSwitches(), ...offered.map((head) => headSwitch(head, drawn)));
   if (offered.length <= MOST_TOGETHER) legend.append(allSwitch(offered, drawn));
   legend.append(aloneSwitch(drawn));
   if (focused) legend.querySelector(`[data-head="${focused}"]`)?.focus();
+}
+
+/** Whose lines are drawn, of two sentences: those of one, or what is different. */
+function sentenceSwitches() {
+  if (!arePaired) return [];
+  return [...SENTENCES, "difference"].map((which) => {
+    const pressed = String(state.lines === which);
+    const look = { type: "button", "aria-pressed": pressed, "data-head": which };
+    const made = element("button", look, SENTENCES.includes(which) ? `${which} sentence` : which);
+    made.addEventListener("click", () => change({ lines: which }));
+    return made;
+  });
 }
 
 function headSwitch(head, drawn) {
