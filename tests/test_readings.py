@@ -323,7 +323,7 @@ def test_sides_can_be_named_in_every_kind_of_file(
     result = attnviz("run", "--given", str(path), "--item", "2")
 
     assert (result.status, result.err) == (0, "")
-    assert "item 2 of 2" in result.out
+    assert "item 2 of 2" in " ".join(result.out.split())
 
 
 @pytest.mark.parametrize("command", ["run", "steps", "compare"])

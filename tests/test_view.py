@@ -224,7 +224,7 @@ def test_a_step_alone_is_a_view_of_its_own() -> None:
     assert alone.headline == "5 scores"
     assert [each.name for each in alone.sections] == ["scores"]
     assert alone.sections[0].moments == ()
-    assert alone.picture.description.startswith("5 scores: Each query is multiplied")
+    assert alone.picture.description.startswith("5 scores: Each score is the dot product")
 
 
 def test_a_look_has_nothing_to_say() -> None:

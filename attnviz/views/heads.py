@@ -62,7 +62,7 @@ def _bars(ranking: Ranking) -> Ranked:
         plain_axis("measure", ["lost"]),
         unmasked(lost),
         Scale("accuracy lost (%)", 0.0, reach),
-        note=f"accuracy = share of {asked} predicted correctly · beside each bar: what the head "
+        note=f"accuracy = share of {asked} predicted correctly · at each bar: what the head "
         "reads, and its share of the head's attention",
         decimals=1,
     )

@@ -92,8 +92,8 @@ def _refuse_other_shapes(model: Loaded, reading: Reading, weights: Any) -> None:
     if odd:
         raise AttnvizError(
             f"the model '{model.name}' ({model.config.model_type}) returns weights of "
-            f"{' × '.join(map(str, odd[0].shape))}, which do not fit {queries} tokens that read "
-            f"{keys}",
+            f"{' × '.join(map(str, odd[0].shape))}, which do not fit {queries} queries "
+            f"and {keys} keys",
             "use another model: for this kind it cannot be shown which token reads which",
             about="model",
         )

@@ -43,7 +43,7 @@ def view(learned: Learned, *, query: str | None = None, command: str | None = No
     frames = filmed(learned.moments, IN_A_FILM)
     return View(
         title=f"learned {learned.task.name}: {learned.task.about}",
-        headline=told,
+        headline=told.removesuffix("."),
         settings=line,
         screen=page_of(_on_screen(here), line),
         picture=_page(here, line),
