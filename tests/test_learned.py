@@ -177,7 +177,7 @@ def test_before_the_end_nothing_is_said_of_heads() -> None:
     made = learned(accuracy=0.8)
 
     assert at_a_moment(made, 4) == "Step 10: \u200710\u00a0% of the verbs are right"
-    assert at_a_moment(made, 7) == sentence_of(made)
+    assert at_a_moment(made, 7) == sentence_of(made).removesuffix(".")
 
 
 def test_a_page_shows_the_first_moment_the_last_and_halves_before_it() -> None:

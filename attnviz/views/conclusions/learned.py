@@ -31,7 +31,7 @@ def at_a_moment(learned: Learned, place: int) -> str:
     Numbers have the same room in every title, so that no word moves.
     """
     if place == len(learned.moments) - 1:
-        return sentence_of(learned)
+        return sentence_of(learned).removesuffix(".")
     moment, last = learned.moments[place], learned.moments[-1]
     step = f"{moment.step:,}".rjust(len(f"{last.step:,}"), FIGURE_SPACE)
     right = f"{math.floor(100 * moment.accuracy + 1e-6)}".rjust(3, FIGURE_SPACE)
