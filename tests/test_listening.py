@@ -217,7 +217,9 @@ def test_of_weights_that_a_model_tells_only_that_is_checked(
 def test_heads_of_a_model_outside_the_interface_cannot_be_switched_off(
     small_transformer: Saved,
 ) -> None:
-    with pytest.raises(AttnvizError, match=r"--without cannot switch off heads of .*\(mpnet\), which only returns"):
+    with pytest.raises(
+        AttnvizError, match=r"--without cannot switch off heads of .*\(mpnet\), which only returns"
+    ):
         trace(TEXT, model=str(small_transformer("mpnet")), without="L0H0")
 
 
@@ -226,7 +228,10 @@ def test_heads_of_a_model_outside_the_interface_cannot_be_switched_off(
     [
         ("mamba", r"no attention can be found in .* it is made of MambaBlock, .*MambaMixer"),
         ("fnet", r"no attention can be found in .*FNetBasicFourierTransform"),
-        ("longformer", r"returns weights of 1 × 4 × \d+ × 5, which do not fit \d+ queries and \d+ keys"),
+        (
+            "longformer",
+            r"returns weights of 1 × 4 × \d+ × 5, which do not fit \d+ queries and \d+ keys",
+        ),
     ],
 )
 def test_a_model_without_attention_to_be_seen_is_refused_by_its_modules(
