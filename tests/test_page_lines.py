@@ -60,7 +60,16 @@ def _open(page: Page, address: str = "") -> None:
     """Another state, chosen by its address; nothing is under the pointer."""
     page.mouse.move(1, 1)
     followed = "" if "query=" in address else "&query=none"
-    page.evaluate("address => { location.hash = address }", f"view=lines{followed}{address}")
+    # The event comes after this script; a listener that is added now runs after the page's own.
+    page.evaluate(
+        """address => new Promise(done => {
+            const before = location.href;
+            location.hash = address;
+            if (location.href === before) done();
+            else addEventListener("hashchange", done, { once: true });
+        })""",
+        f"view=lines{followed}{address}",
+    )
     settled(page)
 
 
