@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from attnviz.analysis.inspection.sentences import compare_sentences as compare_sentences
     from attnviz.analysis.learning import compare_learning as compare_learning
     from attnviz.errors import AttnvizError as AttnvizError
-    from attnviz.examples.shipped import example as example
-    from attnviz.learning.asked import task_of as task_of
+    from attnviz.examples.names import example as example
     from attnviz.learning.choices import Choices as Choices
+    from attnviz.learning.lookup import task_of as task_of
     from attnviz.learning.task import Examples as Examples
     from attnviz.learning.task import Reading as Reading
     from attnviz.learning.task import Task as Task
     from attnviz.learning.training import learn as learn
     from attnviz.renderers import render as render
+    from attnviz.traces.archive_reader import read as read
+    from attnviz.traces.external.from_weights import from_weights as from_weights
     from attnviz.traces.from_text import trace as trace
-    from attnviz.traces.handed.from_weights import from_weights as from_weights
     from attnviz.traces.models.vocabulary import Vocabulary as Vocabulary
-    from attnviz.traces.saved import read as read
     from attnviz.traces.settings import Settings as Settings
     from attnviz.traces.trace import Trace as Trace
     from attnviz.views.steps.walk import steps as steps
@@ -57,14 +57,14 @@ _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help do
     "compare_scores": "attnviz.analysis.comparison:compare_scores",
     "compare_sentences": "attnviz.analysis.inspection.sentences:compare_sentences",
     "draw": "attnviz.views.trace:draw",
-    "example": "attnviz.examples.shipped:example",
-    "from_weights": "attnviz.traces.handed.from_weights:from_weights",
+    "example": "attnviz.examples.names:example",
+    "from_weights": "attnviz.traces.external.from_weights:from_weights",
     "inspect": "attnviz.analysis.inspection.inspection:inspect",
     "learn": "attnviz.learning.training:learn",
     "rank": "attnviz.analysis.heads:rank",
-    "read": "attnviz.traces.saved:read",
+    "read": "attnviz.traces.archive_reader:read",
     "render": "attnviz.renderers:render",
-    "task_of": "attnviz.learning.asked:task_of",
+    "task_of": "attnviz.learning.lookup:task_of",
     "steps": "attnviz.views.steps.walk:steps",
     "trace": "attnviz.traces.from_text:trace",
 }

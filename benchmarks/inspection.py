@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnviz.traces.trained.place import found
-from attnviz.traces.trained.quiet import quietly
+from attnviz.traces.trained.refusals import quietly
 
 ATTNVIZ = [str(Path(sys.executable).with_name("attnviz")), "inspect"]
 SENTENCE = "The animal didn't cross the street because it was too tired"

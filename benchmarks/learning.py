@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from attnviz.attention.arithmetic import scale_of
-from attnviz.learning.asked import task_of
-from attnviz.learning.fresh import fresh
-from attnviz.learning.learner import Learner
+from attnviz.learning.learner import Learner, fresh
+from attnviz.learning.lookup import task_of
 from attnviz.learning.names import TASKS
 from attnviz.learning.task import NOTHING, Examples, Task, examples_of
 from attnviz.learning.training import Training

@@ -29,12 +29,12 @@ SHAPED = (
     "attnviz.cells",
     "attnviz.attention.arithmetic",
     "attnviz.attention.block",
-    "attnviz.vectors.components",
+    "attnviz.vectors.static",
     "attnviz.vectors.drawn",
     "attnviz.vectors.loaded",
     "attnviz.vectors.positions",
     "attnviz.vectors.static",
-    "attnviz.vectors.table",
+    "attnviz.vectors.static",
     "attnviz.traces.from_text",
     "attnviz.traces.layers",
     "attnviz.traces.plan",
@@ -44,7 +44,7 @@ SHAPED = (
 install_import_hook(SHAPED, "beartype.beartype")
 
 from attnviz.cli.app import main  # noqa: E402
-from attnviz.renderers.picture import fonts  # noqa: E402
+from attnviz.renderers.picture import glyphs  # noqa: E402
 from tests.browser import browser  # noqa: E402
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def matplotlibs_own_fonts() -> Iterator[None]:
         for path in sorted(ours.glob("*.ttf"))
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fonts, "_installed", list)
+        patch.setattr(glyphs, "_installed", list)
         yield
     manager.ttflist = every
 

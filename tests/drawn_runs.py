@@ -12,8 +12,8 @@ from attnviz import Trace, trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
-from attnviz.learning.asked import task_of
-from attnviz.learning.fresh import fresh
+from attnviz.learning.learner import fresh
+from attnviz.learning.lookup import task_of
 from attnviz.traces.from_text import trace_of
 from attnviz.traces.matrices import Matrices, matrices
 from attnviz.traces.parts import SHOWN

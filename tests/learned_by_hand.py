@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnviz.learning.fresh import fresh
-from attnviz.learning.moment import Answer
+from attnviz.learning.learner import fresh
+from attnviz.learning.progress import Answer
 from attnviz.learning.task import Examples, Reading, Task
 from attnviz.learning.training import HELD_OUT, Choices, Ended, Learned, Moment
 from attnviz.traces.models.model import Model

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from attnviz.traces.trained.quiet import quietly
+from attnviz.traces.trained.refusals import quietly
 
 Saved = Callable[[str], Path]
 CORPUS = [

@@ -16,11 +16,11 @@ from PIL import Image, ImageSequence
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look, render
 from attnviz.renderers.picture import animation
+from attnviz.renderers.picture.animation import indexed
 from attnviz.renderers.picture.drawing import draw_layout
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.glyphs import hermetic
-from attnviz.renderers.picture.palettes import indexed
-from attnviz.renderers.picture.placed import Layout
+from attnviz.renderers.picture.items import Layout
 from attnviz.renderers.picture.redrawing import only_new
 from attnviz.renderers.picture.stills import stills
 from attnviz.views.steps.walk import steps

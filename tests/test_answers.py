@@ -14,8 +14,8 @@ from attnviz import Trace, read, steps, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.trained import prediction
 from attnviz.traces.trained.loading import loaded
-from attnviz.views.moved import moved, moved_table
 from attnviz.views.prediction import answered, best_answers
+from attnviz.views.vector_shift import moved, moved_table
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
 

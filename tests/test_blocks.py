@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from attnviz import trace
 from attnviz.attention import block
-from attnviz.attention.choices import ACTIVATIONS, NORMS, Activation
+from attnviz.attention.variants import ACTIVATIONS, NORMS, Activation
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import matrices
 from attnviz.traces.trace import Layer, Trace

@@ -23,13 +23,13 @@ from hypothesis import strategies as st
 
 from attnviz import trace
 from attnviz.errors import LONGEST_NAME, AttnvizError, Note, unknown
-from attnviz.learning import grammar_files, lines, patterns
+from attnviz.learning import grammar, grammar_files, own
 from attnviz.machine import memory
-from attnviz.traces import matrix_files, saved, texts
-from attnviz.traces.lined import LinedFile
+from attnviz.traces import archive_reader, matrices, texts
 from attnviz.traces.models import by_hand
-from attnviz.traces.models.written import Part
-from attnviz.traces.trained.folder import header_of
+from attnviz.traces.models.by_hand import Part
+from attnviz.traces.texts import LinedFile
+from attnviz.traces.trained.place import header_of
 from tests.conftest import Attnviz
 from tests.small_transformers import Saved
 
@@ -193,7 +193,7 @@ ARRAYS: dict[str, tuple[str, Callable[[], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("read", [matrix_files.read, saved.read])
+@pytest.mark.parametrize("read", [matrices.read, archive_reader.read])
 @pytest.mark.parametrize("name", ARRAYS)
 def test_arrays_are_refused_by_what_their_headers_say(
     tmp_path: Path, name: str, read: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
@@ -213,7 +213,7 @@ def test_two_arrays_of_one_name_are_refused(tmp_path: Path) -> None:
         members.writestr("scores", b"")
 
     with pytest.raises(AttnvizError, match="has two arrays of one name"):
-        matrix_files.read(str(path))
+        matrices.read(str(path))
 
 
 GRAMMAR = """about = "x"
@@ -283,8 +283,8 @@ def test_a_grammar_that_becomes_far_more_than_is_written_is_refused(
             steps += 1
             yield part
 
-    parts = patterns._parts
-    monkeypatch.setattr(patterns, "_parts", counted)
+    parts = grammar._parts
+    monkeypatch.setattr(grammar, "_parts", counted)
     monkeypatch.setattr(grammar_files, "MOST_PLACES", 1000)
     monkeypatch.setattr(grammar_files, "MOST_CELLS", 20_000)
     with pytest.raises(AttnvizError, match=problem):
@@ -305,7 +305,7 @@ def test_lines_are_held_out_without_comparing_all_with_all(monkeypatch: pytest.M
     rows = [Counted(f"line {number}") for number in range(2000)]
     Counted.compared = 0
 
-    learned, measured = lines._parted(rows, Path("x.txt"))
+    learned, measured = own._parted(rows, Path("x.txt"))
 
     assert (len(learned), len(measured)) == (1800, 200)
     assert Counted.compared < 10 * len(rows)

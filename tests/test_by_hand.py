@@ -21,9 +21,9 @@ from attnviz.traces import texts
 from attnviz.traces.from_text import trace
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models import by_hand
+from attnviz.traces.models.model import EVERYTHING, Sight, sighted
 from attnviz.traces.models.names import place_of
 from attnviz.traces.models.shipped import model_of
-from attnviz.traces.models.sight import EVERYTHING, Sight, sighted
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.section import opened
 from attnviz.views.steps.scene import StepSettings, scene

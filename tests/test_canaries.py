@@ -198,8 +198,8 @@ def training(**asked: str) -> Bird:
 
     def made(_: Path) -> list[str]:
         from attnviz.learning import progress
-        from attnviz.learning.asked import task_of
         from attnviz.learning.choices import Choices
+        from attnviz.learning.lookup import task_of
         from attnviz.learning.training import Training
 
         with unchecked():

@@ -36,20 +36,22 @@ from attnviz.renderers.picture.cards import (
     least_width,
     thin,
 )
-from attnviz.renderers.picture.flow import (
+from attnviz.renderers.picture.frame import Captions
+from attnviz.renderers.picture.items import Box, Layout
+from attnviz.renderers.picture.lettering import SLIDE
+from attnviz.renderers.picture.pages import (
     CARD_GAP,
+    GROWN,
+    LARGER,
     ROW_GAP,
     WIDER,
     WIDEST_ROW_GAP,
     Flow,
     draw_flow,
     flow,
+    page,
 )
-from attnviz.renderers.picture.frame import Captions
-from attnviz.renderers.picture.lettering import SLIDE
-from attnviz.renderers.picture.pages import GROWN, LARGER, page
 from attnviz.renderers.picture.panel_rows import FEW_STRETCH
-from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.renderers.picture.texts import BOLD
 from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.grids.grid import Curve, Curves, Grid

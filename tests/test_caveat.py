@@ -9,8 +9,7 @@ import pytest
 
 from attnviz import read, steps, trace
 from attnviz.analysis.comparison import compare, compare_scores
-from attnviz.examples.names import names
-from attnviz.examples.shipped import example
+from attnviz.examples.names import example, names
 from attnviz.renderers import Look
 from attnviz.renderers.picture.image import captions_of
 from attnviz.traces.matrices import matrices

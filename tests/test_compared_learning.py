@@ -20,12 +20,10 @@ from attnviz.analysis.aspects import LEARNED
 from attnviz.analysis.learning import WIDE, Learning, compare_learning, own_settings
 from attnviz.attention import arithmetic
 from attnviz.errors import AttnvizError
-from attnviz.learning.asked import task_of
-from attnviz.learning.batches import Batches, stacked
-from attnviz.learning.fresh import fresh
-from attnviz.learning.learner import Learner, side_by_side
+from attnviz.learning.learner import Learner, fresh, side_by_side
+from attnviz.learning.lookup import task_of
 from attnviz.learning.task import Task
-from attnviz.learning.training import Choices, learn
+from attnviz.learning.training import Batches, Choices, learn, stacked
 from attnviz.traces.settings import Settings
 from attnviz.views.conclusions.learning import on_learning, told_besides
 from attnviz.views.learning import curves_of

@@ -14,8 +14,7 @@ from numpy.testing import assert_allclose
 
 from attnviz import compare, compare_sentences, from_weights, trace
 from attnviz.analysis.inspection import sentences as analysis
-from attnviz.analysis.inspection.pairing import paired
-from attnviz.analysis.inspection.sentences import Sentences
+from attnviz.analysis.inspection.sentences import Sentences, paired
 from attnviz.errors import AttnvizError
 from attnviz.renderers.picture.arrangement import arrangements
 from attnviz.renderers.picture.frame import Captions

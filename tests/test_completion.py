@@ -11,7 +11,7 @@ import pytest
 
 from attnviz.analysis.aspects import ASPECTS
 from attnviz.attention.variants import VARIANTS
-from attnviz.cli import completion
+from attnviz.cli import help
 from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
 from attnviz.examples.names import titles
 from attnviz.renderers.colors import PALETTES
@@ -113,13 +113,13 @@ def test_completing_loads_nothing_heavy(line: str) -> None:
     assert len(done.stdout.splitlines()) > 1
 
 
-@pytest.mark.parametrize("shell", completion.SHELLS)
+@pytest.mark.parametrize("shell", help.SHELLS)
 def test_the_lines_for_a_shell_are_printed_and_installed(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
-    monkeypatch.setattr(completion, "_parent", str)
+    monkeypatch.setattr(help, "_parent", str)
 
     shown = attnviz("--show-completion")
     assert (shown.status, shown.err) == (0, "")
@@ -144,7 +144,7 @@ def test_another_shell_is_refused(
     attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, shell: str, problem: str
 ) -> None:
     monkeypatch.setenv("SHELL", shell)
-    monkeypatch.setattr(completion, "_parent", str)
+    monkeypatch.setattr(help, "_parent", str)
 
     assert attnviz("--show-completion").err == (
         f"error: {problem}\n hint: call it from one of: bash, zsh, fish\n"
@@ -164,7 +164,7 @@ def test_lines_that_cannot_be_installed_can_be_printed(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SHELL", "/bin/fish")
-    monkeypatch.setattr(completion, "_parent", str)
+    monkeypatch.setattr(help, "_parent", str)
     (tmp_path / ".config").write_text("a file, where a folder is wanted")
 
     result = attnviz("--install-completion")

@@ -18,10 +18,10 @@ from torch.testing import assert_close
 from attnviz.analysis.aspects import ASPECTS
 from attnviz.analysis.comparison import Comparison, compare, compare_scores, restricted
 from attnviz.analysis.measures import measure
-from attnviz.analysis.repeats import MEASURES, Repeats, repeats_of
+from attnviz.analysis.seeds import MEASURES, Repeats, repeats_of
 from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
-from attnviz.examples.shipped import example
+from attnviz.examples.names import example
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import POSITIONS
 from attnviz.views.conclusions.claims import FEWEST_SEEDS, TOKENS, Amount, Pair, widest_told_apart

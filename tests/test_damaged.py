@@ -16,7 +16,7 @@ import pytest
 
 from attnviz import trace
 from attnviz.errors import AttnvizError
-from attnviz.traces import matrix_files
+from attnviz.traces import matrices
 from tests.conftest import Attnviz
 
 NINES = "9" * 5000
@@ -243,7 +243,7 @@ def test_an_odd_archive_is_refused_in_two_lines(tmp_path: Path, name: str) -> No
     path.write_bytes(content)
 
     with pytest.raises(AttnvizError) as refused:
-        matrix_files.read(str(path))
+        matrices.read(str(path))
 
     assert str(refused.value).startswith(problem.format(path))
 
@@ -253,7 +253,7 @@ def test_one_number_is_a_vocabulary_however_it_is_saved(tmp_path: Path, number: 
     path = tmp_path / "a.npz"
     path.write_bytes(saved(number, "vocabulary"))
 
-    assert matrix_files.read(str(path)).vocabulary == 10
+    assert matrices.read(str(path)).vocabulary == 10
 
 
 CONTENTS: dict[str, Any] = {
@@ -310,7 +310,7 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, kind: str) -> None:
             if suffix in (".npy", ".txt"):
                 trace("the b", embeddings=str(path), tokenizer="words")
             else:
-                trace(None, given=matrix_files.read(str(path)))
+                trace(None, given=matrices.read(str(path)))
         except AttnvizError:
             refused += 1
     assert refused > 30

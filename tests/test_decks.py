@@ -25,9 +25,8 @@ from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look, render
 from attnviz.renderers.colors import THEMES
 from attnviz.renderers.picture.lettering import SLIDE, lettering
-from attnviz.renderers.slides.divided import MOST, divided
-from attnviz.renderers.slides.places import places_for
-from attnviz.renderers.slides.words import HIGHEST, words_of
+from attnviz.renderers.slides.deck import MOST, divided
+from attnviz.renderers.slides.master import HIGHEST, places_for, words_of
 from attnviz.views.grids.description import describe
 from attnviz.views.inspection.heads import title_of_head
 from attnviz.views.view import Group, View, page_of

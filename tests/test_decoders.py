@@ -14,7 +14,7 @@ from attnviz.errors import Note
 from attnviz.traces.settings import Settings, Which
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.loading import loaded
-from attnviz.traces.trained.quiet import quietly
+from attnviz.traces.trained.refusals import quietly
 from tests.conftest import Attnviz
 from tests.small_transformers import KINDS, TEXT, Saved, save
 
@@ -190,7 +190,7 @@ def test_of_what_a_model_is_asked_and_cannot_do_is_said_what_it_can(
 
 
 def test_a_model_saved_without_what_writes_needs_a_target(tmp_path: Path) -> None:
-    from attnviz.traces.trained.quiet import quietly as without_bars
+    from attnviz.traces.trained.refusals import quietly as without_bars
 
     folder = save(KINDS["bart"], tmp_path / "whole")
     whole = loaded(Settings(model=str(folder)))

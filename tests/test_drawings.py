@@ -18,10 +18,10 @@ from attnviz import render, trace
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look, pages
 from attnviz.renderers.picture.arcs import MOST, MOST_LINES
+from attnviz.renderers.picture.items import Block, Layout, Tint
 from attnviz.renderers.picture.lettering import lettering
 from attnviz.renderers.picture.paragraph import around_the_query, paragraph, thickness
-from attnviz.renderers.picture.placed import Block, Layout, Tint
-from attnviz.renderers.picture.ranking import TRACK, ranking
+from attnviz.renderers.picture.sentences import TRACK, word_bars
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.scales import Scale
 from attnviz.views.view import View
@@ -424,7 +424,7 @@ def test_a_long_sentence_keeps_the_lines_around_the_token_that_reads(
 
 @given(height=st.floats(0, 6), width=st.floats(0.5, 12))
 def test_bars_that_have_no_room_are_counted(height: float, width: float) -> None:
-    bars = ranking(SENTENCE, 18, width, height)
+    bars = word_bars(SENTENCE, 18, width, height)
 
     assert bars.shown == SENTENCE.most_read[: len(bars.shown)]
     assert len(bars.shown) + bool(bars.left_out) <= max(bars.rows * bars.columns, 1)

@@ -15,7 +15,7 @@ from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked import Ranked
-from attnviz.views.moved import moved_table
+from attnviz.views.vector_shift import moved_table
 from attnviz.views.view import View
 from tests.overviews import overview_by_hand
 from tests.small_transformers import TEXT, Saved

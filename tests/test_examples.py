@@ -14,7 +14,7 @@ from torch import nn
 
 from attnviz import trace
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.examples import checking, names, shipped
+from attnviz.examples import checking, names
 from attnviz.examples.draws import Draw, Recipe, drawn
 from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import walk
@@ -53,7 +53,7 @@ def mine(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_digits_of_every_example_come_out(name: str) -> None:
-    example = shipped.example(name)
+    example = names.example(name)
 
     findings = list(checking.findings(example))
 
@@ -63,7 +63,7 @@ def test_the_digits_of_every_example_come_out(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_arithmetic_of_every_example_keeps_its_word(name: str) -> None:
-    made = shipped.example(name).trace()
+    made = names.example(name).trace()
     for query in (0, len(made.tokens) - 1):
         for section in walk(made, StepSettings(query=query, full=True)):
             for line in (each.text for each in section.sums):
@@ -96,7 +96,7 @@ def test_a_sum_with_terms_left_out_is_never_called_equal(
 
 
 def test_the_examples_are_those_of_seven_tutorials_and_of_torch_itself() -> None:
-    loaded = [shipped.example(name) for name in NAMES]
+    loaded = [names.example(name) for name in NAMES]
 
     assert len({example.source for example in loaded}) == 8
     mistaken = {example.mistake for example in loaded if example.mistake}

@@ -12,10 +12,10 @@ from torch.nn import functional
 
 from attnviz import Trace, trace
 from attnviz.attention.block import EPSILON
-from attnviz.examples import checking, kinds
+from attnviz.examples import checking, value_types
 from attnviz.examples.example import Example
 from attnviz.examples.reading import NOT_IN_A_LESSON, SETTINGS, read
-from attnviz.traces.document import contents
+from attnviz.traces.archive import contents
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES, STEPS
 from attnviz.traces.settings import Settings
 from tests.conftest import Attnviz
@@ -325,7 +325,7 @@ def test_settings_and_matrices_of_lessons_are_those_that_there_are() -> None:
     settings = {name for name in vars(Settings()) if name not in NOT_IN_A_LESSON}
 
     assert set(SETTINGS) == settings
-    assert settings <= kinds.of_settings().keys()
+    assert settings <= value_types.of_settings().keys()
     assert {"tokens", "key_tokens", "vocabulary", "embeddings", "kept"} <= set(GIVEN_NAMES)
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from attnviz.renderers import colors
-from attnviz.renderers.terminal import few_colors
-from attnviz.renderers.terminal.few_colors import Few, looks, ramp
-from attnviz.renderers.terminal.ramps import painted
+from attnviz.renderers.terminal import ramps
+from attnviz.renderers.terminal.ramps import Few, looks, painted, ramp
 from attnviz.renderers.terminal.screen import Colors, Screen
 from attnviz.views.grids.scales import Scale
 
@@ -88,8 +87,8 @@ def test_lightness_never_turns_back_as_a_value_grows(
 
 def test_every_map_has_its_colours_on_every_terminal() -> None:
     for few in get_args(Few):
-        assert set(few_colors.SEQUENTIAL[few]) == set(colors.PALETTES)
-        assert set(few_colors.DIVERGING[few]) == set(colors.THEMES)
+        assert set(ramps.SEQUENTIAL[few]) == set(colors.PALETTES)
+        assert set(ramps.DIVERGING[few]) == set(colors.THEMES)
 
 
 def test_what_is_hidden_is_grey_of_no_hue() -> None:

@@ -10,15 +10,15 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image, ImageSequence
 
-from attnviz.learning.asked import task_of
+from attnviz.learning.lookup import task_of
 from attnviz.learning.training import Learned, learn
 from attnviz.renderers import Look, render
 from attnviz.renderers.picture import animation
+from attnviz.renderers.picture.animation import FRAME, filmed
 from attnviz.renderers.picture.drawing import draw_layout
-from attnviz.renderers.picture.film import FRAME, filmed
 from attnviz.renderers.picture.glyphs import hermetic
 from attnviz.renderers.picture.image import captions_of
-from attnviz.renderers.picture.placed import Layout
+from attnviz.renderers.picture.items import Layout
 from attnviz.views.conclusions.learned import sentence_of
 from attnviz.views.view import View
 from tests.conftest import unchecked

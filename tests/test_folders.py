@@ -25,9 +25,8 @@ from attnviz import trace
 from attnviz.cli.learn import LearnOptions, go_on
 from attnviz.errors import AttnvizError
 from attnviz.learning import progress
-from attnviz.learning.asked import task_of
-from attnviz.learning.choices import Choices
-from attnviz.learning.place import refuse_place
+from attnviz.learning.choices import Choices, refuse_place
+from attnviz.learning.lookup import task_of
 from attnviz.learning.progress import Progress
 from attnviz.learning.training import Training
 from attnviz.machine.writing import AllOrNothing

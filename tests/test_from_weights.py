@@ -19,9 +19,9 @@ from attnviz import compare, compare_sentences, from_weights, inspect, read, ste
 from attnviz.analysis.checks import verify
 from attnviz.analysis.inspection.sentences import Read
 from attnviz.errors import AttnvizError, Note
-from attnviz.traces.handed.words import how_written, tokens_of
+from attnviz.traces.external.from_weights import how_written, tokens_of
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.quiet import quietly
+from attnviz.traces.trained.refusals import quietly
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT
 

@@ -31,15 +31,14 @@ from attnviz.attention.variants import Variant
 from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS, ExampleCommands, app
 from attnviz.errors import AttnvizError
 from attnviz.examples.example import Example
-from attnviz.learning.moment import Answer
+from attnviz.learning.progress import Answer
 from attnviz.renderers import FORMATS
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.matrices import Matrices, matrices
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Provenance, Trace
-from attnviz.views.gate import in_print
 from attnviz.views.grids.section import Section
-from attnviz.views.view import FOR_MACHINES, View
+from attnviz.views.view import FOR_MACHINES, View, in_print
 from attnviz.wording.commands import PATHS, quoted
 from attnviz.wording.printable import exact_json, is_printable, printable
 from tests import LONGEST

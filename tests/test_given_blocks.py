@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from attnviz import trace
-from attnviz.attention.choices import ACTIVATIONS, Activation, Place
+from attnviz.attention.variants import ACTIVATIONS, Activation, Place
 from attnviz.errors import AttnvizError
 from attnviz.traces.by_layer import by_layer, can_be_given
 from attnviz.traces.matrices import matrices
 from attnviz.traces.origin import Given as FromFile
 from attnviz.traces.parts import GIVEN, LEARNED_NAMES, SAVED
 from attnviz.traces.settings import Settings
-from attnviz.views.caveat import caveat
+from attnviz.views.notes import caveat
 from attnviz.views.steps.walk import walk
 from tests.conftest import Attnviz
 from tests.test_saved import again, but_for_the_command, unlike

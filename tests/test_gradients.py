@@ -13,9 +13,8 @@ from torch.testing import assert_close
 from attnviz.attention import arithmetic
 from attnviz.attention.block import Norm, layer_norm
 from attnviz.attention.variants import VARIANTS
-from attnviz.learning.asked import task_of
-from attnviz.learning.fresh import fresh
-from attnviz.learning.learner import Learner
+from attnviz.learning.learner import Learner, fresh
+from attnviz.learning.lookup import task_of
 from attnviz.learning.task import examples_of
 from benchmarks.learning import Plain, loss_of
 

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
-from attnviz.learning import asked
+from attnviz.learning import lookup
+from attnviz.learning.grammar import Filled, Way, pattern_of, ways
+from attnviz.learning.learner import plan_of, through
 from attnviz.learning.names import TASKS
-from attnviz.learning.patterns import Filled, Way, pattern_of, ways
 from attnviz.learning.task import NOTHING, Task
 from attnviz.learning.training import Choices, learn
-from attnviz.traces.models.forward import plan_of, through
 from attnviz.traces.models.shipped import model_of
 
 MANY = 4000
@@ -28,7 +28,7 @@ NEAR_CHANCE = 0.05
 BEFORE_NOUNS = {"near", "behind", "beside", "above", "under"}
 AGREEMENT, PRONOUNS = "agreement", "pronouns"
 HEADS = {AGREEMENT: 0, PRONOUNS: 0}  # of the second layer: what reads the subject, the antecedent
-task_of = cache(asked.task_of)
+task_of = cache(lookup.task_of)
 
 
 @dataclass(frozen=True)
@@ -332,7 +332,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def grammar(text: str) -> Task:
     path = Path("mine.toml")
     path.write_text(text, encoding="utf-8")
-    return asked.task_of("mine.toml")
+    return lookup.task_of("mine.toml")
 
 
 def test_a_grammar_of_ones_own_is_a_task(there: Path) -> None:

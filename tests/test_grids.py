@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from attnviz import Trace, compare, draw, render, trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Whole, unmasked
-from attnviz.cli.showing import ShowOptions
+from attnviz.cli.output_options import ShowOptions
 from attnviz.errors import AttnvizError
 from attnviz.renderers.colors import gradient, shade
 from attnviz.renderers.picture.numbers import panel_of
@@ -20,9 +20,8 @@ from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.parts import SHOWN
 from attnviz.views.grids.description import describe
-from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.grid import Grid, pool
 from attnviz.views.grids.numbers import cell_format
-from attnviz.views.grids.pooling import pool
 from attnviz.views.grids.scales import centred, rounded_up
 from attnviz.views.reading import readings
 from attnviz.wording.words import isolated

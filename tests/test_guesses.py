@@ -14,7 +14,7 @@ from PIL import Image
 
 from attnviz.attention.variants import OTHER_NAMES as VARIANTS_ELSEWHERE
 from attnviz.attention.variants import VARIANTS
-from attnviz.cli import app, guesses
+from attnviz.cli import app, parsing
 from attnviz.traces.models.names import names
 from attnviz.traces.parts import SHOWN
 from attnviz.views.steps.choosing import OF_ATTENTION
@@ -139,20 +139,20 @@ def test_without_a_text_a_hint_names_the_command_that_wants_one(
 
 @pytest.mark.parametrize("name", ["--output", "--cmap", "--color"])
 def test_other_names_of_options_work(attnviz: Attnviz, samples: Path, name: str) -> None:
-    own = guesses.OTHER_NAMES[name]
+    own = parsing.OTHER_NAMES[name]
     value = {"--out": "a.svg", "--colors": "magma"}[own]
 
     assert attnviz("run", "I am", name, value) == attnviz("run", "I am", own, value)
     assert f"{name} " not in attnviz("run", "--help-all").out
 
 
-@pytest.mark.parametrize("name", guesses.OTHER_NAMES)
+@pytest.mark.parametrize("name", parsing.OTHER_NAMES)
 def test_other_names_need_a_value_as_the_options_do(attnviz: Attnviz, name: str) -> None:
-    told = attnviz("run", "I am", guesses.OTHER_NAMES[name])
+    told = attnviz("run", "I am", parsing.OTHER_NAMES[name])
     result = attnviz("run", "I am", name)
 
     assert result.status == told.status == 2
-    assert result.err == told.err.replace(guesses.OTHER_NAMES[name], name)
+    assert result.err == told.err.replace(parsing.OTHER_NAMES[name], name)
     assert "needs a value" in result.err
 
 
@@ -255,13 +255,13 @@ def test_what_is_suggested_where_a_command_has_it_not_says_who_has(attnviz: Attn
 
 
 def test_every_option_that_a_suggestion_names_is_there() -> None:
-    told = " ".join([*guesses.MEANT.values(), *guesses.OTHER_NAMES.values()])
+    told = " ".join([*parsing.MEANT.values(), *parsing.OTHER_NAMES.values()])
 
     assert set(re.findall(r"--[a-z][\w-]*", told)) <= NAMES
-    expected = {f"--{name}" for names in guesses.MEANT for name in names}
+    expected = {f"--{name}" for names in parsing.MEANT for name in names}
     elsewhere = {"--head", "--save", "--steps", "--to", "--target"}  # other commands have them
     assert expected & NAMES <= elsewhere
-    assert not set(guesses.OTHER_NAMES) & NAMES
+    assert not set(parsing.OTHER_NAMES) & NAMES
 
 
 @pytest.mark.parametrize("value", ["odd\u202e", "", "-1", "1e999"])

@@ -16,19 +16,19 @@ from torch import Tensor
 from attnviz import trace
 from attnviz.analysis.heads import Head, Ranking, Tried, rank
 from attnviz.cells import unmasked
-from attnviz.learning.asked import task_of
-from attnviz.learning.of_model import task_of_model
+from attnviz.learning.facts import task_of_model
+from attnviz.learning.lookup import task_of
 from attnviz.learning.task import NOTHING, Examples, examples_of
 from attnviz.learning.training import Learned, learn
+from attnviz.renderers.picture.bar_lists import place
 from attnviz.renderers.picture.lettering import lettering
-from attnviz.renderers.picture.ranked import place
 from attnviz.traces.models import folder
-from attnviz.traces.without import name_of
-from attnviz.views.conclusions.heads import sentences_on
+from attnviz.traces.settings import name_of
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale
+from attnviz.views.heads import sentences_on
 from tests.conftest import Attnviz, unchecked
 from tests.untrained import untrained
 
@@ -88,7 +88,7 @@ def kept(ranking: Ranking, head: Head, ids: Tensor) -> Tensor:
     name = "w_out" if not layer else f"layers.{layer}.w_out"
     parameters = dict(ranking.model.parameters)
     parameters[name] = torch.zeros_like(parameters[name])
-    from attnviz.traces.models.forward import plan_of, through
+    from attnviz.learning.learner import plan_of, through
 
     model = ranking.model.with_parameters(parameters)
     found: Tensor = through(model, plan_of(model), ids).logits.argmax(-1)

@@ -38,7 +38,7 @@ PATH = (
 )
 # The way up is looked up when it is called: these modules name what stands above them.
 UP = {
-    "attnviz/traces/showing.py": {"attnviz.views.view", "attnviz.renderers.look"},
+    "attnviz/traces/result.py": {"attnviz.views.view", "attnviz.renderers.look"},
     "attnviz/views/view.py": {
         "attnviz.renderers",
         "attnviz.renderers.saving",

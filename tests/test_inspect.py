@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from attnviz.analysis.inspection import asked, patterns
-from attnviz.analysis.inspection.asked import link_of
+from attnviz.analysis.inspection import patterns, token_query
 from attnviz.analysis.inspection.inspection import Inspection, inspect
+from attnviz.analysis.inspection.token_query import link_of
 from attnviz.cells import EVERYTHING
 from attnviz.errors import AttnvizError
 from attnviz.renderers.terminal.lines import printed
@@ -299,7 +299,7 @@ def test_a_head_is_marked_where_most_others_give_the_key_their_largest_weight(
 
 def test_of_a_long_text_every_so_many_others_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "MOST_QUERIES", 4)
-    monkeypatch.setattr(asked, "CELLS_AT_ONCE", 16)  # a band of two rows
+    monkeypatch.setattr(token_query, "CELLS_AT_ONCE", 16)  # a band of two rows
     found = made("a b c d e f g h", tokenizer="words")
     looking = looked(found, source="h", to="b")
     first = link_of(looking).ranked[0]

@@ -15,8 +15,8 @@ import torch
 
 from attnviz.errors import AttnvizError
 from attnviz.learning import progress
-from attnviz.learning.asked import task_of
 from attnviz.learning.choices import Choices
+from attnviz.learning.lookup import task_of
 from attnviz.learning.names import TASKS
 from attnviz.learning.training import Moment, Training, learn
 from attnviz.traces.models import folder

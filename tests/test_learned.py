@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
-from attnviz.learning.asked import task_of
+from attnviz.learning.lookup import task_of
 from attnviz.learning.task import Reading
 from attnviz.learning.training import Choices, Learned, Training, learn
 from attnviz.views.conclusions.learned import at_a_moment, sentence_of
 from attnviz.views.grids.grid import Curves, Grid
-from attnviz.views.learned.moments import few, filmed
-from attnviz.views.learned.shown import Shown
+from attnviz.views.learned.heads import Shown
+from attnviz.views.learned.view import few, filmed
 from tests.conftest import unchecked
 from tests.learned_by_hand import BEFORE, SUBJECT, learned, task
 
@@ -348,7 +348,7 @@ def test_a_blank_has_its_sign_and_beside_it_what_is_answered_then() -> None:
 def test_training_takes_one_thread_and_gives_the_others_back() -> None:
 
     from attnviz import Choices
-    from attnviz.learning.asked import task_of
+    from attnviz.learning.lookup import task_of
 
     before = torch.get_num_threads()
     torch.set_num_threads(2)

@@ -17,7 +17,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.listening import Listener, listening
 from attnviz.traces.trained.loading import loaded
-from attnviz.traces.trained.quiet import quietly
+from attnviz.traces.trained.refusals import quietly
 from tests.conftest import Attnviz
 from tests.small_transformers import BLIND, KINDS, OUTSIDE, TEXT, Saved
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from attnviz.cells import Whole, unmasked
-from attnviz.cli import progress
+from attnviz.cli import messages
 from attnviz.machine import leaving
 from attnviz.renderers.terminal.glimpse import glimpsed
 from attnviz.renderers.terminal.screen import Colors, Screen
@@ -266,13 +266,13 @@ class Tty(io.StringIO):
 def test_long_work_is_said_on_a_terminal_and_goes_from_it(
     monkeypatch: pytest.MonkeyPatch, quiet: bool
 ) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(messages, "PATIENCE", 0.0)
     monkeypatch.setattr("sys.stderr", Tty())
     monkeypatch.setenv("TERM", "xterm")
     shown, end = sys.stderr, time.monotonic() + LONGEST
     assert isinstance(shown, Tty)
 
-    with progress.while_working("writing", quiet=quiet):
+    with messages.while_working("writing", quiet=quiet):
         while not (quiet or "writing" in shown.getvalue()) and time.monotonic() < end:
             time.sleep(0.01)
 
@@ -284,8 +284,8 @@ def test_work_that_is_soon_done_and_work_that_nobody_sees_say_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for screen, patience in ((Tty(), 60.0), (io.StringIO(), 0.0)):
-        monkeypatch.setattr(progress, "PATIENCE", patience)
+        monkeypatch.setattr(messages, "PATIENCE", patience)
         monkeypatch.setattr("sys.stderr", screen)
-        with progress.while_working("writing", quiet=False):
+        with messages.while_working("writing", quiet=False):
             pass
         assert screen.getvalue() == ""

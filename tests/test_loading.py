@@ -21,11 +21,11 @@ from safetensors.torch import load_file, save_file
 from attnviz import AttnvizError, trace
 from attnviz.errors import Note
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained import hub, loading, place
-from attnviz.traces.trained.folder import stored_as
+from attnviz.traces.trained import loading, place
 from attnviz.traces.trained.listening import Listener
 from attnviz.traces.trained.loading import loaded
-from attnviz.traces.trained.quiet import quietly
+from attnviz.traces.trained.place import stored_as
+from attnviz.traces.trained.refusals import quietly
 from tests.conftest import Attnviz
 from tests.small_transformers import KINDS, TEXT, Saved, save
 
@@ -368,7 +368,7 @@ def test_a_vision_model_reads_no_text(tmp_path: Path, attnviz: Attnviz) -> None:
 def test_without_transformers_the_extra_is_named(
     attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnviz.traces.trained.asked.find_spec", lambda name: None)
+    monkeypatch.setattr("attnviz.traces.early_checks.find_spec", lambda name: None)
 
     told = attnviz("inspect", SHORT)
 
@@ -515,7 +515,7 @@ def test_a_model_is_loaded_once_for_two_sentences(small_transformer: Saved) -> N
     first = loaded(Settings(model=folder))
 
     assert loaded(Settings(model=folder)) is first
-    assert hub.at_hand(place.Place("x", Path(folder))).folder == Path(folder)
+    assert loading.at_hand(place.Place("x", Path(folder))).folder == Path(folder)
     assert loading.Loaded is type(first)
 
 

@@ -17,7 +17,7 @@ from attnviz.machine import memory
 from attnviz.renderers.page import heads as page_heads
 from attnviz.traces import plan, weights
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.trained import again, heard
+from attnviz.traces.trained import listening, recomputed_weights
 from attnviz.traces.weights import InMemory, Stage
 from tests.small_transformers import KINDS, save
 
@@ -61,7 +61,7 @@ def test_no_view_makes_a_table_of_all_tokens_for_all_heads(
     decoder: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At most one of a single head, where all of it is asked for."""
-    for each in (again, heard, cells):  # as if the text were longer
+    for each in (recomputed_weights, listening, cells):  # as if the text were longer
         monkeypatch.setattr(each, "CELLS_AT_ONCE", 2**13)
     with Largest() as largest:  # type: ignore[no-untyped-call]
         looked_at = inspect(TEXT, model=str(decoder), truncate=True, **VIEWS[name])
@@ -91,7 +91,7 @@ def test_weights_that_are_worked_out_by_row_are_those_of_matrices(
 ) -> None:
     kept = trace(WORDS, **WAYS[name])
     monkeypatch.setattr(plan, "MOST_IN_MEMORY", 1)
-    for each in (again, heard, cells):
+    for each in (recomputed_weights, listening, cells):
         monkeypatch.setattr(each, "CELLS_AT_ONCE", 50)
     made = trace(WORDS, **WAYS[name])
 
@@ -147,7 +147,7 @@ def test_a_page_of_a_longer_text_works_each_weight_out_as_often_as_that_of_a_sho
     most: int, monkeypatch: pytest.MonkeyPatch, quick: None
 ) -> None:
     monkeypatch.setattr(plan, "MOST_IN_MEMORY", most)
-    for each in (again, heard, cells, weights):
+    for each in (recomputed_weights, listening, cells, weights):
         monkeypatch.setattr(each, "CELLS_AT_ONCE", 2**10)
     monkeypatch.setattr(page_heads, "ROOM", 10_000)
     made: list[int] = []

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from attnviz import Trace, trace
-from attnviz.analysis.inspection.asked import asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map
-from attnviz.analysis.inspection.words import words_of
+from attnviz.analysis.inspection.regrouped import words_of
+from attnviz.analysis.inspection.token_query import asked_of, link_of
 from attnviz.cells import EVERYTHING, unmasked
 from attnviz.errors import AttnvizError
+from attnviz.tokens.characters import words
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.tokens.words import words
+from attnviz.views.inspection.link_sentences import on_rollout
 from attnviz.views.inspection.numbers import rollout_scale
-from attnviz.views.inspection.told import on_rollout
 from tests.small_transformers import Saved
 
 TEXT = "Don't stop now, my friend: we aren't done"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from attnviz.errors import AttnvizError
-from attnviz.traces import meant as table
+from attnviz.traces import aliases as table
+from attnviz.traces.aliases import meant
 from attnviz.traces.matrices import matrices
-from attnviz.traces.meant import meant
 from attnviz.traces.parts import GIVEN_NAMES
 from tests.conftest import Attnviz
 

@@ -21,7 +21,7 @@ from attnviz.cli.app import NO_MEMORY, main
 from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
 from attnviz.traces.from_text import counts_of, needed_for
-from attnviz.traces.need import Counts, longest, need_of
+from attnviz.traces.memory_estimate import Counts, longest, need_of
 from attnviz.traces.plan import planned
 from attnviz.traces.settings import Settings
 from attnviz.traces.source import sentence_of, source_of

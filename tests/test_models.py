@@ -16,12 +16,11 @@ import torch
 from torch import nn
 
 from attnviz import AttnvizError, compare, read, steps, trace
-from attnviz.learning.asked import task_of
-from attnviz.learning.fresh import fresh
+from attnviz.learning.learner import fresh
+from attnviz.learning.lookup import task_of
 from attnviz.learning.names import TASKS
 from attnviz.traces.models import folder
-from attnviz.traces.models.card import CAN_BE_ASKED, ITS_OWN
-from attnviz.traces.models.config import VOCABULARY
+from attnviz.traces.models.card import CAN_BE_ASKED, ITS_OWN, VOCABULARY
 from attnviz.traces.models.folder import NUMBERS
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.names import CONFIG, names

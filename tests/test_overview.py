@@ -21,13 +21,13 @@ from attnviz import inspect, trace
 from attnviz.cells import Cells, Patch
 from attnviz.renderers import Look, render
 from attnviz.renderers.colors import gradient, shade
-from attnviz.renderers.picture.placed import Layout
+from attnviz.renderers.picture.items import Layout
 from attnviz.renderers.terminal.lines import printed
-from attnviz.renderers.terminal.overview import overview
+from attnviz.renderers.terminal.maps import overview
 from attnviz.renderers.terminal.screen import Colors, Screen, segments
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.overview import FINEST, Overview
-from attnviz.views.inspection.overview import _fine, overview_of
+from attnviz.views.inspection.heatmap import _fine, overview_of
 from tests.hand import DRAWN, HOSTILE, view_of
 from tests.overviews import KINDS, overview_by_hand
 from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, layout_of, overlapping

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
-from attnviz.learning.asked import task_asked, task_of
 from attnviz.learning.grammar_files import KEYS, OF_READING, OF_SENTENCES
-from attnviz.learning.lines import POSITIONS, read_in
+from attnviz.learning.lookup import task_asked, task_of
 from attnviz.learning.names import CUT
+from attnviz.learning.own import POSITIONS, read_in
 from attnviz.learning.task import NOTHING, Task
 from attnviz.learning.training import Choices, learn
 from tests.conftest import ROOT, Attnviz

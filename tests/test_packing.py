@@ -17,11 +17,10 @@ from hypothesis.extra import numpy as arrays
 
 from attnviz import cells
 from attnviz.cells import Whole
+from attnviz.renderers.page import heads, packing
 from attnviz.renderers.page import heads as page_heads
-from attnviz.renderers.page import keeping, long, packing
 from attnviz.renderers.page.heads import packed_heads
-from attnviz.renderers.page.packing import Packed, bits_of, packed
-from attnviz.renderers.page.thumbnails import small
+from attnviz.renderers.page.packing import Packed, bits_of, packed, small
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.explored import Explored, HeadMap, arranged
 
@@ -315,8 +314,8 @@ def test_twice_as_many_tokens_take_at_most_twice_the_memory(
     """Of a table that is in memory already, as that of a text of 8,192 tokens and of 16,384."""
     for module, name, number in (
         (cells, "CELLS_AT_ONCE", 2**11),
-        (long, "LOOKED_AT", 2**11),
-        (keeping, "AT_HAND", 2**11),
+        (heads, "LOOKED_AT", 2**11),
+        (heads, "AT_HAND", 2**11),
     ):
         monkeypatch.setattr(module, name, number)
     peaks = []

@@ -20,8 +20,7 @@ import attnviz as library
 from attnviz.cells import unmasked
 from attnviz.renderers.colors import PALETTES, THEMES
 from attnviz.renderers.page.page import STYLES
-from attnviz.renderers.page.panels import panels
-from attnviz.renderers.page.tables import MOST_CELLS, table
+from attnviz.renderers.page.panels import MOST_CELLS, panels, table
 from attnviz.renderers.page.theming import theme_rules
 from attnviz.views.grids.axes import dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid

@@ -10,7 +10,7 @@ import pytest
 
 import attnviz as library
 from attnviz.analysis.inspection.sentences import compare_sentences
-from attnviz.renderers.page import followed
+from attnviz.renderers.page import page as html_page
 from attnviz.renderers.page.panels import step
 from tests.browser import opened
 from tests.pages_by_hand import until, written
@@ -49,7 +49,7 @@ def test_all_steps_are_those_of_the_token_that_is_chosen(
         until(page, lambda: _steps(page) == blank.evaluate(SPELLED, every))
     blank.close()
 
-    monkeypatch.setattr(followed, "ROOM", 1)
+    monkeypatch.setattr(html_page, "ROOM", 1)
     with opened(chromium, written(library.steps(trace, query="3").view(), tmp_path)) as seen:
         seen.page.locator("#sentence .token").nth(1).click()
         lacks = seen.page.locator(".lacks")

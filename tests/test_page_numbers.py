@@ -17,7 +17,7 @@ from attnviz.renderers import render
 from attnviz.renderers.page import heads as page_heads
 from attnviz.renderers.page import packing
 from attnviz.renderers.page.page import SCRIPTS
-from attnviz.traces.showing import Showable
+from attnviz.traces.result import Showable
 from attnviz.views.grids.explored import HeadMap
 from tests.browser import opened
 from tests.pages_by_hand import until

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.terminal
 STEPS = ("steps", "I am learning this", "-t", "words")
 CODES = re.compile(r"\x1b\[[\d;]*m")
 PAGED = (
-    "from attnviz.cli.pager import page; print(['to be printed', 'was shown'][page('text ✓\\n')])"
+    "from attnviz.cli.messages import page; "
+    "print(['to be printed', 'was shown'][page('text ✓\\n')])"
 )
 
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from attnviz import trace
 from attnviz.traces.matrices import matrices
 from attnviz.traces.trace import Trace
-from attnviz.views.grids.plane import Plane, cosine_of, length_of
-from attnviz.views.grids.section import Section
+from attnviz.views.grids.section import Plane, Section, cosine_of, length_of
 from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import steps, walk
 from tests.conftest import Attnviz
@@ -90,7 +89,7 @@ def test_a_plane_keeps_lengths_and_angle(pairs: list[tuple[float, float]]) -> No
 
 
 def _arrows(*vectors: list[float]) -> Any:
-    from attnviz.views.grids.plane import Arrow
+    from attnviz.views.grids.section import Arrow
 
     return tuple(Arrow("", length_of(vector), "") for vector in vectors)
 

@@ -23,8 +23,8 @@ from attnviz.analysis.inspection.patterns import (
     KINDS,
     Patterns,
     patterns_of,
+    places_of,
 )
-from attnviz.analysis.inspection.places import places_of
 from attnviz.cells import Cells, Whole, unmasked
 from attnviz.tokens.tokens import Tokens, named
 from attnviz.views.inspection.heads import heads_table, sentences_on

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from attnviz import AttnvizError, compare, compare_sentences, inspect, read, trace
 from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
-from attnviz.machine.permission import NameInFile
+from attnviz.machine.files import NameInFile
 from attnviz.traces.settings import COMES_WITH_ATTNVIZ, Settings, as_information
 from attnviz.wording.commands import CHOICES, FLAGS, OF_TRACES, Command, chosen, command_in, quoted
 from tests import LONGEST

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.trained.cutting import cut, tokens_of_ids
 from attnviz.traces.trained.loading import Loaded
+from attnviz.traces.trained.pieces import cut, tokens_of_ids
 from tests.small_transformers import TOKENIZERS
 
 TEXT = "The cross was too tired 😀"

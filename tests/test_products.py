@@ -13,7 +13,7 @@ from attnviz import Trace, render, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.parts import SHOWN
 from attnviz.views.grids.grid import Grid
-from attnviz.views.products import in_order
+from attnviz.views.headline import in_order
 from attnviz.views.view import Group
 
 TEXT = "I am learning this"

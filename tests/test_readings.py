@@ -19,9 +19,9 @@ from torch.testing import assert_close
 
 from attnviz import trace
 from attnviz.errors import AttnvizError
+from attnviz.traces.axes import possible
 from attnviz.traces.matrices import matrices
 from attnviz.traces.parts import GIVEN
-from attnviz.traces.readings import possible
 from tests.conftest import Attnviz
 
 HEADS_FIRST, TOKENS_FIRST = ["item", "head", "token", "width"], ["item", "token", "head", "width"]

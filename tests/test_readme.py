@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from attnviz.examples.claims import CLAIMS
-from attnviz.examples.draws import KINDS
-from attnviz.examples.kinds import DRAW
-from attnviz.examples.made import WAYS
+from attnviz.examples.constructions import WAYS
+from attnviz.examples.draws import KINDS, RECIPE
 from attnviz.examples.reading import HOW, KEYS, WHAT, WHERE
-from attnviz.examples.recipes import RECIPE
+from attnviz.examples.value_types import DRAW
 from attnviz.traces.parts import GIVEN_NAMES, STEPS
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz

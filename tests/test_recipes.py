@@ -15,8 +15,8 @@ from torch.nn import functional, init
 
 from attnviz.errors import AttnvizError
 from attnviz.examples import example as examples
+from attnviz.examples.constructions import WAYS, made, shape_of
 from attnviz.examples.draws import KINDS, SKIPPED_AT_ONCE, Draw, Recipe, drawn
-from attnviz.examples.made import WAYS, made, shape_of
 from attnviz.examples.reading import read
 from attnviz.machine import memory
 from tests.conftest import Attnviz

@@ -19,9 +19,9 @@ from PIL import Image
 
 from attnviz.errors import Note
 from attnviz.renderers import colors, render
-from attnviz.renderers.picture import fonts
+from attnviz.renderers.picture import glyphs
 from attnviz.renderers.picture.arrangement import free
-from attnviz.renderers.picture.cell_images import scaled
+from attnviz.renderers.picture.drawing import scaled
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.layout import NATURAL_SHARE, lay_out
 from attnviz.renderers.picture.lettering import Lettering, lettering
@@ -29,7 +29,7 @@ from attnviz.views.grids.section import Drawable
 from attnviz.views.view import Group, View, page_of
 from tests.hand import DRAWN, HOSTILE, causal_weights, made_with, many_words, vectors, view_of
 
-INSTALLED = fonts._installed.__wrapped__  # what tests see in its place is nothing
+INSTALLED = glyphs._installed.__wrapped__  # what tests see in its place is nothing
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -249,7 +249,7 @@ def test_cells_scaled_up_keep_their_edges_and_scaled_down_are_blended() -> None:
 def test_a_character_in_no_font_is_drawn_as_its_code_point_and_said_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fonts, "_font_of", lambda character: None if character == "ⵣ" else "")
+    monkeypatch.setattr(glyphs, "_font_of", lambda character: None if character == "ⵣ" else "")
 
     with pytest.warns(Note, match="no installed font has ⵣ: drawn as code points") as said:
         drawn = render(view_of(causal_weights("weights", "a", "ⵣⵣ")), ".svg")
@@ -260,14 +260,14 @@ def test_a_character_in_no_font_is_drawn_as_its_code_point_and_said_once(
 
 def test_fonts_are_searched_for_other_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     other = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "STIXGeneral.ttf"
-    monkeypatch.setattr(fonts, "_installed", lambda: [str(other)])
-    fonts._font_of.cache_clear()
+    monkeypatch.setattr(glyphs, "_installed", lambda: [str(other)])
+    glyphs._font_of.cache_clear()
 
-    assert fonts.families(["plain"]) == [fonts.FIRST]
-    assert fonts.families(["ℊ"]) == [fonts.FIRST, "STIXGeneral"]
-    assert fonts.drawable("éℊ日") == "éℊU+65E5"
+    assert glyphs.families(["plain"]) == [glyphs.FIRST]
+    assert glyphs.families(["ℊ"]) == [glyphs.FIRST, "STIXGeneral"]
+    assert glyphs.drawable("éℊ日") == "éℊU+65E5"
 
-    fonts._font_of.cache_clear()
+    glyphs._font_of.cache_clear()
 
 
 def test_the_plain_fonts_of_a_machine_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,4 +278,4 @@ def test_the_plain_fonts_of_a_machine_come_first(monkeypatch: pytest.MonkeyPatch
 
 
 def test_no_label_needs_a_font_that_matplotlib_has_not() -> None:
-    assert not re.search("U\\+", "".join(map(fonts.drawable, "␣↵⇥⟨⟩◌·…≥×")))
+    assert not re.search("U\\+", "".join(map(glyphs.drawable, "␣↵⇥⟨⟩◌·…≥×")))

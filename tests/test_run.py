@@ -101,9 +101,9 @@ def test_every_kind_of_file_is_written_and_named(attnviz: Attnviz, samples: Path
 def test_characters_without_a_font_are_noted_once(
     attnviz: Attnviz, samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attnviz.renderers.picture import fonts
+    from attnviz.renderers.picture import glyphs
 
-    monkeypatch.setattr(fonts, "_font_of", lambda character: None if character == "ⵣ" else "")
+    monkeypatch.setattr(glyphs, "_font_of", lambda character: None if character == "ⵣ" else "")
 
     result = attnviz("run", "ⵣ", "-t", "chars", "-o", "a.png", "-o", "a.svg")
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from attnviz import AttnvizError, Trace, compare, read, trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
-from attnviz.examples import names, shipped
+from attnviz.examples import names
 from attnviz.traces.matrices import matrices
 from attnviz.traces.parts import SAVED
 from tests.conftest import Attnviz
@@ -111,7 +111,7 @@ def test_given_matrices_come_back_whole(name: str, suffix: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", names.names())
 def test_worked_examples_come_back_whole(name: str, tmp_path: Path) -> None:
-    made = shipped.example(name).trace()
+    made = names.example(name).trace()
 
     assert but_for_the_command(unlike(made, again(made, tmp_path, ".npz"))) == []
 
@@ -250,7 +250,7 @@ def test_no_folder_of_a_machine_is_in_a_file(attnviz: Attnviz, tmp_path: Path) -
     ):
         assert attnviz(*words, "-o", str(numbers)).status == 0
         assert str(tmp_path) not in numbers.read_text()
-        assert str(Path(shipped.__file__).parent) not in numbers.read_text()
+        assert str(Path(names.__file__).parent) not in numbers.read_text()
 
 
 @pytest.mark.parametrize("by", ["scale", "mask", "dim", "positions", "seed", "tokenizer"])

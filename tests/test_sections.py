@@ -22,9 +22,9 @@ from attnviz.cells import unmasked
 from attnviz.errors import Note
 from attnviz.renderers import Look, render
 from attnviz.renderers.picture.frame import Captions
+from attnviz.renderers.picture.items import Box, Layout
 from attnviz.renderers.picture.lettering import SLIDE, Size
 from attnviz.renderers.picture.pages import page
-from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.renderers.picture.stills import stills
 from attnviz.renderers.picture.ticks import text_width
 from attnviz.renderers.terminal.lines import lines

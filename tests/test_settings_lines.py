@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from attnviz import trace
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.loading import loaded
-from attnviz.traces.trained.quiet import quietly
+from attnviz.traces.trained.refusals import quietly
 from attnviz.views.settings_line import settings_line
 from tests.small_transformers import KINDS, MORE, OUTSIDE, Saved, save
 

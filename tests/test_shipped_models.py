@@ -8,14 +8,13 @@ import pytest
 import torch
 
 from attnviz import trace
-from attnviz.learning.asked import task_of
 from attnviz.learning.facts import with_facts
-from attnviz.learning.learner import scores_of_heads
+from attnviz.learning.learner import plan_of, scores_of_heads, through
+from attnviz.learning.lookup import task_of
 from attnviz.learning.names import TASKS
 from attnviz.learning.shipping import LARGEST, SHIPPED, trained
 from attnviz.learning.task import NOTHING, examples_of
 from attnviz.traces.models import folder
-from attnviz.traces.models.forward import plan_of, through
 from attnviz.traces.models.names import HERE, names
 from attnviz.traces.models.shipped import model_of
 from attnviz.traces.models.vocabulary import Vocabulary

@@ -16,9 +16,9 @@ from attnviz.errors import AttnvizError
 from attnviz.renderers import Look, pages
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.image import captions_of, pooled
+from attnviz.renderers.picture.items import Layout, Words
 from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.pages import page
-from attnviz.renderers.picture.placed import Layout, Words
 from attnviz.renderers.picture.texts import BOLD
 from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.view import View

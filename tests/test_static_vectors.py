@@ -19,9 +19,9 @@ from safetensors.torch import save_file
 from attnviz import AttnvizError, Settings, compare, read, trace
 from attnviz.machine.files import state_of
 from attnviz.traces.trained import place
-from attnviz.traces.trained.static import place_of
+from attnviz.traces.trained.place import place_of
 from attnviz.vectors import static
-from attnviz.vectors.components import principal
+from attnviz.vectors.static import principal
 from tests.conftest import Attnviz
 from tests.test_house import loaded_after
 

@@ -14,7 +14,7 @@ import pytest
 
 from attnviz.errors import Note
 from attnviz.renderers import Look, pages
-from attnviz.renderers.picture.placed import Layout, scaled_down
+from attnviz.renderers.picture.items import Layout, scaled_down
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.walk import Walk, steps
 from tests.test_slides import SIZES, corners, layout_of, overlapping, overlaps_any

@@ -16,8 +16,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from attnviz import steps, trace
-from attnviz.attention.choices import ACTIVATIONS, NORMS
-from attnviz.attention.variants import VARIANTS
+from attnviz.attention.variants import ACTIVATIONS, NORMS, VARIANTS
 from attnviz.errors import AttnvizError
 from attnviz.renderers.wrapping import aligned
 from attnviz.traces.matrices import matrices

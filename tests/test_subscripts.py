@@ -7,10 +7,10 @@ import math
 import pytest
 
 from attnviz.renderers import Look
-from attnviz.renderers.picture.placed import Words
-from attnviz.renderers.picture.subscripts import LOWER, SMALLER, in_pieces
+from attnviz.renderers.picture.drawing import LOWER, SMALLER, in_pieces
+from attnviz.renderers.picture.items import Words
+from attnviz.renderers.picture.lettering import with_names
 from attnviz.renderers.picture.ticks import text_width
-from attnviz.renderers.picture.typesetting import with_names
 from attnviz.views.steps.walk import steps
 from tests.test_slides import layout_of
 

@@ -21,7 +21,7 @@ from attnviz.analysis.sweeps import MEASURED, SERIES, Sweep, sweep
 from attnviz.attention.variants import VARIANTS
 from attnviz.traces.settings import POSITIONS, Dtype, Positions
 from attnviz.traces.trace import Layer
-from attnviz.views.sweep import curves_of
+from attnviz.views.measures import curves_of
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from attnviz.learning import drawing
-from attnviz.learning.asked import task_of
+from attnviz.learning import shipped_tasks
+from attnviz.learning.lookup import task_of
+from attnviz.learning.shipped_tasks import CLOSES, CLOSING, NUMBERS, OPENING
 from attnviz.learning.task import NOTHING, Examples, examples_of
-from attnviz.learning.tasks.brackets import CLOSES, CLOSING, OPENING
-from attnviz.learning.tasks.sort import NUMBERS
 from attnviz.learning.training import Choices, Learned, learn
 from tests.conftest import unchecked
 
@@ -160,18 +159,20 @@ def test_as_many_rows_are_drawn_as_are_wanted_and_always_the_same(held_out: bool
     def coins(random: torch.Generator, count: int) -> torch.Tensor:
         return torch.randint(2, (count, 30), generator=random)
 
-    drawn = drawing.rows(coins, 7, 33, held_out)
+    drawn = shipped_tasks.rows(coins, 7, 33, held_out)
 
     assert drawn.shape == (33, 30)
-    assert drawn.equal(drawing.rows(coins, 7, 33, held_out))
-    assert not drawn.equal(drawing.rows(coins, 8, 33, held_out))
-    assert (drawing.are_held_out(drawn) == held_out).all()
+    assert drawn.equal(shipped_tasks.rows(coins, 7, 33, held_out))
+    assert not drawn.equal(shipped_tasks.rows(coins, 8, 33, held_out))
+    assert (shipped_tasks.are_held_out(drawn) == held_out).all()
 
 
 def test_one_row_of_eight_is_held_out() -> None:
     drawn = torch.randint(10, (80_000, 8), generator=torch.Generator().manual_seed(0))
 
-    assert drawing.are_held_out(drawn).float().mean().item() == pytest.approx(1 / 8, abs=0.005)
+    assert shipped_tasks.are_held_out(drawn).float().mean().item() == pytest.approx(
+        1 / 8, abs=0.005
+    )
 
 
 @pytest.fixture(scope="module")

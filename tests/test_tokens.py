@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.tokens.labels import label
-from attnviz.tokens.tokens import Tokens
+from attnviz.tokens.tokens import Tokens, label
 from attnviz.wording.printable import printable
 
 

@@ -19,17 +19,15 @@ from attnviz.analysis.checks import verify
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Whole
 from attnviz.errors import AttnvizError
-from attnviz.examples import shipped
-from attnviz.examples.names import names
+from attnviz.examples.names import example, names
 from attnviz.traces.matrices import matrices
 from attnviz.traces.parts import SHOWN
 from attnviz.traces.settings import Settings
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.plane import cosine_of
 from attnviz.views.grids.scales import Scale
-from attnviz.views.grids.section import opened
+from attnviz.views.grids.section import cosine_of, opened
 from attnviz.views.steps.walk import steps
 from attnviz.wording.sums import TERMS
 from tests.claims_of_runs import untrue
@@ -307,9 +305,9 @@ def test_what_is_too_large_is_named(
 
 @pytest.mark.parametrize("name", names())
 def test_no_sentence_about_a_worked_example_is_false(name: str) -> None:
-    example = shipped.example(name)
-    made = example.trace()
-    query = example.query or "1"
+    shipped = example(name)
+    made = shipped.trace()
+    query = shipped.query or "1"
 
     assert untrue(Run(made, made.view(show=[*SHOWN]), steps(made, query=query))) == []
 

@@ -13,7 +13,7 @@ import transformers
 from attnviz import AttnvizError, trace
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.loading import loaded
-from attnviz.traces.trained.quiet import quietly
+from attnviz.traces.trained.refusals import quietly
 from tests.conftest import Attnviz
 from tests.small_transformers import OF_BART, SIZES, SPECIAL, TOKENIZERS, Kind, Saved, save
 

@@ -15,12 +15,12 @@ from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map
 from attnviz.cells import EVERYTHING
-from attnviz.traces.saved import read
-from attnviz.traces.trained import heard
+from attnviz.traces.archive_reader import read
+from attnviz.traces.trained import listening
 from attnviz.traces.trained.gradients import gradients_of
 from attnviz.traces.trained.loading import loaded
-from attnviz.traces.trained.quiet import quietly
-from attnviz.views.inspection.weighing import on_weighing
+from attnviz.traces.trained.refusals import quietly
+from attnviz.views.inspection.heatmap import on_weighing
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
 
@@ -126,7 +126,7 @@ def test_gradients_of_a_text_in_bands_are_the_same(
 ) -> None:
     made = trace(TEXT, model=str(small_transformer("gpt2")))
     whole = gradients_of(made, None)
-    monkeypatch.setattr(heard, "CELLS_AT_ONCE", 1)
+    monkeypatch.setattr(listening, "CELLS_AT_ONCE", 1)
     for number, each in gradients_of(made, None).of.items():
         assert_close(each, whole.of[number])
 

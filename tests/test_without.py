@@ -15,7 +15,7 @@ from attnviz import Settings, compare, read, steps, trace
 from attnviz.analysis.checks import verify
 from attnviz.attention.arithmetic import join_heads, mix, switched_off
 from attnviz.errors import AttnvizError
-from attnviz.traces.without import heads_off, name_of
+from attnviz.traces.settings import heads_off, name_of
 from attnviz.views.grids.ranked import Ranked
 from tests.conftest import Attnviz
 

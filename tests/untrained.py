@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from attnviz import Trace
-from attnviz.learning.fresh import fresh
+from attnviz.learning.learner import fresh
 from attnviz.learning.task import Examples, Task
 from attnviz.traces.from_text import trace_of
 from attnviz.traces.models.model import Model

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from attnviz.attention.choices import NORMS
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.attention.variants import VARIANTS
+from attnviz.attention.variants import NORMS, VARIANTS
 from attnviz.errors import AttnvizError, unknown
 from attnviz.traces.models.card import Card
 from attnviz.traces.settings import DTYPES, POSITIONS, Settings

@@ -12,9 +12,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz.attention import arithmetic
 from attnviz.attention.arithmetic import Attended
-from attnviz.traces.origin import FromWeights
+from attnviz.traces.origin import FromWeights, TrainedCard
 from attnviz.traces.trace import Layer, Trace
-from attnviz.traces.trained.card import TrainedCard
 from attnviz.wording.words import counted
 
 TOLERANCE = {

@@ -30,12 +30,12 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, Whole
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens, named
-from attnviz.traces.foreseen import refuse_missing_layer
+from attnviz.traces.early_checks import refuse_missing_layer
 from attnviz.traces.from_text import needed_for, trace_of
-from attnviz.traces.need import refuse_ways
+from attnviz.traces.memory_estimate import refuse_ways
 from attnviz.traces.parts import OF_A_BLOCK
+from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings, chosen_variant
-from attnviz.traces.showing import Showable
 from attnviz.traces.source import (
     Source,
     command_of,
@@ -44,10 +44,9 @@ from attnviz.traces.source import (
     width_of,
     with_vectors,
 )
-from attnviz.traces.trace import Layer, Provenance, Trace
+from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_alone
 from attnviz.traces.trained.place import is_trained
 from attnviz.traces.weights import array, mask_of
-from attnviz.traces.weights_alone import refuse_weights_alone
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import of_its_kinds
 from attnviz.wording.words import listed

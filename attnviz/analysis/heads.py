@@ -8,20 +8,24 @@ from pathlib import Path
 
 import torch
 
-from attnviz.learning.facts import sentences_to_try
-from attnviz.learning.learner import accuracies_of, losses_of, scores_of_heads
-from attnviz.learning.of_model import task_of_model
+from attnviz.learning.facts import sentences_to_try, task_of_model
+from attnviz.learning.learner import (
+    Passed,
+    accuracies_of,
+    losses_of,
+    plan_of,
+    scores_of_heads,
+    through,
+)
 from attnviz.learning.task import NOTHING, Examples, Task
+from attnviz.traces.early_checks import refuse_ranking
 from attnviz.traces.from_text import trace_of
-from attnviz.traces.models.forward import Passed, plan_of, through
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.shipped import model_of
-from attnviz.traces.settings import Settings
-from attnviz.traces.showing import Showable
+from attnviz.traces.result import Showable
+from attnviz.traces.settings import HeadPlace, Settings, name_of
 from attnviz.traces.source import Source
 from attnviz.traces.trace import Provenance, Trace
-from attnviz.traces.trained.asked import refuse_ranking
-from attnviz.traces.without import Place, name_of
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Tried:
 class Head:
     """One head: how the model does without it, and what it reads."""
 
-    place: Place
+    place: HeadPlace
     without: Tried
     scores: Mapping[str, float]  # of each reading: the mean weight on it
 
@@ -108,7 +112,7 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
     )
 
 
-def _through(model: Model, examples: Examples, off: Sequence[Place] = ()) -> Passed:
+def _through(model: Model, examples: Examples, off: Sequence[HeadPlace] = ()) -> Passed:
     """What the model makes of the sentences, with some of its heads off."""
     plan = plan_of(model, training=True)
     without = ",".join(name_of(*place) for place in off) or None

@@ -15,16 +15,14 @@ from torch import Tensor
 from attnviz.analysis import measures
 from attnviz.analysis.aspects import LEARNED, LEARNERS, refuse_learning_by, values_of
 from attnviz.attention.variants import VARIANTS
-from attnviz.learning.asked import task_of
-from attnviz.learning.batches import Batches, stacked
-from attnviz.learning.fresh import fresh
-from attnviz.learning.learner import Learner, accuracies_of, side_by_side
+from attnviz.learning.learner import Learner, accuracies_of, fresh, side_by_side
+from attnviz.learning.lookup import task_of
 from attnviz.learning.task import Examples, Task, examples_of
-from attnviz.learning.training import HELD_OUT, Choices, decided, next_look
-from attnviz.traces.foreseen import refuse_settings
+from attnviz.learning.training import HELD_OUT, Batches, Choices, decided, next_look, stacked
+from attnviz.traces.early_checks import refuse_settings
 from attnviz.traces.from_text import trace_of
+from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings, chosen_variant, head_width
-from attnviz.traces.showing import Showable
 from attnviz.traces.source import Source
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.wording.commands import Command

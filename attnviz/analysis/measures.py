@@ -1,4 +1,4 @@
-"""How sharply attention reads, and how far one way of attending is from another.
+"""How sharp attention is, how far two ways of attending are apart, how far vectors move.
 
 A row is one query's weights. Where a row does not sum to 1 (some mistakes), it is measured as the
 distribution that it would be if it did; `row_sum` says that it does not.
@@ -12,6 +12,8 @@ from math import log
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.linalg import vector_norm
+from torch.nn.functional import cosine_similarity
 
 Weights = Float[Tensor, "head query key"]
 Rows = Float[Tensor, "head query"]
@@ -110,3 +112,15 @@ def divergence(
     """Jensen and Shannon's: 0 bits for the same row, 1 for rows that share no token."""
     between = entropy((rows + others) / 2) - (entropy(rows) + entropy(others)) / 2
     return between.clamp(0, 1)
+
+
+Vectors = Float[Tensor, "token dim"]
+
+
+def changes_of(
+    before: Vectors, after: Vectors
+) -> tuple[Float[Tensor, "token"], Float[Tensor, "token"]]:
+    """The length of each difference over that of the vector; and the cosine of both."""
+    one, other = before.double(), after.double()
+    lengths: Tensor = vector_norm(other - one, dim=-1) / vector_norm(one, dim=-1)
+    return lengths, cosine_similarity(one, other, dim=-1)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces import foreseen
+from attnviz.traces import early_checks
 from attnviz.traces.source import Source, tokens_of
 from attnviz.wording.printable import printable
 
@@ -48,7 +48,7 @@ def other_source(source: Source, other: str) -> Source:
                 file=source.matrices.source,
             )
     both = replace(source, text=other, vectors=None)
-    foreseen.refuse_other_text(tokens_of(source), tokens_of(both), source.tokenizer)
+    early_checks.refuse_other_text(tokens_of(source), tokens_of(both), source.tokenizer)
     return both
 
 

@@ -19,8 +19,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.attention.choices import Instead
-from attnviz.attention.variants import Variant
+from attnviz.attention.variants import Instead, Variant
 
 # Where the weights come from that values are mixed by.
 MixedBy = Literal["softmax", "dropout", "hand", "mistake"]

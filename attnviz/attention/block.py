@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnviz.attention.arithmetic import project
-from attnviz.attention.choices import Activation, Place
+from attnviz.attention.variants import Activation, Place
 
 Vectors = Float[Tensor, "*batch token dim"]
 Hidden = Float[Tensor, "*batch token hidden"]

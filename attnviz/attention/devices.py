@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from attnviz.attention.choices import refuse_unknown_device
+from attnviz.attention.variants import refuse_unknown_device
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 

@@ -1,4 +1,4 @@
-"""The kinds of attention, as rows of data over one arithmetic; masks are predicates on positions.
+"""The kinds of attention, as rows; masks are predicates on positions; names of other choices.
 
 A variant is added by adding a row. Every option of the command line that changes what attention
 does replaces one property of a row, see `traces/settings.py`.
@@ -6,8 +6,11 @@ does replaces one property of a row, see `traces/settings.py`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
+
+from attnviz.errors import unknown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -91,3 +94,24 @@ VARIANTS = {
         ),
     )
 }
+
+
+Place = Literal["post", "pre", "none"]  # of the norm
+Activation = Literal["relu", "gelu", "gelu-tanh"]
+Instead = Literal["zero", "mean"]  # of what a head makes that is switched off
+
+KINDS = ("cpu", "cuda", "mps", "xpu")  # of devices
+DEVICES = ("auto", *KINDS)
+Scoring = Literal["dot", "additive"]
+SCORINGS: dict[Scoring, str] = {  # how a query is held against a key
+    "dot": "query · key",
+    "additive": "w_score · tanh(query + key), as in Bahdanau's attention",
+}
+NORMS: tuple[Place, ...] = get_args(Place)
+ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
+
+
+def refuse_unknown_device(name: str) -> None:
+    """A name that no machine has; whether this one has it, torch alone knows."""
+    if name != "auto" and not re.fullmatch(rf"({'|'.join(KINDS)})(:\d+)?", name):
+        raise unknown("device", name, DEVICES)

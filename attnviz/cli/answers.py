@@ -49,7 +49,7 @@ def tokenizers() -> None:
 
 def examples() -> None:
     """List the worked examples, and what each shows."""
-    from attnviz.cli.pager import paged
+    from attnviz.cli.messages import paged
     from attnviz.examples.names import titles
 
     listed = titles()

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from attnviz.cli import completion, guesses
+from attnviz.cli import help, parsing
 from attnviz.cli.help import SectionedCommand, write_sections
+from attnviz.cli.messages import tell
 from attnviz.cli.parsing import Parsing
-from attnviz.cli.telling import tell
 from attnviz.errors import AttnvizError, Note, unknown
 from attnviz.machine import memory
 from attnviz.machine.surroundings import odd_sizes, without
@@ -116,12 +116,12 @@ class Commands(Parsing, TyperGroup):
     def refuse_misspelt(self, args: Sequence[str]) -> None:
         """A sentence is a text, and so is a word that is like no command."""
         word = args[0]
-        line, problem = guesses.meant_command(args), f"there is no command '{word}'"
-        if line and word.lower() in guesses.COMMANDS:
+        line, problem = parsing.meant_command(args), f"there is no command '{word}'"
+        if line and word.lower() in parsing.COMMANDS:
             raise AttnvizError(problem, f"try: {line}")
         if word in ELSEWHERE:
             raise AttnvizError(problem, f"did you mean {ELSEWHERE[word]}")
-        if guesses.resembles(word, self.table):
+        if parsing.resembles(word, self.table):
             raise unknown("command", word, self.table)
         if line:
             raise AttnvizError(problem, f"try: {line}")
@@ -194,14 +194,14 @@ def _version(context: typer.Context, wanted: bool) -> None:
 
 def _install_completion(context: typer.Context, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        written = completion.install(_shell_after(context, "--install-completion"))
+        written = help.install(_shell_after(context, "--install-completion"))
         typer.echo(f"wrote {written}; it takes effect in the next shell")
         raise typer.Exit
 
 
 def _show_completion(context: typer.Context, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        typer.echo(completion.script(_shell_after(context, "--show-completion")))
+        typer.echo(help.script(_shell_after(context, "--show-completion")))
         raise typer.Exit
 
 
@@ -212,7 +212,7 @@ def _shell_after(context: typer.Context, option: str) -> str | None:
     return next((word for word in following[:1] if not word.startswith("-")), None)
 
 
-_SHELLS = ", ".join(completion.SHELLS)
+_SHELLS = ", ".join(help.SHELLS)
 
 
 @app.callback(invoke_without_command=True)
@@ -253,7 +253,7 @@ def attnviz_(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status; bugs come out with their traceback."""
     _prepare_streams()
-    completion.prepare()
+    help.prepare()
     try:
         # A backend that Jupyter names to its commands need not be there, and shows windows.
         with _notes_told(), without("MPLBACKEND", *odd_sizes()):

@@ -21,15 +21,7 @@ from attnviz.analysis.aspects import (
 )
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
-from attnviz.cli.making import (
-    AttentionOptions,
-    BlockOptions,
-    MatrixOptions,
-    ModelOptions,
-    SavedOptions,
-    TextOptions,
-    TrainedOptions,
-)
+from attnviz.cli.messages import with_bar
 from attnviz.cli.options import (
     Typed,
     accepts,
@@ -39,13 +31,21 @@ from attnviz.cli.options import (
     refuse_others,
     settings_of,
 )
-from attnviz.cli.progress import with_bar
-from attnviz.cli.showing import OutputOptions, PictureOptions
-from attnviz.cli.teaching import TeachingOptions
+from attnviz.cli.output_options import OutputOptions, PictureOptions
+from attnviz.cli.trace_options import (
+    AttentionOptions,
+    BlockOptions,
+    MatrixOptions,
+    ModelOptions,
+    SavedOptions,
+    TextOptions,
+    TrainedOptions,
+)
+from attnviz.cli.training_options import TeachingOptions
 from attnviz.errors import AttnvizError
 from attnviz.learning.names import TASKS
 from attnviz.renderers import suffixes
-from attnviz.traces import foreseen
+from attnviz.traces import early_checks
 from attnviz.traces.models.shipped import card_of
 from attnviz.traces.trained.place import is_trained
 from attnviz.wording.commands import option
@@ -193,11 +193,11 @@ class ComparisonOptions:
         else:
             card = card_of(settings.model)
             refuse_of_a_model(by, card)
-            foreseen.refuse_missing_layer(self.layer or 0, card.settings.layers or 1)
+            early_checks.refuse_missing_layer(self.layer or 0, card.settings.layers or 1)
         names = chosen_values(by, self.names())
         chosen_reference(names, self.reference)
         for name in names:
-            foreseen.refuse_settings(ASPECTS[by].choose(settings, name))
+            early_checks.refuse_settings(ASPECTS[by].choose(settings, name))
 
     @property
     def aspect(self) -> str:
@@ -315,9 +315,9 @@ def _of_texts(
 ) -> Comparison:
     """What is compared of a text, or of two."""
     words = source.read_or_given(text, settings, "attnviz compare")
-    foreseen.refuse_text(words, settings, chosen.query_of(wanted))
+    early_checks.refuse_text(words, settings, chosen.query_of(wanted))
     with source.asking_about_files(words, chosen.other):
-        foreseen.refuse_other(words, chosen.other, settings)
+        early_checks.refuse_other(words, chosen.other, settings)
     command = command_line("compare", text, settings, chosen, wanted, pictures)
     return compared(words, settings, chosen, command)
 

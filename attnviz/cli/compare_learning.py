@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from attnviz.analysis.aspects import LEARNERS, refuse_learning_by
 from attnviz.cli import output
-from attnviz.cli.making import AttentionOptions, BlockOptions
+from attnviz.cli.messages import tell, with_bar
 from attnviz.cli.options import Typed, line_as_typed
-from attnviz.cli.progress import with_bar
-from attnviz.cli.showing import OutputOptions, PictureOptions
-from attnviz.cli.teaching import TeachingOptions, settings_for
-from attnviz.cli.telling import tell
+from attnviz.cli.output_options import OutputOptions, PictureOptions
+from attnviz.cli.trace_options import AttentionOptions, BlockOptions
+from attnviz.cli.training_options import TeachingOptions, settings_for
 from attnviz.errors import AttnvizError
-from attnviz.learning.asked import task_of
+from attnviz.learning.lookup import task_of
 from attnviz.machine import leaving
-from attnviz.traces.trained.asked import OF_A_TRAINED_MODEL
+from attnviz.traces.early_checks import OF_A_TRAINED_MODEL
 from attnviz.wording.commands import option
 from attnviz.wording.words import counted
 

@@ -9,16 +9,16 @@ from attnviz.analysis.inspection.looking import Looking
 from attnviz.cli import output, source
 from attnviz.cli.options import command_line
 from attnviz.errors import AttnvizError
-from attnviz.traces import foreseen
+from attnviz.traces import early_checks
 from attnviz.wording.commands import Command, option
 from attnviz.wording.commands import chosen as chosen_options
 
 if TYPE_CHECKING:
     from attnviz.analysis.inspection.sentences import Sentences
     from attnviz.cli.compare import ComparisonOptions
-    from attnviz.cli.making import TextOptions
     from attnviz.cli.options import Typed
-    from attnviz.cli.showing import OutputOptions, PictureOptions
+    from attnviz.cli.output_options import OutputOptions, PictureOptions
+    from attnviz.cli.trace_options import TextOptions
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
@@ -39,7 +39,7 @@ def compare_sentences(
 ) -> None:
     """Run the model on both, and show how the attention of its heads changes."""
     refuse_odd(chosen, typed)
-    foreseen.refuse_settings(settings)
+    early_checks.refuse_settings(settings)
     words = None if saved is not None else source.read_or_given(text, settings, "attnviz compare")
     looking = Looking(layer=chosen.layer, head=chosen.head, query=wanted.query)
     command = command_line("compare", text, settings, chosen, wanted, pictures)
@@ -67,7 +67,7 @@ def _held(
     """Two sentences against each other; or one, as the model reads it in two ways."""
     from attnviz.analysis.inspection import sentences  # torch, for which errors need not wait
     from attnviz.traces.from_text import trace
-    from attnviz.traces.trained.rereading import model_of
+    from attnviz.traces.trained.tracing import model_of
 
     if chosen.other is not None:
         return sentences.compare_sentences(

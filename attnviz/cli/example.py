@@ -10,11 +10,10 @@ import typer
 
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section, positional
+from attnviz.cli.messages import paged, say
 from attnviz.cli.options import accepts, command_line
-from attnviz.cli.pager import paged
-from attnviz.cli.showing import Limit, OutputOptions, PictureOptions
+from attnviz.cli.output_options import Limit, OutputOptions, PictureOptions
 from attnviz.cli.steps import StepOptions, refuse_odd_steps
-from attnviz.cli.telling import say
 from attnviz.errors import AttnvizError
 from attnviz.examples.names import names as all_names
 from attnviz.examples.names import path_of, titles
@@ -75,9 +74,9 @@ def show(
 
     path_of(chosen.name)  # which refuses a name before more is loaded
 
-    from attnviz.examples import shipped
+    from attnviz.examples import names
 
-    example = shipped.example(chosen.name)
+    example = names.example(chosen.name)
     if wanted.query is not None and example.tokens is not None:
         find_query(example.tokens, wanted.query)
     trace = example.trace(chosen.item, command=command)
@@ -150,7 +149,7 @@ class Checked:
 
 def _checked(names: Sequence[str], quiet: bool) -> Checked:
     """A file that is broken does not keep the others from being checked."""
-    from attnviz.traces.lined import in_keys
+    from attnviz.traces.texts import in_keys
 
     done: list[tuple[Example, list[Finding]]] = []
     refused: list[AttnvizError] = []
@@ -159,9 +158,10 @@ def _checked(names: Sequence[str], quiet: bool) -> Checked:
             # One that is missing is refused before torch is there.
             texts.read(path_of(name), "lesson")
 
-            from attnviz.examples import checking, shipped
+            from attnviz.examples import checking
+            from attnviz.examples.names import example as read_example
 
-            example = shipped.example(name)
+            example = read_example(name)
             done.append((example, _told(example, checking.findings(example), quiet)))
         except AttnvizError as error:
             refused.append(in_keys(error))

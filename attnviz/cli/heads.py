@@ -7,14 +7,14 @@ from typing import Annotated
 
 from attnviz.cli import output
 from attnviz.cli.help import in_section
-from attnviz.cli.making import ModelOptions
 from attnviz.cli.options import accepts
-from attnviz.cli.showing import OutputOptions, PictureOptions
+from attnviz.cli.output_options import OutputOptions, PictureOptions
+from attnviz.cli.trace_options import ModelOptions
 from attnviz.errors import AttnvizError
 from attnviz.learning.names import TASKS
 from attnviz.renderers import suffixes
+from attnviz.traces.early_checks import refuse_ranking
 from attnviz.traces.models.names import names, place_of
-from attnviz.traces.trained.asked import refuse_ranking
 from attnviz.wording.commands import Command, chosen
 
 OF_A_SENTENCE = ("query", "full")  # and there is none

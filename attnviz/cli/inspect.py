@@ -9,7 +9,11 @@ from typing import Annotated
 from attnviz.analysis.inspection.looking import BY, DRAW, MERGE, RANK, WEIGH, Looking
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
-from attnviz.cli.making import (
+from attnviz.cli.messages import with_bar
+from attnviz.cli.options import Typed, accepts, named_again, refuse_both, settings_of
+from attnviz.cli.output_options import OutputOptions, PictureOptions
+from attnviz.cli.run import print_checks, refuse_lines_without_picture, traced
+from attnviz.cli.trace_options import (
     AttentionOptions,
     ModelOptions,
     SavedOptions,
@@ -17,10 +21,6 @@ from attnviz.cli.making import (
     TrainedOptions,
     WithoutOptions,
 )
-from attnviz.cli.options import Typed, accepts, named_again, refuse_both, settings_of
-from attnviz.cli.progress import with_bar
-from attnviz.cli.run import print_checks, refuse_lines_without_picture, traced
-from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.renderers import suffixes
 from attnviz.traces.trained.place import MINILM
 from attnviz.wording.commands import Command, chosen

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from attnviz.cli import output
 from attnviz.cli.help import in_section, positional
-from attnviz.cli.making import AttentionOptions, BlockOptions
+from attnviz.cli.messages import say, tell
 from attnviz.cli.options import Typed, accepts, line_as_typed
-from attnviz.cli.showing import OutputOptions, PictureOptions
-from attnviz.cli.teaching import LEARNING, TeachingOptions, settings_for
-from attnviz.cli.telling import say, tell
+from attnviz.cli.output_options import OutputOptions, PictureOptions
+from attnviz.cli.trace_options import AttentionOptions, BlockOptions
+from attnviz.cli.training_options import LEARNING, TeachingOptions, settings_for
 from attnviz.errors import AttnvizError
-from attnviz.learning.asked import task_asked, task_of_folder
-from attnviz.learning.choices import Choices
+from attnviz.learning.choices import Choices, refuse_missing, refuse_place
+from attnviz.learning.lookup import task_asked, task_of_folder
 from attnviz.learning.names import CUT, TASKS, is_path
-from attnviz.learning.place import refuse_missing, refuse_place
 from attnviz.machine import leaving
 from attnviz.renderers import suffixes
 from attnviz.tokens.finding import find_query

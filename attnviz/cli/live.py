@@ -16,9 +16,8 @@ from rich.segment import Segment
 from rich.text import Text
 
 from attnviz.cli import background
-from attnviz.cli.looks import screen_of
-from attnviz.cli.showing import OutputOptions, PictureOptions
-from attnviz.cli.telling import tell
+from attnviz.cli.messages import tell
+from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_of
 from attnviz.learning.names import TASKS
 from attnviz.learning.training import Choices, Moment, Training, decided
 from attnviz.machine import leaving

@@ -17,7 +17,7 @@ import typer
 
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cli.help import Heading, HelpAll
-from attnviz.cli.making import (
+from attnviz.cli.trace_options import (
     AttentionOptions,
     BlockOptions,
     MatrixOptions,

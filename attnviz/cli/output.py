@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnviz.cli import background
-from attnviz.cli.looks import look_of, screen_of
-from attnviz.cli.progress import while_working
-from attnviz.cli.showing import OutputOptions, PictureOptions
-from attnviz.cli.telling import tell
+from attnviz.cli.messages import tell, while_working
+from attnviz.cli.output_options import OutputOptions, PictureOptions, look_of, screen_of
 from attnviz.errors import AttnvizError, unknown
 from attnviz.machine import files
 from attnviz.machine.writing import refuse_paths
@@ -122,7 +120,7 @@ def print_tables(view: View, wanted: OutputOptions, pictures: PictureOptions) ->
 
 
 def _paged(console: Console, lines: Iterable[Text]) -> bool:
-    from attnviz.cli.pager import page
+    from attnviz.cli.messages import page
 
     background.settle()  # or a late answer would be taken for keys
     with console.capture() as text:

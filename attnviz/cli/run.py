@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 import typer
 
 from attnviz.cli import output, source
-from attnviz.cli.making import (
+from attnviz.cli.messages import say, while_working
+from attnviz.cli.options import (
+    Typed,
+    accepts,
+    command_line,
+    refuse_both,
+    refuse_others,
+    settings_of,
+)
+from attnviz.cli.output_options import OutputOptions, PictureOptions, ShowOptions
+from attnviz.cli.trace_options import (
     AttentionOptions,
     BlockOptions,
     MatrixOptions,
@@ -20,21 +30,10 @@ from attnviz.cli.making import (
     TrainedOptions,
     WithoutOptions,
 )
-from attnviz.cli.options import (
-    Typed,
-    accepts,
-    command_line,
-    refuse_both,
-    refuse_others,
-    settings_of,
-)
-from attnviz.cli.progress import while_working
-from attnviz.cli.showing import OutputOptions, PictureOptions, ShowOptions
-from attnviz.cli.telling import say
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.renderers import FORMATS, suffixes
-from attnviz.traces import foreseen
+from attnviz.traces import early_checks
 from attnviz.views.ways import refuse_odd_way
 
 if TYPE_CHECKING:
@@ -133,9 +132,9 @@ def traced(
     which model made a trace that was written.
     """
     if saved.trace is None:
-        foreseen.refuse_settings(settings)
+        early_checks.refuse_settings(settings)
         words = source.read_or_given(text, settings, f"attnviz {name}")
-        foreseen.refuse_text(words, settings, *_asked(groups))
+        early_checks.refuse_text(words, settings, *_asked(groups))
         command = command_line(name, text, settings, *groups)
 
         from attnviz.traces.from_text import trace  # torch: for two seconds; errors do not wait

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from attnviz.traces.saved import read
+from attnviz.traces.archive_reader import read
 from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Trace
 from attnviz.wording.commands import Command, chosen, command_in

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnviz.cli.making import TextOptions
-from attnviz.cli.telling import tell
+from attnviz.cli.messages import tell
+from attnviz.cli.trace_options import TextOptions
 from attnviz.errors import AttnvizError
 from attnviz.learning.names import TASKS
 from attnviz.machine import files

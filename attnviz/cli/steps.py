@@ -8,7 +8,10 @@ from typing import Annotated, Any
 
 from attnviz.cli import output, source
 from attnviz.cli.help import in_section
-from attnviz.cli.making import (
+from attnviz.cli.options import Typed, accepts, refuse_both, refuse_others, settings_of
+from attnviz.cli.output_options import OutputOptions, PictureOptions
+from attnviz.cli.run import traced
+from attnviz.cli.trace_options import (
     AttentionOptions,
     BlockOptions,
     MatrixOptions,
@@ -18,12 +21,9 @@ from attnviz.cli.making import (
     TrainedOptions,
     WithoutOptions,
 )
-from attnviz.cli.options import Typed, accepts, refuse_both, refuse_others, settings_of
-from attnviz.cli.run import traced
-from attnviz.cli.showing import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError
 from attnviz.renderers import PAGE, STEP, Look, suffixes
-from attnviz.traces import foreseen
+from attnviz.traces import early_checks
 from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.trained.place import is_trained
 from attnviz.views.steps import choosing
@@ -181,6 +181,6 @@ def refuse_odd_steps(walking: StepOptions, wanted: OutputOptions) -> None:
 def refuse_missing_steps(walking: StepOptions, saved: SavedOptions, settings: Settings) -> None:
     """Refuse a layer and a head that there will not be, where no file says how many there are."""
     if saved.trace is None and settings.given is None and not is_trained(settings.model):
-        decided = foreseen.decided(settings)
-        foreseen.refuse_missing_layer(walking.layer or 0, decided.layers or 1)
+        decided = early_checks.decided(settings)
+        early_checks.refuse_missing_layer(walking.layer or 0, decided.layers or 1)
         choosing.refuse_missing_head(walking.head, chosen_variant(decided).heads)

@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError
+from attnviz.examples.constructions import is_made, made, numbers_in
 from attnviz.examples.draws import Recipe, drawn
-from attnviz.examples.made import is_made, made, numbers_in
 from attnviz.machine import memory
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, named
 from attnviz.traces.by_layer import can_be_given
-from attnviz.traces.foreseen import refuse_download
-from attnviz.traces.lined import in_keys
+from attnviz.traces.early_checks import refuse_download
 from attnviz.traces.models.shipped import card_of
+from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings, as_information
-from attnviz.traces.showing import Showable
-from attnviz.traces.texts import located
+from attnviz.traces.texts import in_keys, located
 
 if TYPE_CHECKING:  # what can be wrong with a file is said before torch is there
     from torch import Tensor

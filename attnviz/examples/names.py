@@ -1,4 +1,4 @@
-"""The examples that come with attnviz: their names in the order of a course, and their titles.
+"""The lessons that come with attnviz: their names, titles, and files.
 
 Nothing here needs torch: a name that is misspelt, and the list of all, need not wait for it.
 """
@@ -8,7 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from attnviz.errors import AttnvizError, unknown
+from attnviz.examples.example import Example
+from attnviz.examples.reading import read
 from attnviz.traces import texts
+from attnviz.wording.keywords import of_its_kinds
 
 FOLDER = Path(__file__).parent
 
@@ -83,3 +86,14 @@ def _title(path: Path) -> str:
 def _place(path: Path) -> tuple[int, str]:
     order = ORDER.index(path.stem) if path.stem in ORDER else len(ORDER)
     return order, path.stem
+
+
+@of_its_kinds
+def example(name: str) -> Example:
+    """An example that comes with attnviz by its name, or a person's own by its path.
+
+    >>> from attnviz import example
+    >>> example("simplified").view().headline
+    'Self-attention without trainable weights'
+    """
+    return read(path_of(name))

@@ -14,19 +14,18 @@ from typing import Any
 
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError, unknown
-from attnviz.examples import kinds
+from attnviz.examples import value_types
 from attnviz.examples.claims import CLAIMS
-from attnviz.examples.draws import Recipe
+from attnviz.examples.constructions import is_made, names_in, shape_of
+from attnviz.examples.draws import Recipe, recipe_of, refuse_misnamed
 from attnviz.examples.example import Example, Expectation
-from attnviz.examples.file import ExampleFile
-from attnviz.examples.made import is_made, names_in, shape_of
-from attnviz.examples.recipes import recipe_of, refuse_misnamed
-from attnviz.machine.permission import NameInFile
+from attnviz.examples.value_types import ExampleFile
+from attnviz.machine.files import NameInFile
 from attnviz.traces import texts
 from attnviz.traces.by_layer import can_be_given, flat
-from attnviz.traces.lined import in_keys
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
 from attnviz.traces.settings import COMES_WITH_ATTNVIZ, Settings, as_information
+from attnviz.traces.texts import in_keys
 
 WORDS = ("title", "source", "notice", "text", "query", "mistake")
 KEYS = (*WORDS, "settings", "recipe", "given", "expect")
@@ -81,9 +80,9 @@ def _text(contents: Mapping[str, Any], name: str, file: ExampleFile) -> str:
 
 def _settings(table: Mapping[str, Any], file: ExampleFile) -> Settings:
     file.refuse_unknown("setting", table, SETTINGS, "[settings]")
-    file.refuse_other_kinds(table, kinds.of_settings(), "[settings]")
+    file.refuse_other_kinds(table, value_types.of_settings(), "[settings]")
     _refuse_what_is_loaded(table, file, "[settings]")
-    named = as_information({name: kinds.plain(each) for name, each in table.items()})
+    named = as_information({name: value_types.plain(each) for name, each in table.items()})
     try:
         return Settings(**named)
     except AttnvizError as error:
@@ -157,7 +156,7 @@ def _expectation(
     table: Mapping[str, Any], number: int, recipe: Recipe, file: ExampleFile
 ) -> Expectation:
     file.refuse_unknown("key of an expectation", table, (*WHERE, *WHAT, *HOW), HEAD, number)
-    file.refuse_other_kinds(table, kinds.EXPECTED, HEAD, number)
+    file.refuse_other_kinds(table, value_types.EXPECTED, HEAD, number)
     _refuse_odd_step(table, number, file)
     _refuse_odd_claim(table, number, file)
     _refuse_what_is_loaded(table.get("with", {}), file, HEAD, number)
@@ -170,7 +169,7 @@ def _expectation(
         layer=table.get("layer"),
         changes=_changes(table.get("with", {}), number, recipe, file),
         values=table.get("values"),
-        tolerance=kinds.plain(table.get("tolerance")),
+        tolerance=value_types.plain(table.get("tolerance")),
         shape=tuple(table["shape"]) if "shape" in table else None,
         parameters=table.get("parameters"),
         claim=table.get("claim"),
@@ -185,10 +184,12 @@ def _changes(
     table = _in_layers(table, file)
     known = [*SETTINGS, *GIVEN_NAMES, *filter(can_be_given, table)]
     file.refuse_unknown("setting or matrix", table, known, HEAD, number)
-    file.refuse_other_kinds(table, kinds.of_settings(), HEAD, number)
+    file.refuse_other_kinds(table, value_types.of_settings(), HEAD, number)
     line = partial(file.line, "with", HEAD, number)
     return {
-        name: kinds.plain(each) if name in SETTINGS else _giving(name, each, recipe, file, line)
+        name: value_types.plain(each)
+        if name in SETTINGS
+        else _giving(name, each, recipe, file, line)
         for name, each in table.items()
     }
 
@@ -223,4 +224,4 @@ def _numbers(value: Any) -> Any:
         return [_numbers(each) for each in value]
     if isinstance(value, dict):
         return {name: _numbers(each) for name, each in value.items()}
-    return kinds.plain(value)
+    return value_types.plain(value)

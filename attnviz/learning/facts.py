@@ -1,4 +1,4 @@
-"""What a model keeps of how it learned: the task, how right it is, and what its heads do."""
+"""What a model keeps about its training: the task, its accuracy, and what its heads do."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnviz.learning.learner import accuracies_of, scores_of_heads
+from attnviz.errors import AttnvizError
+from attnviz.learning.learner import accuracies_of, plan_of, scores_of_heads, through
+from attnviz.learning.lookup import task_of
+from attnviz.learning.names import TASKS
 from attnviz.learning.task import NOTHING, Examples, Reading, Task, examples_of
-from attnviz.traces.models.forward import plan_of, through
+from attnviz.traces.models.card import Card
 from attnviz.traces.models.model import Model
 
 DOES = 0.5  # of its weight, from which on a head is said to do something: more than all else
@@ -68,3 +71,31 @@ def _lengths(examples: Examples) -> list[int]:
     places = torch.arange(1, examples.ids.shape[-1] + 1)
     last = ((examples.answers != NOTHING) * places).amax(-1)
     return [int(last.min()), int(last.max())]
+
+
+def task_of_model(card: Card, named: str | None = None) -> Task:
+    """What it has learned, whose sentences it can be tried on."""
+    called = f"the model '{card.name}'"
+    if not card.vocabulary.answers:
+        raise AttnvizError(
+            f"{called} gives no answers, so switching off a head cannot cost it one",
+            "see how its context vectors change: attnviz run TEXT, with the same --model and "
+            "--without L0H0",
+            about="model",
+        )
+    name = named or str(card.facts.get("task", ""))
+    if named is None and name not in TASKS:
+        raise AttnvizError(
+            f"{called} does not say which sentences it can be tested on",
+            f"name its task, such as --task {next(iter(TASKS))} or --task mine.toml; for lines of "
+            "text, attnviz run TEXT --without L0H0 shows what a head does",
+            about="model",
+        )
+    task = task_of(name)
+    if task.vocabulary != card.vocabulary:
+        raise AttnvizError(
+            f"the task '{task.name}' has other words than those that {called} learned",
+            "name the task that it learned",
+            about="task",
+        )
+    return task

@@ -17,19 +17,17 @@ import torch
 from attnviz.errors import AttnvizError
 from attnviz.learning.choices import Choices
 from attnviz.learning.grammar import (
+    MOST_WAYS,
     MOST_WORDS,
     ONE_OF,
     PREVIOUS,
     Grammar,
-    NoWordsError,
-    Reads,
-    Word,
-)
-from attnviz.learning.patterns import (
-    MOST_WAYS,
     Kinds,
+    NoWordsError,
     Pattern,
+    Reads,
     Way,
+    Word,
     most_ways,
     pattern_of,
     refuse_unknown_words,
@@ -38,10 +36,9 @@ from attnviz.learning.patterns import (
 from attnviz.learning.task import Reading, Task
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces import texts
-from attnviz.traces.facts import fits
-from attnviz.traces.lined import LinedFile, in_keys
-from attnviz.traces.models.written import Part
+from attnviz.traces.models.by_hand import Part
 from attnviz.traces.settings import Settings
+from attnviz.traces.texts import LinedFile, fits, in_keys
 from attnviz.wording.words import counted
 
 WORDS = ("about", "teaches", "watch", "asks", "answers")

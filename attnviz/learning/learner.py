@@ -1,8 +1,10 @@
-"""A Learner: the numbers of a model, and how one step changes them."""
+"""A Learner: the numbers of a model, how they start, and how one step changes them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,9 +12,18 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from attnviz.learning.task import NOTHING, Examples
-from attnviz.traces.models.forward import Passed, plan_of, through
-from attnviz.traces.models.model import Model
+from attnviz.attention.block import Norm
+from attnviz.learning.task import NOTHING, Examples, Task
+from attnviz.traces.from_text import placed
+from attnviz.traces.layers import layers
+from attnviz.traces.matrices import Matrices
+from attnviz.traces.models.model import Model, Unembedding
+from attnviz.traces.models.prediction import normed, scores_of_answers
+from attnviz.traces.plan import Plan, planned
+from attnviz.traces.settings import Settings
+from attnviz.traces.trace import Layer
+from attnviz.vectors import positions
+from attnviz.vectors.drawn import Seeds
 
 
 class Learner:
@@ -118,3 +129,108 @@ def _stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:
     together = torch.stack([*tensors])
     whole = together.ndim > 2 or name.endswith("w_score")
     return together.unsqueeze(1) if whole else together[:, None, None, :]
+
+
+@dataclass(frozen=True, eq=False)
+class Passed:
+    """What happened to ids on their way through a model."""
+
+    embeddings: Float[Tensor, "*batch token dim"]
+    layers: tuple[Layer, ...]
+    logits: Float[Tensor, "*batch token answer"]
+
+
+def plan_of(model: Model, *, training: bool = False) -> Plan:
+    """What is decided by the model's settings; its matrices are those that they ask for."""
+    plan = planned(model.settings, Matrices(), model.settings.width)
+    return replace(plan, matrices=model.matrices, training=training)
+
+
+def through(model: Model, plan: Plan, ids: Int[Tensor, "*batch token"]) -> Passed:
+    """Embeddings, layers, and a score for each answer at each token."""
+    assert model.unembedding is not None
+    embeddings = embedded(model, ids)
+    done = tuple(layers(plan, placed(embeddings, plan)))
+    vectors = normed(done[-1].outputs, model.unembedding)
+    return Passed(embeddings, done, scores_of_answers(vectors, model.unembedding))
+
+
+def embedded(
+    model: Model, ids: Int[Tensor, "*batch token"]
+) -> Float[Tensor, "*seed sentence token dim"]:
+    """The vector of each token; of several models side by side those of each, of its sentences."""
+    table = model.embeddings
+    if table.ndim == 2:
+        return functional.embedding(ids, table)
+    of_model = torch.arange(len(table))[:, None, None]
+    return table[of_model, 0, ids]
+
+
+def fresh(task: Task, settings: Settings) -> Model:
+    """Matrices N(0, 1/inputs), vectors N(0, 1): queries and keys of variance 1, scores of d_k."""
+    seeds, dim = Seeds((settings.seed,)), settings.width
+    plan = planned(settings, Matrices(), dim)
+    words = task.vocabulary
+    made = [_of_layer(plan, number, dim) for number in range(settings.layers or 1)]
+    if settings.positions == "learned":
+        made[0]["positions"] = positions.learned(task.longest, dim, seeds)
+    first, *above = map(_matrices, made)
+    norm = Norm(torch.ones(dim), torch.zeros(dim)) if settings.norm == "pre" else None
+    return Model(
+        name=task.name,
+        about=task.about,
+        settings=settings,
+        vocabulary=words,
+        embeddings=seeds.embed(range(len(words.words)), dim).float(),
+        matrices=_with_layers(first, above),
+        unembedding=Unembedding(
+            norm=norm, w_answers=seeds.projection("w_answers", dim, len(words.answers)).float()
+        ),
+        longest=task.longest if settings.positions == "learned" else None,
+    )
+
+
+def _with_layers(first: Matrices, above: list[Matrices]) -> Matrices:
+    return replace(first, above=tuple(above))
+
+
+def _matrices(named: dict[str, Tensor]) -> Matrices:
+    in_float32: dict[str, Any] = {name: each.float() for name, each in named.items()}
+    return Matrices(**in_float32)
+
+
+def _of_layer(plan: Plan, number: int, dim: int) -> dict[str, Tensor]:
+    """The matrices of one layer, by their names; gains are 1, and whatever is added is 0."""
+    stream = f"L{number} " if number else ""
+    variant, seeds, width = plan.variant, plan.seeds, plan.width or 1
+    shapes = _shapes_of_attention(plan, dim)
+    if plan.settings.feeds:
+        wide = plan.hidden_width(dim)
+        shapes |= {"w_1": (dim, wide), "w_2": (wide, dim)}
+    found: dict[str, Any] = {
+        name: seeds.projection(f"{stream}{name}", *shape) for name, shape in shapes.items()
+    }
+    if variant.additive:
+        found["w_score"] = seeds.projection(f"{stream}w_score", width, variant.heads).T.flatten()
+    if plan.settings.feeds:
+        found |= {"b_1": torch.zeros(wide), "b_2": torch.zeros(dim)}
+    if plan.settings.blocks and plan.settings.norm != "none":
+        for name in ("attention", "feed_forward")[: 2 if plan.settings.feeds else 1]:
+            found |= {f"{name}_gain": torch.ones(dim), f"{name}_shift": torch.zeros(dim)}
+    return found
+
+
+def _shapes_of_attention(plan: Plan, dim: int) -> dict[str, tuple[int, int]]:
+    """Of the matrices that a variant has: embeddings that are compared themselves have none."""
+    variant, width = plan.variant, plan.width or 1
+    groups = variant.kv_heads or variant.heads
+    found: dict[str, tuple[int, int]] = {}
+    if variant.projected:
+        found |= {
+            "w_query": (dim, variant.heads * width),
+            "w_key": (dim, groups * width),
+            "w_value": (dim, groups * plan.value_width),
+        }
+    if variant.joined:
+        found["w_out"] = (variant.heads * plan.value_width, dim)
+    return found

@@ -1,4 +1,4 @@
-"""How far training has come: what is written beside a model, so that it can go on learning."""
+"""The progress of a training: its moments, and what is written so that it can continue."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
-from attnviz.learning.choices import MOST_STEPS, Choices
-from attnviz.learning.moment import Answer, Moment
-from attnviz.learning.place import HISTORY, refuse_missing
+from attnviz.learning.choices import HISTORY, MOST_STEPS, Choices, refuse_missing
 from attnviz.machine import files
 from attnviz.machine.writing import AllOrNothing
 from attnviz.traces import texts
-from attnviz.traces.facts import fits, of_their_types
 from attnviz.traces.models import folder
-from attnviz.traces.models.config import SAVE, refuse_other_save
+from attnviz.traces.models.card import SAVE, refuse_other_save
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import chosen_variant
+from attnviz.traces.texts import fits, of_their_types
 
 STATE = "training.safetensors"
 FORMAT = 1
@@ -274,3 +273,25 @@ def _refuse_unless(fits: bool) -> None:
 def _finite(number: float | None) -> float | None:
     """What JSON has a number for."""
     return number if number is not None and math.isfinite(number) else None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model answers at a blank of a sentence, and how likely that is to it."""
+
+    place: int
+    word: str
+    probability: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Moment:
+    """What can be seen of a model after so many steps."""
+
+    step: int
+    seconds: float  # of training, up to now; not for files, which are the same every time
+    loss: float  # the mean since the moment before
+    accuracy: float  # on sentences that are held out
+    scores: Mapping[str, Float[np.ndarray, "layer head"]]  # of each reading: the mean weight on it
+    answers: tuple[Answer, ...]  # at the blanks of the sentence that is watched
+    weights: tuple[Float[np.ndarray, "head query key"], ...]  # of each layer, of what is watched

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from attnviz.learning.asked import task_of
 from attnviz.learning.choices import Choices
+from attnviz.learning.lookup import task_of
 from attnviz.learning.training import learn
 from attnviz.machine.writing import AllOrNothing
 from attnviz.traces.models import folder

@@ -1,9 +1,9 @@
-"""Training: a model, step by step, and what can be seen of it on the way."""
+"""Training: a model step by step, its batches, and the memory that it takes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -14,23 +14,20 @@ import torch
 from attnviz.attention import devices
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
-from attnviz.learning import need
-from attnviz.learning.asked import task_of
-from attnviz.learning.batches import Batches
+from attnviz.learning import training
 from attnviz.learning.choices import Choices as Choices
 from attnviz.learning.facts import with_facts
-from attnviz.learning.fresh import fresh
-from attnviz.learning.learner import Learner, accuracies_of, apart, scores_of_heads
-from attnviz.learning.moment import Answer
-from attnviz.learning.moment import Moment as Moment
+from attnviz.learning.learner import Learner, Passed, accuracies_of, apart, fresh, scores_of_heads
+from attnviz.learning.lookup import task_of
 from attnviz.learning.names import TASKS
-from attnviz.learning.progress import Kept, Progress
-from attnviz.learning.task import Task, examples_of
+from attnviz.learning.progress import Answer, Kept, Progress
+from attnviz.learning.progress import Moment as Moment
+from attnviz.learning.task import Examples, Task, examples_of
+from attnviz.machine import memory
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.models.forward import Passed
 from attnviz.traces.models.model import Model
-from attnviz.traces.settings import Settings
-from attnviz.traces.showing import Showable
+from attnviz.traces.result import Showable
+from attnviz.traces.settings import FEED_FORWARD, Settings, chosen_variant, head_width
 from attnviz.wording.commands import quoted
 from attnviz.wording.words import counted
 
@@ -88,7 +85,7 @@ class Training:
         self.settings = settings or task.settings
         self.choices = decided(task, choices or Choices())
         self.watched = watched_in(task, self.settings, watch)
-        need.refuse_too_much(task, self.settings, self.choices)
+        training.refuse_too_much(task, self.settings, self.choices)
         self.device = device_of(self.settings)
         model = fresh(task, self.settings) if since is None else since.model
         self.model = model.like(torch.empty(0, device=self.device))
@@ -287,3 +284,81 @@ def learn(
     for _ in training:
         pass
     return training.learned()
+
+
+DRAWN_AT_ONCE = 4096  # sentences that are learned from before others are drawn
+
+
+class Batches:
+    """So many sentences for each step; which they are depends on the seed and the step alone."""
+
+    def __init__(self, task: Task, seed: int, size: int) -> None:
+        self._task, self._seed, self._size = task, seed, size
+        self._steps = max(1, DRAWN_AT_ONCE // size)
+        self._number = -1
+
+    def at(self, step: int) -> Examples:
+        """Those of a step, counted from 0."""
+        number, place = divmod(step, self._steps)
+        if number != self._number:
+            seed = self._seed * 1_000_003 + number
+            self._drawn = examples_of(self._task, seed, self._steps * self._size)
+            self._number = number
+        return self._drawn.part(slice(place * self._size, (place + 1) * self._size))
+
+
+def stacked(several: Sequence[Examples]) -> Examples:
+    """As many sentences of each of several models, side by side."""
+    readings = several[0].readings
+    return Examples(
+        torch.stack([each.ids for each in several]),
+        torch.stack([each.answers for each in several]),
+        {name: torch.stack([each.readings[name] for each in several]) for name in readings},
+    )
+
+
+NUMBER = 4  # bytes
+OF_A_PARAMETER = 10  # itself, its gradient, what AdamW keeps of it, copies, and while it is drawn
+OF_A_WEIGHT = 8  # scores, scaled, masked, shares, and the gradients of these
+OF_A_VECTOR = 24  # what a layer makes of a token, each as wide as its vector, and the gradients
+OF_THE_INSIDE = 6  # the same, as wide as feed-forward
+
+
+def refuse_too_much(task: Task, settings: Settings, choices: Choices) -> None:
+    """Stop before memory is filled."""
+    sentences = max(choices.batch or task.batch, 1)
+    needed = NUMBER * (
+        OF_A_PARAMETER * parameters(task, settings)
+        + sentences * _of_a_sentence(task.longest, settings)
+    )
+    memory.refuse_more(
+        needed,
+        f"learning {task.name} with these settings",
+        "learn from fewer sentences at once (--batch), or a smaller model (--dim, --layers)",
+    )
+
+
+def parameters(task: Task, settings: Settings) -> int:
+    """How many numbers are learned, but for those of norms and biases, which are few."""
+    variant, dim = chosen_variant(settings), settings.width
+    width = head_width(settings, variant, dim)
+    groups = variant.kv_heads or variant.heads
+    of_attention = 2 * dim * width * (variant.heads + groups)
+    of_feed_forward = 2 * dim * _inside(settings) if settings.feeds else 0
+    words = task.vocabulary
+    read = len(words.words) + len(words.answers) + task.longest
+    return dim * read + (settings.layers or 1) * (of_attention + of_feed_forward)
+
+
+def _of_a_sentence(tokens: int, settings: Settings) -> int:
+    """How many numbers there are at once on its way through the model, and back."""
+    variant = chosen_variant(settings)
+    of_heads = variant.heads * head_width(settings, variant, settings.width)
+    inside = OF_THE_INSIDE * _inside(settings) if settings.feeds else 0
+    of_a_token = OF_A_VECTOR * max(settings.width, of_heads) + inside
+    weights = OF_A_WEIGHT * variant.heads * tokens * tokens
+    return (settings.layers or 1) * (weights + tokens * of_a_token)
+
+
+def _inside(settings: Settings) -> int:
+    return settings.feed_forward or FEED_FORWARD * settings.width

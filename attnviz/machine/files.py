@@ -1,4 +1,4 @@
-"""Files that are read, and places for new ones, with what to say if they cannot be."""
+"""Files that are read, with limits, and what a name in a data file may make attnviz do: nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -229,3 +229,32 @@ def unwritable(path: Path, error: OSError) -> AttnvizError:
 def reason(error: OSError) -> str:
     """What the system says is wrong."""
     return (error.strerror or str(error)).lower()
+
+
+class NameInFile(str):
+    """A name that a data file gave: text like any other, but whoever would load it refuses.
+
+    What somebody types, or hands to the library, is a plain `str`, and takes its place.
+    """
+
+    __slots__ = ()
+
+
+def name_in_file(name: object, known: Container[object] = ()) -> object:
+    """A name as a file gives it; one of those that come with attnviz needs no permission.
+
+    >>> type(name_in_file("minilm", ("minilm",))), type(name_in_file("owner/name", ("minilm",)))
+    (<class 'str'>, <class 'attnviz.machine.files.NameInFile'>)
+    """
+    return NameInFile(name) if isinstance(name, str) and name not in known else name
+
+
+def refuse_name_in_file(name: str, kind: str, hint: str, *, about: str = "") -> None:
+    """Refuse to load what only a file names; everything that loads by a name begins with this."""
+    if isinstance(name, NameInFile):
+        raise AttnvizError(
+            f"the {kind} '{name}' is named in a data file, and attnviz loads only what you name "
+            "yourself",
+            hint,
+            about=about,
+        )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from attnviz.renderers import Look
-from attnviz.renderers.terminal.overview import overview
+from attnviz.renderers.terminal.maps import overview
 from attnviz.renderers.terminal.screen import Screen
 from attnviz.renderers.wrapping import aligned
 from attnviz.views.grids.grid import Grid

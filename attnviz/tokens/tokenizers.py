@@ -25,8 +25,8 @@ class Row:
 
 TOKENIZERS = {
     "gpt2": Row("the pieces of words that GPT-2 reads", "attnviz.tokens.gpt2:gpt2"),
-    "words": Row("words and punctuation marks", "attnviz.tokens.words:words"),
-    "spaces": Row("anything between white space", "attnviz.tokens.words:spaces"),
+    "words": Row("words and punctuation marks", "attnviz.tokens.characters:words"),
+    "spaces": Row("anything between white space", "attnviz.tokens.characters:spaces"),
     "chars": Row("single characters", "attnviz.tokens.characters:chars"),
     "bytes": Row("single bytes of UTF-8", "attnviz.tokens.characters:utf8_bytes"),
 }

@@ -12,7 +12,7 @@ from attnviz.traces.fitting import in_file
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
-    from attnviz.traces.part import Part
+    from attnviz.traces.parts import Part
 
 Array = Shaped[np.ndarray, "..."]
 Numbers = Float64[np.ndarray, "..."]

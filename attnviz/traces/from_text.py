@@ -18,8 +18,8 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.layers import layers, refuse_overflow
 from attnviz.traces.matrices import Matrices
+from attnviz.traces.memory_estimate import Counts, Need, need_of, refuse_too_much
 from attnviz.traces.models.prediction import Prediction, predicted
-from attnviz.traces.need import Counts, Need, need_of, refuse_too_much
 from attnviz.traces.plan import Plan, planned
 from attnviz.traces.settings import Settings, refuse_odd_rotary
 from attnviz.traces.source import (

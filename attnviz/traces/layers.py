@@ -15,17 +15,16 @@ from torch import Tensor
 from attnviz.attention import arithmetic, block
 from attnviz.attention.arithmetic import Attended, Visible
 from attnviz.attention.block import Block, Fed, FeedForward, Norm, Residual
-from attnviz.attention.choices import Instead
+from attnviz.attention.variants import Instead
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.plan import Plan
-from attnviz.traces.settings import TURNED
+from attnviz.traces.settings import TURNED, of_layer
 from attnviz.traces.trace import BeforeRotary, Layer, Projections
-from attnviz.traces.without import of_layer
 from attnviz.vectors import positions
 
 if TYPE_CHECKING:
-    from attnviz.traces.trained.again import OnDemand
+    from attnviz.traces.trained.recomputed_weights import OnDemand
 
 Vectors = Float[Tensor, "*batch token dim"]
 Read = Float[Tensor, "*batch key dim"]
@@ -134,8 +133,8 @@ def _by_row(
         return None
 
     # Of trained models, and so not loaded where a text is short.
-    from attnviz.traces.trained.again import OnDemand, Remade
-    from attnviz.traces.trained.heard import Heard
+    from attnviz.traces.trained.listening import Heard
+    from attnviz.traces.trained.recomputed_weights import OnDemand, Remade
 
     heard = Heard(
         which="self" if read is inputs else "cross",

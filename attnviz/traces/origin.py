@@ -1,4 +1,4 @@
-"""Where the numbers of a Trace come from; one type for each kind of origin."""
+"""Where the numbers of a Trace come from: one type for each kind of origin."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from torch import Tensor
 
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.model import Model
-from attnviz.traces.settings import Positions, Settings
-from attnviz.traces.trained.card import TrainedCard
-from attnviz.vectors.table import FromTable
+from attnviz.traces.settings import Positions, Settings, Which
+from attnviz.vectors.static import FromTable
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -109,3 +108,34 @@ def model_behind(origin: Origin) -> Model | None:
 def table_behind(origin: Origin) -> FromTable | None:
     """The table of a trained model that the vectors are rows of, if they are."""
     return origin.table if isinstance(origin, Drawn | Given) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedCard:
+    """What kind of model it is, how large, and how it was listened to."""
+
+    name: str
+    kind: str  # bert, gpt2, llama …
+    parameters: int
+    layers: int  # of the attention that is looked at
+    heads: int
+    kv_heads: int
+    head_dim: int
+    stored_as: str  # the dtype of the checkpoint
+    which: Which  # attention of an encoder, of a decoder, or between them
+    eager: float | None  # how far a weight is, at most, from the model's own eager attention,
+    vectors: float | None = None  # and the last vectors, relative to the largest number there,
+    compared: int = 0  # on so many tokens
+    fallback: bool = False  # whether the weights are the model's own, and no queries were heard
+    decoder_answers: bool = False  # whether its decoder, which is not looked at, predicts tokens
+
+    @property
+    def no_answers(self) -> tuple[str, str]:
+        """What is said of it where nothing is predicted, and what can be done about that."""
+        if self.decoder_answers:
+            return "answers in its decoder; --attention is self, the encoder's", (
+                "give --attention decoder, or cross"
+            )
+        return "makes vectors and gives no answers", (
+            "use a model that continues texts, or fills in a [MASK]"
+        )

@@ -1,4 +1,4 @@
-"""What a Trace is made of: a text or tokens, settings, matrices of a person's own, vectors."""
+"""The inputs of a Trace: a text or tokens, settings, matrices, and the vectors of tokens."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
-from attnviz.machine.permission import refuse_name_in_file
+from attnviz.machine.files import refuse_name_in_file
 from attnviz.tokens.tokenizers import tokenize, vocabulary
 from attnviz.tokens.tokens import Tokens, named, numbered
-from attnviz.traces import matrix_files
-from attnviz.traces.embedded import named_vectors
-from attnviz.traces.foreseen import memory_of, refuse_download
+from attnviz.traces import matrices
+from attnviz.traces.early_checks import memory_of, refuse_decided, refuse_download, refuse_untrained
 from attnviz.traces.matrices import Matrices, held
-from attnviz.traces.models.model import Model
+from attnviz.traces.models.model import Model, sighted
 from attnviz.traces.models.shipped import model_of
-from attnviz.traces.models.sight import sighted
 from attnviz.traces.origin import (
     Drawn,
     FromExample,
@@ -33,10 +31,11 @@ from attnviz.traces.origin import (
 )
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.asked import refuse_decided, refuse_untrained
-from attnviz.traces.trained.place import is_trained
+from attnviz.traces.trained.loading import folder_of
+from attnviz.traces.trained.place import is_trained, place_of
 from attnviz.vectors.drawn import Seeds
-from attnviz.vectors.table import FromTable
+from attnviz.vectors.loaded import from_file
+from attnviz.vectors.static import FromTable, vectors_of
 from attnviz.wording.commands import Command, chosen, quoted
 from attnviz.wording.keywords import changed
 from attnviz.wording.words import counted
@@ -317,7 +316,7 @@ def matrices_of(settings: Settings) -> Matrices:
         return Matrices()
     hint = f"name it, with a text: --given {quoted(settings.given)}"
     refuse_name_in_file(settings.given, "file of matrices", hint, about="given")
-    return matrix_files.read(settings.given, settings.item, settings.heads)
+    return matrices.read(settings.given, settings.item, settings.heads)
 
 
 def vocabulary_of(source: Source) -> int | None:
@@ -335,3 +334,16 @@ def _keys(tokens: Tokens, given: Matrices) -> Tokens:
     count = given.sizes.get("key", len(tokens))
     same = count == len(tokens) and given.key_embeddings is None
     return tokens if same else numbered(count)
+
+
+def named_vectors(
+    settings: Settings, tokens: Tokens
+) -> tuple[Float[Tensor, "token dim"], FromTable | None]:
+    """A vector for each token; and, where they are rows of a model's table, of which."""
+    name = settings.embeddings or ""
+    hint = f"name it, with a text: --embeddings {quoted(name)}"
+    refuse_name_in_file(name, "file of vectors", hint, about="embeddings")
+    place = place_of(name)
+    if place is None:
+        return from_file(name, tokens), None
+    return vectors_of(folder_of(place), place.name, tokens, settings.dim)

@@ -1,4 +1,4 @@
-"""Texts that hold named values, TOML and JSON; and the line of a name, for what is wrong with it.
+"""Texts that hold named values (TOML and JSON), checked; errors name the key and its line.
 
 Both are read in time and memory that grow no faster than the text, whatever is in it. Nothing
 here needs torch.
@@ -10,12 +10,19 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from attnviz.errors import AttnvizError
+from attnviz.attention.variants import VARIANTS
+from attnviz.errors import AttnvizError, unknown
 from attnviz.machine import files, memory
+from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.traces.aliases import meant
+from attnviz.traces.settings import NAMES
 
 MOST_PARTS = 16  # of a name with dots
 MOST_NAMES = 250_000  # in a TOML text: each takes up to 1 kB
@@ -190,3 +197,134 @@ def located(error: AttnvizError, path: Path) -> AttnvizError:
         return error
     line = line_of(read(path, "file of matrices"), error.about)
     return error if line is None else error.told(f"line {line}: {error}")
+
+
+Anything = TypeVar("Anything")
+
+
+def of_their_types(kind: type[Anything], facts: Mapping[str, Any]) -> Anything:
+    """A dataclass of facts that were read; TypeError where one of them is something else.
+
+    Types are looked at first: what a dataclass checks of itself is about values of its types. One
+    word of several comes last: a dataclass may know a better word for another.
+    """
+    hints = get_type_hints(kind)
+    wrong = [name for name, value in facts.items() if not fits(value, hints.get(name))]
+    if any(get_origin(hints.get(name)) is not Literal for name in wrong):
+        raise TypeError(wrong)
+    made = kind(**facts)
+    if wrong:
+        raise TypeError(wrong)
+    return made
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """
+    >>> fits(2, float), fits("a", int | None), fits("b", Literal["a", "b"]), fits(True, int)
+    (True, False, True, False)
+    >>> fits([1, [2]], list[int]), fits({"a": 1}, Mapping[str, float]), fits(10**400, float)
+    (False, True, False)
+    """
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(fits(value, each) for each in inside)
+    if origin is Literal:
+        return value in inside
+    if origin is not None or hint is Any:
+        return hint is Any or (isinstance(value, origin) and _filled(value, inside))
+    if hint is float and isinstance(value, int):  # of any length in JSON
+        return not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, NoneType if hint is None else hint)
+
+
+def _filled(value: Any, inside: tuple[Any, ...]) -> bool:
+    """Whether all that a Mapping, a list or a tuple holds is of the types that it should be."""
+    if isinstance(value, Mapping):
+        keys, values = inside
+        return all(fits(key, keys) and fits(each, values) for key, each in value.items())
+    if isinstance(value, tuple) and inside[-1] is not Ellipsis:
+        return len(value) == len(inside) and all(map(fits, value, inside))
+    return all(fits(each, inside[0]) for each in value)
+
+
+OPTION = re.compile(r"--(no-)?([a-z]+(?:-[a-z]+)*)(?: (\d[\d.]*|\w+))?")
+NO_KEYS = ("limit",)  # what only a command can be told
+VALUES = {*VARIANTS, *TOKENIZERS, *(name for _, known in NAMES.values() for name in known)}
+
+
+def in_keys(error: AttnvizError, *, but: Collection[str] = ()) -> AttnvizError:
+    """An error in the words of a file, which has keys where a command has options.
+
+    >>> in_keys(AttnvizError("--dim is 0", "try --head-dim 4, --no-scale or --variant plain")).hint
+    "try head_dim = 4, scale = false or variant = 'plain'"
+    """
+
+    def key(found: re.Match[str]) -> str:
+        no, option, value = found[1], found[2], found[3] or ""
+        if option in (*NO_KEYS, *but):
+            return found[0]
+        name = option.replace("-", "_")
+        if no:
+            return f"{name} = false{value and ' ' + value}"
+        if value[:1].isdigit():
+            return f"{name} = {value}"
+        return f"{name} = '{value}'" if value in VALUES else f"{name}{value and ' ' + value}"
+
+    problem, hint = (OPTION.sub(key, text) for text in (str(error), error.hint))
+    return AttnvizError(problem, hint, about=error.about, file=error.file)
+
+
+@dataclass(frozen=True)
+class LinedFile:
+    """A file that is read."""
+
+    path: Path
+    text: str
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @cached_property
+    def _headings(self) -> Mapping[str, list[int]]:
+        """Where each heading stands, as often as it does."""
+        found: dict[str, list[int]] = {}
+        for place, line in enumerate(self.lines):
+            if line.lstrip().startswith("["):
+                found.setdefault(line.strip(), []).append(place)
+        return found
+
+    def line(self, key: str, after: str = "", number: int = 0) -> int | None:
+        """The line of a key, the first in the file or after a heading; `number` counts headings.
+
+        After one of several headings the key is looked for until the next one.
+        """
+        places = self._headings.get(after, [])[number : number + 2] if after else []
+        start, end = (*places, None, None)[:2]
+        if not key:
+            return (start or 0) + 1
+        if (start, end, key) not in self._found:
+            self._found[start, end, key] = line_of("\n".join(self.lines[start:end]), key)
+        found = self._found[start, end, key]
+        return None if found is None else found + (start or 0)
+
+    @cached_property
+    def _found(self) -> dict[tuple[int | None, int | None, str], int | None]:
+        """The line of each key that was looked for between two others: asked for many times."""
+        return {}
+
+    def error(self, problem: str, hint: str, line: int | None = None) -> AttnvizError:
+        where = f"'{self.path}'" if line is None else f"line {line} of '{self.path}'"
+        return AttnvizError(f"{where}: {problem}", hint, file=str(self.path))
+
+    def refuse_unknown(
+        self, kind: str, keys: Iterable[str], known: Iterable[str], after: str = "", number: int = 0
+    ) -> None:
+        """Refuse the first key that is none of those that are known."""
+        for key in keys:
+            if key not in known:
+                error = unknown(kind, key, known)
+                hint = meant(key) if "matrix" in kind else ""
+                raise self.error(str(error), hint or error.hint, self.line(key, after, number))

@@ -1,21 +1,21 @@
-"""What happened to a sentence, kept: a Trace and its Layers."""
+"""Trace, Layer, Projections, Provenance; and layers of which only the weights are known."""
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.attention.arithmetic import Attended, Visible, of_heads
+from attnviz.attention.arithmetic import Attended, MixedBy, Visible, of_heads
 from attnviz.attention.block import Block
-from attnviz.attention.choices import Instead
-from attnviz.attention.variants import Variant
+from attnviz.attention.variants import Instead, Variant
+from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.prediction import Prediction
@@ -24,13 +24,13 @@ from attnviz.traces.origin import (
     FromTransformer,
     FromWeights,
     Origin,
+    TrainedCard,
     handed_over,
     model_behind,
     trained_behind,
 )
+from attnviz.traces.result import Showable
 from attnviz.traces.settings import Positions
-from attnviz.traces.showing import Showable
-from attnviz.traces.trained.card import TrainedCard
 from attnviz.traces.weights import InMemory, Weights, mask_of, of_all_layers
 from attnviz.wording.words import counted, shape_text
 
@@ -297,3 +297,78 @@ class Trace(Showable):
     def keys_of(self, layer: Layer) -> Tokens:
         """The tokens that a layer's attention reads."""
         return self.keys if layer.memory is None or self.memory is None else self.memory
+
+
+BEYOND_WEIGHTS = frozenset(("scores", "queries", "keys", "values"))  # by others, or not known
+Heads = Float[Tensor, "head query key"]
+
+
+class OfWeights(Attended):
+    """Weights, and in place of the scores what their softmax could be of."""
+
+    capped_scores = None
+    bias = None
+    mask = None
+    sink = None
+    mixed_by: MixedBy = "softmax"
+
+    def __init__(self, weights: Heads, visible: Bool[Tensor, "*#head query key"]) -> None:
+        heads, queries, _ = weights.shape
+        nothing = weights.new_zeros(heads, queries, 0)
+        known = {"weights": weights, "mixing": weights, "contexts": nothing, "visible": visible}
+        self.__dict__.update(known)  # frozen, as every Attended is
+
+    def of_part(self, part: Callable[[Tensor], Tensor]) -> OfWeights:
+        return OfWeights(part(self.weights), part(self.__dict__["visible"]))
+
+    @cached_property
+    def scores(self) -> Heads:
+        hidden: Tensor = ~self.__dict__["visible"]
+        return self.weights.log().masked_fill(hidden, 0)
+
+    @property
+    def scaled_scores(self) -> Heads:
+        return self.scores
+
+
+def told_of_weights_alone(trace: Trace) -> str:
+    """Why nothing else can be shown of it."""
+    return "only weights are given" if trace.handed else "the model returns only weights"
+
+
+def refuse_weights_alone(trace: Trace, wanted: str, about: str) -> None:
+    """Refuse what needs more than weights that were computed elsewhere."""
+    if trace.handed is not None:
+        raise AttnvizError(
+            f"{wanted}, but only weights are given",
+            "let attnviz read a model itself, which gives all of it: attnviz.trace(text, model=…)",
+            about=about,
+        )
+
+
+def layer_of(
+    number: int,
+    weights: Heads,
+    *,
+    visible: Bool[Tensor, "*#head query key"],
+    inputs: Float[Tensor, "query dim"],
+    key_inputs: Float[Tensor, "key dim"] | None = None,
+    given: frozenset[str] = BEYOND_WEIGHTS,
+) -> Layer:
+    """A layer that has weights, and what it read, as far as that is known."""
+    heads, queries, keys = weights.shape
+    return Layer(
+        layer=number,
+        scale=1.0,
+        head_dim=max(1, inputs.shape[-1] // heads),
+        inputs=inputs,
+        key_inputs=key_inputs,
+        projections=None,
+        queries=None,
+        keys=None,
+        values=weights.new_zeros(heads, keys, 0),
+        visible=visible,
+        attended=OfWeights(weights, visible),
+        context=weights.new_zeros(queries, 0),
+        given=given,
+    )

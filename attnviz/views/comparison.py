@@ -14,8 +14,7 @@ from attnviz.analysis.aspects import (
     WITHOUT,
 )
 from attnviz.analysis.comparison import Alternative, Comparison, restricted
-from attnviz.analysis.repeats import repeats_of
-from attnviz.analysis.seeds import REPEATS, Track
+from attnviz.analysis.seeds import REPEATS, Track, repeats_of
 from attnviz.analysis.sweeps import Sweep, refuse_without_curves, sweep_of
 from attnviz.analysis.texts import place_in_both
 from attnviz.cells import Cells
@@ -23,21 +22,26 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Trace
-from attnviz.views.caveat import caveat_of_softmax
-from attnviz.views.conclusions.changes import changes_told
-from attnviz.views.conclusions.conclusion import conclusion, title_of
+from attnviz.views.conclusions.conclusion import changes_told, conclusion, title_of
 from attnviz.views.conclusions.mistakes import mistakes_told
 from attnviz.views.data import data_of_comparison
-from attnviz.views.explored_ways import explored_of_comparison
+from attnviz.views.explored import explored_of_comparison
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.explored import Explored
 from attnviz.views.grids.grid import OFF, Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred, weight_scale
-from attnviz.views.measures import measures_table, name_of, rows_of_measures, titled, tokens_of
+from attnviz.views.measures import (
+    curves_of,
+    measures_table,
+    name_of,
+    rows_of_measures,
+    titled,
+    tokens_of,
+)
+from attnviz.views.notes import caveat_of_softmax
 from attnviz.views.prediction import answered, answers_of_ways, answers_of_ways_ranked, flips
 from attnviz.views.reading import token_axis
 from attnviz.views.settings_line import KIND, settings_line
-from attnviz.views.sweep import curves_of
 from attnviz.views.view import Excerpt, Group, View, page_of
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import exact_text

@@ -14,11 +14,10 @@ from torch import Tensor
 
 from attnviz.analysis.comparison import Alternative, Comparison
 from attnviz.analysis.measures import Measures
-from attnviz.analysis.repeats import Repeats
-from attnviz.analysis.seeds import BAND, quantiles
+from attnviz.analysis.seeds import BAND, Repeats, quantiles
 from attnviz.analysis.sweeps import Sweep
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.document import Contents, contents
+from attnviz.traces.archive import Contents, contents
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import array, mask_of
 from attnviz.views.view import Data, Lines, Words

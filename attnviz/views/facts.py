@@ -1,15 +1,20 @@
-"""What is so of one attention, looked up in its numbers: a sentence is said where this says so."""
+"""Facts about one attention that sentences depend on: its sums, its mask and that mask's shape."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from attnviz.analysis.measures import measure
 from attnviz.attention.arithmetic import attention_weights
 from attnviz.attention.block import Norm
 from attnviz.attention.mistakes import Symptom
+from attnviz.attention.variants import before, everything, near
 from attnviz.cells import Cells
 from attnviz.traces.trace import Layer
 
@@ -70,3 +75,72 @@ def normalised(vectors: Tensor, norm: Norm) -> bool:
 def learned(norm: Norm) -> bool:
     """Whether the gain and the shift of a LayerNorm change anything."""
     return not bool((norm.gain == 1).all() and (norm.shift == 0).all())
+
+
+CELLS_AT_ONCE = 2**22
+
+
+@dataclass(frozen=True)
+class MaskShape:
+    """How far tokens see among those of their own sentence; `named` where this says all of it."""
+
+    causal: bool  # nothing that comes after is seen
+    window: int | None = None  # only what is less than so many places away is,
+    chunk: int | None = None  # or only what is in the same piece of so many tokens
+    named: bool = True
+
+    def sees(self, query: Tensor, key: Tensor) -> Bool[Tensor, "query key"]:
+        """
+        >>> places = torch.arange(3)
+        >>> MaskShape(causal=True, window=2).sees(places[:, None], places).int().tolist()
+        [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
+        """
+        seen = before(query, key) if self.causal else everything(query, key)
+        if self.window is not None:
+            seen = seen & near(query, key, self.window)
+        return seen if self.chunk is None else seen & (query // self.chunk == key // self.chunk)
+
+
+def shape_of(visible: Bool[Tensor, "*head query key"]) -> MaskShape:
+    """The shape that a mask has: that of the first column tells how far anything is seen."""
+    if visible.ndim > 2 and not bool((visible == visible[:1]).all()):
+        return MaskShape(causal=_is_causal(visible), named=False)
+    of_all = visible[0] if visible.ndim > 2 else visible
+    causal, far = _is_causal(visible), int(of_all[:, 0].sum())
+    whole = MaskShape(causal)
+    narrow = [MaskShape(causal, window=far), MaskShape(causal, chunk=far)] if far else []
+    likely = [whole] if far == len(of_all) else narrow
+    return next((each for each in likely if _is(each, of_all)), MaskShape(causal, named=False))
+
+
+def shapes_of(layers: Iterable[Layer]) -> dict[int, MaskShape]:
+    """Those of several layers, by their numbers; most of them share one mask."""
+    known: dict[object, MaskShape] = {}
+    found = {}
+    for each in layers:
+        mask = each.visible
+        same = (mask.data_ptr(), mask.shape, mask.stride())
+        if same not in known:
+            known[same] = shape_of(mask)
+        found[each.layer] = known[same]
+    return found
+
+
+def _is_causal(visible: Bool[Tensor, "*head query key"]) -> bool:
+    """Whether there is anything to come, and nothing of it is seen."""
+    places = torch.arange(visible.shape[-1], device=visible.device)
+    rows = range(0, visible.shape[-2], together := _together(visible))
+    ahead = (visible[..., row : row + together, :] & (places > places[row : row + together, None])
+             for row in rows)  # fmt: skip
+    return visible.shape[-2] > 1 and not any(bool(each.any()) for each in ahead)
+
+
+def _is(shape: MaskShape, visible: Bool[Tensor, "query key"]) -> bool:
+    places = torch.arange(visible.shape[-1], device=visible.device)
+    together = _together(visible)
+    bands = (slice(row, row + together) for row in range(0, len(visible), together))
+    return all(torch.equal(shape.sees(places[each, None], places), visible[each]) for each in bands)
+
+
+def _together(visible: Tensor) -> int:
+    return max(1, CELLS_AT_ONCE * visible.shape[-2] // max(1, visible.numel()))

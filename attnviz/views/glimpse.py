@@ -12,14 +12,13 @@ from attnviz.cells import Whole, unmasked
 from attnviz.learning.task import Task
 from attnviz.learning.training import Moment, Training
 from attnviz.views.conclusions.learned import how_right
-from attnviz.views.gate import in_print
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.glimpse import Course, Glimpse
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.views.learned.found import best_head
-from attnviz.views.learned.shown import answer_text
+from attnviz.views.learned.heads import answer_text, best_head
 from attnviz.views.reading import token_axis
+from attnviz.views.view import in_print
 from attnviz.wording.numbers import percent, share_text, significant_text
 
 WEIGHT = Scale("weight", 0.0, 1.0)

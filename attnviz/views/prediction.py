@@ -15,15 +15,14 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.prediction import Prediction
 from attnviz.traces.models.vocabulary import Predicts
 from attnviz.traces.origin import FromModel
-from attnviz.traces.trace import Trace
+from attnviz.traces.trace import Trace, refuse_weights_alone
 from attnviz.traces.weights import array
-from attnviz.traces.weights_alone import refuse_weights_alone
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale
+from attnviz.views.notes import names_off, without_heads
 from attnviz.views.reading import in_quotes, token_axis
-from attnviz.views.switched_off import names_off, without_heads
 from attnviz.wording.numbers import percent
 from attnviz.wording.words import either, isolated, listed
 

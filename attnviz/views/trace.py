@@ -17,28 +17,29 @@ from attnviz.cells import Cells, unmasked
 from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.part import Part
-from attnviz.traces.parts import SHOWN, parts_to_show
+from attnviz.traces.parts import SHOWN, Part, parts_to_show
 from attnviz.traces.source import command_of, source_of
-from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.trace import Layer, Trace, told_of_weights_alone
 from attnviz.traces.weights import Stage, array
-from attnviz.traces.weights_alone import told_of_weights_alone
-from attnviz.views.blind import note_on_blind, note_on_rows
-from attnviz.views.by_hand import titled_by_sentences
-from attnviz.views.caveat import caveat
 from attnviz.views.conclusions.weights import title_of_head
 from attnviz.views.data import data_of
-from attnviz.views.dimensions import axis_of
 from attnviz.views.explored import explored_of_trace
 from attnviz.views.facts import hides, multiplied, sums_to_one
-from attnviz.views.given_weights import on_given_weights
 from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis, plain_axis
 from attnviz.views.grids.grid import OFF, Grid, same_scale
 from attnviz.views.grids.scales import centred, colorless, weight_scale
-from attnviz.views.headline import headline, title_of_parts
+from attnviz.views.headline import (
+    OF_CONTEXT,
+    OF_SCORES,
+    asks_for,
+    headline,
+    in_order,
+    title_of_parts,
+    with_products,
+)
 from attnviz.views.inspection.view import view as inspected
-from attnviz.views.lines import arcs_of, sentences, untitled
-from attnviz.views.moved import moved
+from attnviz.views.notes import caveat, note_on_blind, note_on_heads, note_on_rows, on_given_weights
+from attnviz.views.origin_words import axis_of, titled_by_sentences, what_heads_do
 from attnviz.views.prediction import (
     all_answers,
     answered,
@@ -46,20 +47,21 @@ from attnviz.views.prediction import (
     best_answers,
     title_of_answers,
 )
-from attnviz.views.products import OF_CONTEXT, OF_SCORES, asks_for, in_order, with_products
 from attnviz.views.reading import (
     alone,
+    arcs_of,
     in_quotes,
     name_of_head,
     readings,
+    sentences,
     token_axis,
+    untitled,
     written_from,
 )
 from attnviz.views.settings_line import settings_line
-from attnviz.views.switched_off import note_on_heads
+from attnviz.views.vector_shift import moved
 from attnviz.views.view import FINDINGS, READINGS, Excerpt, Group, Name, Page, View, page_of
 from attnviz.views.ways import chosen_way, refuse_odd_way, usual
-from attnviz.views.whose import what_heads_do
 from attnviz.wording.commands import chosen
 from attnviz.wording.keywords import changed
 from attnviz.wording.words import listed

@@ -1,30 +1,33 @@
-"""What a result says and shows, whoever made it: the one value that every renderer takes."""
+"""A View: what a result says and shows; every renderer takes one."""
 
 from __future__ import annotations
 
 import json
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from attnviz.views.gate import in_print
+from attnviz.cells import Cells
 from attnviz.views.grids.description import caption, describe, hides
 from attnviz.views.grids.explored import Explored, with_a_query
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Drawable, Section, opened
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import of_function
+from attnviz.wording.printable import is_printable, printable
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:  # a View has nothing of tensors in it
     from matplotlib.figure import Figure
 
     from attnviz.traces.trace import Provenance
+
 
 VIEWS = {  # named, not imported: whoever looks at one thing needs not the others
     "Trace": "attnviz.views.trace:view",
@@ -292,3 +295,41 @@ def page_of(groups: Sequence[Group], settings: str, caveat: str = "") -> Page:
     bare = Page(tuple(groups))
     told = caption(bare.panels, settings, caveat)
     return Page(bare.groups, told, describe(bare.panels), caveat)
+
+
+Anything = TypeVar("Anything")
+NUMBERS = frozenset((int, float, bool, NoneType))
+
+
+def in_print(value: Anything, done: dict[int, tuple[Any, Any]] | None = None) -> Anything:
+    """The same value, with every text in it printable, however deep it lies.
+
+    It looks into dataclasses and sequences, so that no field can be forgotten. What many parts
+    share, such as the labels of tokens, is looked at once; what is all right is not made anew.
+    """
+    done = {} if done is None else done
+    if isinstance(value, str):
+        return printable(value)  # type: ignore[return-value]
+    if isinstance(value, Cells) or not (isinstance(value, (tuple, list)) or is_dataclass(value)):
+        return value
+    if id(value) not in done:  # beside what became of it, or its id might be another's soon
+        made = _sequence(value, done) if isinstance(value, (tuple, list)) else _parts(value, done)
+        done[id(value)] = value, made
+    made_of_it: Anything = done[id(value)][1]
+    return made_of_it
+
+
+def _sequence(value: Any, done: dict[int, tuple[Any, Any]]) -> Any:
+    kinds = set(map(type, value))
+    if kinds <= NUMBERS or (kinds == {str} and is_printable("".join(value))):
+        return value
+    made = type(value)([in_print(each, done) for each in value])
+    same = all(one is other for one, other in zip(value, made, strict=True))
+    return value if same else made
+
+
+def _parts(value: Any, done: dict[int, tuple[Any, Any]]) -> Any:
+    parts = {each.name: getattr(value, each.name) for each in fields(value)}
+    made = {name: in_print(each, done) for name, each in parts.items()}
+    changed = {name: each for name, each in made.items() if each is not parts[name]}
+    return replace(value, **changed) if changed else value

@@ -12,16 +12,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.inspection.maps import Map
-from attnviz.analysis.moved import changes_of
+from attnviz.analysis.measures import changes_of
 from attnviz.errors import AttnvizError
+from attnviz.traces.settings import HeadPlace, name_of
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.prediction import Ending
-from attnviz.traces.trained.rereading import Rereading, reread
-from attnviz.traces.without import Place, name_of
+from attnviz.traces.trained.tracing import Rereading, reread
 from attnviz.wording.words import listed
 
 Measured = Literal["answers", "vectors"]  # what is compared, with a head and without it
-Track = Callable[[Sequence[Place]], Iterable[Place]]
+Track = Callable[[Sequence[HeadPlace]], Iterable[HeadPlace]]
 TOLD = "--by effect switches off the heads"
 LONGEST = 600  # seconds, that somebody may wait
 MINUTE = 60
@@ -31,7 +31,7 @@ MINUTE = 60
 class Effect:
     """What a head changes, at each token that counts."""
 
-    place: Place
+    place: HeadPlace
     amounts: Float[Tensor, "token"]  # bits, by which answers change; or shares of vectors
     cosines: Float[Tensor, "token"] | None = None  # of vectors with it and without it
     likely: float = 0.0  # how likely the answer is without it that is given with it,
@@ -61,7 +61,7 @@ class Effects:
     at: int = 0  # which is this one,
     next: bool = False  # as what comes after it,
     likely: float = 0.0  # and how likely it is
-    off: tuple[Place, ...] = ()  # the heads that are off all the time
+    off: tuple[HeadPlace, ...] = ()  # the heads that are off all the time
 
 
 def effects_of(trace: Trace, maps: Sequence[Map], track: Track = iter) -> Effects:
@@ -82,7 +82,7 @@ def effects_of(trace: Trace, maps: Sequence[Map], track: Track = iter) -> Effect
     return _on_answers(model, whole, without)
 
 
-def _on(maps: Sequence[Map], model: Rereading) -> list[Place]:
+def _on(maps: Sequence[Map], model: Rereading) -> list[HeadPlace]:
     """Those of the heads that are on, of which one at least must be left."""
     places = [
         (each.layer.layer, each.head) for each in maps if each.layer and each.head is not None
@@ -102,7 +102,7 @@ def _ranked(found: Iterable[Effect]) -> tuple[Effect, ...]:
     return tuple(sorted(found, key=lambda each: -each.mean))
 
 
-def _on_vectors(place: Place, whole: Ending, other: Ending) -> Effect:
+def _on_vectors(place: HeadPlace, whole: Ending, other: Ending) -> Effect:
     """How far the last vectors move, as shares of their lengths; and how far they turn."""
     assert whole.vectors is not None
     assert other.vectors is not None
@@ -111,7 +111,7 @@ def _on_vectors(place: Place, whole: Ending, other: Ending) -> Effect:
 
 
 def _on_answers(
-    model: Rereading, whole: Ending, without: Iterable[tuple[Place, Ending]]
+    model: Rereading, whole: Ending, without: Iterable[tuple[HeadPlace, Ending]]
 ) -> Effects:
     asked = model.asked
     assert asked is not None
@@ -136,7 +136,7 @@ def _on_answers(
 
 def _effect(
     model: Rereading,
-    place: Place,
+    place: HeadPlace,
     before: Float[Tensor, "place answer"],
     after: Float[Tensor, "place answer"],
     spoken: int,
@@ -163,7 +163,7 @@ def _logarithms(made: Ending, rows: Sequence[int]) -> Float[Tensor, "place answe
     return made.logits[list(rows)].double().log_softmax(-1)
 
 
-def _refuse_long(seconds: float, places: Sequence[Place]) -> None:
+def _refuse_long(seconds: float, places: Sequence[HeadPlace]) -> None:
     if seconds > LONGEST:
         raise AttnvizError(
             f"switching off each of {len(places):,} heads in turn would take about "

@@ -7,19 +7,17 @@ from functools import cached_property
 from typing import Any
 
 from attnviz.analysis.inspection.effects import Effects, Track, effects_of
-from attnviz.analysis.inspection.hidden import hidden
 from attnviz.analysis.inspection.looking import NAMES, Looking
-from attnviz.analysis.inspection.maps import Map, Step, maps_of
-from attnviz.analysis.inspection.merged import merged, rolled_out
+from attnviz.analysis.inspection.maps import Map, Step, maps_of, merged, rolled_out
 from attnviz.analysis.inspection.patterns import Patterns, patterns_of
+from attnviz.analysis.inspection.regrouped import hidden, in_words
 from attnviz.analysis.inspection.weighed import weighed
-from attnviz.analysis.inspection.words import in_words
 from attnviz.traces.from_text import trace
+from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings
-from attnviz.traces.showing import Showable
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.place import MINILM
-from attnviz.traces.trained.rereading import named_again
+from attnviz.traces.trained.tracing import named_again
 from attnviz.wording.keywords import changed
 
 STEPS: tuple[Step, ...] = (weighed, hidden, in_words, merged)

@@ -1,4 +1,4 @@
-"""Two sentences, read by one trained model: how the attention of each of its heads changes.
+"""Two sentences in one trained model: paired tokens, and how each head's attention changes.
 
 A row of weights is held against the row of the token that stands for it. What is read of tokens
 that stand for none of the other sentence counts as one number, so that rows stay divided up.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,19 +22,19 @@ from jaxtyping import Float
 
 from attnviz.analysis.inspection.looking import NAMES, Looking
 from attnviz.analysis.inspection.maps import Map, maps_of
-from attnviz.analysis.inspection.pairing import Pairs, paired
 from attnviz.analysis.measures import divergence, normalized
 from attnviz.cells import CELLS_AT_ONCE, EVERYTHING
 from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace
+from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings
-from attnviz.traces.showing import Showable
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.place import MINILM
-from attnviz.traces.trained.rereading import NAMED_AGAIN, model_of, named_again
+from attnviz.traces.trained.tracing import NAMED_AGAIN, model_of, named_again
 from attnviz.wording.keywords import changed, of_its_kinds
+from attnviz.wording.words import isolated
 
 Rows = Float[np.ndarray, "pair key"]
 SENTENCES = ("first sentence", "second sentence")
@@ -282,3 +283,65 @@ def _apart(one: Rows, other: Rows) -> Float[np.ndarray, "pair"]:
     both = [normalized(torch.from_numpy(each)) for each in (one, other)]
     found: Float[np.ndarray, "pair"] = divergence(both[0], both[1]).numpy()
     return found
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Places of one sentence, and those that stand for them in the other; both in order."""
+
+    tokens: Tokens
+    others: Tokens
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @cached_property
+    def replaced(self) -> tuple[int, ...]:
+        """Which of the pairs are of tokens that are not the same."""
+        pairs = zip(self.first, self.second, strict=True)
+        return tuple(
+            number
+            for number, (one, other) in enumerate(pairs)
+            if self.tokens.ids[one] != self.others.ids[other]
+        )
+
+    @cached_property
+    def shared(self) -> tuple[int, ...]:
+        """Which of the pairs are of one token that is in both sentences, and is not special."""
+        special = self.tokens.special
+        return tuple(
+            number
+            for number, place in enumerate(self.first)
+            if number not in self.replaced and place not in special
+        )
+
+    def labels(self, pair: int) -> tuple[str, str]:
+        """What stands there in each sentence."""
+        one, other = self.first[pair], self.second[pair]
+        return isolated(self.tokens.labels[one]), isolated(self.others.labels[other])
+
+    def name(self, pair: int) -> str:
+        """The label of both: `tired/wide`, where they are not the same token."""
+        one, other = self.labels(pair)
+        return f"{one}/{other}" if pair in self.replaced else one
+
+
+def paired(tokens: Tokens, others: Tokens) -> Pairs:
+    """The tokens of two sentences that stand for each other."""
+    both = list(_places(tokens, others))
+    if not both:
+        raise AttnvizError(
+            "the two sentences have no token in common, so nothing can be compared",
+            "give sentences that differ in a word or two",
+        )
+    first, second = zip(*both, strict=True)
+    return Pairs(tokens, others, tuple(first), tuple(second))
+
+
+def _places(tokens: Tokens, others: Tokens) -> Iterator[tuple[int, int]]:
+    matched = SequenceMatcher(None, tokens.ids, others.ids, autojunk=False)
+    for kind, one, one_end, other, other_end in matched.get_opcodes():
+        if kind == "equal" or (kind == "replace" and one_end - one == other_end - other):
+            yield from zip(range(one, one_end), range(other, other_end), strict=True)

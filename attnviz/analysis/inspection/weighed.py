@@ -15,12 +15,11 @@ from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map
 from attnviz.cells import Cells, Patch
 from attnviz.errors import AttnvizError
+from attnviz.traces.archive import is_stored
 from attnviz.traces.origin import trained_behind
-from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.trace import Layer, Trace, refuse_weights_alone
 from attnviz.traces.trained.gradients import Gradients, gradients_of
-from attnviz.traces.trained.stored import is_stored
 from attnviz.traces.weights import array
-from attnviz.traces.weights_alone import refuse_weights_alone
 
 
 def weighed(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[Map, ...]:

@@ -1,22 +1,33 @@
-"""The heads of a page: what there is to choose from, as JSON, and blocks of bytes by name."""
+"""The heads of a page: what is kept of each, whole or in blocks for long texts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from attnviz.renderers.page.keeping import Kept, in_turn, kept_whole, within
-from attnviz.renderers.page.long import bytes_of_all_rows, kept_in_blocks, note_on_blocks
+import numpy as np
+
+from attnviz.cells import Cells, Changed, Patch, Whole
 from attnviz.renderers.page.packing import (
     COARSE,
     COARSEST,
+    EXACT,
+    FINE,
     Packed,
     bits_of,
+    block_of,
     compressed_bits,
+    packed,
+    small,
     text_of,
+    together,
+    whole,
 )
-from attnviz.renderers.page.thumbnails import together
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explored import Explored, HeadMap, common
 from attnviz.views.grids.scales import Scale, logarithmic
@@ -193,3 +204,192 @@ def _side(axis: Axis) -> dict[str, Any]:
         "special": axis.special,
         "border": axis.border,
     }
+
+
+Anything = TypeVar("Anything")
+AT_HAND = 2**20  # cells of a head
+THREADS = 4  # at most: each has the numbers of a head in memory
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Kept:
+    """A head, as a page has it."""
+
+    tables: Mapping[str, Packed]
+    scale: Scale  # what the colours of its cells stand for,
+    of_rows: Scale | None = None  # those of single rows, where cells stand for blocks of tokens,
+    small: Whole
+    of_small: Scale  # and those of the head in few cells
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(len(each.block) for each in self.tables.values())
+
+
+def kept_whole(head: HeadMap, bits: int) -> Kept:
+    """All its numbers; scores as they are where weights are, else what makes them of weights."""
+    weights = at_hand(head.weights)
+    tables = {"weights": packed(weights, bits, head.scores)}
+    if head.scores is not None and bits == EXACT:
+        tables["scores"] = packed(head.scores, bits)
+    few = small(weights, share=head.share)
+    return Kept(
+        tables=tables, scale=scale_of(head, weights), small=few, of_small=scale_of(head, few)
+    )
+
+
+def at_hand(cells: Cells) -> Cells:
+    """A table that is gone through several times: in memory, but for a very large one."""
+    rows, columns = cells.shape
+    return whole(cells) if rows * columns <= AT_HAND else cells
+
+
+def scale_of(head: HeadMap, cells: Cells) -> Scale:
+    """What colours stand for, of numbers of a head that are seen."""
+    return head.scale(Changed(cells, _seen))
+
+
+def _seen(patch: Patch) -> Patch:
+    seen = ~patch.hidden & np.isfinite(patch.values)
+    return Patch(np.where(seen, patch.values, 0), ~seen)
+
+
+def in_turn(each: Sequence[Anything], keep: Callable[[Anything], Kept]) -> Iterator[Kept]:
+    """Each in its order, a few of them at once: whoever wants no more ends the rest."""
+    threads = ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1))
+    try:
+        yield from threads.map(keep, each)
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+def within(kept: Iterable[Kept], size: int) -> list[Kept] | None:
+    """All of them; none if they come to more bytes."""
+    found, left = [], size
+    for each in kept:
+        found.append(each)
+        left -= each.size
+        if left < 0:
+            return None
+    return found
+
+
+FOR_BLOCKS, FOR_ASKED = 0.35, 0.2  # of all bytes, at most; the rest is for other rows
+LOOKED_AT = 2**20  # cells, by which it is judged how many bytes all of them need
+SAFE_SHARE = 0.97  # of the bytes that are left, if they are judged well
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of a head, and with how many bits they are kept."""
+
+    first: int
+    step: int
+    bits: int = COARSE
+
+    @property
+    def places(self) -> slice:
+        return slice(self.first, None, self.step)
+
+    def about(self, head: HeadMap) -> dict[str, int]:
+        count = len(range(self.first, head.weights.shape[0], self.step))
+        return {"first": self.first, "step": self.step, "count": count}
+
+
+def kept_in_blocks(explored: Explored, size: int) -> list[Kept]:
+    """Every head, in about so many bytes altogether."""
+    heads = explored.heads
+    cells = _cells_on_a_side(heads, FOR_BLOCKS * size)
+    blocks = list(in_turn(heads, partial(_blocks, cells=cells)))
+    bits = _bits_of_asked(explored, FOR_ASKED * size)
+    left = size - sum(each.size for each in blocks) - _size_of_asked(explored, bits)
+    needed = sum(bytes_of_all_rows(each, COARSE) for each in heads)
+    step = math.ceil(needed / max(SAFE_SHARE * left, 1))
+    pairs = list(zip(heads, blocks, strict=True))
+    return list(in_turn(pairs, partial(_with_rows, asked=explored.query, bits=bits, step=step)))
+
+
+def note_on_blocks(head: HeadMap, kept: Kept) -> str:
+    """What one cell is, and of which tokens the page has more."""
+    about, high = kept.about, head.weights.shape[0]
+    spread = about["kept"][-1]
+    also = " and the chosen one" if len(about["kept"]) > 1 else ""
+    how = "weights added over the keys, averaged over the queries" if head.share else "averaged"
+    return (
+        f"one cell = {about['tall']} × {about['wide']} {head.reads.counts}s: {how} · token by "
+        f"token one row in {spread['step']} ({spread['count']:,} of {high:,}), the last among "
+        f"them,{also}"
+    ).removesuffix(",")
+
+
+def _cells_on_a_side(heads: Sequence[HeadMap], size: float) -> int:
+    """A cell that is not hidden has a byte."""
+    seen = (1 - whole(each.weights, _every(each)).hidden.mean() for each in heads)
+    return max(1, math.isqrt(int(size / max(sum(seen), 1e-9))))
+
+
+def _bits_of_asked(explored: Explored, size: float) -> int:
+    """As many as have room; 0 where nothing is asked for, or no row has room."""
+    if explored.query is None:
+        return 0
+    fitting = (bits for bits in (EXACT, FINE, COARSE) if _size_of_asked(explored, bits) <= size)
+    return next(fitting, 0)
+
+
+def _size_of_asked(explored: Explored, bits: int) -> int:
+    return sum(each.weights.shape[1] for each in explored.heads) * bits // 8
+
+
+def bytes_of_all_rows(head: HeadMap, bits: int) -> float:
+    """What a head needs, as some of its rows do."""
+    _, table = _packed_rows(head, _every(head), bits)
+    return len(table.block) * head.weights.shape[0] / max(table.shape[0], 1)
+
+
+def _every(head: HeadMap) -> slice:
+    """Rows that are looked at: all of a small head, and evenly spread ones of a large one."""
+    rows, columns = head.weights.shape
+    step = max(1, rows * columns // LOOKED_AT)
+    return slice(step // 2, None, step)
+
+
+def _blocks(head: HeadMap, cells: int) -> Kept:
+    """A head in at most so many cells on a side."""
+    tall, wide = (block_of(count, cells) for count in head.weights.shape)
+    pooled = head.weights.pooled(tall, wide, share=head.share)
+    blocks = Whole(pooled.values, pooled.hidden)
+    few = small(blocks, share=head.share)
+    return Kept(
+        tables={"weights": packed(blocks, COARSE)},
+        scale=scale_of(head, blocks),
+        small=few,
+        of_small=scale_of(head, few),
+        about={"tall": tall, "wide": wide},
+    )
+
+
+def _with_rows(pair: tuple[HeadMap, Kept], asked: int | None, bits: int, step: int) -> Kept:
+    """A head in blocks, and rows of it: the one that is asked for, then every so many."""
+    head, kept = pair
+    high = head.weights.shape[0]
+    rows = [Rows((high - 1) % step, step)]
+    if bits and asked is not None and asked < high:
+        rows.insert(0, Rows(asked, high, bits))
+    made = [_packed_rows(head, each.places, each.bits) for each in rows]
+    return replace(
+        kept,
+        tables={
+            **kept.tables,
+            **{f"kept{number}": table for number, (_, table) in enumerate(made)},
+        },
+        of_rows=scale_of(head, made[-1][0]),
+        about={**kept.about, "kept": [each.about(head) for each in rows]},
+    )
+
+
+def _packed_rows(head: HeadMap, places: slice, bits: int) -> tuple[Whole, Packed]:
+    rows = whole(head.weights, places)
+    scores = None if head.scores is None else whole(head.scores, places)
+    return rows, packed(rows, bits, scores)

@@ -1,4 +1,4 @@
-"""Tables of numbers in few bytes, as a page keeps them.
+"""Tables of numbers in few bytes, and all heads small, as a page stores them.
 
 A code is a number by its square root: of small weights, which are many, more can be told apart than
 of large ones. Each row has a scale of its own. What is hidden takes no room.
@@ -7,6 +7,7 @@ of large ones. Each row has a scale of its own. What is hidden takes no room.
 from __future__ import annotations
 
 import base64
+import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from attnviz.cells import EVERYTHING, Cells, Patch, Whole
+from attnviz.cells import EVERYTHING, Cells, Changed, Patch, Whole
+from attnviz.views.grids.grid import block_size
 
 EXACT, FINE, COARSE, COARSEST = 32, 16, 8, 6  # bits of a number; exact ones may have 64
 FEW = {EXACT: 2**17, FINE: 2**19}  # cells of a page, up to which there is room for so many
@@ -212,3 +214,37 @@ def _read(codes: Numbers, reaches: Rows, most: int) -> Numbers:
     """What a page reads out of codes, to the last bit: as float32 of what doubles come to."""
     whole = codes.astype(np.float64)
     return np.asarray((np.abs(whole) * whole * (reaches / np.float64(most**2))).astype(np.float32))
+
+
+FINEST = 32  # cells on a side
+
+
+def small(cells: Cells, *, share: bool) -> Whole:
+    """A table as it is, or in blocks: what is read of each is added, where rows are divided up."""
+    high, wide = (block_of(count, FINEST) for count in cells.shape)
+    if high == wide == 1:
+        return whole(cells)
+    blocks = Changed(cells, _nothing_hidden).pooled(high, wide, share=share)
+    return Whole(blocks.values, blocks.hidden)
+
+
+def _nothing_hidden(patch: Patch) -> Patch:
+    """With 0 where a cell is hidden."""
+    return Patch(np.where(patch.hidden, 0, patch.values), patch.hidden)
+
+
+def block_of(count: int, most: int) -> int:
+    """How many places stand together where there is room for so many cells."""
+    return 1 if count <= most else block_size(count, math.ceil(count / most))
+
+
+def together(patches: Sequence[Whole]) -> Packed:
+    """A row for each of them, cell after cell; what one is shorter than another is hidden."""
+    longest = max(patch.values.size for patch in patches)
+    values = np.zeros((len(patches), longest), dtype=np.float32)
+    hidden = np.ones((len(patches), longest), dtype=bool)
+    for row, patch in enumerate(patches):
+        known = ~patch.hidden & np.isfinite(patch.values)
+        values[row, : known.size] = np.where(known, patch.values, 0).ravel()
+        hidden[row, : known.size] = ~known.ravel()
+    return packed(Whole(values, hidden), COARSE)

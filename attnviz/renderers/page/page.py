@@ -1,28 +1,32 @@
-"""A View as one page of HTML: its words, its heads in few bytes, and the script that shows them."""
+"""A View as one HTML page: its words, heads, script, followed tokens, and how it was made."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnviz.renderers import Look
 from attnviz.renderers.colors import DEFAULT_THEME, THEMES, gradient, theme
-from attnviz.renderers.page.followed import packed_steps
 from attnviz.renderers.page.heads import packed_heads
-from attnviz.renderers.page.making import made
-from attnviz.renderers.page.panels import panels
+from attnviz.renderers.page.packing import text_of
+from attnviz.renderers.page.panels import panels, step
 from attnviz.renderers.page.tags import NONE, Markup, tag, together
 from attnviz.renderers.page.theming import theme_rules
 from attnviz.renderers.provenance import provenance_of
 from attnviz.views.view import View
-from attnviz.wording.printable import exact_json
+from attnviz.wording.printable import exact_json, printable
+
+if TYPE_CHECKING:
+    from attnviz.views.view import View
+
 
 # One after another they are the script of the page: what stands first is known to all others.
 SCRIPTS = (
@@ -198,3 +202,57 @@ def _script() -> str:
 
 def _hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+ROOM = 2_500_000  # letters of all steps, which are about 200 kB in a page
+
+
+def packed_steps(view: View) -> dict[str, str]:
+    """The block that a page unpacks; none where there is nothing to follow."""
+    if view.following is None or view.heads is None:
+        return {}
+    parts: dict[str, int] = {}
+    found = {
+        place: {"title": title, "parts": [parts.setdefault(each, len(parts)) for each in steps]}
+        for place, title, steps in _with_room(view)
+    }
+    text = exact_json({"parts": list(parts), "of": found})
+    return {"steps": text_of(zlib.compress(text.encode(), 9))}
+
+
+def _with_room(view: View) -> Iterator[tuple[int, str, list[str]]]:
+    """Each token with its title and the markup of its steps, the one that is asked for first."""
+    assert view.heads is not None, "who looks at steps can follow a token"
+    asked = view.heads.query or 0
+    places = range(len(view.heads.heads[0].reads.labels))
+    room = ROOM
+    for place in sorted(places, key=lambda each: each != asked):
+        title, sections = view.followed(place)
+        steps: list[str] = [step(each) for each in sections]
+        room -= sum(map(len, steps))
+        if room < 0 and place != asked:
+            return
+        yield place, title, steps
+
+
+def made(view: View) -> Markup:
+    """The command as it is typed; and behind a click whatever else the numbers depend on."""
+    if view.provenance is None:
+        return NONE
+    command = printable(view.provenance.command or "")
+    typed = tag("pre", tag("code", command))
+    on_paper = tag("p", "Made by ", tag("code", command), class_="on-paper")
+    facts = [part for each in _facts(view) for part in each]
+    more = tag("details", tag("summary", "How this was made"), typed if command else NONE,
+               tag("dl", *facts), id="made")  # fmt: skip
+    return together([more, on_paper if command else NONE])
+
+
+def _facts(view: View) -> Iterator[tuple[Markup, Markup]]:
+    """Everything by its name, but for what there is not; numbers and words as Python has them."""
+    made_by = view.provenance
+    assert made_by is not None, "nobody knows how it was made"
+    given = {name: value for name, value in made_by.settings.items() if value is not None}
+    facts = {"attnviz": made_by.version, **made_by.versions, **given}
+    for name, value in facts.items():
+        yield tag("dt", printable(name.replace("_", " "))), tag("dd", printable(str(value)))

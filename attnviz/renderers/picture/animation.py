@@ -1,4 +1,4 @@
-"""Sections one after another, or the shots of a film: a GIF that a slide plays by itself.
+"""Films: sections one after another or the shots of a training, as a GIF.
 
 Every frame holds only what is new in it, and has a palette of its own; Pillow writes the file.
 """
@@ -8,34 +8,33 @@ from __future__ import annotations
 import io
 import itertools
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from jaxtyping import Float, Shaped
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look
-from attnviz.renderers.picture.computing import computed
+from attnviz.renderers.colors import gradient, shade
 from attnviz.renderers.picture.drawing import draw_layout
-from attnviz.renderers.picture.film import FRAME as FRAME
-from attnviz.renderers.picture.film import Frame, filmed
-from attnviz.renderers.picture.frame import Captions
+from attnviz.renderers.picture.drawings import drawing_of
+from attnviz.renderers.picture.frame import Captions, framed
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.image import captions_of, pooled
-from attnviz.renderers.picture.lettering import Size
+from attnviz.renderers.picture.items import Box, Layout, Panel, Stroke, Words
+from attnviz.renderers.picture.lettering import Size, lettering
 from attnviz.renderers.picture.pages import page
-from attnviz.renderers.picture.palettes import UNCHANGED, Pixels, indexed
-from attnviz.renderers.picture.placed import Layout
 from attnviz.renderers.picture.redrawing import beside_cells, only_new, with_patches
-from attnviz.renderers.picture.repainting import repainted
 from attnviz.renderers.picture.stills import stills
+from attnviz.renderers.picture.ticks import text_width
 from attnviz.renderers.provenance import provenance_of
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.views.grids.section import Drawable, Section, opened
+from attnviz.views.grids.section import Drawable, Part, Section, opened
 from attnviz.views.view import Group, View
 
 PIXELS_PER_INCH = 100
@@ -253,3 +252,287 @@ def _file(images: Iterator[Image.Image], seconds: Sequence[float], comment: str)
         interlace=False,
     )
     return file.getvalue()
+
+
+WAY = (0.35, 0.7)  # so far on its way to its cell a number is shown
+RING = 3.0  # points: the line around what a number is made of, and around its cell
+SIGNS = (" = ", " ≈ ")
+
+
+def computed(moments: Sequence[Section], layouts: Sequence[Layout]) -> Iterator[list[Layout]]:
+    """For each moment a layout without the number, some with it on its way, and the last."""
+    before: Layout | None = None
+    for moment, layout in zip(moments, layouts, strict=True):
+        new = _new_cells(before, layout)
+        pooled = any(panel.grid.pooled for panel in layout.panels)
+        shown = moment.made_of and not pooled and new.any()
+        yield list(_moving(moment, layout, new)) if shown else [layout]
+        before = layout
+
+
+def _new_cells(before: Layout | None, layout: Layout) -> np.ndarray:
+    """Which cells of the last panel are filled now, and were not; no mask hides them."""
+    if not layout.panels:
+        return np.zeros((0, 0), dtype=bool)
+    grid = layout.panels[-1].grid
+    new: np.ndarray = ~np.isnan(grid.values) & ~grid.hidden
+    if before is None or before.panels[-1].grid.values.shape != new.shape:
+        return new
+    return np.asarray(new & np.isnan(before.panels[-1].grid.values))
+
+
+def _moving(moment: Section, layout: Layout, new: np.ndarray) -> Iterator[Layout]:
+    *others, target = layout.panels
+    rings = tuple(_ring(_box(layout.panels[part[0]], part)) for part in moment.made_of)
+    cell = _around(target, new)
+    empty = replace(
+        target,
+        grid=target.grid.with_values(np.where(new, np.nan, target.grid.values)),
+        numbers=np.where(new, "", target.numbers) if target.numbers.size else target.numbers,
+    )
+    unfilled = replace(layout, panels=(*others, empty), strokes=rings)
+    number = _result(moment, layout)
+    if number is not None:
+        line, result = number
+        rest = tuple(word for word in layout.words if word is not line)
+        start = line.text.removesuffix(result.text)
+        words = (*rest, replace(line, text=start.rstrip().rstrip("=≈").rstrip()))
+        yield replace(unfilled, words=words)
+        unfilled = replace(unfilled, strokes=(*rings, _ring(cell)))
+        yield unfilled
+        middle = cell[0] + cell[2] / 2, cell[1] + cell[3] / 2
+        for share in WAY:
+            x = result.x + share * (middle[0] - result.x)
+            y = result.y + share * (middle[1] - result.y)
+            flying = replace(result, x=x, y=y, bold=True)
+            yield replace(unfilled, words=(*words, flying))
+    yield replace(layout, strokes=(_ring(cell),))
+
+
+def _result(moment: Section, layout: Layout) -> tuple[Words, Words] | None:
+    """The last line of a sum, and the number that it ends with, where that stands."""
+    for total in moment.sums:
+        for line in layout.words:
+            if total.result and any(line.text.endswith(f"{s}{total.result}") for s in SIGNS):
+                before = text_width(line.text.removesuffix(total.result), line.size)
+                middle = line.x + before + text_width(total.result, line.size) / 2
+                return line, replace(line, text=total.result, x=middle, across="center")
+    return None
+
+
+def _box(panel: Panel, part: Part) -> Box:
+    _, row, column = part
+    new = np.zeros(panel.grid.values.shape, dtype=bool)
+    new[slice(None) if row is None else row, slice(None) if column is None else column] = True
+    return _around(panel, new)
+
+
+def _around(panel: Panel, cells: np.ndarray) -> Box:
+    """The box that holds some cells of a panel."""
+    rows, columns = (np.flatnonzero(cells.any(axis=axis)) for axis in (1, 0))
+    left, bottom, width, height = panel.box
+    wide, high = width / cells.shape[1], height / cells.shape[0]
+    foot = bottom + height - (rows[-1] + 1) * high
+    size = (columns[-1] + 1 - columns[0]) * wide, (rows[-1] + 1 - rows[0]) * high
+    return left + float(columns[0]) * wide, float(foot), float(size[0]), float(size[1])
+
+
+def _ring(box: Box) -> Stroke:
+    left, bottom, width, height = box
+    right, top = left + width, bottom + height
+    corners = (left, bottom), (right, bottom), (right, top), (left, top)
+    return Stroke((*corners, corners[0], corners[1]), RING, series=1)
+
+
+FRAME = (12.8, 7.2)  # inches: 16:9
+FIRST_SHARE_OF_FILM, LAST_SHARE_OF_FILM = (
+    0.2,
+    0.8,
+)  # of the time of a film, that its ends are shown beside
+SHORTEST_SHOT = 0.04  # seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    layout: Layout
+    seconds: float
+
+
+def filmed(view: View, look: Look, captions: Captions) -> Iterator[Frame]:
+    """A frame for each shot; all leave the room that the longest headline needs."""
+    titles = [view.headline if view.titled else shot.title for shot in view.film]
+    around = [captions_with_glyphs(replace(captions, title=title)) for title in titles]
+    size = look.size or FRAME
+    letters = lettering(look.size or FRAME, look.text_size)
+    frames = [framed(each, size, letters) for each in around]
+    room = min((frame.room for frame in frames), key=lambda room: room[3])
+    each = max(look.seconds / len(frames), SHORTEST_SHOT)
+    ends = {
+        0: FIRST_SHARE_OF_FILM * look.seconds,
+        len(frames) - 1: LAST_SHARE_OF_FILM * look.seconds,
+    }
+    for place, (shot, frame) in enumerate(zip(view.film, frames, strict=True)):
+        groups = pooled(groups_with_glyphs(shot.groups), look)
+        drawing = drawing_of(groups)
+        assert drawing is not None, "a film of what has no page of its own"
+        layout = drawing.place(room, letters)
+        whole = replace(layout, size=size, words=(*layout.words, *frame.words()))
+        yield Frame(whole, each + ends.get(place, 0.0))
+
+
+Pixels = Shaped[np.ndarray, "down across"]  # red, green and blue of a pixel in one number
+Draw = Callable[[Layout], Pixels]
+Picture = Float[np.ndarray, "down across 3"]
+Color = Float[np.ndarray, "3"]
+
+
+@dataclass(frozen=True, eq=False)
+class Canvas:
+    """The pixels of a panel: how much of each is of its cell, and which cell that is."""
+
+    rows: slice
+    columns: slice
+    low: Float[np.ndarray, "down across 3"]  # the picture of cells at the low end
+    share: Float[np.ndarray, "down across 1"]
+    row: Shaped[np.ndarray, "down 1"]
+    column: Shaped[np.ndarray, "1 across"]
+
+    def painted(self, colors: Float[np.ndarray, "row column 3"], lowest: Color) -> Pixels:
+        """With these colours in the cells."""
+        return _packed(self.low + self.share * (colors[self.row, self.column] - lowest))
+
+
+@dataclass(frozen=True, eq=False)
+class Repainted:
+    """A page on which only the colours of cells change."""
+
+    canvases: tuple[Canvas, ...]
+    look: Look
+
+    def painted(self, picture: Pixels, layout: Layout) -> Pixels:
+        """A picture with the cells of this layout, whatever was in them."""
+        made = np.array(picture)
+        for canvas, panel in zip(self.canvases, layout.panels, strict=True):
+            lowest, _ = _ends(panel, self.look)
+            colors = _colors(panel, self.look)
+            made[canvas.rows, canvas.columns] = canvas.painted(colors, lowest)
+        return made
+
+
+def repainted(layout: Layout, look: Look, draw: Draw) -> Repainted:
+    """What is found out of a layout by drawing it twice."""
+    low, high = (_unpacked(draw(_with_all(layout, end))) for end in ("low", "high"))
+    canvases = (_canvas(panel, layout, low, high, look) for panel in layout.panels)
+    return Repainted(tuple(canvases), look)
+
+
+def _with_all(layout: Layout, end: str) -> Layout:
+    """With all cells at one end of their scale."""
+    return replace(layout, panels=tuple(_at_an_end(panel, end) for panel in layout.panels))
+
+
+def _at_an_end(panel: Panel, end: str) -> Panel:
+    grid = panel.grid
+    value = getattr(grid.scale, end)
+    return replace(panel, grid=grid.with_values(np.full(grid.values.shape, value)))
+
+
+def _canvas(panel: Panel, layout: Layout, low: Picture, high: Picture, look: Look) -> Canvas:
+    (down, across, _), (left, bottom, width, height) = low.shape, panel.box
+    pixels = across / layout.size[0]
+    top = down - (bottom + height) * pixels  # counted from below, where a page ends at a pixel
+    rows, row = _places(top, height * pixels, len(panel.grid.rows), down)
+    columns, column = _places(left * pixels, width * pixels, len(panel.grid.columns), across)
+    lowest, highest = _ends(panel, look)
+    told = int(abs(highest - lowest).argmax())  # the channel that tells the two ends best
+    part = low[rows, columns]
+    share = (high[rows, columns] - part)[..., told] / (highest - lowest)[told]
+    return Canvas(rows, columns, part, share[..., None], row[:, None], column[None, :])
+
+
+def _places(
+    start: float, length: float, count: int, most: int
+) -> tuple[slice, Shaped[np.ndarray, "pixel"]]:
+    """The pixels of one side of a panel, and at which of its cells each of them is."""
+    part = slice(max(int(start) - 1, 0), min(int(start + length) + 2, most))
+    shares = (np.arange(part.start, part.stop) + 0.5 - start) / length
+    return part, np.clip((shares * count).astype(int), 0, count - 1)
+
+
+def _ends(panel: Panel, look: Look) -> tuple[Color, Color]:
+    """The colours of the two ends of its scale."""
+    anchors = gradient(look.palette, look.theme, panel.grid.scale.kind)
+    return anchors[0], anchors[-1]
+
+
+def _colors(panel: Panel, look: Look) -> Float[np.ndarray, "row column 3"]:
+    grid, anchors = panel.grid, gradient(look.palette, look.theme, panel.grid.scale.kind)
+    values = np.nan_to_num(grid.values)
+    colors: Float[np.ndarray, "row column 3"] = shade(
+        grid.scale.shares(values), 0, 1, anchors
+    ).astype(float)
+    return colors
+
+
+def _unpacked(pixels: Pixels) -> Picture:
+    return np.stack([pixels >> 16, pixels >> 8 & 255, pixels & 255], axis=-1).astype(float)
+
+
+def _packed(channels: Picture) -> Pixels:
+    whole = np.clip(channels.round(), 0, 255).astype(np.uint32)
+    packed: Pixels = whole[..., 0] << 16 | whole[..., 1] << 8 | whole[..., 2]
+    return packed
+
+
+COMMON = 160  # colours that are kept as they are; the other places go to what the rest are like
+COLORS = 255  # and one more for what shows the frame before
+UNCHANGED = 1 << 24  # behind the last colour
+
+Row = Shaped[np.ndarray, "color"]
+
+
+def indexed(pixels: Pixels) -> Image.Image:
+    """At most 255 colours, those of the largest areas as they are, and one that is transparent."""
+    found = _colors_by_area(pixels)
+    kept = found if len(found) <= COLORS else _fewer(found)
+    nearest = np.empty(UNCHANGED + 1, dtype=np.uint8)  # a table by colour, with few entries
+    nearest[UNCHANGED] = COLORS
+    nearest[found] = _most_alike(found, kept)
+    image = Image.fromarray(nearest[pixels], mode="P")
+    image.putpalette(_channels(kept).astype(np.uint8).tobytes().ljust(3 * (COLORS + 1), b"\0"))
+    image.info["transparency"] = COLORS
+    return image
+
+
+def _colors_by_area(pixels: Pixels) -> Row:
+    """Each colour once, that of the largest area first; counted by runs, of which there are few."""
+    row = pixels.ravel()
+    starts = np.flatnonzero(np.concatenate([[True], row[1:] != row[:-1]]))
+    lengths = np.diff(np.append(starts, len(row)))
+    found, which = np.unique(row[starts], return_inverse=True)
+    colors: Row = found[np.argsort(-np.bincount(which, weights=lengths), kind="stable")]
+    seen: Row = colors[colors != UNCHANGED]
+    return seen
+
+
+def _most_alike(colors: Row, kept: Row) -> Row:
+    """For each colour the place of the nearest of those that are kept."""
+    near = _channels(kept)
+    # (a - b)² = a² - 2ab + b², and a² is the same for all that are compared.
+    distances = (near**2).sum(axis=1) - 2 * _channels(colors) @ near.T
+    places: Row = distances.argmin(axis=1)
+    return places
+
+
+def _fewer(colors: Row) -> Row:
+    """The first ones, and a few that stand for all the others."""
+    rest = Image.fromarray(_channels(colors[COMMON:]).astype(np.uint8)[None])
+    summed_up = rest.quantize(COLORS - COMMON, kmeans=1, dither=Image.Dither.NONE)
+    channels = np.array(summed_up.getpalette(), dtype=np.uint32).reshape(-1, 3)
+    few = channels[:, 0] << 16 | channels[:, 1] << 8 | channels[:, 2]
+    kept: Row = np.concatenate([colors[:COMMON], few[: COLORS - COMMON]])
+    return kept
+
+
+def _channels(colors: Shaped[np.ndarray, "color"]) -> Shaped[np.ndarray, "color 3"]:
+    return np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=-1).astype(np.float64)

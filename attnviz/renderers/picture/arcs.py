@@ -13,12 +13,7 @@ import numpy as np
 
 from attnviz.errors import AttnvizError
 from attnviz.renderers.picture import keys
-from attnviz.renderers.picture.keys import Key
-from attnviz.renderers.picture.labels import MIDDLE
-from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
-from attnviz.renderers.picture.panes import panes
-from attnviz.renderers.picture.paragraph import thickness
-from attnviz.renderers.picture.placed import (
+from attnviz.renderers.picture.items import (
     Arc,
     Block,
     Box,
@@ -30,7 +25,10 @@ from attnviz.renderers.picture.placed import (
     empty_layout,
     joined,
 )
-from attnviz.renderers.picture.texts import fitted, title_words, without_what_all_say
+from attnviz.renderers.picture.keys import Key
+from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
+from attnviz.renderers.picture.paragraph import thickness
+from attnviz.renderers.picture.texts import MIDDLE, fitted, panes, title_words, without_what_all_say
 from attnviz.renderers.picture.ticks import (
     PanelStyle,
     Ticks,
@@ -40,8 +38,7 @@ from attnviz.renderers.picture.ticks import (
     widest,
 )
 from attnviz.views.grids.arcs import Arcs
-from attnviz.views.grids.grid import same_scale
-from attnviz.views.grids.pooling import block_size, pool
+from attnviz.views.grids.grid import block_size, pool, same_scale
 from attnviz.wording.numbers import share_text
 
 MOST = 128  # tokens on a side: of more several stand together

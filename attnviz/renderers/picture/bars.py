@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnviz.renderers.picture.lettering import POINT, Lettering
-from attnviz.renderers.picture.placed import Bar, Layout, Mark, Words
+from attnviz.renderers.picture.items import Bar, Layout, Mark, Words
+from attnviz.renderers.picture.lettering import POINT, Lettering, typeset
 from attnviz.renderers.picture.ticks import text_width
-from attnviz.renderers.picture.typesetting import typeset
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.scales import Scale
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from attnviz.renderers.picture.charts import chart, chart_ticks
-from attnviz.renderers.picture.labels import labels_at, marks_at
+from attnviz.renderers.picture.items import Box, Layout
 from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.numbers import GRIDS, NUMBER_SHARE, longest_number, panel_of
 from attnviz.renderers.picture.panel_rows import CHART_HEIGHT, FEW_STRETCH
-from attnviz.renderers.picture.placed import Box, Layout
-from attnviz.renderers.picture.texts import panel_titles
+from attnviz.renderers.picture.texts import labels_at, marks_at, panel_titles
 from attnviz.renderers.picture.ticks import (
     PanelStyle,
     Ticks,

@@ -21,11 +21,10 @@ from attnviz.renderers.picture.card_tables import (
     draw_tables,
     size_of,
 )
-from attnviz.renderers.picture.lettering import POINT
-from attnviz.renderers.picture.placed import Bar, Layout, Words, empty_layout, joined
+from attnviz.renderers.picture.items import Bar, Layout, Words, empty_layout, joined
+from attnviz.renderers.picture.lettering import POINT, typeset
 from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
 from attnviz.renderers.picture.ticks import text_width
-from attnviz.renderers.picture.typesetting import typeset
 from attnviz.renderers.wrapping import broken
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview

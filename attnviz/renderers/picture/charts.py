@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib import ticker
 
-from attnviz.renderers.picture.lettering import POINT
+from attnviz.renderers.picture.lettering import POINT, typeset
 from attnviz.renderers.picture.ticks import BESIDE, Ticks, text_width
-from attnviz.renderers.picture.typesetting import typeset
 from attnviz.renderers.spans import Span, side_across, side_along
 from attnviz.views.grids.grid import Curves
 

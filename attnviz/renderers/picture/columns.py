@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from attnviz.renderers.picture.lettering import POINT, Lettering
-from attnviz.renderers.picture.placed import Block, Box, Layout, Stroke, Tint, Words, empty_layout
+from attnviz.renderers.picture.items import Block, Box, Layout, Stroke, Tint, Words, empty_layout
+from attnviz.renderers.picture.lettering import POINT, Lettering, typeset
 from attnviz.renderers.picture.texts import BOLD, fitted
 from attnviz.renderers.picture.ticks import text_width
-from attnviz.renderers.picture.typesetting import typeset
-from attnviz.views.grids.columns import ColumnRow, Columns
+from attnviz.views.grids.section import ColumnRow, Columns
 
 LINE = 1.35  # from one line of text to the next, in letters
 BESIDE = 0.8  # of a letter: between the names of rows, the bars, and the sums

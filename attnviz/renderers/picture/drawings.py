@@ -6,9 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from attnviz.renderers.picture import arcs, course, equations, ranked, sentences, sheet, thumbnails
+from attnviz.renderers.picture import (
+    arcs,
+    bar_lists,
+    equations,
+    sentences,
+    thumbnails,
+    training_page,
+)
+from attnviz.renderers.picture.items import Box, Layout
 from attnviz.renderers.picture.lettering import SLIDE, Lettering
-from attnviz.renderers.picture.placed import Box, Layout
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked import Ranked
@@ -52,7 +59,7 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
 def _of_overview(drawn: Overview) -> Drawing:
     return Drawing(
         SLIDE[0],
-        partial(sheet.natural_height, drawn),
+        partial(thumbnails.natural_height, drawn),
         partial(thumbnails.place, drawn),
         partial(thumbnails.legible, drawn),
         lambda room, letters: "",
@@ -83,10 +90,10 @@ def _of_sentences(read: Sequence[Sentence], layer: int) -> Drawing:
 def _of_rankings(drawn: Sequence[Sentence | Ranked]) -> Drawing:
     """Sentences and rankings: what has no room is counted, so that no page is in need of others."""
     return Drawing(
-        ranked.natural_width(drawn),
-        partial(ranked.natural_height, drawn),
-        partial(ranked.place, drawn),
-        partial(ranked.legible, drawn),
+        bar_lists.natural_width(drawn),
+        partial(bar_lists.natural_height, drawn),
+        partial(bar_lists.place, drawn),
+        partial(bar_lists.legible, drawn),
         lambda room, letters: "",
     )
 
@@ -95,9 +102,9 @@ def _of_course(groups: Sequence[Group]) -> Drawing:
     """How a model came to it: as wide as a slide, and never in need of several pages."""
     return Drawing(
         SLIDE[0],
-        partial(course.natural_height, groups),
-        partial(course.place, groups),
-        partial(course.legible, groups),
+        partial(training_page.natural_height, groups),
+        partial(training_page.place, groups),
+        partial(training_page.legible, groups),
         lambda room, letters: "",
     )
 

@@ -13,12 +13,11 @@ from itertools import product
 
 from attnviz.renderers.picture import keys
 from attnviz.renderers.picture.bars import scales_of
+from attnviz.renderers.picture.items import Box, Layout, Words, empty_layout, joined
 from attnviz.renderers.picture.keys import Key
-from attnviz.renderers.picture.labels import MIDDLE, labels_at, marks_at
 from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
 from attnviz.renderers.picture.numbers import HEIGHT_SHARE, longest_number, panel_of
-from attnviz.renderers.picture.placed import Box, Layout, Words, empty_layout, joined
-from attnviz.renderers.picture.texts import OF_A_HEAD, fitted
+from attnviz.renderers.picture.texts import MIDDLE, OF_A_HEAD, fitted, labels_at, marks_at
 from attnviz.renderers.picture.ticks import (
     PanelStyle,
     Ticks,

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from attnviz.renderers.picture.items import Box, Words
 from attnviz.renderers.picture.lettering import POINT, Lettering, Size
-from attnviz.renderers.picture.placed import Box, Words
 from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
 from attnviz.renderers.picture.ticks import text_width
 

@@ -1,4 +1,4 @@
-"""What is drawn, in characters that some font here can draw; and matplotlib, set for them."""
+"""Draws only characters that some font here has, and finds that font."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib import font_manager
+from matplotlib.ft2font import FT2Font
 
+from attnviz.errors import mention
 from attnviz.machine.surroundings import without
-from attnviz.renderers.picture import fonts
+from attnviz.renderers.picture import glyphs
 from attnviz.renderers.picture.frame import Captions
-from attnviz.renderers.picture.typesetting import typeset, with_names
+from attnviz.renderers.picture.lettering import typeset, with_names
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import Axis
-from attnviz.views.grids.columns import Columns
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.plane import Plane
 from attnviz.views.grids.ranked import Ranked
-from attnviz.views.grids.section import Drawable, Section, table_of
+from attnviz.views.grids.section import Columns, Drawable, Plane, Section, table_of
 from attnviz.views.view import Group
 from attnviz.wording.sums import Sum
 
@@ -30,15 +33,15 @@ from attnviz.wording.sums import Sum
 def hermetic(panels: Sequence[Drawable], captions: Captions) -> Iterator[None]:
     """Matplotlib's defaults, whatever a matplotlibrc says, and files without chance in them."""
     texts = [*_texts(panels), captions.title, captions.notes, captions.made]
-    fonts.warn_of_missing(texts)
-    families = fonts.families(texts)
+    glyphs.warn_of_missing(texts)
+    families = glyphs.families(texts)
     ours: Any = {
         "font.family": [*families, "sans-serif"],
         "text.parse_math": False,  # a token such as $x$ is text
         "svg.fonttype": "none",
         "svg.hashsalt": "attnviz",
         # TrueType, as publishers want it; fonts for other scripts are often not, and are outlines.
-        "pdf.fonttype": 42 if families == [fonts.FIRST] else 3,
+        "pdf.fonttype": 42 if families == [glyphs.FIRST] else 3,
         "hatch.linewidth": 0.6,
     }
     # It would tell that a font for Chinese has no bold.
@@ -83,7 +86,7 @@ def with_glyphs(each: Drawable) -> Drawable:
 
 def _grid_with_glyphs(grid: Grid) -> Grid:
     rows, columns = _axis_with_glyphs(grid.rows), _axis_with_glyphs(grid.columns)
-    words = tuple(tuple(map(fonts.drawable, each)) for each in grid.words)
+    words = tuple(tuple(map(glyphs.drawable, each)) for each in grid.words)
     return replace(grid, title=_named(grid.title), rows=rows, columns=columns, words=words)
 
 
@@ -99,7 +102,7 @@ def _curves_with_glyphs(curves: Curves) -> Curves:
 
 def _set(text: str) -> str:
     """Words of ours, as they are set in print, in characters that can be drawn."""
-    return fonts.drawable(typeset(text))
+    return glyphs.drawable(typeset(text))
 
 
 def _named(text: str) -> str:
@@ -108,7 +111,7 @@ def _named(text: str) -> str:
 
 
 def _axis_with_glyphs(axis: Axis) -> Axis:
-    return replace(axis, labels=tuple(map(fonts.drawable, axis.labels)))
+    return replace(axis, labels=tuple(map(glyphs.drawable, axis.labels)))
 
 
 def _section_with_glyphs(section: Section) -> Section:
@@ -129,7 +132,7 @@ def _section_with_glyphs(section: Section) -> Section:
 
 
 def _columns_with_glyphs(columns: Columns) -> Columns:
-    return replace(columns, names=tuple(map(fonts.drawable, columns.names)))
+    return replace(columns, names=tuple(map(glyphs.drawable, columns.names)))
 
 
 def _plane_with_glyphs(plane: Plane) -> Plane:
@@ -169,3 +172,88 @@ def _texts_of_table(grid: Grid) -> Iterator[str]:
         yield from (axis.title, *axis.labels)
     for words in grid.words:
         yield from words
+
+
+FIRST = "DejaVu Sans"  # comes with matplotlib, so every machine draws the same
+WIDEST = "W"
+
+
+def families(texts: Iterable[str]) -> list[str]:
+    """The families that have all the characters that any font here has, the first one first."""
+    found = (_font_of(character) for character in _characters(texts))
+    return list(dict.fromkeys([FIRST, *(_family(path) for path in found if path)]))
+
+
+def drawable(text: str) -> str:
+    """The same text with `U+1F389` for a character that no font here can draw."""
+    return "".join(
+        character if _font_of(character) is not None else f"U+{ord(character):04X}"
+        for character in text
+    )
+
+
+def measurable(text: str) -> str:
+    """Letter for letter in those of the first font: one that it has not is as wide as any."""
+    return "".join(each if _font_of(each) == "" else WIDEST for each in text)
+
+
+def warn_of_missing(texts: Iterable[str]) -> None:
+    """Say once which characters are drawn as code points."""
+    missing = [each for each in _characters(texts) if _font_of(each) is None]
+    if missing:
+        some = " ".join(missing[:8]) + (" …" if len(missing) > 8 else "")
+        mention(f"no installed font has {some}: drawn as code points")
+
+
+def _characters(texts: Iterable[str]) -> list[str]:
+    return sorted({character for text in texts for character in text})
+
+
+@cache
+def _font_of(character: str) -> str | None:
+    """The file of the first font that has a glyph; "" if matplotlib's own has it."""
+    code = ord(character)
+    if _has(_path_of_first(), code):
+        return ""
+    return next((path for path in _installed() if _has(path, code)), None)
+
+
+@cache
+def _path_of_first() -> str:
+    return str(font_manager.findfont(FIRST))
+
+
+@cache
+def _installed() -> list[str]:
+    """Every font file, the plain ones first; matplotlib's own list may be older than some."""
+    paths = map(Path, font_manager.findSystemFonts())
+    return [str(path) for path in sorted(paths, key=_plainness)]
+
+
+def _plainness(path: Path) -> tuple[bool, bool, bool, str]:
+    name = path.stem.lower()
+    styled = any(word in name for word in ("bold", "italic", "oblique", "light", "black", "thin"))
+    return styled, "sans" not in name, "regular" not in name, str(path)
+
+
+def _has(path: str, code: int) -> bool:
+    font = _open(path)
+    return font is not None and font.get_char_index(code) != 0
+
+
+@cache
+def _open(path: str) -> FT2Font | None:
+    """The font, if its glyphs are outlines; bitmaps, as in colour emoji, cannot be scaled."""
+    try:
+        font = FT2Font(path)
+    except (RuntimeError, OSError):
+        return None
+    return font if font.scalable else None
+
+
+@cache
+def _family(path: str) -> str:
+    font_manager.fontManager.addfont(path)
+    font = _open(path)
+    assert font is not None
+    return font.family_name

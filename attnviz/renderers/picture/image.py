@@ -15,18 +15,16 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from attnviz.renderers import Look
-from attnviz.renderers.picture.drawing import draw_layout
+from attnviz.renderers.picture.drawing import ShownFigure, draw_layout
 from attnviz.renderers.picture.drawings import drawing_of
 from attnviz.renderers.picture.frame import BETWEEN, Captions
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.pages import page
-from attnviz.renderers.picture.shown import ShownFigure
 from attnviz.renderers.provenance import provenance_of
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.description import hides, notes
-from attnviz.views.grids.grid import Grid, same_scale
-from attnviz.views.grids.pooling import block_size, pool
+from attnviz.views.grids.grid import Grid, block_size, pool, same_scale
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.section import Drawable, Section, opened
 from attnviz.views.view import Group, View

@@ -8,10 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from attnviz.renderers.picture.lettering import POINT
-from attnviz.renderers.picture.placed import SMALLEST_NUMBER, Box, Panel
+from attnviz.renderers.picture.items import SMALLEST_NUMBER, Box, Panel
+from attnviz.renderers.picture.lettering import POINT, typeset
 from attnviz.renderers.picture.ticks import text_width
-from attnviz.renderers.picture.typesetting import typeset
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import Write, cell_format, cell_text
 

@@ -1,25 +1,27 @@
-"""Panels in rows and columns: how large they are, in inches, and which labels they have."""
+"""Panels in rows and columns, and very many heads: their size in inches, and their labels."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attnviz.renderers.picture.arrangement import Arranged, Shown, is_strip
 from attnviz.renderers.picture.charts import chart_ticks
+from attnviz.renderers.picture.items import SMALLEST_NUMBER, Box
 from attnviz.renderers.picture.lettering import POINT, Size
 from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number
-from attnviz.renderers.picture.overview import layer_ticks, named_once
-from attnviz.renderers.picture.placed import SMALLEST_NUMBER, Box
 from attnviz.renderers.picture.texts import Headings, headings, title_of, wrapped
 from attnviz.renderers.picture.ticks import (
+    BESIDE,
     PanelStyle,
     Ticks,
     column_ticks,
     no_ticks,
     reach,
     row_ticks,
+    text_width,
 )
 from attnviz.views.grids.grid import Curves, Grid
 
@@ -282,3 +284,33 @@ def _wide_enough(best: PanelRows, place: int) -> float:
         return 0.0
     title = best.headings.width(place) - TITLE_BEYOND * best.style.gap
     return max(best.sizes[place][0], min(title, best.width))
+
+
+OF_A_LAYER = re.compile(r"(?P<layer>L\d+)(?P<head>H\d+)")
+
+
+def named_once(arranged: Arranged) -> tuple[Arranged, list[str]]:
+    """Panels with `H3` above the first row alone; and `L0`, `L1`, … beside the rows.
+
+    Where panels are no heads of layers, or rows no layers, they keep their titles.
+    """
+    found = [OF_A_LAYER.fullmatch(title_of(each)) for each in arranged.panels]
+    rows = [
+        found[start : start + arranged.columns] for start in range(0, len(found), arranged.columns)
+    ]
+    layers = [{match["layer"] for match in row if match} for row in rows]
+    if not all(found) or any(len(names) > 1 for names in layers):
+        return arranged, []
+    above = [match["head"] if match else "" for match in rows[0]]
+    titles = [*above, *[""] * (len(found) - len(above))]
+    panels = tuple(
+        replace(each, title=title) if isinstance(each, Grid) else each
+        for each, title in zip(arranged.panels, titles, strict=True)
+    )
+    return replace(arranged, panels=panels), [next(iter(names)) for names in layers]
+
+
+def layer_ticks(title: str, name: str, style: PanelStyle) -> Ticks:
+    """The name of a layer beside its row."""
+    extent = text_width(name, style.smallest) + BESIDE * style.smallest * POINT
+    return Ticks(title, 1, (0,), (name,), style.smallest, 0, extent)

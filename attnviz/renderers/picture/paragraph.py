@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from attnviz.renderers.picture.labels import MIDDLE
-from attnviz.renderers.picture.lettering import POINT
-from attnviz.renderers.picture.placed import (
+from attnviz.renderers.picture.items import (
     Arc,
     Block,
     Box,
@@ -17,7 +15,8 @@ from attnviz.renderers.picture.placed import (
     Words,
     empty_layout,
 )
-from attnviz.renderers.picture.texts import fitted
+from attnviz.renderers.picture.lettering import POINT
+from attnviz.renderers.picture.texts import MIDDLE, fitted
 from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.grids.arcs import Sentence
 from attnviz.wording.words import counted

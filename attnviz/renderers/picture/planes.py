@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from attnviz.renderers.picture.items import Box, Layout, Place, Stroke, Words, joined
 from attnviz.renderers.picture.lettering import POINT, Lettering
-from attnviz.renderers.picture.placed import Box, Layout, Place, Stroke, Words, joined
 from attnviz.renderers.picture.texts import fitted
 from attnviz.renderers.picture.ticks import text_width
-from attnviz.views.grids.plane import Arrow, Plane
+from attnviz.views.grids.section import Arrow, Plane
 
 QUERY, KEY = 0, 1  # the colours of the two, as of lines in a chart
 THICK, THIN = 3.0, 1.0  # points

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from attnviz.renderers.picture.items import Box, Layout, Panel, Words
 from attnviz.renderers.picture.lettering import POINT
-from attnviz.renderers.picture.placed import Box, Layout, Panel, Words
 from attnviz.renderers.picture.texts import BOLD
 from attnviz.renderers.picture.ticks import text_width
 

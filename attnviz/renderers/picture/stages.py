@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from attnviz.renderers.picture.labels import MIDDLE, labels_at, marks_at
+from attnviz.renderers.picture.items import Box, Layout, Mark, Words, joined
 from attnviz.renderers.picture.lettering import POINT, Lettering
 from attnviz.renderers.picture.numbers import panel_of
 from attnviz.renderers.picture.panel_rows import LOWEST_ROW
-from attnviz.renderers.picture.placed import Box, Layout, Mark, Words, joined
-from attnviz.renderers.picture.texts import OF_A_HEAD, fitted
+from attnviz.renderers.picture.texts import MIDDLE, OF_A_HEAD, fitted, labels_at, marks_at
 from attnviz.renderers.picture.ticks import PanelStyle, Ticks, no_ticks, row_ticks, text_width
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, JOINED, Stages

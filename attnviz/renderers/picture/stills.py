@@ -19,6 +19,7 @@ from attnviz.renderers.picture.bars import bar_space, scales_of
 from attnviz.renderers.picture.cards import SLACK, without_titles
 from attnviz.renderers.picture.columns import place_columns
 from attnviz.renderers.picture.frame import Captions, Line, framed, headline, stacked
+from attnviz.renderers.picture.items import Box, Layout, empty_layout
 from attnviz.renderers.picture.layout import (
     NATURAL_SHARE,
     SMALLER_LETTERS,
@@ -29,7 +30,6 @@ from attnviz.renderers.picture.layout import (
 )
 from attnviz.renderers.picture.lettering import POINT, Lettering, Size, lettering, share_of
 from attnviz.renderers.picture.numbers import numbered_as
-from attnviz.renderers.picture.placed import Box, Layout, empty_layout
 from attnviz.renderers.picture.planes import place_planes
 from attnviz.renderers.picture.stages import MANY_ROWS, place_stages, rows_of_lines
 from attnviz.renderers.picture.texts import fitted, wrapped

@@ -1,8 +1,10 @@
-"""What all slides have from their master: size, colours, fonts, and a place for each part."""
+"""The layout of all slides: size, fonts, places, and letters that leave room for every word."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pptx
@@ -13,12 +15,17 @@ from pptx.util import Inches
 
 from attnviz.renderers import Look
 from attnviz.renderers.colors import theme
-from attnviz.renderers.picture.lettering import Lettering, Size
-from attnviz.renderers.slides.places import Place, Places
+from attnviz.renderers.picture.frame import LEADING, MOST_LINES, Captions, headline
+from attnviz.renderers.picture.glyphs import hermetic, measurable
+from attnviz.renderers.picture.image import captions_of
+from attnviz.renderers.picture.lettering import POINT, Lettering, Size, typeset
+from attnviz.renderers.picture.texts import wrapped
+from attnviz.views.view import View
 
 if TYPE_CHECKING:
     from pptx.presentation import Presentation
     from pptx.slide import SlideLayout
+
 
 LAYOUT = "Picture with Caption"  # of those that python-pptx has: title, picture, text
 TITLE, PICTURE, CAPTION = 0, 1, 2  # its placeholders
@@ -114,13 +121,166 @@ def _arrange(layout: SlideLayout, places: Places, letters: Lettering) -> None:
     for shape in layout.iter_cloneable_placeholders():  # those that slides have, too
         number = shape.placeholder_format.idx
         put(shape, boxes[number])
-        _set(shape, sizes[number])
+        _set_shape(shape, sizes[number])
 
 
-def _set(shape: Any, size: float) -> None:
+def _set_shape(shape: Any, size: float) -> None:
     """Words from the top left corner on, where pictures of words begin as well."""
     frame = shape.text_frame
     frame.vertical_anchor = MSO_ANCHOR.TOP
     frame.margin_left = frame.margin_right = frame.margin_top = frame.margin_bottom = 0
     level = shape.element.txBody.find(f"{qn('a:lstStyle')}/{qn('a:lvl1pPr')}")
     level.find(qn("a:defRPr")).set("sz", str(round(size * 100)))
+
+
+EDGE = 0.75  # of the margin that stays free above a title and below a caption
+
+Place = tuple[float, float, float, float]  # left, top, width, height
+
+
+@dataclass(frozen=True)
+class Places:
+    """Of a slide of some size. A picture reaches from edge to edge, with its own margins."""
+
+    size: Size
+    title: Place
+    caption: Place
+    above: float  # where the title ends,
+    below: float  # and how far from the foot of the slide the caption begins
+
+    @property
+    def picture(self) -> Place:
+        """All between them: a picture has air around what it shows."""
+        return 0.0, self.above, self.size[0], self.size[1] - self.above - self.below
+
+    @property
+    def room(self) -> Place:
+        """For a caption alone, where nothing is drawn."""
+        left, top, width, height = self.caption
+        start = self.above + self.title[1]
+        return left, start, width, top + height - start
+
+
+def places_for(words: Iterable[Words], size: Size, letters: Lettering) -> Places:
+    """The same on several slides, so that nothing jumps where one follows another."""
+    every = list(words)
+    title = max(each.title.height for each in every)
+    caption = max(each.height for each in every)
+    margin = letters.margin
+    edge, width = EDGE * margin, size[0] - 2 * margin
+    foot = size[1] - edge - caption
+    return Places(
+        size,
+        (margin, edge, width, title),
+        (margin, foot, width, caption),
+        edge + title,
+        size[1] - foot,
+    )
+
+
+CUT = "…"  # in place of words that have no room: the notes have all of them
+HIGHEST = 0.3  # of a slide's height: a caption
+LARGER = 1.3  # times as large as a title of a panel: what stands on a slide without a picture
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Some words in letters of one size, in points."""
+
+    text: str
+    size: float
+    lines: int
+    faint: bool = False
+
+    @property
+    def height(self) -> float:
+        return self.lines * self.size * POINT * LEADING
+
+
+@dataclass(frozen=True)
+class Words:
+    """What stands over a picture, and below it."""
+
+    title: Paragraph
+    caption: tuple[Paragraph, ...]
+
+    @property
+    def height(self) -> float:
+        """Of the caption."""
+        return sum(each.height for each in self.caption)
+
+
+def words_of(view: View, look: Look, letters: Lettering) -> Words:
+    """The title of a view and how to read it; of a step, what happens in it.
+
+    Whatever font shows them: matplotlib's own, by which they are measured, is a wide one.
+    """
+    with hermetic((), Captions()):
+        return _words(view, look, letters)
+
+
+def _words(view: View, look: Look, letters: Lettering) -> Words:
+    assert look.size is not None
+    width = look.size[0] - 2 * letters.margin
+    captions, drawn = captions_of(view, look), is_drawn(view)
+    about = " ".join(each.about for each in view.sections)
+    texts = (
+        (about, letters.text if drawn else letters.title * LARGER, False),
+        (captions.notes, letters.note, False),
+        (captions.made, letters.small_print, True),
+    )
+    room = look.size[1] * (HIGHEST if drawn else 1 - HIGHEST)
+    set_ = (
+        _set_paragraph(typeset(text), size, faint, width) for text, size, faint in texts if text
+    )
+    title = _title(typeset(view.headline or view.title), letters, width)
+    return Words(title, tuple(_within(room, set_, width)))
+
+
+def is_drawn(view: View) -> bool:
+    """Whether there is something to draw: of some steps there are but words."""
+    return not view.sections or any(
+        each.grids or each.planes or each.sums for each in view.sections
+    )
+
+
+def _title(text: str, letters: Lettering, width: float) -> Paragraph:
+    """In one line of large letters, or in a few that are smaller."""
+    lines = list(headline(measurable(text), letters.headline, width))
+    kept = [line.text for line in lines[:MOST_LINES]]
+    whole = len(lines) <= MOST_LINES and not any(line.endswith(CUT) for line in kept)
+    size = min((line.size for line in lines), default=letters.headline)
+    return Paragraph(text if whole else _cut(text, kept), size, max(len(kept), 1))
+
+
+def _cut(text: str, kept: Sequence[str]) -> str:
+    """The beginning of a text, as long as some lines are."""
+    return f"{text[: len(' '.join(kept))].rstrip(CUT)}{CUT}"
+
+
+def _set_paragraph(text: str, size: float, faint: bool, width: float) -> Paragraph:
+    return Paragraph(text, size, len(_lines(text, size, width)), faint)
+
+
+def _lines(text: str, size: float, width: float) -> list[str]:
+    """Lines of words; those that are longer than a line are broken anywhere."""
+    letters = max(int(width / (size * POINT)), 1)  # that surely fit
+    pieces = [
+        word[start : start + letters]
+        for word in measurable(text).split(" ")
+        for start in range(0, max(len(word), 1), letters)
+    ]
+    return wrapped(pieces, " ", size, width)
+
+
+def _within(room: float, paragraphs: Iterator[Paragraph], width: float) -> Iterator[Paragraph]:
+    """As many lines of them as there is room for."""
+    for each in paragraphs:
+        line = replace(each, lines=1).height
+        most = min(each.lines, int(room / line + 1e-6))
+        room -= most * line
+        if most == each.lines:
+            yield each
+        elif most:
+            kept = _lines(each.text, each.size, width)[:most]
+            yield replace(each, text=_cut(each.text, kept), lines=most)

@@ -9,10 +9,9 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attnviz.renderers import Look
-from attnviz.renderers.terminal.overview import ENDLESS, overview
-from attnviz.renderers.terminal.ranked import FEWEST, ranked
+from attnviz.renderers.terminal.maps import ENDLESS, overview
 from attnviz.renderers.terminal.screen import BOLD, DIM, PLAIN, Screen, apart, ending, wrapped
-from attnviz.renderers.terminal.sentence import reading
+from attnviz.renderers.terminal.sentence import FEWEST, ranked, reading
 from attnviz.renderers.terminal.tables import tables
 from attnviz.renderers.wrapping import aligned, broken
 from attnviz.views.grids.arcs import Sentence

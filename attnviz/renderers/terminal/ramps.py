@@ -1,10 +1,11 @@
-"""Scales of colour on a screen: what a value looks like, and the legend that says so."""
+"""Colour scales on a screen: truecolor, 256 and 16 colours."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Int, Shaped, UInt8
@@ -13,7 +14,6 @@ from rich.style import Style
 from rich.text import Text
 
 from attnviz.renderers.colors import faded, gradient, needs_dark_ink, shade
-from attnviz.renderers.terminal.few_colors import looks, ramp
 from attnviz.renderers.terminal.screen import DIM, GAP, HIDDEN, Screen
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
@@ -141,3 +141,71 @@ def _of_channels(red: int, green: int, blue: int) -> Color:
 @lru_cache(maxsize=4096)
 def _style(ink: Color, behind: Color) -> Style:
     return Style(color=ink, bgcolor=behind)
+
+
+Few = Literal["16", "256"]
+Ramp = tuple[int, ...]
+
+# From the darkest to the lightest, which is from 0 to 1 on dark paper.
+SEQUENTIAL: Mapping[Few, Mapping[str, Ramp]] = {
+    "256": {
+        "ocean": (17, 18, 19, 25, 32, 38, 44, 116, 195),
+        "greys": (235, 237, 239, 241, 243, 245, 247, 249, 251),
+        "viridis": (53, 55, 24, 30, 36, 77, 149, 190, 226),
+        "cividis": (17, 18, 239, 60, 243, 101, 143, 179, 185, 227),
+        "magma": (17, 53, 90, 126, 168, 203, 209, 216, 222, 229),
+    },
+    "16": {
+        "ocean": (0, 4, 6, 14, 15),
+        "greys": (0, 8, 7, 15),
+        "viridis": (4, 2, 10, 11),
+        "cividis": (4, 8, 3, 11),
+        "magma": (0, 5, 9, 11, 15),
+    },
+}
+# From the most below 0 to the most above, 0 in the middle.
+DIVERGING: Mapping[Few, Mapping[str, Ramp]] = {
+    "256": {
+        "dark": (117, 74, 32, 25, 19, 234, 52, 94, 166, 208, 215),
+        "light": (19, 25, 32, 74, 153, 255, 223, 209, 166, 160, 88),
+    },
+    "16": {"dark": (14, 6, 4, 0, 1, 3, 11), "light": (4, 6, 14, 15, 11, 3, 1)},
+}
+
+# What xterm shows for the first 16; the others are six levels of red, green and blue, and greys.
+SYSTEM = (
+    "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 "
+    "7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff"
+)
+LEVELS = (0, 95, 135, 175, 215, 255)
+GREYS = 232  # the number of the first
+
+
+def ramp(few: Few, palette: str, theme: str, kind: str) -> Ramp:
+    """The numbers of a scale of colour, from its lowest value to its highest."""
+    if kind == "diverging":
+        return DIVERGING[few][theme]
+    numbers = SEQUENTIAL[few][palette]
+    return numbers if theme == "dark" else numbers[::-1]
+
+
+def looks(numbers: Int[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape 3"]:
+    """Red, green and blue of a terminal's colours, as xterm shows them."""
+    table = np.array([_look(number) for number in range(256)], dtype=np.uint8)
+    seen: UInt8[np.ndarray, "*shape 3"] = table[numbers]
+    return seen
+
+
+def _look(number: int) -> tuple[int, int, int]:
+    """
+    >>> _look(17), _look(255), _look(4)
+    ((0, 0, 95), (238, 238, 238), (0, 0, 238))
+    """
+    if number < 16:
+        red, green, blue = bytes.fromhex(SYSTEM.split()[number])
+        return red, green, blue
+    if number >= GREYS:
+        grey = 8 + 10 * (number - GREYS)
+        return grey, grey, grey
+    place = number - 16
+    return LEVELS[place // 36], LEVELS[place // 6 % 6], LEVELS[place % 6]

@@ -1,10 +1,12 @@
-"""One table in the form that was chosen for it: numbers, blocks of colour, or halves of them."""
+"""One table in its chosen form, with its column headings and row names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
@@ -12,12 +14,13 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.renderers.terminal import headings
+from attnviz.renderers.terminal import table
 from attnviz.renderers.terminal.ramps import Paint, glyphs, painted
-from attnviz.renderers.terminal.row_names import pair_names, range_names, row_names, width_of
 from attnviz.renderers.terminal.screen import BOLD, DIM, GAP, HIDDEN, PLAIN, Screen, sized, titled
+from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import Write, cell_text
+from attnviz.wording.words import isolated
 
 LONGEST_TITLE = 48
 UPPER, LOWER = "▀", "▄"
@@ -107,13 +110,11 @@ class Table:
             widths = [*map(self.form.width_of, range(len(columns)))]
             stacks = self.form.stacked
             return (
-                headings.stacked(columns, widths, stacks)
-                if stacks
-                else headings.across(columns, widths)
+                table.stacked(columns, widths, stacks) if stacks else table.across(columns, widths)
             )
         if self.form.heading == "down":
-            return headings.down(columns, width, numbers=numbers)
-        return (headings.numbered if numbers else headings.ruler)(columns, width)
+            return table.down(columns, width, numbers=numbers)
+        return (table.numbered if numbers else table.ruler)(columns, width)
 
     @property
     def _title_in_corner(self) -> bool:
@@ -216,3 +217,147 @@ class Table:
         if len(seen) == 2:
             return UPPER, Style(color=colors[0], bgcolor=colors[1])
         return UPPER if seen == rows[:1] else LOWER, Style(color=colors[0])
+
+
+LONGEST_DOWN = 12  # letters of a word that is written downwards
+APART = 5  # columns of blocks from one number to the next, at least
+
+
+def across(axis: Axis, widths: Sequence[int]) -> list[str]:
+    """Words over numbers, where each has room."""
+    words = zip(axis.labels, widths, strict=True)
+    return ["".join(_on_the_right(isolated(label), width) for label, width in words)]
+
+
+def stacked(axis: Axis, widths: Sequence[int], height: int) -> list[str]:
+    """Names of several words over numbers, each broken between its words, in so many lines."""
+    names = [isolated(label).split() for label in axis.labels]
+    ends = [[""] * (height - len(words)) + words for words in names]
+    lines = zip(*ends, strict=True)
+    return ["".join(map(_on_the_right, line, widths)) for line in lines]
+
+
+def tallest_stack(axis: Axis) -> int:
+    """How many lines such names take."""
+    return max((len(label.split()) for label in axis.labels), default=0)
+
+
+def widths_of_words(axis: Axis) -> list[int]:
+    """How wide each name is, broken between its words."""
+    return [max(map(cell_len, isolated(label).split()), default=0) for label in axis.labels]
+
+
+def widest_word(axis: Axis) -> int:
+    """0 if the places have no words."""
+    return max(map(cell_len, axis.labels), default=0) if all(axis.labels) else 0
+
+
+def tallest_word(axis: Axis) -> int:
+    """How many lines words take that are written downwards."""
+    return max((len(_letters(label)) for label in axis.labels), default=0)
+
+
+def down(axis: Axis, width: int, *, numbers: bool) -> list[str]:
+    """Words written downwards, each ending over its column."""
+    words, height = [_letters(label) for label in axis.labels], tallest_word(axis)
+    ends = [[""] * (height - len(word)) + word for word in words]
+    return ["".join(_placed(word[line], width, numbers) for word in ends) for line in range(height)]
+
+
+def ruler(axis: Axis, width: int) -> list[str]:
+    """Numbers over blocks, each beginning above its own, as many as find room."""
+    line = ""
+    step = max(APART, math.ceil((max(map(len, axis.numbers)) + 1) / width))
+    pooled = "–" in axis.numbers[0]  # 1, 81, 161; else 1, 5, 10
+    for place in (0, *range(step if pooled else step - 1, len(axis), step)):
+        number = axis.numbers[place].split("–")[0]
+        start = place * width
+        if start >= len(line) + bool(line) and start + len(number) <= len(axis) * width:
+            line = line.ljust(start) + number
+    return [line]
+
+
+def numbered(axis: Axis, width: int) -> list[str]:
+    """Numbers over numbers; labels where there are none."""
+    return ["".join(f"{name:>{width}}" for name in axis.headings)]
+
+
+def _letters(label: str) -> list[str]:
+    """What is seen as one letter each, the last one a sign that there are more.
+
+    >>> _letters("am"), _letters("e\\u0301t"), _letters("misunderstanding")[-2:]
+    (['a', 'm'], ['e\\u0301', 't'], ['a', '…'])
+    """
+    letters = list(_clusters(label))
+    return letters if len(letters) <= LONGEST_DOWN else [*letters[: LONGEST_DOWN - 1], "…"]
+
+
+def _clusters(label: str) -> Iterator[str]:
+    letter = ""
+    for character in label:
+        if letter and cell_len(character):
+            yield letter
+            letter = ""
+        letter += character
+    yield letter
+
+
+def _placed(letter: str, width: int, numbers: bool) -> str:
+    """In the middle of a number, at the beginning of a block."""
+    if numbers:
+        return _on_the_right(isolated(letter), width - 1) + " "
+    return isolated(letter) + " " * (width - cell_len(letter))
+
+
+def _on_the_right(text: str, width: int) -> str:
+    return " " * (width - cell_len(text)) + text
+
+
+SHORTEST_THIRD = 15  # columns that names may take on the narrowest screen
+LONGEST_OF_PAIR = 15  # columns of each of two names in one line
+BETWEEN = " / "
+
+
+def row_names(axis: Axis) -> list[str]:
+    """Numbers aligned on their right, then labels: ` 3 learning`."""
+    width = max((len(number) for number in axis.numbers), default=0)
+    if not width:
+        return [*axis.labels]
+    return [
+        f"{number:>{width}} {isolated(label)}".rstrip()
+        for number, label in zip(axis.numbers, axis.labels, strict=True)
+    ]
+
+
+def pair_names(axis: Axis) -> list[str]:
+    """Two rows in a line, the upper and the lower: `1 The / 2 old`."""
+    names = [_shortened(name) for name in row_names(axis)]
+    width = max(map(cell_len, names[::2]), default=0)
+    return [
+        upper if lower is None else f"{sized(upper, width)}{BETWEEN}{lower}"
+        for upper, lower in zip_longest(names[::2], names[1::2])
+    ]
+
+
+def range_names(axis: Axis) -> list[str]:
+    """The numbers of two rows in a line: `1–2`; of rows that have none, the upper's name."""
+    return list(_ranges(axis))
+
+
+def _ranges(axis: Axis) -> Iterator[str]:
+    for upper in range(0, len(axis), 2):
+        first, last = axis.numbers[upper], axis.numbers[min(upper + 1, len(axis) - 1)]
+        if not first or first == last:
+            yield first or axis.labels[upper]
+        else:
+            yield f"{first.split('–')[0]}–{last.split('–')[-1]}"
+
+
+def width_of(names: list[str], screen: Screen) -> int:
+    """As wide as the longest name, at most a third of the screen, and a space behind it."""
+    widest = max(map(cell_len, names), default=0)
+    return min(widest, max(screen.room // 3, SHORTEST_THIRD)) + 1
+
+
+def _shortened(name: str) -> str:
+    return name if cell_len(name) <= LONGEST_OF_PAIR else sized(name, LONGEST_OF_PAIR)

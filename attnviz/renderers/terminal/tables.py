@@ -16,18 +16,18 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attnviz.cells import EVERYTHING
-from attnviz.renderers.terminal.headings import (
+from attnviz.renderers.terminal.ramps import legend
+from attnviz.renderers.terminal.screen import DIM, GAP, HIDDEN, Screen, apart, wrapped
+from attnviz.renderers.terminal.table import (
+    Form,
+    Table,
     tallest_stack,
     tallest_word,
     widest_word,
     widths_of_words,
 )
-from attnviz.renderers.terminal.ramps import legend
-from attnviz.renderers.terminal.screen import DIM, GAP, HIDDEN, Screen, apart, wrapped
-from attnviz.renderers.terminal.table import Form, Table
-from attnviz.views.grids.grid import Grid, same_scale
+from attnviz.views.grids.grid import Grid, block_size, pool, same_scale
 from attnviz.views.grids.numbers import cell_format, ordinary_reach, sign_of_hidden
-from attnviz.views.grids.pooling import block_size, pool
 from attnviz.wording.numbers import LARGE
 from attnviz.wording.words import counted
 

@@ -1,10 +1,10 @@
-"""A model in a folder: its numbers as safetensors, what is chosen and its words as JSON."""
+"""A model in a folder: its numbers as safetensors, of the shapes that its config implies."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
-from attnviz.traces.models.card import Card
-from attnviz.traces.models.config import (
+from attnviz.traces.by_layer import name_in
+from attnviz.traces.models.card import (
     AGAIN,
     FORMAT,
     SAVE,
     VOCABULARY,
+    Card,
     facts_of_card,
     read_card_and_save,
     refuse_no_model,
@@ -25,7 +26,7 @@ from attnviz.traces.models.config import (
 )
 from attnviz.traces.models.model import Model, made_of
 from attnviz.traces.models.names import CONFIG
-from attnviz.traces.models.shapes import wanted
+from attnviz.traces.settings import FEED_FORWARD, chosen_variant, head_width
 from attnviz.vectors.arrays import AnyArray, safetensors_and_words
 from attnviz.version import __version__
 from attnviz.wording.words import in_brackets
@@ -104,3 +105,71 @@ def _refuse_other_numbers(name: str, tensor: Tensor, card: Card, path: Path) -> 
 
 def _as_json(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
+
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The shapes of tensors by their names: of those that must be there, and of those that may."""
+
+    needed: Shapes
+    allowed: Shapes
+
+
+def wanted(card: Card) -> Wanted:
+    """What a model must hold to do what its settings say."""
+    dim, answers = card.settings.width, len(card.vocabulary.answers)
+    needed: Shapes = {"embeddings": (len(card.vocabulary.words), dim)}
+    allowed: Shapes = {}
+    if card.settings.positions == "learned":
+        needed["positions"] = (card.longest or 0, dim)
+    for number in range(card.settings.layers or 1):
+        of_layer = _of_layer(card)
+        needed |= _named(number, of_layer.needed)
+        allowed |= _named(number, of_layer.allowed)
+    if answers:
+        needed["w_answers"] = (dim, answers)
+        allowed |= {"b_answers": (answers,)}
+    if answers and card.settings.norm == "pre":
+        needed |= {"last_gain": (dim,), "last_shift": (dim,)}
+    return Wanted(needed, allowed)
+
+
+def _named(number: int, shapes: Shapes) -> Shapes:
+    """The names that a file has for them in this layer."""
+    return {name_in(number, name) if number else name: shape for name, shape in shapes.items()}
+
+
+def _of_layer(card: Card) -> Wanted:
+    attention, block = _of_attention(card), _of_block(card)
+    return Wanted(attention.needed | block, attention.allowed)
+
+
+def _of_attention(card: Card) -> Wanted:
+    settings, variant, dim = card.settings, chosen_variant(card.settings), card.settings.width
+    width = head_width(settings, variant, dim)
+    queries, keys = variant.heads * width, (variant.kv_heads or variant.heads) * width
+    last: Shapes = {"w_out": (queries, dim)}
+    if not variant.projected:
+        return Wanted(last if variant.joined else {}, {} if variant.joined else last)
+    made = {"query": queries, "key": keys, "value": keys}
+    needed: Shapes = {f"w_{name}": (dim, out) for name, out in made.items()}
+    allowed: Shapes = {"b_out": (dim,)}
+    allowed.update((f"b_{name}", (out,)) for name, out in made.items())
+    if variant.additive:
+        needed["w_score"] = (queries,)
+    return Wanted(needed | last, allowed) if variant.joined else Wanted(needed, allowed | last)
+
+
+def _of_block(card: Card) -> Shapes:
+    """Of feed-forward, and of the norms around it and around attention."""
+    settings, dim = card.settings, card.settings.width
+    found: Shapes = {}
+    if settings.feeds:
+        wide = settings.feed_forward or FEED_FORWARD * dim
+        found |= {"w_1": (dim, wide), "b_1": (wide,), "w_2": (wide, dim), "b_2": (dim,)}
+    parts = ("attention", "feed_forward") if settings.feeds else ("attention",)
+    normed = parts if settings.blocks and settings.norm != "none" else ()
+    return found | {f"{part}_{name}": (dim,) for part in normed for name in ("gain", "shift")}

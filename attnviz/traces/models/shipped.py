@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attnviz.traces.models.config import read_card
+from attnviz.traces.models.card import read_card
 from attnviz.traces.models.names import BY_HAND, place_of
 
 if TYPE_CHECKING:

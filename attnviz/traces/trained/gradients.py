@@ -15,16 +15,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
-from attnviz.traces.origin import FromTransformer
+from attnviz.traces.origin import FromTransformer, TrainedCard
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.card import TrainedCard
-from attnviz.traces.trained.cutting import tokenizing
 from attnviz.traces.trained.listening import Listener, listening
 from attnviz.traces.trained.loading import Loaded
 from attnviz.traces.trained.passing import run
-from attnviz.traces.trained.pieces import spelling_of
-from attnviz.traces.trained.quiet import quietly
-from attnviz.traces.trained.rereading import Rereading, reread
+from attnviz.traces.trained.pieces import spelling_of, tokenizing
+from attnviz.traces.trained.refusals import quietly
+from attnviz.traces.trained.tracing import Rereading, reread
 from attnviz.wording.words import listed
 
 

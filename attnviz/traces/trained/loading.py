@@ -1,4 +1,4 @@
-"""A trained transformer and its tokenizer, loaded as they are: nothing made up, nothing executed.
+"""Loads a transformer and its tokenizer: from a folder, or from a hub and its cache.
 
 Weights come from safetensors, or from torch files without code in them. A weight that a checkpoint
 lacks would be drawn at random by whoever loads it: here that is an error.
@@ -6,6 +6,7 @@ lacks would be drawn at random by whoever loads it: here that is an error.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import signature
@@ -17,14 +18,13 @@ import torch
 from attnviz.attention import devices
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
+from attnviz.traces.models.names import CONFIG
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained import folder
-from attnviz.traces.trained.hub import at_hand
-from attnviz.traces.trained.place import Place, found
-from attnviz.traces.trained.quiet import quietly
-from attnviz.traces.trained.refusing import refused
+from attnviz.traces.trained.place import Place, found, refuse_too_large, refuse_unfit, stored_as
+from attnviz.traces.trained.refusals import offline, quietly, refused
 
 MOST_NAMED = 3  # of missing weights
+NEEDED = ["config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"]
 PLAIN = (bool, int, float, str, type(None))
 NOT_READ = ("pooler", "position_ids")  # what may be missing: attention does not depend on it
 NO_TEXT = ("pixel_values", "input_features", "input_values")  # what others read first of all
@@ -90,8 +90,8 @@ def _loaded(place: Place, dtype: str, device: str, trusted: bool, now: files.Sta
     """Once, as long as its files stay as they are now."""
     options = {"trust_remote_code": trusted, "local_files_only": place.folder is not None}
     if place.folder is not None:
-        folder.refuse_unfit(place.folder)
-        folder.refuse_too_large(place.folder, dtype)
+        refuse_unfit(place.folder)
+        refuse_too_large(place.folder, dtype)
     with quietly(), refused(place):
         config = _config(place, options)
         model, told = _class_of(config, trusted).from_pretrained(
@@ -200,4 +200,61 @@ def _stored_as(place: Place, config: Any) -> str:
 
     at = place.folder or Path(str(cached_file(place.name, "config.json"))).parent
     told = getattr(config, "dtype", None) or torch.float32
-    return folder.stored_as(at) or str(told).removeprefix("torch.")
+    return stored_as(at) or str(told).removeprefix("torch.")
+
+
+PATIENCE = 10  # seconds for a first answer; whoever is offline need not wait for five of them
+
+
+def at_hand(place: Place) -> Place:
+    """Where a model is: its folder in the cache, if it is there as a whole; nobody is asked then.
+
+    Else it is sure that the hub has it, and that it can be reached.
+    """
+    if place.folder is not None:
+        return place
+    cached = _cached(place)
+    if cached is not None:
+        return Place(place.name, cached)
+    if is_offline():
+        raise AttnvizError(*offline(place.name), about="model")
+    with quietly(), refused(place):
+        from huggingface_hub import get_hf_file_metadata, hf_hub_url
+
+        get_hf_file_metadata(hf_hub_url(place.name, CONFIG), timeout=PATIENCE)
+    return place
+
+
+def is_offline() -> bool:
+    """Whether somebody has said that nothing may be downloaded."""
+    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    return any(os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE") for name in names)
+
+
+def _cached(place: Place) -> Path | None:
+    """The folder of the version that the cache has, with all that is needed of it."""
+    with quietly():
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(place.name, CONFIG)
+    if not isinstance(found, str):
+        return None
+    at = Path(found).parent
+    try:
+        refuse_unfit(at)
+    except AttnvizError:  # a download that was stopped
+        return None
+    return at
+
+
+def folder_of(place: Place) -> Path:
+    """Where its files are; those of a model on a hub, in the hub's cache, once they are there."""
+    if place.folder is not None:  # and nothing of transformers is needed
+        return place.folder
+    there = at_hand(place).folder
+    if there is not None:
+        return there
+    with quietly(), refused(place):
+        from huggingface_hub import snapshot_download
+
+        return Path(snapshot_download(place.name, allow_patterns=NEEDED))

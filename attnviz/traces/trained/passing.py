@@ -11,16 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz.attention.choices import Instead
+from attnviz.attention.variants import Instead
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
-from attnviz.traces.settings import Which
-from attnviz.traces.trained.heard import Heard
-from attnviz.traces.trained.listening import Listener, Unheard, listening
+from attnviz.traces.settings import HeadPlace, Which
+from attnviz.traces.trained.listening import Heard, Listener, Unheard, listening
 from attnviz.traces.trained.loading import Loaded
 from attnviz.traces.trained.prediction import Asked, Ending, ending
-from attnviz.traces.trained.refusing import shortly
-from attnviz.traces.without import Place
+from attnviz.traces.trained.refusals import shortly
 from attnviz.wording.words import counted, listed
 
 Ids = tuple[int, ...]
@@ -49,7 +47,7 @@ class Passed:
     heard: tuple[Heard, ...]
     numbers: tuple[int, ...]  # of all layers that attend, kept or not
     ending: Ending  # what the model came to
-    off: Mapping[Place, Instead] = field(default_factory=dict)
+    off: Mapping[HeadPlace, Instead] = field(default_factory=dict)
 
 
 def passed(
@@ -57,7 +55,7 @@ def passed(
     reading: Reading,
     *,
     layers: Collection[int] | None = None,
-    off: Mapping[Place, Instead] | None = None,
+    off: Mapping[HeadPlace, Instead] | None = None,
     asked: Asked | None = None,
 ) -> Passed | None:
     """A pass that is listened to; None where nothing can be heard of it."""

@@ -24,8 +24,7 @@ from torch import Tensor, nn
 from attnviz.attention.arithmetic import project, split_heads
 from attnviz.traces.settings import TURNED, Positions
 from attnviz.traces.trace import BeforeRotary, Projections
-from attnviz.traces.trained.heard import Heard
-from attnviz.traces.trained.listening import matrix_of
+from attnviz.traces.trained.listening import Heard, matrix_of
 from attnviz.vectors import positions
 
 PROBED = 16  # tokens, by which a matrix is recognised

@@ -1,10 +1,11 @@
-"""What can be claimed of numbers that were drawn: what holds seed by seed, in 8 of 10 of them."""
+"""When something may be said: findings, and claims about numbers drawn from seeds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Generic, TypeVar
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -136,3 +137,36 @@ def widest_told_apart(ways: Sequence[Seeds], amount: Amount) -> tuple[int, int] 
             ordered = (one, other) if pair.direction > 0 else (other, one)
             found.append((abs(after - before), ordered))
     return max(found)[1] if found else None
+
+
+Facts = TypeVar("Facts")
+
+
+@dataclass(frozen=True)
+class Finding(Generic[Facts]):
+    """What may be said of facts, and only where they make it true."""
+
+    name: str
+    holds: Callable[[Facts], bool]
+    says: Callable[[Facts], str]
+    title: Callable[[Facts], str] | None = None  # the same in as few words as stand over a picture
+
+
+def otherwise(_: object) -> bool:
+    """What is left when nothing before it could be said."""
+    return True
+
+
+def said(table: Sequence[Finding[Facts]], facts: Facts) -> str:
+    """The first that may be said."""
+    return found(table, facts).says(facts)
+
+
+def titled(table: Sequence[Finding[Facts]], facts: Facts) -> str:
+    """The same as a title."""
+    finding = found(table, facts)
+    return (finding.title or finding.says)(facts).rstrip(".")
+
+
+def found(table: Sequence[Finding[Facts]], facts: Facts) -> Finding[Facts]:
+    return next(each for each in table if each.holds(facts))

@@ -11,9 +11,16 @@ from torch import Tensor
 from attnviz.analysis.comparison import Comparison
 from attnviz.analysis.seeds import quantiles
 from attnviz.analysis.sweeps import Sweep
-from attnviz.views.conclusions.claims import FEWEST_SEEDS, ONE_DRAW, Amount, Pair
-from attnviz.views.conclusions.finding import Finding, otherwise, said
-from attnviz.views.sweep import places
+from attnviz.views.conclusions.claims import (
+    FEWEST_SEEDS,
+    ONE_DRAW,
+    Amount,
+    Finding,
+    Pair,
+    otherwise,
+    said,
+)
+from attnviz.views.measures import places
 from attnviz.wording.numbers import significant_text
 
 AMOUNTS = {"spread": Amount(significant_text, 2), "entropy": Amount(significant_text, 2, " bits")}

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attnviz.learning.training import Ended, Learned
-from attnviz.views.conclusions.finding import Finding, otherwise, said
-from attnviz.views.learned.found import Found, found_in
+from attnviz.views.conclusions.claims import Finding, otherwise, said
+from attnviz.views.learned.heads import Found, found_in
 from attnviz.wording.numbers import percent
 from attnviz.wording.printable import FIGURE_SPACE, PERCENT
 from attnviz.wording.words import counted, listed

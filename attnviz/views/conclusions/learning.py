@@ -18,8 +18,7 @@ from attnviz.analysis.learning import Learning, OfSeeds, Way
 from attnviz.analysis.seeds import BAND
 from attnviz.attention.variants import VARIANTS
 from attnviz.traces.settings import chosen_variant, head_width
-from attnviz.views.conclusions.claims import FEWEST_SEEDS, Amount, Pair
-from attnviz.views.conclusions.finding import Finding, otherwise, said
+from attnviz.views.conclusions.claims import FEWEST_SEEDS, Amount, Finding, Pair, otherwise, said
 from attnviz.wording.numbers import exact_text, percent, significant_text
 from attnviz.wording.printable import PERCENT
 from attnviz.wording.words import counted, listed, sentence

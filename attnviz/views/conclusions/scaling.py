@@ -10,8 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.analysis.comparison import Alternative, Comparison
-from attnviz.analysis.repeats import Repeats, left_to_chance
-from attnviz.analysis.seeds import quantiles
+from attnviz.analysis.seeds import Repeats, left_to_chance, quantiles
 from attnviz.views.conclusions.claims import (
     ALIKE,
     FEWEST_SEEDS,
@@ -19,9 +18,12 @@ from attnviz.views.conclusions.claims import (
     PRECISE_TOKENS,
     TOKENS,
     Amount,
+    Finding,
     Pair,
+    otherwise,
+    said,
+    titled,
 )
-from attnviz.views.conclusions.finding import Finding, otherwise, said, titled
 from attnviz.views.conclusions.sharpness import reader
 from attnviz.views.measures import means_of
 from attnviz.wording.numbers import share_text

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from attnviz.analysis.comparison import Comparison
-from attnviz.analysis.repeats import Repeats, left_to_chance
+from attnviz.analysis.seeds import Repeats, left_to_chance
 from attnviz.views.conclusions.claims import (
     ALIKE,
     FEWEST_SEEDS,
@@ -17,11 +17,14 @@ from attnviz.views.conclusions.claims import (
     SHARE,
     TOKENS,
     Amount,
+    Finding,
     Pair,
     Seeds,
+    otherwise,
+    said,
+    titled,
     widest_told_apart,
 )
-from attnviz.views.conclusions.finding import Finding, otherwise, said, titled
 from attnviz.views.measures import means_of, name_of, query_label
 from attnviz.wording.words import listed, sentence
 

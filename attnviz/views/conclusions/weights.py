@@ -17,10 +17,9 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, Values, Whole
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.conclusions.finding import Finding, otherwise, said
+from attnviz.views.conclusions.claims import Finding, otherwise, said
 from attnviz.views.conclusions.rows import APART, Link, Rows
-from attnviz.views.facts import shows
-from attnviz.views.mask_shape import MaskShape, shape_of
+from attnviz.views.facts import MaskShape, shape_of, shows
 from attnviz.views.reading import in_quotes, name_of_head
 from attnviz.wording.numbers import fixed_text, percent
 from attnviz.wording.words import counted, listed

@@ -1,15 +1,14 @@
-"""Sections: a step on the way, in words, tables and sums; and all that can be drawn."""
+"""Sections of a walk: words, tables, sums, upright bars and vectors in their plane."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attnviz.views.grids.arcs import Arcs, Sentence
-from attnviz.views.grids.columns import Columns
 from attnviz.views.grids.grid import Curves, Grid, common_scales
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.plane import Plane
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale
 from attnviz.wording.sums import Sum
@@ -100,3 +99,85 @@ def table_of(each: Grid | Curves | Arcs | Sentence | Ranked) -> Grid:
     if isinstance(each, Curves):
         return each.table
     return each if isinstance(each, Grid) else each.grid
+
+
+PARALLEL = 1e-9  # as far as this from 1 a cosine may be for two vectors to lie on one line
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """One of the two vectors: what it is called, and how long it is, as a number and as written."""
+
+    name: str
+    length: float
+    written: str
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Two vectors as they lie to each other, whatever the width that they come from.
+
+    There is no angle where one of them has no length.
+    """
+
+    title: str
+    arrows: tuple[Arrow, Arrow]
+    cosine: float | None
+    angle: str  # as it is written; empty where there is none
+
+    @property
+    def on_a_line(self) -> bool:
+        """Whether they point the same way, or opposite ways."""
+        return self.cosine is not None and 1 - abs(self.cosine) < PARALLEL
+
+    @property
+    def tips(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Where the two end that begin at (0, 0), the first of them lying to the right."""
+        first, second = self.arrows
+        cosine = 1.0 if self.cosine is None else self.cosine
+        sine = 0.0 if self.on_a_line else math.sqrt(1 - cosine**2)
+        return (first.length, 0.0), (second.length * cosine, second.length * sine)
+
+
+def cosine_of(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """The cosine of the angle between two vectors, unless one of them has no length.
+
+    >>> cosine_of([3.0, 4.0], [4.0, 3.0]), cosine_of([1.0], [-2.0]), cosine_of([0.0], [1.0])
+    (0.96, -1.0, None)
+    """
+    lengths = length_of(first), length_of(second)
+    if not all(lengths):
+        return None
+    if not math.prod(lengths):  # too small to be multiplied: the angle is that of longer ones
+        return cosine_of(_as_long_as_1(first), _as_long_as_1(second))
+    products = math.fsum(one * other for one, other in zip(first, second, strict=True))
+    return min(max(products / math.prod(lengths), -1.0), 1.0)
+
+
+def _as_long_as_1(vector: Sequence[float]) -> list[float]:
+    return [number / length_of(vector) for number in vector]
+
+
+def length_of(vector: Sequence[float]) -> float:
+    """
+    >>> length_of([3.0, 4.0])
+    5.0
+    """
+    return math.hypot(*vector)
+
+
+@dataclass(frozen=True)
+class ColumnRow:
+    """A number for each name, as it is and as it is written; None is what a mask hides."""
+
+    name: str
+    values: tuple[float | None, ...]
+    written: tuple[str, ...]
+    scale: Scale
+    total: str = ""  # "sum 3.72": what is said of all of them
+
+
+@dataclass(frozen=True)
+class Columns:
+    names: tuple[str, ...]
+    rows: tuple[ColumnRow, ...]

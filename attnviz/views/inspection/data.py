@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from attnviz.analysis.inspection.asked import Asked, Link
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map, Side
-from attnviz.analysis.inspection.reads import Reading
+from attnviz.analysis.inspection.token_query import Asked, Link, Reading
 from attnviz.cells import EVERYTHING
-from attnviz.traces.document import Contents, contents
+from attnviz.traces.archive import Contents, contents
 from attnviz.views.inspection.heads import data_of_heads, document_of_heads
 from attnviz.views.inspection.numbers import called
 from attnviz.views.view import Data, Lines, Words

@@ -12,7 +12,7 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import side_of
 from attnviz.cells import unmasked
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.document import Contents
+from attnviz.traces.archive import Contents
 from attnviz.traces.weights import array
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid

@@ -19,7 +19,7 @@ from attnviz.analysis.inspection.patterns import (
     Patterns,
 )
 from attnviz.cells import unmasked
-from attnviz.traces.document import Contents
+from attnviz.traces.archive import Contents
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Flag

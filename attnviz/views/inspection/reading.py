@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnviz.analysis.inspection.asked import Asked, Link, MapLink
 from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.patterns import every_nth
-from attnviz.analysis.inspection.reads import Reading
+from attnviz.analysis.inspection.token_query import Asked, Link, MapLink, Reading
 from attnviz.cells import Whole
 from attnviz.views.facts import sums_to_one
 from attnviz.views.grids.arcs import Sentence
@@ -18,8 +17,7 @@ from attnviz.views.grids.axes import ROW_SUMS, Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.ranked import Ranked
 from attnviz.views.grids.scales import Scale
-from attnviz.views.inspection.captions import captions_of
-from attnviz.views.inspection.heatmap import axis_of
+from attnviz.views.inspection.heatmap import axis_of, captions_of
 from attnviz.views.inspection.numbers import called, head_name, named, of_row, told, unit
 
 NONE = "all are 0"

@@ -21,11 +21,11 @@ from attnviz.analysis.inspection.sentences import (
 )
 from attnviz.cells import EVERYTHING, unmasked
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.document import Contents
+from attnviz.traces.archive import Contents
 from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, same_scale
 from attnviz.views.grids.scales import Scale, centred
-from attnviz.views.inspection.explored_sentences import (
+from attnviz.views.inspection.explored import (
     difference_of,
     explored_of_sentences,
     pair_axis,

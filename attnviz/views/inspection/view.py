@@ -1,4 +1,4 @@
-"""An Inspection as a View: which parts of it are shown, and in which order."""
+"""An Inspection as a View: which parts are shown, in which order, and on which slides."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from attnviz.analysis.inspection.asked import Asked, asked_of, link_of
 from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.token_query import Asked, asked_of, link_of
 from attnviz.traces.source import command_of, source_of
-from attnviz.views.given_weights import on_given_weights
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
@@ -23,14 +22,10 @@ from attnviz.views.inspection.data import (
     data_of_reading,
 )
 from attnviz.views.inspection.effects import data_of_effects, effects_ranked, on_effects
-from attnviz.views.inspection.ends import drawn_ends, ends_of, what_comes_of_it
 from attnviz.views.inspection.explored import explored_of_inspection
 from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on, title_of_head
-from attnviz.views.inspection.heatmap import heatmaps
-from attnviz.views.inspection.overview import overview_of
-from attnviz.views.inspection.reading import parts_of, parts_of_link
-from attnviz.views.inspection.slides import slides_of
-from attnviz.views.inspection.told import (
+from attnviz.views.inspection.heatmap import heatmaps, on_weighing, overview_of
+from attnviz.views.inspection.link_sentences import (
     left_out_of_a_picture,
     on_link,
     on_little,
@@ -40,11 +35,13 @@ from attnviz.views.inspection.told import (
     on_sinks,
     on_what_is_left_out,
 )
-from attnviz.views.inspection.weighing import on_weighing
-from attnviz.views.lines import arcs_of
+from attnviz.views.inspection.reading import parts_of, parts_of_link
+from attnviz.views.notes import note_on_heads, on_given_weights, without_heads
+from attnviz.views.prediction import answered, best_answers
+from attnviz.views.reading import arcs_of
 from attnviz.views.settings_line import settings_line
-from attnviz.views.switched_off import note_on_heads
-from attnviz.views.view import Data, Excerpt, Group, View, page_of
+from attnviz.views.vector_shift import moved, moved_ranked, moved_table
+from attnviz.views.view import FINDINGS, Data, Excerpt, Group, Name, View, page_of
 from attnviz.wording.commands import Command, chosen
 from attnviz.wording.words import sentence
 
@@ -239,3 +236,47 @@ def _query(inspection: Inspection, wanted: str) -> Shown:
 
 def _left_out(inspection: Inspection, asked: Asked | None = None) -> tuple[str, ...]:
     return tuple(map(sentence, on_what_is_left_out(inspection, asked)))
+
+
+def ends_of(inspection: Inspection) -> tuple[Group, ...]:
+    """Tables of answers, where they are asked for; and of vectors, where heads are off."""
+    trace = inspection.trace
+    answers = best_answers(trace) if inspection.looking.predict else None
+    vectors = moved_table(trace) if trace.prediction is None else None
+    named = {"prediction": answers, "moved": vectors}
+    return tuple(Group(name, (table,)) for name, table in named.items() if table is not None)
+
+
+def drawn_ends(inspection: Inspection) -> tuple[Group, ...]:
+    """The same, to be drawn by themselves: vectors as bars."""
+    bars = moved_ranked(inspection.trace)
+    answers = [each for each in ends_of(inspection) if each.name == "prediction"]
+    return tuple(answers) or (() if bars is None else (Group("moved", (bars,)),))
+
+
+def what_comes_of_it(inspection: Inspection) -> tuple[str, ...]:
+    """What is answered, where that is asked for, or heads are off; or what becomes of vectors."""
+    trace = inspection.trace
+    changed = without_heads(trace)
+    said = answered(trace) if inspection.looking.predict or changed else ()
+    return (*said, *moved(trace))
+
+
+FEW = 16  # heads: each has a slide of its own; of more those alone that do most of something
+REST = "--layer 0, or --head 0, makes a slide for each of its heads"
+
+
+def slides_of(inspection: Inspection, overview: Group) -> Excerpt:
+    """All heads small, and the heads that do most of each kind."""
+    flags, count = flags_of(inspection), len(inspection.maps)
+    shown = range(count) if count <= FEW else dict.fromkeys(each.map for each in flags)
+    grids = heatmaps(inspection, [inspection.maps[place] for place in shown])
+    titles = tuple(Name(title_of_head(inspection, place)) for place in shown)
+    groups = (overview, Group(FINDINGS, tuple(grids), over=titles))
+    return Excerpt(groups, "" if count <= FEW else _rest(len(shown), count))
+
+
+def _rest(shown: int, count: int) -> str:
+    """How many have one, and how others would get one."""
+    which = "none" if not shown else f"{shown} of {count} heads, the strongest of each kind"
+    return f"heads with slides of their own: {which}; {REST}"

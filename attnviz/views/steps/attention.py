@@ -1,23 +1,28 @@
-"""The steps from masked scores to context vectors, and what dropout puts between two of them."""
+"""The steps from masked scores to context vectors; the softmax of one query as bars."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.views.by_hand import told_of_sights
+from attnviz.cells import unmasked
 from attnviz.views.facts import changed_by_mistake, shows
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.section import APART, Section, Stages, parted
+from attnviz.views.grids.numbers import MINUS_INFINITY
+from attnviz.views.grids.scales import Scale, centred
+from attnviz.views.grids.section import APART, ColumnRow, Columns, Section, Stages, parted
+from attnviz.views.notes import vectors_of_heads
+from attnviz.views.origin_words import told_of_sights
 from attnviz.views.reading import in_quotes, token_axis
 from attnviz.views.steps import sums, trained
 from attnviz.views.steps.scene import Scene, count_of
-from attnviz.views.steps.shares import columns_of_softmax, finding_of_softmax
-from attnviz.views.switched_off import vectors_of_heads
-from attnviz.wording.numbers import exact_text
+from attnviz.wording.numbers import exact_text, percent
+from attnviz.wording.sums import SHIFTED
 from attnviz.wording.words import counted, listed
 
 READS_NOTHING = "reads nothing{}: every key is masked."
@@ -333,3 +338,67 @@ def _formula_of_context(here: Scene, last: dict[str, Tensor]) -> tuple[str, str]
     bias = "b_out" in last
     plain = " · ".join([*made, f"output = {mixed} W_out{' + b_out' if bias else ''}"])
     return plain, r"Z W_o + b_o" if bias else r"Z W_o"
+
+
+ROUNDING = 1e-4  # weights that were rounded add up to so little less or more than 1
+MOST_BARS = 20  # of more neither names nor numbers could be read
+
+
+def columns_of_softmax(here: Scene) -> Columns | None:
+    """Three rows of bars, if one row of weights alone is asked for, and each is the softmax's."""
+    if here.asked.query is None or len(here.shown_heads) > 1 or here.layer.mistake:
+        return None
+    (head,) = here.shown_heads
+    names, scores, weights = _shared_out(here, head)
+    visible = [score for score in scores if math.isfinite(score)]
+    if len(names) > MOST_BARS or not visible:
+        return None
+    written = here.style.of(*visible)
+    shift = written.printed(max(visible)) if max(map(abs, visible)) > SHIFTED else 0.0
+    exps = [math.exp(score - shift) for score in scores]
+    less = f" {'−' if shift > 0 else '+'} {written(abs(shift))}" if shift else ""
+    scale = here.weights("weights", "softmax")[0].scale
+    sums = math.fsum(exps), math.fsum(weights)
+    return Columns(
+        names,
+        (
+            ColumnRow(
+                "score",
+                tuple(score if math.isfinite(score) else None for score in scores),
+                tuple(written(s) if math.isfinite(s) else MINUS_INFINITY for s in scores),
+                centred("score", unmasked(np.array([visible]))),
+            ),
+            _row(here, f"exp(score{less})", exps, sums[0], Scale("exp", 0, scale.high * sums[0])),
+            _row(here, "weight", weights, sums[1], scale),
+        ),
+    )
+
+
+def _row(here: Scene, name: str, values: list[float], total: float, scale: Scale) -> ColumnRow:
+    write = here.style.of(*values)
+    of_all = "1" if abs(total - 1) < ROUNDING else write(total)
+    return ColumnRow(name, tuple(values), tuple(map(write, values)), scale, f"sum {of_all}")
+
+
+def _shared_out(here: Scene, head: int) -> tuple[tuple[str, ...], list[float], list[float]]:
+    """The keys by name, with their scores and weights; and the sink, which takes its share."""
+    names = tuple(here.name(here.keys, key) for key in range(len(here.keys)))
+    scores, weights = here.row("exponents", head), here.row("weights", head)
+    if here.layer.attended.sink is None:
+        return names, scores, weights
+    sink = here.layer.attended.sink[head].item()
+    return (*names, "(sink)"), [*scores, sink], [*weights, 1 - math.fsum(weights)]
+
+
+def finding_of_softmax(here: Scene, columns: Columns | None) -> str:
+    """What the highest score becomes, if one score is the highest."""
+    if columns is None:
+        return ""
+    scores, _, weights = columns.rows
+    best = max(range(len(columns.names)), key=lambda place: weights.values[place] or 0.0)
+    tied = scores.written.count(scores.written[best]) > 1
+    if tied or len(columns.names) == 1 or best == len(here.keys):
+        return ""
+    share = percent(weights.values[best] or 0.0)
+    name = in_quotes(here.keys, best)
+    return f"Softmax: {name} scores highest and gets {share} of the attention"

@@ -8,16 +8,16 @@ from dataclasses import replace
 from torch import Tensor
 
 from attnviz.attention.block import Block, Fed, Norm, Residual
-from attnviz.attention.choices import Activation, Place
+from attnviz.attention.variants import Activation, Place
 from attnviz.traces import parts
 from attnviz.traces.trace import Layer
 from attnviz.views.facts import learned, normalised
 from attnviz.views.grids.section import Section
+from attnviz.views.origin_words import are_given, to_learn
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import attention, scoring, sums, vectors
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
-from attnviz.views.whose import are_given, to_learn
 
 ACTIVATIONS: dict[Activation, str] = {
     "relu": "negative numbers become 0",

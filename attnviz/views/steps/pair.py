@@ -11,13 +11,12 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import unmasked
 from attnviz.errors import AttnvizError
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.dimensions import axis_of
 from attnviz.views.facts import multiplied
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.plane import Arrow, Plane, cosine_of, length_of
 from attnviz.views.grids.scales import centred
-from attnviz.views.grids.section import Section
+from attnviz.views.grids.section import Arrow, Plane, Section, cosine_of, length_of
+from attnviz.views.origin_words import axis_of
 from attnviz.views.steps.scene import Scene
 from attnviz.wording import sums
 from attnviz.wording.numbers import Style

@@ -8,10 +8,10 @@ from dataclasses import replace
 from torch import Tensor
 
 from attnviz.traces.models.prediction import Prediction, Scoring
-from attnviz.views.dimensions import axis_of
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
+from attnviz.views.origin_words import axis_of
 from attnviz.views.prediction import PROBABILITY, answered, best_answers, unasked
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import block, sums

@@ -15,17 +15,16 @@ from torch import Tensor
 from attnviz.attention.arithmetic import MixedBy, weighted
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.foreseen import refuse_missing_layer
+from attnviz.traces.early_checks import refuse_missing_layer
 from attnviz.traces.parts import GIVEN, OF_PREDICTION
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, mask_of
-from attnviz.views.dimensions import axis_of
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred
+from attnviz.views.origin_words import axis_of, to_learn
 from attnviz.views.steps.choosing import refuse_missing_head
 from attnviz.views.trace import MIXED_BY, scores_grids, vectors_grid, weights_grids
-from attnviz.views.whose import to_learn
 from attnviz.wording.numbers import Style
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import in_brackets, shape_text

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from attnviz.views.by_hand import told_of_preferences
 from attnviz.views.facts import multiplied
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.section import Section
+from attnviz.views.origin_words import told_of_preferences
 from attnviz.views.steps import pair, sums, trained
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.numbers import exact_text

@@ -20,9 +20,9 @@ from attnviz.traces.origin import decided
 from attnviz.traces.trace import Layer
 from attnviz.traces.weights import Stage, mask_of
 from attnviz.vectors import positions
-from attnviz.views.dimensions import names_of
 from attnviz.views.facts import learned
 from attnviz.views.grids.numbers import MINUS_INFINITY
+from attnviz.views.origin_words import names_of
 from attnviz.views.steps import trained
 from attnviz.views.steps.scene import Scene
 from attnviz.wording import sums

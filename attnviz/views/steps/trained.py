@@ -15,10 +15,10 @@ from torch import Tensor
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import TURNED
 from attnviz.traces.trace import Layer, Trace
-from attnviz.traces.weights_alone import refuse_weights_alone as of_weights
+from attnviz.traces.trace import refuse_weights_alone as of_weights
+from attnviz.views.facts import MaskShape, shape_of
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
-from attnviz.views.mask_shape import MaskShape, shape_of
 from attnviz.views.reading import token_axis
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.sums import Sum

@@ -10,14 +10,13 @@ from attnviz.traces import parts
 from attnviz.traces.origin import decided
 from attnviz.traces.settings import ADDED
 from attnviz.traces.trace import GIVEN, Layer, Projections
-from attnviz.views.dimensions import names_of
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import APART, JOINED, Section, Stages, parted
+from attnviz.views.origin_words import are_given, names_of, of_a_table, to_learn
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums, trained
 from attnviz.views.steps.scene import Scene, count_of
 from attnviz.views.trace import tokens_grid
-from attnviz.views.whose import are_given, of_a_table, to_learn
 from attnviz.wording.sums import TERMS
 from attnviz.wording.words import counted, in_brackets, listed
 

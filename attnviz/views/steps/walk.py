@@ -12,15 +12,15 @@ from typing import Any
 
 from attnviz.tokens.finding import find_query
 from attnviz.traces.from_text import trace
-from attnviz.traces.need import refuse_steps
+from attnviz.traces.memory_estimate import refuse_steps
 from attnviz.traces.parts import SHOWN
-from attnviz.traces.showing import Showable
+from attnviz.traces.result import Showable
 from attnviz.traces.source import command_of, refuse_settings, source_of
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.caveat import caveat
 from attnviz.views.data import data_of
 from attnviz.views.explored import explored_of_trace
 from attnviz.views.grids.section import Section, on_one_scale
+from attnviz.views.notes import caveat
 from attnviz.views.reading import in_quotes
 from attnviz.views.settings_line import settings_line
 from attnviz.views.steps import attention, block, prediction, scoring, vectors, why

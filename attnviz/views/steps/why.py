@@ -9,12 +9,11 @@ from jaxtyping import Float
 
 from attnviz.cells import unmasked
 from attnviz.traces.weights import array
-from attnviz.views.by_hand import sentence_of
-from attnviz.views.dimensions import names_of
 from attnviz.views.grids.axes import named_dimensions
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred
 from attnviz.views.grids.section import Section
+from attnviz.views.origin_words import names_of, sentence_of
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene

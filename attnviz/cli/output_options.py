@@ -1,0 +1,373 @@
+"""Options for what is shown, where it goes, and how pictures and terminals look.
+
+Whatever a help text lists comes from the table that the option chooses from.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from attnviz.cli.help import in_section
+from attnviz.errors import AttnvizError, unknown
+from attnviz.machine import files, memory
+from attnviz.renderers import Look, suffixes
+from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
+from attnviz.renderers.look import (
+    DPI,
+    INCHES,
+    LABEL_ON_A_SLIDE,
+    LARGEST_SIDE,
+    TEXT_SIZES,
+    refuse_odd_points,
+)
+from attnviz.traces.parts import ALL, SHOWN, parts_to_show
+from attnviz.views.ways import WAYS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from attnviz.renderers.terminal.screen import Colors, Screen
+
+
+NOT_OF_COMPARISONS = [each for each in suffixes() if each not in suffixes("arrays")]
+
+
+_SIZES = ", ".join(f"a {kind} {memory.size(amount)}" for kind, amount in files.LARGEST.items())
+Limit = Annotated[
+    str | None,
+    in_section(
+        "Output",
+        "--limit",
+        metavar="SIZE",
+        help=f"The largest file that is read, such as 100MB.  [default: {_SIZES}]",
+        example="100MB",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions:
+    """Which part of a trace is shown."""
+
+    show: Annotated[
+        str | None,
+        in_section(
+            "Output",
+            "--show",
+            metavar="NAMES",
+            help=f"What to show, with commas: {', '.join(SHOWN)} (of a block), or all.  [default: "
+            "weights,context; in a picture weights]",
+            short="What to show: --show queries,keys,scores; or all.",
+            example="weights",
+            among=[*SHOWN, ALL],
+            several=True,
+        ),
+    ] = None
+    as_: Annotated[
+        str | None,
+        in_section(
+            "Output",
+            "--as",
+            metavar="WAY",
+            help="How weights are drawn: "
+            f"{', '.join(f'{name} ({way.about})' for name, way in WAYS.items())}.",
+            short=f"How weights are drawn: {', '.join(WAYS)}.",
+            example="arcs",
+            among=[*WAYS],
+        ),
+    ] = None
+    predict: Annotated[
+        bool,
+        in_section(
+            "Output",
+            "--predict",
+            help="With --model: show the three most likely answers at every position that asks "
+            "for one.",
+        ),
+    ] = False
+    verify: Annotated[
+        bool,
+        in_section(
+            "Output",
+            "--verify",
+            help="Check the result: rows sum to 1, hidden weights are 0, torch's own attention "
+            "agrees.",
+        ),
+    ] = False
+
+    def names(self) -> tuple[str, ...] | None:
+        """The names after --show; None leaves it to the command."""
+        if self.show is None:
+            return None
+        return tuple(name.strip() for name in self.show.split(",") if name.strip())
+
+    def refuse_unknown(self) -> None:
+        """Before anything is computed."""
+        if self.show is not None:
+            parts_to_show(self.names() or ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """What is shown, and where it goes."""
+
+    query: Annotated[
+        str | None,
+        in_section(
+            "Output",
+            "--query",
+            metavar="TOKEN",
+            help="Show what one token, given as a word or a number, reads (attends to), with the "
+            "arithmetic.",
+            short="Show what one token reads: --query learning, or its number.",
+            example="1",
+        ),
+    ] = None
+    out: Annotated[
+        list[Path],
+        in_section(
+            "Output",
+            "--out",
+            "-o",
+            metavar="FILE",
+            help=f"Write a file: {', '.join(suffixes())} (no {' or '.join(NOT_OF_COMPARISONS)} in "
+            "compare). May be given several times.",
+            short="Write a file; its suffix says of which kind: -o view.html",
+            example="heatmap.png",
+            show_default=False,
+        ),
+    ] = field(default_factory=list)
+    json: Annotated[
+        bool,
+        in_section("Output", "--json", help="Print all numbers, as JSON."),
+    ] = False
+    full: Annotated[
+        bool,
+        in_section("Output", "--full", help="Show wide vectors and long lists in full."),
+    ] = False
+    quiet: Annotated[
+        bool,
+        in_section("Output", "--quiet", "-q", help="Print no notes, only results."),
+    ] = False
+    no_pager: Annotated[
+        bool,
+        in_section(
+            "Output",
+            "--no-pager",
+            help="Print output longer than the screen without stopping (otherwise PAGER shows it).",
+        ),
+    ] = False
+    limit: Limit = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureOptions:
+    """How pictures look; theme, colors and numbers hold for the terminal, too."""
+
+    theme: Annotated[
+        str | None,
+        in_section(
+            "Looks",
+            "--theme",
+            metavar="NAME",
+            help=f"{' or '.join(THEMES)}.  [default: light; on a terminal it asks which, "
+            "ATTNVIZ_THEME overrides]",
+            short=f"{' or '.join(THEMES)}, for pictures and the terminal.",
+            example="dark",
+            among=THEMES,
+        ),
+    ] = None
+    size: Annotated[
+        str | None,
+        in_section(
+            "Looks",
+            "--size",
+            metavar="SIZE",
+            help="16:9, 4:3, square, inches such as 8x5, or pixels such as 1920x1080.  [default: "
+            "what the panels need; slides 16:9]",
+            short="The size of a picture: 16:9, 4:3, square, 8x5 (inches), 1920x1080 (pixels).",
+            example="16:9",
+            among=("16:9", "4:3", "square", "1920x1080"),
+        ),
+    ] = None
+    dpi: Annotated[
+        int | None,
+        in_section(
+            "Looks",
+            "--dpi",
+            metavar="N",
+            help="Pixels per inch.  [default: PNG and slides 200, GIF 100]",
+            example="200",
+        ),
+    ] = None
+    transparent: Annotated[
+        bool, in_section("Looks", "--transparent", help="Leave out the background.")
+    ] = False
+    colors: Annotated[
+        str,
+        in_section(
+            "Looks",
+            "--colors",
+            metavar="NAME",
+            help=f"{', '.join(PALETTES)}.",
+            among=[*PALETTES],
+        ),
+    ] = DEFAULT_PALETTE
+    text_size: Annotated[
+        str | None,
+        in_section(
+            "Looks",
+            "--text-size",
+            metavar="SIZE",
+            help=f"{', '.join(TEXT_SIZES)}, or the size of labels in points, on a slide (13.33 "
+            "inches wide).  [default: medium, 18 points]",
+        ),
+    ] = None
+    footnote: Annotated[
+        bool | None,
+        in_section(
+            "Looks",
+            "--footnote/--no-footnote",
+            help="Write the settings in small print below a picture.  [default: not on 16:9 and "
+            "4:3]",
+        ),
+    ] = None
+    title: Annotated[
+        str | None,
+        in_section(
+            "Looks", "--title", metavar="TEXT", help="A title of your own.", example='"My title"'
+        ),
+    ] = None
+    numbers: Annotated[
+        bool | None,
+        in_section(
+            "Looks",
+            "--numbers/--no-numbers",
+            help="Write numbers into cells.  [default: if they fit]",
+        ),
+    ] = None
+
+
+COLORS: dict[str, Colors] = {  # of a terminal, as rich calls them
+    "standard": "16",
+    "windows": "16",
+    "256": "256",
+    "truecolor": "truecolor",
+}
+WIDTH = 80  # of what goes through a pipe
+SIZES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "square": (10.0, 10.0)}
+SLIDE = 40 / 3  # inches: how wide a slide is
+LARGEST_INCH = 100  # two larger numbers are pixels
+
+
+def look_of(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
+    """The options of a picture."""
+    size, dpi = size_and_dpi(pictures.size, pictures.dpi)
+    return Look(
+        theme=Look.theme if pictures.theme is None else pictures.theme,
+        palette=pictures.colors,
+        size=size,
+        dpi=dpi,
+        seconds=seconds,
+        transparent=pictures.transparent,
+        numbers=pictures.numbers,
+        text_size=1.0 if pictures.text_size is None else times(pictures.text_size),
+        footnote=pictures.footnote,
+    )
+
+
+def screen_of(console: Console, wanted: OutputOptions, pictures: PictureOptions) -> Screen:
+    """What standard output can show: how much at once, if somebody looks at it, and in colour."""
+    from attnviz.cli.background import theme_of_terminal
+    from attnviz.renderers.terminal.screen import Screen
+
+    colors = "none" if console.no_color else COLORS.get(console.color_system or "", "none")
+    return Screen(
+        width=_width(console, wanted),
+        height=console.height if sys.stdout.isatty() else None,
+        colors=colors,
+        theme=pictures.theme or ("dark" if colors == "none" else theme_of_terminal()),
+        palette=pictures.colors,
+        numbers=pictures.numbers,
+        full=wanted.full,
+    )
+
+
+def _width(console: Console, wanted: OutputOptions) -> int | None:
+    """Of a terminal its own; of a pipe what COLUMNS says, or 80, or none where all is wanted."""
+    said = os.environ.get("COLUMNS", "")
+    if console.is_terminal or (said.isdigit() and int(said)):
+        return console.width or WIDTH
+    return None if wanted.full else WIDTH
+
+
+def size_and_dpi(
+    size: str | None, dpi: int | None
+) -> tuple[tuple[float, float] | None, int | None]:
+    """A size in inches, and pixels to an inch; of a size in pixels both, for a page as a slide is.
+
+    >>> size_and_dpi("1920x1080", None), size_and_dpi("1920x1080", 96), size_and_dpi("8x5", None)
+    (((13.333333333333334, 7.5), 144), ((20.0, 11.25), 96), ((8.0, 5.0), None))
+    """
+    if size is None:
+        return None, dpi
+    width, height = inches(size)
+    if min(width, height) <= LARGEST_INCH:
+        return (width, height), dpi
+    return _of_pixels(width, height, dpi)
+
+
+def _of_pixels(width: float, height: float, dpi: int | None) -> tuple[tuple[float, float], int]:
+    """A picture of so many pixels: as wide as a slide, unless it is said how dense they are."""
+    if max(width, height) > LARGEST_SIDE:
+        raise AttnvizError(
+            f"--size is {width:g} by {height:g} pixels, and at most {LARGEST_SIDE:,} can be drawn",
+            "try --size 1920x1080",
+        )
+    dense = dpi or min(max(round(width / SLIDE), DPI[0]), DPI[1])
+    size = (width / dense, height / dense)
+    if not all(INCHES[0] <= side <= INCHES[1] for side in size):
+        raise AttnvizError(
+            f"{width:g} by {height:g} pixels at {dense} dpi are {size[0]:.3g} by {size[1]:.3g} "
+            f"inches, and each must be from {INCHES[0]:g} to {INCHES[1]:g}",
+            "try --size 1920x1080" if dpi is None else "leave --dpi out",
+        )
+    return size, dense
+
+
+def inches(size: str) -> tuple[float, float]:
+    """
+    Numbers that are too large for inches are pixels, and stay what they are.
+
+    >>> inches("16:9"), inches("8x5")
+    ((13.333, 7.5), (8.0, 5.0))
+    """
+    if size in SIZES:
+        return SIZES[size]
+    given = re.fullmatch(r"(\d+(?:\.\d+)?)[x×](\d+(?:\.\d+)?)", size)
+    if not given:
+        raise AttnvizError(
+            f"there is no size '{size}'",
+            f"try {', '.join(SIZES)}, inches such as 8x5, or pixels such as 1920x1080",
+        )
+    return float(given[1]), float(given[2])
+
+
+def times(text_size: str) -> float:
+    """How many times as large as usual letters are to be.
+
+    >>> times("medium"), times("36")
+    (1.0, 2.0)
+    """
+    if text_size in TEXT_SIZES:
+        return TEXT_SIZES[text_size] / LABEL_ON_A_SLIDE
+    if not re.fullmatch(r"\d+(\.\d+)?(pt)?", text_size):
+        raise unknown("text size", text_size, [*TEXT_SIZES, "points such as 20"])
+    points = float(text_size.removesuffix("pt"))
+    refuse_odd_points(points)
+    return points / LABEL_ON_A_SLIDE

@@ -1,0 +1,469 @@
+"""Options for how a trace is made: text, attention, matrices, blocks, trained models.
+
+Whatever a help text lists comes from the table that the option chooses from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from attnviz.attention.variants import ACTIVATIONS, DEVICES, NORMS, SCORINGS, VARIANTS
+from attnviz.cli.help import in_section, positional
+from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.traces.models.names import names as models
+from attnviz.traces.parts import BIASES, GIVEN_NAMES, OF_A_BLOCK, READERS, SAVED
+from attnviz.traces.settings import BASED, DEFAULT_DIM, DTYPES, POSITIONS, Settings, Which
+from attnviz.traces.trained.place import MINILM
+from attnviz.wording.words import listed
+
+_OF_ATTENTION = [name for name in GIVEN_NAMES if name not in (*BIASES, *OF_A_BLOCK)]
+_MATRICES = ", ".join([*_OF_ATTENTION, "b_…"])
+_OF_A_BLOCK = "w_1, b_1, w_2, b_2, cross_w_query …, attention_gain, attention_shift …"
+_VARIANTS = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
+
+
+def _known_models() -> tuple[str, ...]:
+    """A function, for what is written in an annotation finds nothing of this file later."""
+    return (*models(), MINILM)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions:
+    """Where the sentence comes from, and how it is cut into tokens."""
+
+    text: Annotated[
+        str | None,
+        positional(
+            "Text",
+            metavar="TEXT",
+            help="The sentence, in quotes; - reads it from standard input.",
+            short='The sentence, in quotes: "I am learning this"; - reads standard input.',
+            show_default=False,
+        ),
+    ] = None
+    file: Annotated[
+        Path | None,
+        in_section(
+            "Text",
+            "--file",
+            metavar="PATH",
+            help="Read the text from a UTF-8 file.",
+            short="Read the text from a UTF-8 file: --file story.txt",
+            example="story.txt",
+        ),
+    ] = None
+    tokenizer: Annotated[
+        str,
+        in_section(
+            "Text",
+            "--tokenizer",
+            "-t",
+            metavar="NAME",
+            help=f"How the text is cut into tokens: {', '.join(TOKENIZERS)}, or an encoding that "
+            "tiktoken knows, such as o200k_base.",
+            short=f"How the text is cut into tokens: {', '.join(TOKENIZERS)}.",
+            among={name: each.about for name, each in TOKENIZERS.items()},
+        ),
+    ] = Settings.tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """A model whose numbers are used, in place of those that a seed draws."""
+
+    model: Annotated[
+        str | None,
+        in_section(
+            "Model",
+            "--model",
+            "-m",
+            metavar="NAME",
+            help=f"Use the weights of a model: {', '.join(models())}, a folder that attnviz learn "
+            "--save wrote, or a .toml file written by hand; or of a trained transformer: "
+            f"{MINILM}, a folder that transformers wrote, or a name on a hub.",
+            short=f"Use the weights of a model: {', '.join(models())}, {MINILM}; a folder, or a "
+            ".toml file.",
+            example="agreement",
+            among=_known_models,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedOptions:
+    """What trained transformers alone can be asked for."""
+
+    attention: Annotated[
+        Which | None,
+        in_section(
+            "Model",
+            "--attention",
+            metavar="WHICH",
+            help="Which attention of an encoder–decoder: self (the encoder's), decoder, or cross "
+            "(from the decoder to the encoder).",
+            example="cross",
+        ),
+    ] = None
+    target: Annotated[
+        str | None,
+        in_section(
+            "Model",
+            "--target",
+            metavar="TEXT",
+            help="The text that the decoder writes.  [default: what it would write itself]",
+            example='"Das Tier war müde"',
+        ),
+    ] = None
+    generate: Annotated[
+        int | None,
+        in_section(
+            "Model",
+            "--generate",
+            metavar="N",
+            help="Let a decoder add N tokens to the text, the most likely one each time.",
+            example="5",
+        ),
+    ] = None
+    truncate: Annotated[
+        bool,
+        in_section(
+            "Model",
+            "--truncate",
+            help="Cut off the end of a text that has more tokens than the model has positions.",
+        ),
+    ] = False
+    trust_remote_code: Annotated[
+        bool,
+        in_section(
+            "Model",
+            "--trust-remote-code",
+            help="Run the Python code that came with a model; by default none is run.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionOptions:
+    """The fields of Settings that say what attention does; None leaves it to the variant."""
+
+    variant: Annotated[
+        str,
+        in_section(
+            "Attention",
+            "--variant",
+            "-v",
+            metavar="NAME",
+            help=f"The kind: {_VARIANTS}.",
+            short=f"The kind: {', '.join(VARIANTS)}.",
+            among={name: variant.about for name, variant in VARIANTS.items()},
+        ),
+    ] = Settings.variant
+    dim: Annotated[
+        int | None,
+        in_section(
+            "Attention",
+            "--dim",
+            "-d",
+            metavar="N",
+            help=f"How many numbers represent a token.  [default: {DEFAULT_DIM}]",
+            short=f"How many numbers represent a token, if not {DEFAULT_DIM}: --dim 16",
+            example="16",
+        ),
+    ] = None
+    heads: Annotated[
+        int | None,
+        in_section(
+            "Attention",
+            "--heads",
+            "-H",
+            metavar="N",
+            help="The number of heads.  [default: the variant's]",
+            short="The number of attention heads: --heads 4",
+            example="4",
+        ),
+    ] = None
+    kv_heads: Annotated[
+        int | None,
+        in_section(
+            "Attention",
+            "--kv-heads",
+            metavar="N",
+            help="The number of heads of keys and values, shared evenly by the heads "
+            "(grouped-query attention; 1 is multi-query attention).  [default: one for each head]",
+            example="1",
+        ),
+    ] = None
+    head_dim: Annotated[
+        int | None,
+        in_section(
+            "Attention",
+            "--head-dim",
+            metavar="N",
+            help="The width of one head.  [default: dim over heads]",
+            example="4",
+        ),
+    ] = None
+    scoring: Annotated[
+        str,
+        in_section(
+            "Attention",
+            "--scoring",
+            metavar="NAME",
+            help="How a query is compared with a key: "
+            f"{', '.join(f'{name} ({about})' for name, about in SCORINGS.items())}.",
+            among={str(name): about for name, about in SCORINGS.items()},
+        ),
+    ] = Settings.scoring
+    scale: Annotated[
+        bool | None,
+        in_section(
+            "Attention",
+            "--scale/--no-scale",
+            help="Divide scores by the square root of a head's width.  [default: the variant's]",
+        ),
+    ] = None
+    causal: Annotated[
+        bool | None,
+        in_section(
+            "Attention",
+            "--causal/--no-causal",
+            help="Hide later tokens from each token.  [default: the variant's]",
+        ),
+    ] = None
+    window: Annotated[
+        int | None,
+        in_section(
+            "Attention",
+            "--window",
+            metavar="N",
+            help="Let a token see only the N nearest: itself, N-1 before it and, unless causal, "
+            "N-1 after it.",
+            example="2",
+        ),
+    ] = None
+    temperature: Annotated[
+        float | None,
+        in_section(
+            "Attention",
+            "--temperature",
+            metavar="X",
+            help="Also divide scores by X: below 1 sharper, above 1 flatter.",
+            example="0.5",
+        ),
+    ] = None
+    soft_cap: Annotated[
+        float | None,
+        in_section(
+            "Attention",
+            "--soft-cap",
+            metavar="X",
+            help="Cap scores smoothly at X: X · tanh(score / X), as Gemma 2 does.",
+            example="50",
+        ),
+    ] = None
+    dropout: Annotated[
+        float | None,
+        in_section(
+            "Attention",
+            "--dropout",
+            metavar="P",
+            help="Set this share of the weights to 0 and scale up the rest, as in training.",
+            example="0.1",
+        ),
+    ] = None
+    positions: Annotated[
+        str,
+        in_section(
+            "Numbers",
+            "--positions",
+            metavar="KIND",
+            help=f"How positions are encoded: {', '.join(POSITIONS)} (rotary-halves: pairs as in "
+            "Hugging Face's models).",
+            among=POSITIONS,
+        ),
+    ] = Settings.positions
+    position_base: Annotated[
+        float,
+        in_section(
+            "Numbers",
+            "--position-base",
+            metavar="X",
+            help=f"The base of the angles of {listed(BASED)} positions, such as 500000 in Llama 3."
+            f"  [default: {Settings.position_base:g}]",
+            show_default=False,
+            example="500000",
+        ),
+    ] = Settings.position_base
+    embeddings: Annotated[
+        str | None,
+        in_section(
+            "Numbers",
+            "--embeddings",
+            metavar="FILE|MODEL",
+            help="Vectors of your own: .npy or .safetensors with a row for each token id, or "
+            "text with a word and its numbers on each line (GloVe, word2vec). Or the input "
+            "vectors of a trained model: minilm, a folder, a name on a hub; with --dim "
+            "their principal components.",
+            example="minilm",
+            among={"minilm": "the trained vectors of MiniLM, 384 wide"},
+        ),
+    ] = None
+    seed: Annotated[
+        int,
+        in_section(
+            "Numbers",
+            "--seed",
+            "-s",
+            metavar="N",
+            help="Use another random seed.",
+            short=f"Use another random seed than {Settings.seed}: --seed 7",
+        ),
+    ] = Settings.seed
+    device: Annotated[
+        str,
+        in_section(
+            "Numbers",
+            "--device",
+            metavar="NAME",
+            help="Where to compute: auto, cpu, cuda, cuda:1, mps, …",
+            among=DEVICES,
+        ),
+    ] = Settings.device
+    dtype: Annotated[
+        str,
+        in_section(
+            "Numbers",
+            "--dtype",
+            metavar="NAME",
+            help=f"The precision: {', '.join(DTYPES)}.",
+            among=DTYPES,
+        ),
+    ] = Settings.dtype
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixOptions:
+    """Matrices of a person's own."""
+
+    given: Annotated[
+        str | None,
+        in_section(
+            "Numbers",
+            "--given",
+            metavar="FILE",
+            help=f"Matrices of your own ({', '.join(READERS)}): {_MATRICES}; of a transformer "
+            f"block {_OF_A_BLOCK}; of further layers layers.1.w_query …. What is missing is "
+            "computed, or drawn at random.",
+            example="numbers.toml",
+        ),
+    ] = None
+    item: Annotated[
+        int | None,
+        in_section(
+            "Numbers",
+            "--item",
+            metavar="N",
+            help="Which item of a batch in that file, from 1.  [default: 1]",
+            example="1",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedOptions:
+    """A trace that was written before."""
+
+    trace: Annotated[
+        str | None,
+        in_section(
+            "Text",
+            "--trace",
+            metavar="FILE",
+            help=f"Instead of a text: a trace that -o wrote as {' or '.join(SAVED)}.",
+            example="numbers.npz",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithoutOptions:
+    """Heads that are switched off."""
+
+    without: Annotated[
+        str | None,
+        in_section(
+            "Attention",
+            "--without",
+            metavar="HEADS",
+            help="Switch heads off, several with commas: L1H1 is head 1 of layer 1, both from 0. "
+            "The head's output becomes 0, or its mean over the sentence: L0H0=mean.",
+            short="Switch heads off, to see whether they matter: --without L1H1",
+            example="L0H0",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockOptions:
+    """The transformer blocks that attention stands in."""
+
+    layers: Annotated[
+        int | None,
+        in_section(
+            "Transformer block",
+            "--layers",
+            metavar="N",
+            help="Stack N blocks: attention, add and LayerNorm, feed-forward, add and LayerNorm.",
+            example="2",
+        ),
+    ] = None
+    norm: Annotated[
+        str,
+        in_section(
+            "Transformer block",
+            "--norm",
+            metavar="PLACE",
+            help="Normalise after each part (post), before it (pre), or not at all (none).",
+            among=NORMS,
+        ),
+    ] = Settings.norm
+    activation: Annotated[
+        str,
+        in_section(
+            "Transformer block",
+            "--activation",
+            metavar="NAME",
+            help=f"The activation in feed-forward: {', '.join(ACTIVATIONS)}.",
+            among=ACTIVATIONS,
+        ),
+    ] = Settings.activation
+    feed_forward: Annotated[
+        int | None,
+        in_section(
+            "Transformer block",
+            "--feed-forward",
+            metavar="N",
+            help="The inner width of feed-forward.  [default: 4 times dim]",
+            example="32",
+        ),
+    ] = None
+    attention_only: Annotated[
+        bool,
+        in_section(
+            "Transformer block",
+            "--attention-only",
+            help="Leave feed-forward out: a block is attention, add and LayerNorm.",
+        ),
+    ] = False
+    memory: Annotated[
+        str | None,
+        in_section(
+            "Transformer block",
+            "--memory",
+            metavar="TEXT",
+            help="A second sentence that each block also attends to (cross-attention).",
+            example='"Ich lerne das"',
+        ),
+    ] = None

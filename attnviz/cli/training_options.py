@@ -1,0 +1,86 @@
+"""Options for training, in `attnviz learn` and comparisons of learning."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from attnviz.cli.help import in_section
+from attnviz.cli.options import refuse_mistake
+from attnviz.learning.choices import Choices
+from attnviz.traces import early_checks
+
+if TYPE_CHECKING:
+    from attnviz.learning.task import Task
+    from attnviz.traces.settings import Settings
+
+LEARNING = "Learning"
+OF_FEED_FORWARD = ("feed_forward", "activation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeachingOptions:
+    """How long a model learns, from how many sentences at once, and how far a step goes."""
+
+    steps: Annotated[
+        int | None,
+        in_section(
+            LEARNING,
+            "--steps",
+            metavar="N",
+            help="Learn for N steps at most; without --until for exactly N, however accurate the "
+            "model is.  [default: the task's]",
+            short="Learn for N steps, however accurate the model is: --steps 1000",
+            example="1000",
+        ),
+    ] = None
+    until: Annotated[
+        float | None,
+        in_section(
+            LEARNING,
+            "--until",
+            metavar="SHARE",
+            help="Learn until this share of the answers is correct, on held-out sentences.  "
+            "[default: the task's]",
+            short="Learn until this share of answers is correct: --until 0.95",
+            example="0.95",
+        ),
+    ] = None
+    batch: Annotated[
+        int | None,
+        in_section(
+            LEARNING,
+            "--batch",
+            metavar="N",
+            help="How many sentences each step learns from.  [default: the task's]",
+            example="64",
+        ),
+    ] = None
+    rate: Annotated[
+        float | None,
+        in_section(
+            LEARNING,
+            "--rate",
+            metavar="X",
+            help="The learning rate (of AdamW).  [default: the task's]",
+            example="0.003",
+        ),
+    ] = None
+
+    @property
+    def choices(self) -> Choices:
+        """Who says how many steps, and not how right it is to be, wants them all."""
+        all_of_them = self.steps is not None and self.until is None
+        until = math.inf if all_of_them else self.until
+        return Choices(steps=self.steps, until=until, batch=self.batch, rate=self.rate)
+
+
+def settings_for(task: Task, typed: dict[str, Any]) -> Settings:
+    """The task's own settings, but for what was typed."""
+    refuse_mistake(typed.get("variant", ""))
+    if any(name in typed for name in OF_FEED_FORWARD):
+        typed = {"attention_only": False, **typed}
+    settings = replace(task.settings, **typed)
+    early_checks.refuse_settings(settings)
+    return settings

@@ -1,1 +1,0 @@
-"""What can be learned: a file for each task, with its words and its data."""

@@ -1,0 +1,114 @@
+"""Names that torch, other models and courses use for the matrices here.
+
+`h.0.attn.c_proj.weight` is known by its last words, `attn.c_proj`, and by what is kept there: a
+weight. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import re
+
+# At the end of a name, what a layer keeps under it.
+_KEPT = re.compile(r"[._]?(weights?|bias|kernel)$")
+
+OTHER_NAMES: dict[str, tuple[str, ...]] = {  # what a matrix is called here, and elsewhere
+    "queries": ("q", "qs", "query"),
+    "keys": ("k", "ks", "key"),
+    "values": ("v", "vs", "value"),
+    "scores": ("attn_scores", "attention_scores", "wei", "logits"),
+    "weights": ("attn", "attn_weights", "attention_weights", "attention", "probs"),
+    "embeddings": ("x", "input", "inputs", "hidden_states", "x_1", "x1", "embeds", "inputs_embeds"),
+    "key_embeddings": ("context", "y", "x_2", "x2", "key_inputs"),
+    "positions": ("wpe", "pos_emb", "pos_embed", "position_embeddings", "pe", "pos_embedding"),
+    "memory": ("encoder_out", "enc_out", "enc_outputs", "encoder_hidden_states"),
+    "kept": ("dropout_mask", "drop_mask", "keep_mask"),
+    "tokens": ("words", "labels", "input_tokens"),
+    "w_score": ("v_a", "va", "v_att"),
+    "b_query": ("b_q", "bq"),
+    "b_key": ("b_k", "bk"),
+    "b_value": ("b_v", "bv"),
+    "b_out": ("b_o", "bo"),
+}
+OF_LAYERS: dict[tuple[str, str], tuple[str, ...]] = {  # where a weight and a bias have two names
+    ("w_query", "b_query"): ("w_q", "wq", "q_proj", "to_q", "w_qs", "q_lin", "query", "q"),
+    ("w_key", "b_key"): ("w_k", "wk", "k_proj", "to_k", "w_ks", "k_lin", "key", "k"),
+    ("w_value", "b_value"): ("w_v", "wv", "v_proj", "to_v", "w_vs", "v_lin", "value", "v"),
+    ("w_out", "b_out"): ("w_o", "wo", "o_proj", "out_proj", "to_out", "attn.c_proj", "attn.proj"),
+    ("w_1", "b_1"): ("w1", "fc1", "linear1", "c_fc", "intermediate.dense", "lin1"),
+    ("w_2", "b_2"): ("w2", "fc2", "linear2", "mlp.c_proj", "lin2"),
+    ("attention_gain", "attention_shift"): ("ln_1", "ln1", "norm1", "layernorm_before"),
+    ("feed_forward_gain", "feed_forward_shift"): ("ln_2", "ln2", "layernorm_after"),
+}
+IN_WORDS: dict[tuple[str, ...], str] = {  # where there is more to say than a name
+    ("in_proj", "qkv", "qkv_proj", "query_key_value", "wqkv"): (
+        "it holds three, one below the other: give each third, transposed (weight.T), as "
+        "'w_query', 'w_key' and 'w_value'; the thirds of a bias as 'b_query', 'b_key' and "
+        "'b_value'"
+    ),
+    ("c_attn",): (
+        "it holds three side by side: give each third of its columns as 'w_query', 'w_key' and "
+        "'w_value'; the thirds of a bias as 'b_query', 'b_key' and 'b_value'"
+    ),
+    ("valid_lens", "valid_len", "lengths", "lens", "seq_len", "seq_lens", "seq_lengths"): (
+        "give 'visible', [item, key]: 1 for each key that may be read, 0 for padding"
+    ),
+    ("key_padding_mask", "src_key_padding_mask", "padding_mask", "pad_mask"): (
+        "give 'hidden', [item, key], where True hides a key, or 'visible', where True shows it"
+    ),
+    ("attention_mask", "attn_mask", "src_mask", "tgt_mask", "tril", "causal_mask", "masks"): (
+        "give 'visible' where 1 may be read, 'hidden' where 1 may not, 'mask' where it is added"
+    ),
+    ("position_bias", "relative_attention_bias", "rel_pos", "attn_bias", "attention_bias"): (
+        "what is added to the scaled scores is called 'mask': [token, key], or [head, token, key]"
+    ),
+    ("wte", "tok_emb", "word_embeddings", "embed_tokens", "token_embedding", "input_ids", "ids"): (
+        "give 'embeddings', a row for each token of the sentence: table[ids]; and 'tokens', words"
+    ),
+    ("norm2", "norm3", "norm", "layernorm", "layer_norm"): (
+        "a LayerNorm has a gain and a shift: 'attention_gain', 'cross_gain' or "
+        "'feed_forward_gain', by the part that it follows, and so on"
+    ),
+    ("input_layernorm", "post_attention_layernorm", "rmsnorm", "rms_norm"): (
+        "a LayerNorm has 'attention_gain' or 'feed_forward_gain'; an RMSNorm, which does not "
+        "subtract a mean, is not known here"
+    ),
+    ("gate_proj", "w3", "w_gate", "up_proj", "down_proj"): (
+        "feed-forward has two matrices here, 'w_1' and 'w_2', and no gate"
+    ),
+}
+LINEAR = " Transpose the matrix of a torch.nn.Linear first: weight.T"
+
+_PLAIN = {each: name for name, others in OTHER_NAMES.items() for each in others}
+_WEIGHT = {each: names[0] for names, others in OF_LAYERS.items() for each in others}
+_BIAS = {each: names[1] for names, others in OF_LAYERS.items() for each in others}
+_TOLD = {each: told for names, told in IN_WORDS.items() for each in names}
+
+
+def meant(name: str) -> str:
+    """What to give in place of what is called so elsewhere; nothing, if nobody knows.
+
+    >>> meant("h.0.attn.q_proj.bias"), meant("Q"), meant("color")
+    ("did you mean 'b_query'?", "did you mean 'queries'?", '')
+    """
+    whole = name.lower().replace("-", "_")
+    end = _KEPT.search(whole)
+    for called, kept in ((whole, ""), (whole[: end.start()], end[1]) if end else (whole, "")):
+        for words in (".".join(called.split(".")[-2:]), called.split(".")[-1]):
+            if found := _TOLD.get(words) or _named(words, kept):
+                return found
+    return ""
+
+
+def _named(words: str, kept: str) -> str:
+    """A question after the name that it has here; of a matrix with how it stands."""
+    if kept == "bias":
+        return _question(_BIAS.get(words, ""))
+    if words in _PLAIN and (not kept or words not in _WEIGHT):
+        return _question(_PLAIN[words])
+    found = _WEIGHT.get(words, "")
+    linear = found.startswith("w_") and "c_" not in words  # GPT-2's stand as x W wants them
+    return _question(found) + (LINEAR if linear else "")
+
+
+def _question(name: str) -> str:
+    return f"did you mean '{name}'?" if name else ""

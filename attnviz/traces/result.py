@@ -1,0 +1,87 @@
+"""From a result up to what can be shown of it: views, pictures and files.
+
+A Trace, a Comparison, a walk and an example lie below the views on the path of a sentence, and
+import none of them: names above are looked up when they are called.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import reprlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from attnviz.views.grids.grid import Grid
+    from attnviz.views.view import View
+
+VIEW = "attnviz.views.view:view"
+LOOK = "attnviz.renderers.look:Look"
+
+
+class Showable:
+    """Whatever has a View."""
+
+    def view(self, **choices: Any) -> View:
+        """What can be shown: `trace("I am").view(show=["weights"]).save("heatmap.svg")`.
+
+        `choices` are those of the command that shows such a thing.
+        """
+        view: Callable[..., View] = pkgutil.resolve_name(VIEW)
+        return view(self, choices)
+
+    def heatmap(self, **choices: Any) -> Figure:
+        """The picture as a Figure of matplotlib: `trace("I am").heatmap(theme="dark")`.
+
+        `choices` are those of `view`, and of how a picture looks.
+        """
+        view, looks = self._chosen(choices)
+        return view.figure(**looks)
+
+    def grids(self, **choices: Any) -> tuple[Grid, ...]:
+        """The tables that are shown, with names for rows and columns.
+
+        `trace("I am").grids(show=["weights"])` are the weights of each head.
+        """
+        return self.view(**choices).grids()
+
+    def save(self, *paths: str | Path, **choices: Any) -> None:
+        """Write files, all of them or none: `trace("I am").save("page.html", "numbers.npz")`."""
+        view, looks = self._chosen(choices)
+        view.save(*paths, **looks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers by their names, as a `.json` has them: lists, texts, numbers."""
+        return self.view().to_dict()
+
+    def _chosen(self, choices: Mapping[str, Any]) -> tuple[View, dict[str, Any]]:
+        """What is to be shown; and how it is to look, apart."""
+        names = [each.name for each in fields(pkgutil.resolve_name(LOOK))]
+        looks = {name: value for name, value in choices.items() if name in names}
+        rest = {name: value for name, value in choices.items() if name not in names}
+        view: Callable[..., View] = pkgutil.resolve_name(VIEW)
+        return view(self, rest, names), looks
+
+    def _repr_html_(self) -> str:
+        """What a cell of a notebook shows: the page, in a frame of its own."""
+        return self.view()._repr_html_()
+
+    def __repr__(self) -> str:
+        """In one line; of what takes more only how much there is."""
+        return f"<{type(self).__name__}: {', '.join(_told(self))}>"
+
+
+def _told(result: Any) -> Iterator[str]:
+    """What of its fields is short."""
+    for name in (each.name for each in fields(result)):
+        value = getattr(result, name)
+        if isinstance(value, str | int | float) and value not in ("", False):
+            yield f"{name} {reprlib.repr(value)}"
+        elif isinstance(value, Showable):
+            yield f"{name} {value!r}"
+        elif isinstance(value, tuple) and value:
+            yield f"{len(value)} {name}"
