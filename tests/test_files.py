@@ -487,5 +487,15 @@ def test_what_is_read_and_the_files_of_a_model_are_not_written_over(
 
 
 def test_other_files_may_stand_beside_a_model_or_have_its_name() -> None:
-    writing.refuse_lost([Path("toy/numbers.json"), Path("toy")], ["toy/config.json", "\0"])
-    writing.refuse_lost([Path("toy/numbers.json")], ["toy"])
+    def refused(path: str, *others: str) -> bool:
+        try:
+            writing.refuse_lost([Path(path)], others)
+        except AttnvizError:
+            return True
+        return False
+
+    assert refused("toy/config.json", "toy")
+    assert refused("toy/numbers.json", "toy/numbers.json")
+    assert not refused("toy/numbers.json", "toy/config.json", "\0")
+    assert not refused("toy", "toy/config.json", "\0")
+    assert not refused("toy/numbers.json", "toy")

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from attnviz import AttnvizError, Settings, compare, read, trace
 from attnviz.machine.files import state_of
 from attnviz.traces.trained import place
-from attnviz.traces.trained.place import place_of
+from attnviz.traces.trained.place import place_of_table
 from attnviz.vectors import static
 from attnviz.vectors.static import principal
 from tests.conftest import Attnviz
@@ -320,4 +320,4 @@ def test_a_name_on_a_hub_that_cannot_be_had_is_refused_in_two_lines(
 
 @pytest.mark.parametrize("name", ["glove.txt", "my/vectors.npy", "a/model.safetensors#wte.weight"])
 def test_files_of_vectors_are_no_models(name: str) -> None:
-    assert place_of(name) is None
+    assert place_of_table(name) is None

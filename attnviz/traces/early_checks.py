@@ -134,7 +134,7 @@ def refuse_settings(settings: Settings) -> None:
 
 def _refuse_missing_vectors(name: str) -> None:
     """Neither a file of vectors, nor a model that has some."""
-    if place.place_of(name) is None:
+    if place.place_of_table(name) is None:
         files.refuse_missing(files.file_and_name(name)[0], "take embeddings from")
 
 

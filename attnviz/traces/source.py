@@ -32,7 +32,7 @@ from attnviz.traces.origin import (
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.loading import folder_of
-from attnviz.traces.trained.place import is_trained, place_of
+from attnviz.traces.trained.place import is_trained, place_of_table
 from attnviz.vectors.drawn import Seeds
 from attnviz.vectors.loaded import from_file
 from attnviz.vectors.static import FromTable, vectors_of
@@ -343,7 +343,7 @@ def named_vectors(
     name = settings.embeddings or ""
     hint = f"name it, with a text: --embeddings {quoted(name)}"
     refuse_name_in_file(name, "file of vectors", hint, about="embeddings")
-    place = place_of(name)
+    place = place_of_table(name)
     if place is None:
         return from_file(name, tokens), None
     return vectors_of(folder_of(place), place.name, tokens, settings.dim)

@@ -429,9 +429,9 @@ def _moved(words: Words, along: float, below: float) -> Words:
 
 
 class ShownFigure(Figure):
-    """Notebooks know how to show a Figure once pyplot is imported; this one tells them itself."""
+    """A Figure that notebooks display even where pyplot, which registers others, is not loaded."""
 
-    description = ""  # for those who do not see it
+    description = ""  # the alternative text, for people who cannot see the picture
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

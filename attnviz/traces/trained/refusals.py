@@ -36,10 +36,10 @@ UNREACHED = re.compile(
 
 @contextmanager
 def refused(place: Place, part: Part = "model") -> Iterator[None]:
-    """Whatever goes wrong in files of strangers is told as a problem of theirs.
+    """Turns any error of transformers into two lines about the model's files.
 
-    Nothing but what transformers does belongs under it: a damaged file ends there in an error of
-    any kind, and one of ours would be hidden.
+    Put only calls of transformers inside: a damaged file makes them raise errors of any type, and
+    an error of attnviz's own code would be hidden.
     """
     try:
         yield
