@@ -314,7 +314,10 @@ def test_a_full_disk_gets_two_lines() -> None:
     )
 
     assert done.returncode == 2
-    assert done.stderr.startswith("error: the output cannot be written: No space left on device\n")
+    assert done.stderr == (
+        "error: the output cannot be written: No space left on device\n"
+        " hint: write it somewhere else\n"
+    )
 
 
 def test_a_closed_standard_output_is_no_bug() -> None:

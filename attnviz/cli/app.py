@@ -275,9 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.errno not in DISK_IS_FULL:
             raise
         _discard_output()
-        return _refuse(
-            f"the output cannot be written: {error.strerror}", "change its valuemewhere else"
-        )
+        return _refuse(f"the output cannot be written: {error.strerror}", "write it somewhere else")
     except SystemExit as stopped:
         if isinstance(stopped.__context__, BrokenPipeError):  # typer's own answer to one
             return _discard_output()

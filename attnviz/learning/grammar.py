@@ -374,7 +374,7 @@ def _items(parts: Iterator[str], depth: int) -> tuple[tuple[Item, ...], bool]:
                 )
             inner, closed = _items(parts, depth + 1)
             if not closed:
-                raise AttnvizError("there is a [ without a ]", "write ] behind what may be missing")
+                raise AttnvizError("there is a [ without a ]", "write ] after what may be missing")
             found.append(inner)
         elif part[0] in "{}":
             found.append(_slot(part))

@@ -77,7 +77,7 @@ function saidOfLines({ lines, seen, zero, below, strong, least }) {
   const called = scaleOf(state.head).label === "weight" ? "weight" : "number";
   const weights = `${grouped(seen - zero)} ${called}${seen - zero === 1 ? "" : "s"}`;
   const more = zero > 0 ? `; ${grouped(zero)} more ${zero === 1 ? "is" : "are"} 0` : "";
-  if (seen === 0) return "no token reads any, so there are no lines.";
+  if (seen === 0) return "no weights are visible, so there are no lines.";
   if (seen === zero) return `all ${called}s are 0, so there are no lines.`;
   if (lines.length < strong) {
     const down = numberText(least, { digits: 3 });
