@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import attnviz as library
 from attnviz.traces.trace import Trace
-from attnviz.views.explored import explored_of_trace
 from attnviz.views.grids.explored import Explored
+from attnviz.views.trace_data import explored_of_trace
 from attnviz.views.view import View
 
 if TYPE_CHECKING:

@@ -51,6 +51,7 @@ TABLES = {  # modules whose tables name other modules, and import none of them
     "attnviz/__init__.py",
     "attnviz/learning/names.py",
     "attnviz/tokens/tokenizers.py",
+    "attnviz/views/notes.py",
     "attnviz/views/view.py",
     "attnviz/renderers/__init__.py",
     "attnviz/cli/app.py",

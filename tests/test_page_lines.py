@@ -14,9 +14,9 @@ import pytest
 import attnviz as library
 from attnviz.cells import EVERYTHING, Whole
 from attnviz.renderers.colors import THEMES
-from attnviz.views.explored import explored_of_trace
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explored import Explored, HeadMap, arranged
+from attnviz.views.trace_data import explored_of_trace
 from tests.browser import opened
 from tests.pages_by_hand import settled
 

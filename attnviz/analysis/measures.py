@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from math import log
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -18,6 +19,14 @@ from torch.nn.functional import cosine_similarity
 Weights = Float[Tensor, "head query key"]
 Rows = Float[Tensor, "head query"]
 READ = 1e-9  # a weight below is none
+BAND = (0.1, 0.9)  # between these quantiles lie 8 of 10 seeds
+QUANTILES = {"low": BAND[0], "median": 0.5, "high": BAND[1]}
+
+
+def quantiles(numbers: Float[Tensor, "seed"]) -> tuple[float, float, float]:
+    """The band that 8 of 10 seeds lie in, and their median between its ends."""
+    low, middle, high = np.quantile(numbers.double().numpy(), [BAND[0], 0.5, BAND[1]]).tolist()
+    return low, middle, high
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -31,7 +30,6 @@ CELLS_AT_ONCE = 2**21  # of their scores, which are measured in float64
 MOST_REPEATS = 100_000
 MOST_NUMBERS = 10**11  # that are worked out for a comparison: half an hour of one core
 MEASURING = 20  # numbers are drawn in the time in which one score is measured
-BAND = (0.1, 0.9)  # between these quantiles lie 8 of 10 seeds
 
 REPEATS = 20
 
@@ -51,12 +49,6 @@ def refuse_odd_repeats(repeats: int) -> None:
     if not 1 <= repeats <= MOST_REPEATS:
         problem = f"--repeats is {repeats}, and must be from 1 to {MOST_REPEATS:,}"
         raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MOST_REPEATS)}")
-
-
-def quantiles(numbers: Float[Tensor, "seed"]) -> tuple[float, float, float]:
-    """The band that 8 of 10 seeds lie in, and their median between its ends."""
-    low, middle, high = np.quantile(numbers.double().numpy(), [BAND[0], 0.5, BAND[1]]).tolist()
-    return low, middle, high
 
 
 def plan_of(source: Source, dim: int, seeds: Seeds | None = None) -> Plan:

@@ -35,7 +35,6 @@ from attnviz.traces.source import (
 )
 from attnviz.traces.trace import GIVEN, Layer, Provenance, Trace
 from attnviz.traces.trained.place import is_trained
-from attnviz.traces.trained.tracing import trace_trained
 from attnviz.vectors import positions
 from attnviz.version import __version__
 from attnviz.wording.keywords import changed
@@ -83,6 +82,8 @@ def trace_of(
 ) -> Trace:
     """The same of a source, which says all that there is to choose."""
     if source.model is None and is_trained(source.settings.model):  # a name that a person gave
+        from attnviz.traces.trained.tracing import trace_trained
+
         return trace_trained(source.text, source.settings, layers=kept, command=command)
     sentence = sentence_of(source)
     source = with_vectors(source, sentence.tokens)

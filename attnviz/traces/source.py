@@ -31,7 +31,6 @@ from attnviz.traces.origin import (
 )
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.loading import folder_of
 from attnviz.traces.trained.place import is_trained, place_of_table
 from attnviz.vectors.drawn import Seeds
 from attnviz.vectors.loaded import from_file
@@ -346,4 +345,6 @@ def named_vectors(
     place = place_of_table(name)
     if place is None:
         return from_file(name, tokens), None
+    from attnviz.traces.trained.loading import folder_of
+
     return vectors_of(folder_of(place), place.name, tokens, settings.dim)

@@ -22,10 +22,9 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.finding import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Trace
+from attnviz.views.comparison_data import data_of_comparison, explored_of_comparison
 from attnviz.views.conclusions.conclusion import changes_told, conclusion, title_of
 from attnviz.views.conclusions.mistakes import mistakes_told
-from attnviz.views.data import data_of_comparison
-from attnviz.views.explored import explored_of_comparison
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.explored import Explored
 from attnviz.views.grids.grid import OFF, Grid, same_scale

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from attnviz.analysis.aspects import LEARNED
 from attnviz.analysis.learning import Learning, Way
-from attnviz.analysis.seeds import BAND
+from attnviz.analysis.measures import BAND, QUANTILES
 from attnviz.cells import Whole
 from attnviz.views.conclusions.learning import (
     called,
@@ -24,7 +24,6 @@ from attnviz.views.conclusions.learning import (
     steps_at,
     told_besides,
 )
-from attnviz.views.data import QUANTILES
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import colorless

@@ -8,8 +8,7 @@ import numpy as np
 
 from attnviz.analysis.aspects import ALL_ON, TEXT, WITHOUT
 from attnviz.analysis.comparison import Alternative, Comparison
-from attnviz.analysis.measures import Measures
-from attnviz.analysis.seeds import BAND
+from attnviz.analysis.measures import BAND, Measures
 from attnviz.analysis.sweeps import SERIES, Sweep
 from attnviz.analysis.texts import of_both
 from attnviz.cells import Whole

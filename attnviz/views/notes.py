@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pkgutil import resolve_name
 
 import torch
 
@@ -26,6 +28,54 @@ from attnviz.views.origin_words import beyond_what_it_learned
 from attnviz.views.reading import alone, name_of_head
 from attnviz.wording.numbers import share_text
 from attnviz.wording.words import counted, listed
+
+
+@dataclass(frozen=True)
+class ClosingNote:
+    """A kind of sentence below everything else: which traces need it, and where it is written."""
+
+    is_needed: Callable[[Trace], bool]
+    sentences: str  # "module:function", imported only where it is needed
+    takes_query: bool = False
+
+
+def _has_shifted_vectors(trace: Trace) -> bool:
+    outputs = trace.outputs
+    answers = trace.prediction is not None
+    return outputs is not None and outputs.with_all_heads is not None and not answers
+
+
+CLOSING_NOTES = {  # in the order in which they are read
+    "given weights": ClosingNote(
+        lambda trace: trace.handed is not None, "attnviz.views.notes:on_given_weights"
+    ),
+    "heads off": ClosingNote(
+        lambda trace: bool(names_off(trace)), "attnviz.views.notes:note_on_heads"
+    ),
+    "what heads do": ClosingNote(
+        lambda trace: trace.model is not None and bool(trace.model.heads),
+        "attnviz.views.origin_words:what_heads_do",
+    ),
+    "answers": ClosingNote(
+        lambda trace: trace.prediction is not None,
+        "attnviz.views.prediction:answered",
+        takes_query=True,
+    ),
+    "shifted vectors": ClosingNote(_has_shifted_vectors, "attnviz.views.vector_shift:moved"),
+}
+
+
+def closing_notes(
+    trace: Trace, query: int | None = None, names: Iterable[str] = CLOSING_NOTES
+) -> tuple[str, ...]:
+    """The sentences below everything else, of the rows of the table with these names."""
+    needed = [CLOSING_NOTES[name] for name in names if CLOSING_NOTES[name].is_needed(trace)]
+    return tuple(
+        sentence
+        for note in needed
+        for sentence in resolve_name(note.sentences)(trace, *[query] * note.takes_query)
+    )
+
 
 IN_PLACE: dict[Instead, tuple[str, str]] = {  # of one head, and of several
     "zero": ("its output is replaced by 0", "their outputs are replaced by 0"),

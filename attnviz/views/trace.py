@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.looking import Looking
 from attnviz.attention.arithmetic import MixedBy
 from attnviz.cells import Cells, unmasked
 from attnviz.errors import AttnvizError
@@ -22,8 +21,6 @@ from attnviz.traces.source import command_of, source_of
 from attnviz.traces.trace import Layer, Trace, told_of_weights_alone
 from attnviz.traces.weights import Stage, array
 from attnviz.views.conclusions.weights import title_of_head
-from attnviz.views.data import data_of
-from attnviz.views.explored import explored_of_trace
 from attnviz.views.facts import hides, multiplied, sums_to_one
 from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis, plain_axis
 from attnviz.views.grids.grid import OFF, Grid, same_scale
@@ -37,12 +34,10 @@ from attnviz.views.headline import (
     title_of_parts,
     with_products,
 )
-from attnviz.views.inspection.view import view as inspected
-from attnviz.views.notes import caveat, note_on_blind, note_on_heads, note_on_rows, on_given_weights
-from attnviz.views.origin_words import axis_of, titled_by_sentences, what_heads_do
+from attnviz.views.notes import caveat, closing_notes, note_on_blind, note_on_rows
+from attnviz.views.origin_words import axis_of, titled_by_sentences
 from attnviz.views.prediction import (
     all_answers,
-    answered,
     answers_ranked,
     best_answers,
     title_of_answers,
@@ -59,11 +54,10 @@ from attnviz.views.reading import (
     written_from,
 )
 from attnviz.views.settings_line import settings_line
-from attnviz.views.vector_shift import moved
+from attnviz.views.trace_data import data_of, explored_of_trace
 from attnviz.views.view import FINDINGS, READINGS, Excerpt, Group, Name, Page, View, page_of
 from attnviz.views.ways import chosen_way, refuse_odd_way, usual
 from attnviz.wording.commands import chosen
-from attnviz.wording.keywords import changed
 from attnviz.wording.words import listed
 
 ON_SCREEN = ("weights", "context")
@@ -112,9 +106,7 @@ def view(
         _refuse_parts_of_a_head(show)
     elif not many or show is not None or as_ is not None:
         return _parts_shown(trace, show, query, as_, predict=predict)
-    drawn = {} if as_ is None else {"as_": as_}
-    looking = Looking(layer=layer, head=head, query=query, predict=predict)
-    return _inspected(trace, changed(looking, drawn))
+    return _inspected(trace, layer=layer, head=head, query=query, as_=as_, predict=predict)
 
 
 def _heads(trace: Trace) -> int:
@@ -187,22 +179,23 @@ def _titled_heads(trace: Trace, layer: Layer, group: Group, query: int | None) -
     return Group(FINDINGS, group.panels, over=titles)
 
 
-def _inspected(trace: Trace, looking: Looking) -> View:
-    """Of a trained model, which has dozens of heads, what `attnviz inspect` shows of them."""
+def _inspected(trace: Trace, **options: Any) -> View:
+    """What `attnviz inspect` shows of a trained model, which has dozens of heads."""
+    from attnviz.analysis.inspection.inspection import Inspection
+    from attnviz.analysis.inspection.looking import Looking
+    from attnviz.views.inspection.view import view as view_of_inspection
+
+    looking = Looking(**{name: value for name, value in options.items() if value is not None})
     some = looking.layer is not None or looking.head is not None
     command = None if some else command_of("run", source_of(trace), **chosen(looking))
-    return inspected(Inspection(trace=trace, looking=looking), command=command)
+    return view_of_inspection(Inspection(trace=trace, looking=looking), command=command)
 
 
 def _closing(trace: Trace, screen: Page, query: int | None, way: str) -> tuple[str, ...]:
     """The sentences below everything else."""
     return (
         *_whole_beside(trace, screen, query, way),
-        *on_given_weights(trace),
-        *note_on_heads(trace),
-        *what_heads_do(trace),
-        *answered(trace, query),
-        *moved(trace),
+        *closing_notes(trace, query),
     )
 
 

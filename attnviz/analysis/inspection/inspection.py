@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attnviz.analysis.inspection.effects import Effects, Track, effects_of
 from attnviz.analysis.inspection.looking import NAMES, Looking
 from attnviz.analysis.inspection.maps import Map, Step, maps_of, merged, rolled_out
 from attnviz.analysis.inspection.patterns import Patterns, patterns_of
@@ -19,6 +18,9 @@ from attnviz.traces.trace import Trace
 from attnviz.traces.trained.place import MINILM
 from attnviz.traces.trained.tracing import named_again
 from attnviz.wording.keywords import changed
+
+if TYPE_CHECKING:
+    from attnviz.analysis.inspection.effects import Effects, Track
 
 STEPS: tuple[Step, ...] = (weighed, hidden, in_words, merged)
 ROLLOUT: tuple[Step, ...] = (rolled_out, hidden, in_words)  # which needs all that a layer reads
@@ -57,6 +59,8 @@ class Inspection(Showable):
     @cached_property
     def effects(self) -> Effects:
         """What each of these heads changes of what the model comes to: it is run without each."""
+        from attnviz.analysis.inspection.effects import effects_of
+
         return effects_of(self.trace, self.plain, self.track)
 
     @cached_property

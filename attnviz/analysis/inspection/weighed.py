@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import torch
 from einops import rearrange
@@ -18,8 +19,10 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.archive import is_stored
 from attnviz.traces.origin import trained_behind
 from attnviz.traces.trace import Layer, Trace, refuse_weights_alone
-from attnviz.traces.trained.gradients import Gradients, gradients_of
 from attnviz.traces.weights import array
+
+if TYPE_CHECKING:
+    from attnviz.traces.trained.gradients import Gradients
 
 
 def weighed(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[Map, ...]:
@@ -37,6 +40,8 @@ def weighed(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[Map,
 @lru_cache(maxsize=1)  # asked for by each step that needs it
 def answer_of(trace: Trace, looking: Looking) -> Gradients:
     """The answer whose gradient is taken, and its gradients."""
+    from attnviz.traces.trained.gradients import gradients_of
+
     return gradients_of(trace, looking.toward)
 
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.analysis.seeds import BAND, quantiles
+from attnviz.analysis.measures import BAND, quantiles
 from attnviz.wording.numbers import digits_apart, fixed_text, percent
 
 FEWEST_SEEDS = 10  # of fewer, most may agree by chance

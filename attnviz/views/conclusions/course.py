@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from attnviz.analysis.comparison import Comparison
-from attnviz.analysis.seeds import quantiles
+from attnviz.analysis.measures import quantiles
 from attnviz.analysis.sweeps import Sweep
 from attnviz.views.conclusions.claims import (
     FEWEST_SEEDS,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnviz.analysis.learning import Learning, OfSeeds, Way
-from attnviz.analysis.seeds import BAND
+from attnviz.analysis.measures import BAND
 from attnviz.attention.variants import VARIANTS
 from attnviz.traces.settings import chosen_variant, head_width
 from attnviz.views.conclusions.claims import FEWEST_SEEDS, Amount, Finding, Pair, otherwise, said

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from attnviz.analysis.comparison import Alternative, Comparison
-from attnviz.analysis.measures import measure
-from attnviz.analysis.seeds import FROM_RIGHT, Repeats, left_to_chance, quantiles
+from attnviz.analysis.measures import measure, quantiles
+from attnviz.analysis.seeds import FROM_RIGHT, Repeats, left_to_chance
 from attnviz.attention.mistakes import MISTAKES, Over
 from attnviz.views.conclusions.claims import FEWEST_SEEDS, ONE_DRAW, Seeds
 from attnviz.views.conclusions.sharpness import reader

@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.analysis.comparison import Alternative, Comparison
-from attnviz.analysis.seeds import Repeats, left_to_chance, quantiles
+from attnviz.analysis.measures import quantiles
+from attnviz.analysis.seeds import Repeats, left_to_chance
 from attnviz.views.conclusions.claims import (
     ALIKE,
     FEWEST_SEEDS,

@@ -17,13 +17,13 @@ from attnviz.analysis.inspection.sentences import SENTENCES, WEIGHTS, Pairs, Rea
 from attnviz.analysis.inspection.token_query import asked_of, link_of
 from attnviz.cells import EVERYTHING, Cells, Patch
 from attnviz.traces.trace import Trace
-from attnviz.views.explored import scores_of
 from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis
 from attnviz.views.grids.explored import Explored, HeadMap, arranged, telling_row
 from attnviz.views.grids.overview import Flag
 from attnviz.views.inspection.heads import flags_of
 from attnviz.views.inspection.heatmap import axis_of, captions_of
 from attnviz.views.inspection.numbers import called
+from attnviz.views.trace_data import scores_of
 
 Places = tuple[int, tuple[tuple[int, ...], ...]]
 SINKS = frozenset(("first", "separators"))  # what heads attend to that find nothing else

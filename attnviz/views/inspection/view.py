@@ -21,7 +21,6 @@ from attnviz.views.inspection.data import (
     data_of_maps,
     data_of_reading,
 )
-from attnviz.views.inspection.effects import data_of_effects, effects_ranked, on_effects
 from attnviz.views.inspection.explored import explored_of_inspection
 from attnviz.views.inspection.heads import flags_of, heads_table, sentences_on, title_of_head
 from attnviz.views.inspection.heatmap import heatmaps, on_weighing, overview_of
@@ -36,11 +35,10 @@ from attnviz.views.inspection.link_sentences import (
     on_what_is_left_out,
 )
 from attnviz.views.inspection.reading import parts_of, parts_of_link
-from attnviz.views.notes import note_on_heads, on_given_weights, without_heads
-from attnviz.views.prediction import answered, best_answers
+from attnviz.views.notes import closing_notes, without_heads
+from attnviz.views.prediction import best_answers
 from attnviz.views.reading import arcs_of
 from attnviz.views.settings_line import settings_line
-from attnviz.views.vector_shift import moved, moved_ranked, moved_table
 from attnviz.views.view import FINDINGS, Data, Excerpt, Group, Name, View, page_of
 from attnviz.wording.commands import Command, chosen
 from attnviz.wording.words import sentence
@@ -84,8 +82,9 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         excerpt=shown.excerpt,
         closing=(
             *shown.told,
-            *map(sentence, (*on_weighing(inspection), *on_given_weights(trace))),
-            *map(sentence, (*note_on_heads(trace), *what_comes_of_it(inspection))),
+            *map(sentence, on_weighing(inspection)),
+            *map(sentence, closing_notes(trace, names=("given weights", "heads off"))),
+            *map(sentence, what_comes_of_it(inspection)),
         ),
         explored=partial(explored_of_inspection, inspection),
         slides=shown.slides,
@@ -191,6 +190,8 @@ def _heads(inspection: Inspection) -> Shown:
 
 def _by_effect(inspection: Inspection) -> Shown:
     """All heads, the one first without which most changes."""
+    from attnviz.views.inspection.effects import data_of_effects, effects_ranked, on_effects
+
     first, *rest = on_effects(inspection)
     groups = (Group("effects", (effects_ranked(inspection),)),)
     told = tuple(map(sentence, (first, *rest)))
@@ -242,13 +243,19 @@ def ends_of(inspection: Inspection) -> tuple[Group, ...]:
     """Tables of answers, where they are asked for; and of vectors, where heads are off."""
     trace = inspection.trace
     answers = best_answers(trace) if inspection.looking.predict else None
-    vectors = moved_table(trace) if trace.prediction is None else None
+    vectors = None
+    if trace.prediction is None and trace.outputs is not None:
+        from attnviz.views.vector_shift import moved_table
+
+        vectors = moved_table(trace)
     named = {"prediction": answers, "moved": vectors}
     return tuple(Group(name, (table,)) for name, table in named.items() if table is not None)
 
 
 def drawn_ends(inspection: Inspection) -> tuple[Group, ...]:
     """The same, to be drawn by themselves: vectors as bars."""
+    from attnviz.views.vector_shift import moved_ranked
+
     bars = moved_ranked(inspection.trace)
     answers = [each for each in ends_of(inspection) if each.name == "prediction"]
     return tuple(answers) or (() if bars is None else (Group("moved", (bars,)),))
@@ -257,9 +264,8 @@ def drawn_ends(inspection: Inspection) -> tuple[Group, ...]:
 def what_comes_of_it(inspection: Inspection) -> tuple[str, ...]:
     """What is answered, where that is asked for, or heads are off; or what becomes of vectors."""
     trace = inspection.trace
-    changed = without_heads(trace)
-    said = answered(trace) if inspection.looking.predict or changed else ()
-    return (*said, *moved(trace))
+    answers = inspection.looking.predict or without_heads(trace)
+    return closing_notes(trace, names=[*["answers"] * bool(answers), "shifted vectors"])
 
 
 FEW = 16  # heads: each has a slide of its own; of more those alone that do most of something

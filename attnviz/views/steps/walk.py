@@ -17,8 +17,6 @@ from attnviz.traces.parts import SHOWN
 from attnviz.traces.result import Showable
 from attnviz.traces.source import command_of, refuse_settings, source_of
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.data import data_of
-from attnviz.views.explored import explored_of_trace
 from attnviz.views.grids.section import Section, on_one_scale
 from attnviz.views.notes import caveat
 from attnviz.views.reading import in_quotes
@@ -29,6 +27,7 @@ from attnviz.views.steps.moments import moments_of
 from attnviz.views.steps.pair import refuse_pair
 from attnviz.views.steps.scene import Scene, StepSettings, scene
 from attnviz.views.steps.trained import refuse_weights_alone
+from attnviz.views.trace_data import data_of, explored_of_trace
 from attnviz.views.view import Group, View, page_of
 from attnviz.wording.commands import chosen as chosen_options
 from attnviz.wording.keywords import of_its_kinds

@@ -1,9 +1,9 @@
-"""The numbers behind what is shown, as a document and as rows."""
+"""What files and pages contain of a comparison: its measures, its differences, all its heads."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from typing import Any
@@ -13,24 +13,23 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.comparison import Alternative, Comparison
-from attnviz.analysis.measures import Measures
-from attnviz.analysis.seeds import BAND, Repeats, quantiles
+from attnviz.analysis.measures import QUANTILES, Measures, quantiles
+from attnviz.analysis.seeds import Repeats
 from attnviz.analysis.sweeps import Sweep
+from attnviz.cells import Cells, Later
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents, contents
-from attnviz.traces.trace import Layer, Trace
-from attnviz.traces.weights import array, mask_of
+from attnviz.traces.weights import array
+from attnviz.views.grids.axes import AXES_NOTE, Axis
+from attnviz.views.grids.explored import Explored, HeadMap, arranged
+from attnviz.views.measures import name_of, titled, tokens_of
+from attnviz.views.reading import token_axis
 from attnviz.views.view import Data, Lines, Words
 
-WEIGHTS = ("layer", "head", "query number", "query", "key number", "key", "weight", "visible")
 NAMES = tuple(each.name for each in fields(Measures))
 MEASURED = ("way", "mistake", "head", "query number", "query", *NAMES)
-QUANTILES = {"low": BAND[0], "median": 0.5, "high": BAND[1]}
-
-
-def data_of(trace: Trace) -> Data:
-    """Everything in a Trace; and a line for each weight, for spreadsheets and data frames."""
-    return Data(partial(contents, trace), WEIGHTS, partial(_weights, trace))
+DIFFERENCE = "difference"
+Row = tuple[str, "int | None", HeadMap]
 
 
 def data_of_comparison(
@@ -39,22 +38,6 @@ def data_of_comparison(
     """Everything in a Comparison; and a line of measures for each way, head and query."""
     document = partial(_comparison, comparison, sweep, repeats, conclusion)
     return Data(document, MEASURED, partial(_measures, comparison))
-
-
-def _weights(trace: Trace) -> Iterator[Lines]:
-    for layer in trace.attentions:
-        for head in range(layer.heads):
-            yield from _weights_of(trace, layer, head)
-
-
-def _weights_of(trace: Trace, layer: Layer, head: int) -> Iterator[Lines]:
-    """All keys of a query at once."""
-    keys, visible = trace.keys_of(layer).labels, array(mask_of(head, layer.visible))
-    words = Words((tuple(str(number) for number in range(1, len(keys) + 1)), tuple(keys)))
-    cells, name = layer.weights.cells("mixing", head), layer.name.removeprefix("L")
-    for query, label in enumerate(trace.tokens.labels):
-        weights = cells.row(query).values[0]
-        yield Lines((name, head, query + 1, label), words, (weights, visible[query]))
 
 
 def _comparison(
@@ -171,3 +154,109 @@ def _without_nan(rows: Any) -> list[list[float | None]]:
 
 def _finite(number: float) -> float | None:
     return None if math.isnan(number) else number
+
+
+def explored_of_comparison(
+    comparison: Comparison, heads: Sequence[int | None], note: str = ""
+) -> Explored:
+    """A row for each way, and below them one for each difference; None is the mean of heads."""
+    sides: dict[int, Axis] = {}
+    maps = [
+        (row, _column(comparison, head), made)
+        for row, head, made in (
+            *_ways(comparison, heads, sides),
+            *_differences(comparison, heads, sides),
+        )
+    ]
+    notes = " · ".join(filter(None, (AXES_NOTE, note)))
+    return arranged(maps, ("way", "head"), query=comparison.query, note=notes)
+
+
+def _column(comparison: Comparison, head: int | None) -> str:
+    """`H3`; where there is one head alone it is its own mean."""
+    if head is None and comparison.heads == 1:
+        return "H0"
+    return "mean" if head is None else f"H{head}"
+
+
+def _ways(
+    comparison: Comparison, heads: Sequence[int | None], sides: dict[int, Axis]
+) -> Iterator[Row]:
+    for each in comparison.alternatives:
+        for head in heads:
+            yield (
+                titled(comparison, each),
+                head,
+                HeadMap(
+                    name=_name(titled(comparison, each), head, heads),
+                    reads=_shared_side("query (reads)", each.tokens, sides),
+                    read=_shared_side("key (is read)", each.keys, sides),
+                    weights=Later(_shape_of_alternative(each), partial(each.cells, head)),
+                    scores=_scores(each, head),
+                    off=each.layer is not None and head in each.layer.off,
+                ),
+            )
+
+
+def _differences(
+    comparison: Comparison, heads: Sequence[int | None], sides: dict[int, Axis]
+) -> Iterator[Row]:
+    """What each reads more or less than the reference, where their tokens are the same."""
+    for place, each in enumerate(comparison.alternatives):
+        if comparison.differences[place] is None:
+            continue
+        pair = (titled(comparison, one) for one in (each, comparison.base))
+        row, tokens = " − ".join(pair), tokens_of(comparison, each)
+        keys = tokens if each.keys is each.tokens else each.keys
+        for head in heads:
+            yield (
+                row,
+                head,
+                HeadMap(
+                    name=_name(row, head, heads),
+                    reads=_shared_side("query (reads)", tokens, sides),
+                    read=_shared_side("key (is read)", keys, sides),
+                    weights=Later(
+                        _shape_of_alternative(each),
+                        partial(_difference_cells, comparison, place, head),
+                    ),
+                    signed=True,
+                    note=f"above 0 = reads more than '{name_of(comparison, comparison.base)}'",
+                    measure=DIFFERENCE,
+                ),
+            )
+
+
+def _difference_cells(comparison: Comparison, place: int, head: int | None) -> Cells:
+    cells = comparison.difference(place, head)
+    assert cells is not None
+    return cells
+
+
+def _name(row: str, head: int | None, heads: Sequence[int | None]) -> str:
+    """What one is called: of a single head, as its way is."""
+    return row if len(heads) == 1 else f"{row} · head {head}"
+
+
+def _shape_of_alternative(alternative: Alternative) -> tuple[int, int]:
+    _, rows, columns = alternative.weights.shape
+    return rows, columns
+
+
+def _shared_side(title: str, tokens: Tokens, sides: dict[int, Axis]) -> Axis:
+    return sides.setdefault(id(tokens), token_axis(title, tokens))
+
+
+def _scores(alternative: Alternative, head: int | None) -> Cells | None:
+    """What weights are the softmax of: of a mean they are of none, nor those of a mistake.
+
+    Whatever becomes of them then, ways are compared by what the softmax makes.
+    """
+    layer = alternative.layer
+    if head is None and len(alternative.weights) == 1:
+        head = 0
+    if head is None or layer is None or layer.weights_alone or alternative.mistake:
+        return None
+    return Later(
+        _shape_of_alternative(alternative), partial(layer.weights.cells, "masked scores", head)
+    )
