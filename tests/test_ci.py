@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from attnviz.traces.texts import toml
+from attnviz.traces.toml_reader import toml
 from tests import LONGEST
 from tests.conftest import ROOT
 

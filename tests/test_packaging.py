@@ -17,7 +17,7 @@ from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from attnviz.traces.texts import toml
+from attnviz.traces.toml_reader import toml
 from attnviz.version import __version__
 from docs.build_site import command_reference, dead_links, files_of_site
 from tests import LONGEST

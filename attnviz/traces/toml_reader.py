@@ -1,0 +1,368 @@
+"""Reads TOML files: parses them, finds the line of each key, and checks tables.
+
+A file that is checked describes its tables as mappings from key to `ValueKind`. Every error names
+the file, and the line of the key that it is about. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from attnviz.errors import AttnvizError, unknown
+from attnviz.machine import files
+from attnviz.traces import texts
+from attnviz.traces.settings import Settings, as_information
+from attnviz.traces.texts import fits, in_keys, too_deep, unescaped
+
+MOST_PARTS = 16  # of a name with dots
+MOST_NAMES = 250_000  # in a TOML text: each takes up to 1 kB
+DEEPEST = 100  # lists and tables in each other
+LONGEST_WORD = 1000  # digits of a number, or letters of a name
+_WORD = rf"""(?:[\w+-]{{1,{LONGEST_WORD}}}|"[^"\n]*"|'[^'\n]*')"""
+_NAME = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD}){{0,{MOST_PARTS}}}"
+# What a TOML text is made of, once no quote in it is escaped. A string of several lines is matched
+# without its end, too: so no place of the text is looked at more than a few times.
+_PIECES = re.compile(
+    rf"""\#[^\n]*|"{{3}}.*?(?:"{{3,5}}|\Z)|'{{3}}.*?(?:'{{3,5}}|\Z)"""
+    rf"""|(?P<long>[\w+-]{{{LONGEST_WORD + 1},}})|(?P<name>{_NAME})|(?P<value>=)|(?P<comma>,)"""
+    rf"""|(?P<heading>^[ \t]*\[[ \t\[]*(?={_NAME}[ \t]*\]))|(?P<start>[\[{{])|(?P<end>[\]}}])""",
+    re.DOTALL | re.MULTILINE,
+)
+
+KeyLines = dict[str, list[int]]  # by a path such as ".heads.0.asks"; "" is the whole file
+
+
+def toml(text: str, source: str, **options: Any) -> dict[str, Any]:
+    """Parses a TOML text; `source` is the file that errors name."""
+    _refuse_costly(text, source)
+    try:
+        contents: dict[str, Any] = _loads()(text, **options)
+    except RecursionError:
+        raise too_deep(source) from None
+    except (ValueError, ArithmeticError) as error:
+        problem = str(error) if isinstance(error, ValueError) else "a number that is too large"
+        raise AttnvizError(
+            f"'{source}' is not valid TOML: {problem[:1].lower()}{problem[1:]}",
+            "write each line as name = value, with words in quotes",
+            file=source,
+        ) from None
+    return contents
+
+
+def _refuse_costly(text: str, source: str) -> None:
+    """Refuses a text that would take the parser far more time, or memory, than it is long."""
+    names = depth = 0
+    for piece in _PIECES.finditer(unescaped(text)):
+        kind, dots = piece.lastgroup, piece[0].count(".")
+        parts = len(re.findall(_WORD, piece[0])) if kind == "name" and dots > 1 else 0
+        names += max(parts - 1, 0) + (kind in ("value", "heading"))
+        if kind in ("heading", "start", "end"):
+            depth += -1 if kind == "end" else max(piece[0].count("["), 1)
+            if depth > DEEPEST:
+                raise too_deep(source)
+        if kind == "long":
+            problem = f"a name or a number of more than {LONGEST_WORD:,} characters"
+        elif parts > MOST_PARTS:
+            problem = f"a name of more than {MOST_PARTS} parts"
+        elif names > MOST_NAMES:
+            problem = f"the last of more than {MOST_NAMES:,} names"
+        else:
+            continue
+        line = text.count("\n", 0, piece.start()) + 1
+        raise AttnvizError(
+            f"line {line} of '{source}' has {problem}",
+            "shorten it: no file for attnviz needs so many",
+            file=source,
+        )
+
+
+def _loads() -> Callable[..., dict[str, Any]]:
+    """The parser, imported when it is needed: errors about names do not wait for it."""
+    if sys.version_info >= (3, 11):
+        from tomllib import loads
+    else:
+        from tomli import loads
+    parser: Callable[..., dict[str, Any]] = loads
+    return parser
+
+
+def key_lines(text: str) -> KeyLines:
+    """The line of each key of a valid TOML text, from 1; behind it the lines of a list's elements.
+
+    >>> key_lines('[a]\\nb = ["x",\\n"y"]\\n[[c]]\\nd = { e = 1 }')
+    {'.a': [1], '.a.b': [2, 2, 3], '.c': [4, 4], '.c.0.d': [5], '.c.0.d.e': [5]}
+    """
+    lines: KeyLines = {}
+    header = ""
+    path: str | None = ""  # of the current value; None in a list that is in a list
+    nesting: list[tuple[str | None, bool]] = []  # open lists (True) and inline tables
+    line, position, opens_table, expects_element = 1, 0, 0, False
+    for piece in _PIECES.finditer(unescaped(text)):
+        kind, start = piece.lastgroup, piece.start()
+        line, position = line + text.count("\n", position, start), start
+        inside, in_list = nesting[-1] if nesting else (header, False)
+        is_element = expects_element and in_list and kind not in ("comma", "end")
+        if is_element and not piece[0].startswith("#"):
+            expects_element, path = False, None
+            if inside is not None:
+                lines[inside].append(line)
+                path = f"{inside}.{len(lines[inside]) - 2}"
+        if kind == "name" and opens_table:
+            names = _key_names(text[slice(*piece.span())])
+            header, opens_table = _enter(lines, "", names, line, is_list=opens_table > 1), 0
+        elif kind == "name":
+            name = piece.span()
+        elif kind == "value":
+            names = _key_names(text[slice(*name)])
+            path = None if inside is None else _enter(lines, inside, names, line)
+        elif kind == "heading" and not nesting:
+            opens_table = piece[0].count("[")
+        elif kind in ("heading", "start"):
+            expects_element = "[" in piece[0]
+            nesting.append((None if in_list and expects_element else path, expects_element))
+            nesting += [(None, True)] * (piece[0].count("[") - 1)
+        elif kind == "comma":
+            expects_element = in_list
+        elif kind == "end":
+            nesting[-1:] = []
+    return lines
+
+
+def _key_names(key: str) -> list[str]:
+    """
+    >>> _key_names('a . "b.c"')
+    ['a', 'b.c']
+    """
+    words = [key[slice(*word.span())] for word in re.finditer(_WORD, unescaped(key))]
+    return [_loads()(f"x = {word}")["x"] if word[0] in "\"'" else word for word in words]
+
+
+def _enter(lines: KeyLines, path: str, names: list[str], line: int, is_list: bool = False) -> str:
+    """Notes the line of a key below a path, and returns its path; in a list, of the last table."""
+    for name in names:
+        path = f"{path}.{name}"
+        entries = lines.setdefault(path, [line])
+        if is_list and name is names[-1]:
+            entries.append(line)
+        if len(entries) > 1:
+            path = f"{path}.{len(entries) - 2}"
+    return path
+
+
+def located(error: AttnvizError, path: Path) -> AttnvizError:
+    """The same error with the line of what it is about, in files that have lines."""
+    suffix, about = path.suffix.lower(), f".{error.about}"
+    if suffix not in (".toml", ".json") or not error.about:
+        return error
+    text = texts.read(path, "file of matrices")
+    if suffix == ".json":
+        line = texts.line_of_json(text, error.about)
+    else:
+        line = next((n[0] for key, n in key_lines(text).items() if key.endswith(about)), None)
+    return error if line is None else error.told(f"line {line}: {error}")
+
+
+LARGEST_NUMBER = 1e30  # float32 holds what is computed from it
+LARGEST_WHOLE = 2**63 - 1
+MOST_IN_LIST = 10_000  # names in a list of names
+
+
+@dataclass(frozen=True)
+class ValueKind:
+    """The values that a key takes: a check, and the words of its error."""
+
+    fits: Callable[[Any], bool]
+    wanted: str  # "a whole number, such as 42"
+    hint: str = "change its value"  # {key} is the key, {heading} the key after those it is in
+
+
+def is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: Any, least: float = -LARGEST_NUMBER) -> bool:
+    """Whether float32 has room for a number; true and false are none."""
+    number = plain(value)  # Decimal's NaN cannot be compared
+    return (isinstance(number, float) or is_whole(number)) and least <= number <= LARGEST_NUMBER
+
+
+def is_list(value: Any, element: type, least: int = 1) -> bool:
+    """Whether it is a list of at least so many elements of one type, without empty text."""
+    elements = isinstance(value, list) and all(isinstance(each, element) for each in value)
+    return elements and len(value) >= least and "" not in value
+
+
+def plain(value: Any) -> Any:
+    """The same with floats in place of decimal numbers, also in lists and tables."""
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def whole_from(least: int, most: int) -> ValueKind:
+    wanted = f"a whole number from {least} to {most:,}"
+    return ValueKind(lambda value: is_whole(value) and least <= value <= most, wanted)
+
+
+def one_of(*words: str) -> ValueKind:
+    return ValueKind(lambda value: value in words, f"one of {', '.join(words)}")
+
+
+TEXT = ValueKind(lambda value: isinstance(value, str), "text in quotes")
+WHOLE = ValueKind(is_whole, "a whole number, such as 42")
+NUMBER = ValueKind(lambda value: fits(plain(value), float), "a number, such as 0.5")
+POSITIVE = ValueKind(lambda value: is_number(value, 0), "a number from 0, such as 0.02")
+YES = ValueKind(lambda value: isinstance(value, bool), "true or false")
+NAMES = ValueKind(
+    lambda value: is_list(value, str), "a list of names", 'write {key} = ["animal", "place"]'
+)
+TABLE = ValueKind(lambda value: isinstance(value, dict), "a table", "write [{heading}]")
+TABLES = ValueKind(
+    lambda value: is_list(value, dict), "a list of tables", "write [[{heading}]] for each"
+)
+_KINDS_BY_TYPE = {bool: YES, int: WHOLE, float: NUMBER, str: TEXT}
+
+
+@cache
+def kinds_of(fields: type) -> dict[str, ValueKind]:
+    """The kinds of the fields of a class, by their annotations; one word of several is text.
+
+    >>> kinds_of(Settings)["heads"].wanted, kinds_of(Settings)["scoring"].wanted
+    ('a whole number, such as 42', 'text in quotes')
+    """
+    found = {}
+    for name, hint in get_type_hints(fields).items():
+        types = [str if get_origin(t) is Literal else t for t in (hint, *get_args(hint))]
+        found[name] = next(_KINDS_BY_TYPE[each] for each in types if each in _KINDS_BY_TYPE)
+    return found
+
+
+@dataclass(frozen=True)
+class TomlFile:
+    """The text of a file, in which the lines of keys are found when an error needs one."""
+
+    path: Path
+    text: str
+
+    @cached_property
+    def lines(self) -> KeyLines:
+        return key_lines(self.text)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a TOML file: the whole of it, or the one at a path."""
+
+    file: TomlFile
+    values: Mapping[str, Any]
+    path: str = ""
+
+    @classmethod
+    def read(cls, path: Path, kind: files.Kind, text: str | None = None, **options: Any) -> Table:
+        """The whole of a file; of `text`, where the file was read before."""
+        file = TomlFile(path, texts.read(path, kind) if text is None else text)
+        return cls(file, toml(file.text, str(path), **options))
+
+    def line(self, *keys: str | int) -> int:
+        """The line of a key, or of an element of its list; else that of the table."""
+        path, lines = ".".join((self.path, *map(str, keys))), self.file.lines
+        while path:
+            parent, _, last = path.rpartition(".")
+            entries = lines.get(parent, [])
+            if path in lines:
+                return lines[path][0]
+            if len(entries) > 1 and last.isdecimal():
+                return entries[int(last) + 1]
+            path = parent
+        return 1
+
+    def error(self, problem: str, hint: str, *keys: str | int) -> AttnvizError:
+        """A problem with a key, or with the whole table."""
+        where = f"line {self.line(*keys)} of '{self.file.path}'"
+        return AttnvizError(f"{where}: {problem}", hint, file=str(self.file.path))
+
+    @contextmanager
+    def located(self, *keys: str | int, about: str = "", options: bool = False) -> Iterator[None]:
+        """Adds the file and the line of the keys to errors, unless they name a key themselves.
+
+        With `options`, errors speak of options of the command line, which are keys here.
+        """
+        try:
+            yield
+        except AttnvizError as error:
+            if error.file:
+                raise
+            named = in_keys(error) if options else error
+            if error.about in self.values and error.about:
+                keys = (error.about,)
+            raise self.error(f"{about}{named}", named.hint, *keys) from None
+
+    def refuse_unknown(
+        self, kind: str, name: str, known: Collection[str], *keys: str, hint: str = ""
+    ) -> None:
+        """Refuses a key that is not known; or a name that is not, in the value of a key."""
+        if name not in known:
+            error = unknown(kind, name, known)
+            raise self.error(str(error), hint or error.hint, *(keys or [name]))
+
+    def refuse_misfit(self, key: str, kind: ValueKind) -> None:
+        """Refuses a value of another kind."""
+        if not kind.fits(self.values[key]):
+            raise self.error(f"'{key}' is not {kind.wanted}", self._hint(key, kind), key)
+
+    def _hint(self, key: str, kind: ValueKind) -> str:
+        heading = re.sub(r"\.\d+(?=\.)|^\.", "", f"{self.path}.{key}")
+        return kind.hint.replace("{key}", key).replace("{heading}", heading)
+
+    def check(self, kind: str, known: Mapping[str, ValueKind], *needed: str) -> None:
+        """Refuses unknown keys, values of other kinds, and a table without a key that it needs."""
+        for key in self.values:
+            self.refuse_unknown(kind, key, known)
+            self.refuse_misfit(key, known[key])
+        for key in needed:
+            if key not in self.values:
+                raise self.error(f"there is no '{key}'", self._hint(key, known[key]))
+
+    def table(self, key: str) -> Table:
+        """A table in this one; one that is not there is empty."""
+        return Table(self.file, self.values.get(key, {}), f"{self.path}.{key}")
+
+    def tables(self, key: str) -> list[Table]:
+        """The tables of a list."""
+        values = enumerate(self.values.get(key, []))
+        return [Table(self.file, each, f"{self.path}.{key}.{number}") for number, each in values]
+
+    def text(self, key: str) -> str:
+        return str(self.values.get(key, "")).strip()
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """A list of names, of which no two are alike."""
+        names = self.values.get(key, [])
+        if len(names) > MOST_IN_LIST:
+            problem = f"'{key}' has {len(names):,} names"
+            raise self.error(problem, f"give at most {MOST_IN_LIST:,}", key)
+        self.refuse_twice(Counter(names), key, f"is in '{key}' twice")
+        return tuple(names)
+
+    def refuse_twice(self, counts: Counter[str], key: str, problem: str) -> None:
+        """Refuses a name that a list has twice."""
+        for name, count in counts.most_common(1):
+            if count > 1:
+                raise self.error(f"'{name}' {problem}", "leave one of them out", key)
+
+    def settings(self, known: Collection[str], base: Settings, **others: Any) -> Settings:
+        """The settings that this table changes, of those that are known; others are added."""
+        self.check("setting", {name: kinds_of(Settings)[name] for name in known})
+        with self.located(options=True):
+            return replace(base, **{**as_information(plain(self.values)), **others})
