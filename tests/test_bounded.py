@@ -73,7 +73,7 @@ def test_toml_that_is_costly_is_refused_before_it_is_read(
     monkeypatch.setattr(toml_reader, "MOST_NAMES", 1000)
     monkeypatch.setattr(toml_reader, "_loads", lambda: pytest.fail("it was read"))
 
-    assert peak_of(lambda: toml_reader.toml(text, "x.toml")) < 4 * len(text) + MB
+    assert peak_of(lambda: toml_reader.parse(text, "x.toml")) < 4 * len(text) + MB
 
 
 KEPT = st.text(alphabet="a.= \"'[]{}#\\\n-", max_size=60)
@@ -100,15 +100,15 @@ def test_what_stands_in_quotes_or_comments_is_no_name(rows: list[tuple[str, int,
         )
     )
 
-    assert toml_reader.toml(text, "x.toml") == toml_reader._loads()(text)
+    assert toml_reader.parse(text, "x.toml") == toml_reader._loads()(text)
 
 
 def test_names_of_16_parts_are_read_and_of_17_are_not() -> None:
     name = ".".join("abcdefghijklmnop")
 
-    assert toml_reader.toml(f"{name} = 1", "x.toml")
+    assert toml_reader.parse(f"{name} = 1", "x.toml")
     with pytest.raises(AttnvizError, match=r"line 2 of 'x\.toml' has a name of more than 16"):
-        toml_reader.toml(f"\n{name}.q = 1", "x.toml")
+        toml_reader.parse(f"\n{name}.q = 1", "x.toml")
 
 
 class Counted(str):

@@ -164,7 +164,7 @@ def test_a_word_that_asks_for_nothing_in_a_head_keeps_to_itself(text: str) -> No
 def read_again() -> Mapping[str, Any]:
     """The file of the toy, in no way but TOML's."""
     path = place_of("toy")
-    return toml_reader.toml(path.read_text(encoding="utf-8"), str(path))
+    return toml_reader.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 def written(table: Mapping[str, Any], rows: list[str], columns: list[str]) -> np.ndarray:

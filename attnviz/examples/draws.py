@@ -9,23 +9,9 @@ from difflib import get_close_matches
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
+from attnviz.traces import toml_reader as toml
 from attnviz.traces.by_layer import can_be_given
 from attnviz.traces.parts import GIVEN_NAMES
-from attnviz.traces.toml_reader import (
-    LARGEST_WHOLE,
-    NUMBER,
-    POSITIVE,
-    TEXT,
-    YES,
-    Table,
-    ValueKind,
-    is_list,
-    is_number,
-    is_whole,
-    one_of,
-    plain,
-    whole_from,
-)
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:  # a recipe is read without torch
@@ -210,70 +196,70 @@ class DrawKind:
     """One kind of draw: how it is made, and what it takes beside its shape."""
 
     make: Make
-    options: Mapping[str, ValueKind] = field(default_factory=dict)
+    options: Mapping[str, toml.ValueKind] = field(default_factory=dict)
     sides: int | None = None  # exactly so many; None: any number,
     least: int = 1  # from this one
     biased: bool = False  # whether a bias comes with it
 
 
-COUNT = ValueKind(lambda value: is_whole(value) and value > 0, "a whole number from 1")
-SHAPE = ValueKind(
-    lambda value: is_list(value, int) and all(map(COUNT.fits, value)),
+COUNT = toml.ValueKind(lambda value: toml.is_whole(value) and value > 0, "a whole number from 1")
+SHAPE = toml.ValueKind(
+    lambda value: toml.is_list(value, int) and all(map(COUNT.fits, value)),
     "a list of sizes, such as [4, 3]",
 )
-_INTEGER = ValueKind(
-    lambda value: is_whole(value) and abs(value) <= LARGEST_WHOLE,
-    f"a whole number of at most {LARGEST_WHOLE:,}",
+_INTEGER = toml.ValueKind(
+    lambda value: toml.is_whole(value) and abs(value) <= toml.LARGEST_WHOLE,
+    f"a whole number of at most {toml.LARGEST_WHOLE:,}",
 )
-_FINITE = replace(NUMBER, fits=is_number)
-_SHARE = ValueKind(
-    lambda value: is_number(value, 0) and value < 1, "a number from 0 and below 1, such as 0.1"
+_FINITE = replace(toml.NUMBER, fits=toml.is_number)
+_SHARE = toml.ValueKind(
+    lambda value: toml.is_number(value, 0) and value < 1, "a number from 0 and below 1, such as 0.1"
 )
-_GAIN: Mapping[str, ValueKind] = {"gain": POSITIVE}
-_KAIMING: Mapping[str, ValueKind] = {
+_GAIN: Mapping[str, toml.ValueKind] = {"gain": toml.POSITIVE}
+_KAIMING: Mapping[str, toml.ValueKind] = {
     "a": _FINITE,
-    "mode": one_of("fan_in", "fan_out"),
-    "nonlinearity": one_of("leaky_relu", "relu", "linear", "sigmoid", "tanh", "selu"),
+    "mode": toml.one_of("fan_in", "fan_out"),
+    "nonlinearity": toml.one_of("leaky_relu", "relu", "linear", "sigmoid", "tanh", "selu"),
 }
 
 KINDS: dict[str, DrawKind] = {
     "rand": DrawKind(_rand),
     "randn": DrawKind(_randn),
     "randint": DrawKind(_randint, {"low": _INTEGER, "high": _INTEGER}),
-    "linear": DrawKind(_linear, {"bias": YES}, sides=2, biased=True),
+    "linear": DrawKind(_linear, {"bias": toml.YES}, sides=2, biased=True),
     "uniform": DrawKind(_initial("uniform"), {"a": _FINITE, "b": _FINITE}),
-    "normal": DrawKind(_initial("normal"), {"mean": _FINITE, "std": POSITIVE}),
+    "normal": DrawKind(_initial("normal"), {"mean": _FINITE, "std": toml.POSITIVE}),
     "xavier_uniform": DrawKind(_initial("xavier_uniform"), _GAIN, least=2),
     "xavier_normal": DrawKind(_initial("xavier_normal"), _GAIN, least=2),
     "kaiming_uniform": DrawKind(_initial("kaiming_uniform"), _KAIMING, least=2),
     "kaiming_normal": DrawKind(_initial("kaiming_normal"), _KAIMING, least=2),
-    "dropout": DrawKind(_dropout, {"p": _SHARE, "intel": YES}),
+    "dropout": DrawKind(_dropout, {"p": _SHARE, "intel": toml.YES}),
 }
 
 
-_STREAM = {"seed": whole_from(0, LARGEST_WHOLE), "skip": whole_from(0, MOST_NUMBERS)}
-RECIPE: Mapping[str, ValueKind] = {
+_STREAM = {"seed": toml.whole_from(0, toml.LARGEST_WHOLE), "skip": toml.whole_from(0, MOST_NUMBERS)}
+RECIPE: Mapping[str, toml.ValueKind] = {
     **_STREAM,
-    "draws": ValueKind(
-        lambda value: is_list(value, dict, least=0),
+    "draws": toml.ValueKind(
+        lambda value: toml.is_list(value, dict, least=0),
         "a list of draws",
     ),
 }
-DRAW: Mapping[str, ValueKind] = {"name": TEXT, **_STREAM, "transposed": YES}
+DRAW: Mapping[str, toml.ValueKind] = {"name": toml.TEXT, **_STREAM, "transposed": toml.YES}
 BOUNDS: Mapping[str, Mapping[str, int]] = {
     "randint": {"low": 0, "high": 10},
     "uniform": {"a": 0, "b": 1},
 }
 
 
-def read_recipe(table: Table) -> Recipe:
+def read_recipe(table: toml.Table) -> Recipe:
     """What stands under [recipe]."""
     table.check("key of a recipe", RECIPE)
     draws = tuple(_read_draw(each) for each in table.tables("draws"))
     return Recipe(seed=table.values.get("seed", 0), skip=table.values.get("skip", 0), draws=draws)
 
 
-def refuse_misnamed(draws: Sequence[Draw], used: set[str], table: Table) -> None:
+def refuse_misnamed(draws: Sequence[Draw], used: set[str], table: toml.Table) -> None:
     """A draw stands alone under its name, and is not nearly called what could be given."""
     for number, draw in enumerate(draws):
         name = draw.name
@@ -286,17 +272,17 @@ def refuse_misnamed(draws: Sequence[Draw], used: set[str], table: Table) -> None
             raise table.error(f"the draw '{name}' is not used", hint, "draws", number)
 
 
-def _read_draw(table: Table) -> Draw:
+def _read_draw(table: toml.Table) -> Draw:
     """`{ name = "w_query", linear = [3, 2], bias = false }`"""
     values = table.values
     if "name" not in values:
         raise table.error("a draw has no name", 'write { name = "embeddings", rand = [4, 3] }')
-    table.refuse_misfit("name", TEXT)
+    table.refuse_misfit("name", toml.TEXT)
     name = values["name"]
     kind = _draw_kind(table, name)
     options = KINDS[kind].options
     shape = _draw_shape(table, kind, name)
-    table.check(f"key of a draw with {kind}", {"name": TEXT, kind: SHAPE, **options, **DRAW})
+    table.check(f"key of a draw with {kind}", {"name": toml.TEXT, kind: SHAPE, **options, **DRAW})
     for bounds in [BOUNDS[kind]] if kind in BOUNDS else []:
         low, high = (values.get(bound, number) for bound, number in bounds.items())
         if low >= high:
@@ -310,12 +296,12 @@ def _read_draw(table: Table) -> Draw:
         name=name,
         kind=kind,
         shape=shape,
-        options={option: plain(values[option]) for option in options if option in values},
+        options={option: toml.plain(values[option]) for option in options if option in values},
         **{key: values[key] for key in ("seed", "skip", "transposed") if key in values},
     )
 
 
-def _draw_kind(table: Table, name: str) -> str:
+def _draw_kind(table: toml.Table, name: str) -> str:
     """The one kind of draw that is named."""
     kinds = [kind for kind in KINDS if kind in table.values]
     if len(kinds) == 1:
@@ -328,7 +314,7 @@ def _draw_kind(table: Table, name: str) -> str:
     raise table.error(f"the draw '{name}' has no kind", hint)
 
 
-def _draw_shape(table: Table, kind: str, name: str) -> tuple[int, ...]:
+def _draw_shape(table: toml.Table, kind: str, name: str) -> tuple[int, ...]:
     """The sides of a draw, as many as its kind takes."""
     shape, sides, least = table.values[kind], KINDS[kind].sides, KINDS[kind].least
     if not SHAPE.fits(shape):

@@ -17,61 +17,53 @@ from attnviz.examples.constructions import is_made, names_in, shape_of
 from attnviz.examples.draws import COUNT, SHAPE, Recipe, read_recipe, refuse_misnamed
 from attnviz.examples.example import Example, Expectation
 from attnviz.machine.files import NameInFile
+from attnviz.traces import toml_reader as toml
 from attnviz.traces.aliases import meant
 from attnviz.traces.by_layer import can_be_given, flat
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
 from attnviz.traces.settings import COMES_WITH_ATTNVIZ, Settings, as_information
-from attnviz.traces.toml_reader import (
-    LARGEST_WHOLE,
-    NUMBER,
-    POSITIVE,
-    TABLE,
-    TABLES,
-    TEXT,
-    Table,
-    ValueKind,
-    is_list,
-    is_whole,
-    kinds_of,
-    plain,
-    whole_from,
-)
 
-TITLE = replace(TEXT, wanted="text", hint="write it in quotes")
-TOKEN = ValueKind(lambda value: isinstance(value, str) or is_whole(value), "a word, or its number")
-TEXTS: Mapping[str, ValueKind] = {
+TITLE = replace(toml.TEXT, wanted="text", hint="write it in quotes")
+TOKEN = toml.ValueKind(
+    lambda value: isinstance(value, str) or toml.is_whole(value), "a word, or its number"
+)
+TEXTS: Mapping[str, toml.ValueKind] = {
     **dict.fromkeys(("title", "source", "notice", "text", "mistake"), TITLE),
     "query": TOKEN,
 }
-KEYS: Mapping[str, ValueKind] = {
+KEYS: Mapping[str, toml.ValueKind] = {
     **TEXTS,
-    **dict.fromkeys(("settings", "recipe", "given"), TABLE),
-    "expect": replace(TABLES, fits=lambda value: is_list(value, dict, least=0)),
+    **dict.fromkeys(("settings", "recipe", "given"), toml.TABLE),
+    "expect": replace(toml.TABLES, fits=lambda value: toml.is_list(value, dict, least=0)),
 }
-WHERE: Mapping[str, ValueKind] = {  # something is expected,
-    "step": TEXT,
+WHERE: Mapping[str, toml.ValueKind] = {  # something is expected,
+    "step": toml.TEXT,
     "query": TOKEN,
     "item": COUNT,
-    "layer": replace(whole_from(0, LARGEST_WHOLE), wanted="a whole number from 0"),
-    "with": replace(TABLE, wanted="a table, such as { scale = false }", hint="change its value"),
+    "layer": replace(toml.whole_from(0, toml.LARGEST_WHOLE), wanted="a whole number from 0"),
+    "with": replace(
+        toml.TABLE, wanted="a table, such as { scale = false }", hint="change its value"
+    ),
 }
-WHAT: Mapping[str, ValueKind] = {  # what it is,
-    "values": ValueKind(
-        lambda value: isinstance(value, list) or NUMBER.fits(value), "rows of numbers"
+WHAT: Mapping[str, toml.ValueKind] = {  # what it is,
+    "values": toml.ValueKind(
+        lambda value: isinstance(value, list) or toml.NUMBER.fits(value), "rows of numbers"
     ),
     "shape": SHAPE,
     "parameters": COUNT,
-    "claim": TEXT,
-    "arithmetic": ValueKind(lambda value: is_list(value, str), "a list of sums in quotes"),
+    "claim": toml.TEXT,
+    "arithmetic": toml.ValueKind(
+        lambda value: toml.is_list(value, str), "a list of sums in quotes"
+    ),
 }
-HOW: Mapping[str, ValueKind] = {"tolerance": POSITIVE}  # and how closely it must be met
+HOW: Mapping[str, toml.ValueKind] = {"tolerance": toml.POSITIVE}  # and how closely it must be met
 NOT_IN_A_LESSON = ("given", "item", "trust_remote_code")
 SETTINGS = tuple(each.name for each in fields(Settings) if each.name not in NOT_IN_A_LESSON)
 
 
 def read(path: Path) -> Example:
     """The example of a file."""
-    whole = Table.read(path, "lesson", parse_float=Decimal)
+    whole = toml.Table.read(path, "lesson", parse_float=Decimal)
     whole.check("key", KEYS)
     if "title" not in whole.values:
         raise whole.error("an example needs a title", 'begin with: title = "What it shows"')
@@ -94,7 +86,7 @@ def read(path: Path) -> Example:
     )
 
 
-def _refuse_loaded(table: Table) -> None:
+def _refuse_loaded(table: toml.Table) -> None:
     """A lesson can name only those models and vectors that come with attnviz."""
     for name, known in COMES_WITH_ATTNVIZ.items():
         value = as_information(table.values).get(name)
@@ -107,23 +99,24 @@ def _refuse_loaded(table: Table) -> None:
 
 
 def _given_values(
-    table: Table, kind: str, settings: Mapping[str, ValueKind], recipe: Recipe
+    table: toml.Table, kind: str, settings: Mapping[str, toml.ValueKind], recipe: Recipe
 ) -> Mapping[str, Any]:
     """Matrices by whole name, once it is sure that those of draws can be made; and settings."""
     with table.located():
-        table = replace(table, values=flat(table.values))
-    for name, value in table.values.items():
+        values = flat(table.values)
+    for name, value in values.items():
+        path = (name,) if name in table.values else name.split(".")
         if not can_be_given(name):
-            table.refuse_unknown(kind, name, [*settings, *GIVEN_NAMES], hint=meant(name))
+            table.refuse_unknown(kind, name, [*settings, *GIVEN_NAMES], *path, hint=meant(name))
         if name in settings:
             table.refuse_misfit(name, settings[name])
-        elif is_made(name, plain(value)):
-            with table.located(name, about=f"'{name}': "):
-                shape_of(plain(value), recipe.shapes)
-    return plain(table.values)
+        elif is_made(name, toml.plain(value)):
+            with table.located(*path, about=f"'{name}': "):
+                shape_of(toml.plain(value), recipe.shapes)
+    return {name: toml.plain(value) for name, value in values.items()}
 
 
-def _read_expectation(table: Table, recipe: Recipe) -> Expectation:
+def _read_expectation(table: toml.Table, recipe: Recipe) -> Expectation:
     table.check("key of an expectation", {**WHERE, **WHAT, **HOW})
     values, step, claim = table.values, table.values.get("step"), table.values.get("claim")
     if step is None and claim is None:
@@ -141,7 +134,7 @@ def _read_expectation(table: Table, recipe: Recipe) -> Expectation:
         raise table.error(problem, "give values, or leave it out", "tolerance")
     changes = table.table("with")
     _refuse_loaded(changes)
-    settings = {name: kinds_of(Settings)[name] for name in SETTINGS}
+    settings = {name: toml.kinds_of(Settings)[name] for name in SETTINGS}
     return Expectation(
         step=step or "softmax",
         line=table.line("step"),
@@ -150,7 +143,7 @@ def _read_expectation(table: Table, recipe: Recipe) -> Expectation:
         layer=values.get("layer"),
         changes=_given_values(changes, "setting or matrix", settings, recipe),
         values=values.get("values"),
-        tolerance=plain(values.get("tolerance")),
+        tolerance=toml.plain(values.get("tolerance")),
         shape=tuple(values["shape"]) if "shape" in values else None,
         parameters=values.get("parameters"),
         claim=claim,

@@ -33,51 +33,41 @@ from attnviz.learning.grammar import (
 )
 from attnviz.learning.task import Reading, Task
 from attnviz.tokens.tokenizers import tokenize
+from attnviz.traces import toml_reader as toml
 from attnviz.traces.settings import Settings
-from attnviz.traces.toml_reader import (
-    NAMES,
-    NUMBER,
-    TABLE,
-    TABLES,
-    TEXT,
-    Table,
-    ValueKind,
-    is_list,
-    kinds_of,
-    one_of,
-    whole_from,
-)
 from attnviz.wording.words import counted
 
 TEXTS = ("about", "teaches", "watch", "asks", "answers")
 NEEDED = ("asks", "answers", "watch", "words", "sentences")
 MANUAL = "docs/learning.md has a whole grammar"
-KEYS: Mapping[str, ValueKind] = {
-    **dict.fromkeys(TEXTS, replace(TEXT, hint=MANUAL)),
-    "held_out": NAMES,
-    "words": replace(TABLE, hint='write below [words]: noun = ["key", "door"]'),
-    "sentences": TABLES,
-    **dict.fromkeys(("phrases", "readings", "settings", "training"), TABLE),
+KEYS: Mapping[str, toml.ValueKind] = {
+    **dict.fromkeys(TEXTS, replace(toml.TEXT, hint=MANUAL)),
+    "held_out": toml.NAMES,
+    "words": replace(toml.TABLE, hint='write below [words]: noun = ["key", "door"]'),
+    "sentences": toml.TABLES,
+    **dict.fromkeys(("phrases", "readings", "settings", "training"), toml.TABLE),
 }
-OF_READING: Mapping[str, ValueKind] = dict.fromkeys(("of", "reads", "does"), TEXT)
-OF_SENTENCES: Mapping[str, ValueKind] = {
-    "patterns": ValueKind(
-        lambda value: is_list(value, str),
+OF_READING: Mapping[str, toml.ValueKind] = dict.fromkeys(("of", "reads", "does"), toml.TEXT)
+OF_SENTENCES: Mapping[str, toml.ValueKind] = {
+    "patterns": toml.ValueKind(
+        lambda value: toml.is_list(value, str),
         'a list of texts, such as "the {noun x as subject} {verb x}"',
         "give at least one pattern",
     ),
-    "times": whole_from(0, 1000),
-    "only": one_of("", "learned", "held out"),
+    "times": toml.whole_from(0, 1000),
+    "only": toml.one_of("", "learned", "held out"),
 }
 MOST_KINDS = 100  # of a class of words
 MOST_READINGS = 100
 MOST_PLACES = 500_000  # words in all ways to put sentences together
 MOST_CELLS = 20_000_000  # of the table of all lists: each is as wide as the longest
-WORDS = ValueKind(
-    lambda value: is_list(value, str) and len(value) <= MOST_WORDS and all(map(str.strip, value)),
+WORDS = toml.ValueKind(
+    lambda value: (
+        toml.is_list(value, str) and len(value) <= MOST_WORDS and all(map(str.strip, value))
+    ),
     'a list of words, such as ["key", "door"]',
 )
-PHRASE = replace(TEXT, wanted='text, such as "the {noun}"')
+PHRASE = replace(toml.TEXT, wanted='text, such as "the {noun}"')
 SETTINGS = tuple(
     each.name
     for each in fields(Settings)
@@ -93,7 +83,7 @@ Classes = Mapping[str, Mapping[str, tuple[Word, ...]]]  # by name, and by kind: 
 
 def read(path: Path, source: str | None = None) -> Task:
     """The task of a grammar's file; or of its text, which was read before."""
-    whole = Table.read(path, "grammar", source)
+    whole = toml.Table.read(path, "grammar", source)
     whole.check("key", KEYS, *NEEDED)
     grammar = _read_grammar(whole)
     _refuse_wide_lists(grammar, whole)
@@ -124,7 +114,7 @@ def read(path: Path, source: str | None = None) -> Task:
     return task
 
 
-def _read_grammar(whole: Table) -> Grammar:
+def _read_grammar(whole: toml.Table) -> Grammar:
     classes = _word_classes(whole.table("words"))
     learned, measured = _read_sentences(whole, classes)
     every = tuple({**learned, **measured})
@@ -151,7 +141,7 @@ def _read_grammar(whole: Table) -> Grammar:
     return grammar
 
 
-def _word_classes(words: Table) -> Classes:
+def _word_classes(words: toml.Table) -> Classes:
     """The lists of words, and the names of their kinds."""
     if not words.values:
         raise words.error("there are no words", KEYS["words"].hint)
@@ -167,7 +157,7 @@ def _word_classes(words: Table) -> Classes:
     }
 
 
-def _list_of_words(table: Table, key: str) -> tuple[Word, ...]:
+def _list_of_words(table: toml.Table, key: str) -> tuple[Word, ...]:
     """The words of a list, in tokens."""
     table.refuse_misfit(key, WORDS)
     words = table.values[key]
@@ -186,7 +176,7 @@ def _list_of_words(table: Table, key: str) -> tuple[Word, ...]:
 Ways = dict[Way, float]  # and how often each comes
 
 
-def _read_sentences(whole: Table, classes: Classes) -> tuple[Ways, Ways]:
+def _read_sentences(whole: toml.Table, classes: Classes) -> tuple[Ways, Ways]:
     """The ways of sentences that are learned from, and of those that are held out."""
     kinds = {name: tuple(kind for kind in of if kind) for name, of in classes.items()}
     phrases = _read_phrases(whole.table("phrases"), kinds)
@@ -209,7 +199,7 @@ def _read_sentences(whole: Table, classes: Classes) -> tuple[Ways, Ways]:
     return learned, measured
 
 
-def _read_phrases(table: Table, kinds: Kinds) -> Mapping[str, str]:
+def _read_phrases(table: toml.Table, kinds: Kinds) -> Mapping[str, str]:
     for name in table.values:
         table.refuse_misfit(name, PHRASE)
         if name in kinds:
@@ -223,7 +213,7 @@ def _read_phrases(table: Table, kinds: Kinds) -> Mapping[str, str]:
 
 
 def _weighted_ways(
-    table: Table, phrases: Mapping[str, str], kinds: Kinds
+    table: toml.Table, phrases: Mapping[str, str], kinds: Kinds
 ) -> Iterator[tuple[Way, float]]:
     """The ways of one table, with their shares."""
     patterns = table.values["patterns"]
@@ -242,7 +232,7 @@ def _weighted_ways(
             yield way, share * table.values.get("times", 1) / len(patterns)
 
 
-def _refuse_many_places(places: int, table: Table, *keys: str | int) -> None:
+def _refuse_many_places(places: int, table: toml.Table, *keys: str | int) -> None:
     if places > MOST_PLACES:
         raise table.error(
             f"the patterns together have more than {MOST_PLACES:,} words",
@@ -252,7 +242,7 @@ def _refuse_many_places(places: int, table: Table, *keys: str | int) -> None:
 
 
 def _read_pattern(
-    text: str, phrases: Mapping[str, str], kinds: Kinds, table: Table, *keys: str | int
+    text: str, phrases: Mapping[str, str], kinds: Kinds, table: toml.Table, *keys: str | int
 ) -> Pattern:
     """A pattern, or a phrase, of a table."""
     with table.located(*keys):
@@ -261,13 +251,13 @@ def _read_pattern(
     return pattern
 
 
-def _read_readings(table: Table, names: Sequence[str]) -> dict[str, Reads]:
+def _read_readings(table: toml.Table, names: Sequence[str]) -> dict[str, Reads]:
     """What heads may learn to attend to, by name."""
     if len(table.values) > MOST_READINGS:
         raise table.error(f"there are more than {MOST_READINGS} readings", "leave some out")
     found = {}
     for name in table.values:
-        table.refuse_misfit(name, TABLE)
+        table.refuse_misfit(name, toml.TABLE)
         part = table.table(name)
         part.check("key of a reading", OF_READING)
         of, reads = part.values.get("of", ""), part.values.get("reads", PREVIOUS)
@@ -281,7 +271,7 @@ def _read_readings(table: Table, names: Sequence[str]) -> dict[str, Reads]:
     return found
 
 
-def _refuse_wide_lists(grammar: Grammar, whole: Table) -> None:
+def _refuse_wide_lists(grammar: Grammar, whole: toml.Table) -> None:
     """All lists make one table, in which each has as much room as the longest."""
     most = max(map(len, grammar.lists.values()))
     longest = max(len(word[0]) for word in grammar.lists.values())
@@ -294,7 +284,7 @@ def _refuse_wide_lists(grammar: Grammar, whole: Table) -> None:
         )
 
 
-def _refuse_odd_forms(grammar: Grammar, whole: Table) -> None:
+def _refuse_odd_forms(grammar: Grammar, whole: toml.Table) -> None:
     """A word whose form is hidden has as many forms as the others, of one token each."""
     if not grammar.hides:
         return
@@ -307,7 +297,7 @@ def _refuse_odd_forms(grammar: Grammar, whole: Table) -> None:
             )
 
 
-def _refuse_impossible_sentences(grammar: Grammar, whole: Table) -> None:
+def _refuse_impossible_sentences(grammar: Grammar, whole: toml.Table) -> None:
     """Every way must have words for what is learned from, and others to hold out."""
     for stream, shares in (("learned", grammar.learned), ("held out", grammar.measured)):
         ways = torch.tensor([number for number, share in enumerate(shares) if share])
@@ -325,8 +315,8 @@ def _refuse_impossible_sentences(grammar: Grammar, whole: Table) -> None:
             ) from None
 
 
-def _training_choices(table: Table) -> dict[str, Any]:
-    kinds = {**kinds_of(Choices), "seconds": NUMBER}
+def _training_choices(table: toml.Table) -> dict[str, Any]:
+    kinds = {**toml.kinds_of(Choices), "seconds": toml.NUMBER}
     table.check("key of training", kinds)
     with table.located(options=True):
         Choices(**{name: each for name, each in table.values.items() if name != "seconds"})

@@ -360,7 +360,7 @@ def _contents(path: Path) -> dict[str, Any]:
         return {**safetensors_arrays(path, _bytes_of), **axes}
     text = texts.read(path, "file of matrices")
     toml = suffix == ".toml"
-    contents = toml_reader.toml(text, str(path)) if toml else texts.json_object(text, path)
+    contents = toml_reader.parse(text, str(path)) if toml else texts.json_object(text, path)
     if {"given", "draw", "expect"} & contents.keys():
         raise AttnvizError(
             f"'{path}' is a worked example, not a file of matrices",

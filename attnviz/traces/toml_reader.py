@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -38,10 +38,8 @@ _PIECES = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 
-KeyLines = dict[str, list[int]]  # by a path such as ".heads.0.asks"; "" is the whole file
 
-
-def toml(text: str, source: str, **options: Any) -> dict[str, Any]:
+def parse(text: str, source: str, **options: Any) -> dict[str, Any]:
     """Parses a TOML text; `source` is the file that errors name."""
     _refuse_costly(text, source)
     try:
@@ -95,46 +93,92 @@ def _loads() -> Callable[..., dict[str, Any]]:
     return parser
 
 
-def key_lines(text: str) -> KeyLines:
-    """The line of each key of a valid TOML text, from 1; behind it the lines of a list's elements.
+@dataclass(slots=True)
+class KeyLines:
+    """The lines of a key of a TOML text, of the elements of its list, and of the keys below it.
 
-    >>> key_lines('[a]\\nb = ["x",\\n"y"]\\n[[c]]\\nd = { e = 1 }')
-    {'.a': [1], '.a.b': [2, 2, 3], '.c': [4, 4], '.c.0.d': [5], '.c.0.d.e': [5]}
+    A table in a list of tables is a key: its index. Keys inside a value stand below its key.
     """
-    lines: KeyLines = {}
-    header = ""
-    path: str | None = ""  # of the current value; None in a list that is in a list
-    nesting: list[tuple[str | None, bool]] = []  # open lists (True) and inline tables
-    line, position, opens_table, expects_element = 1, 0, 0, False
+
+    line: int
+    elements: list[int] = field(default_factory=list)
+    keys: dict[str, KeyLines] = field(default_factory=dict)
+
+    def find(self, path: Iterable[str | int]) -> int:
+        """The line of a key, of an element, or of the last key on the path that is there."""
+        place, line = self, self.line
+        for key in path:
+            is_element = isinstance(key, int) and key < len(place.elements)
+            line = place.elements[int(key)] if is_element else line
+            if str(key) not in place.keys:
+                return line
+            place = place.keys[str(key)]
+            line = place.line
+        return line
+
+    def search(self, name: str) -> int | None:
+        """The first line of a key, wherever it is; a name with dots may be a path.
+
+        >>> key_lines("[given]\\nlayers.1.w_query = 2").search("layers.1.w_query")
+        2
+        """
+        lines, places = [], [self]
+        while places:
+            place = places.pop()
+            places += place.keys.values()
+            for path in ([name], name.split(".")):
+                end: KeyLines | None = place
+                for key in path:
+                    end = end and end.keys.get(key)
+                lines += [end.line] if end else []
+        return min(lines, default=None)
+
+    def enter(self, names: Sequence[str], line: int, is_list: bool = False) -> KeyLines:
+        """The place behind some names, which stand on a line; in a list it is the last table."""
+        place = self
+        for number, name in enumerate(names, start=1):
+            place = place.keys.setdefault(name, KeyLines(line))
+            if is_list and number == len(names):
+                place.keys[str(len(place.elements))] = KeyLines(line)
+                place.elements.append(line)
+            if place.elements:
+                place = place.keys[str(len(place.elements) - 1)]
+        return place
+
+
+def key_lines(text: str) -> KeyLines:
+    """The line of each key of a valid TOML text, from 1.
+
+    >>> lines = key_lines('[a]\\nb = ["x",\\n"y"]\\n[[c]]\\nd = { e = 1 }')
+    >>> lines.find("ab"), lines.find(["a", "b", 1]), lines.find(["c", 0]), lines.find(["c", 0, "d", "e"])
+    (2, 3, 4, 5)
+    """
+    whole = table = place = KeyLines(1)  # `place` is that of the last key outside of a value
+    line, position, depth, opens_table, expects_element = 1, 0, 0, 0, False
     for piece in _PIECES.finditer(unescaped(text)):
         kind, start = piece.lastgroup, piece.start()
         line, position = line + text.count("\n", position, start), start
-        inside, in_list = nesting[-1] if nesting else (header, False)
-        is_element = expects_element and in_list and kind not in ("comma", "end")
-        if is_element and not piece[0].startswith("#"):
-            expects_element, path = False, None
-            if inside is not None:
-                lines[inside].append(line)
-                path = f"{inside}.{len(lines[inside]) - 2}"
-        if kind == "name" and opens_table:
-            names = _key_names(text[slice(*piece.span())])
-            header, opens_table = _enter(lines, "", names, line, is_list=opens_table > 1), 0
-        elif kind == "name":
-            name = piece.span()
-        elif kind == "value":
-            names = _key_names(text[slice(*name)])
-            path = None if inside is None else _enter(lines, inside, names, line)
-        elif kind == "heading" and not nesting:
+        if kind == "heading" and not depth:
             opens_table = piece[0].count("[")
-        elif kind in ("heading", "start"):
-            expects_element = "[" in piece[0]
-            nesting.append((None if in_list and expects_element else path, expects_element))
-            nesting += [(None, True)] * (piece[0].count("[") - 1)
+        elif kind == "name" and opens_table:
+            names = _key_names(text[slice(*piece.span())])
+            table, opens_table = whole.enter(names, line, is_list=opens_table > 1), 0
+        elif kind == "value":
+            names = _key_names(text[slice(*key)])
+            entered = (place if depth else table).enter(names, line)
+            place = place if depth else entered
         elif kind == "comma":
-            expects_element = in_list
+            expects_element = depth == 1
         elif kind == "end":
-            nesting[-1:] = []
-    return lines
+            depth = max(depth - 1, 0)  # 0 after a heading
+        elif not piece[0].startswith("#"):
+            if expects_element:
+                place.elements.append(line)
+            key = piece.span()
+            opens = kind in ("heading", "start")
+            expects_element = opens and not depth
+            depth += max(piece[0].count("["), 1) if opens else 0
+    return whole
 
 
 def _key_names(key: str) -> list[str]:
@@ -146,28 +190,15 @@ def _key_names(key: str) -> list[str]:
     return [_loads()(f"x = {word}")["x"] if word[0] in "\"'" else word for word in words]
 
 
-def _enter(lines: KeyLines, path: str, names: list[str], line: int, is_list: bool = False) -> str:
-    """Notes the line of a key below a path, and returns its path; in a list, of the last table."""
-    for name in names:
-        path = f"{path}.{name}"
-        entries = lines.setdefault(path, [line])
-        if is_list and name is names[-1]:
-            entries.append(line)
-        if len(entries) > 1:
-            path = f"{path}.{len(entries) - 2}"
-    return path
-
-
 def located(error: AttnvizError, path: Path) -> AttnvizError:
     """The same error with the line of what it is about, in files that have lines."""
-    suffix, about = path.suffix.lower(), f".{error.about}"
+    suffix = path.suffix.lower()
     if suffix not in (".toml", ".json") or not error.about:
         return error
     text = texts.read(path, "file of matrices")
-    if suffix == ".json":
-        line = texts.line_of_json(text, error.about)
-    else:
-        line = next((n[0] for key, n in key_lines(text).items() if key.endswith(about)), None)
+    is_json = suffix == ".json"
+    search = partial(texts.line_of_json, text) if is_json else key_lines(text).search
+    line = search(error.about)
     return error if line is None else error.told(f"line {line}: {error}")
 
 
@@ -266,26 +297,17 @@ class Table:
 
     file: TomlFile
     values: Mapping[str, Any]
-    path: str = ""
+    path: tuple[str | int, ...] = ()
 
     @classmethod
     def read(cls, path: Path, kind: files.Kind, text: str | None = None, **options: Any) -> Table:
         """The whole of a file; of `text`, where the file was read before."""
         file = TomlFile(path, texts.read(path, kind) if text is None else text)
-        return cls(file, toml(file.text, str(path), **options))
+        return cls(file, parse(file.text, str(path), **options))
 
     def line(self, *keys: str | int) -> int:
         """The line of a key, or of an element of its list; else that of the table."""
-        path, lines = ".".join((self.path, *map(str, keys))), self.file.lines
-        while path:
-            parent, _, last = path.rpartition(".")
-            entries = lines.get(parent, [])
-            if path in lines:
-                return lines[path][0]
-            if len(entries) > 1 and last.isdecimal():
-                return entries[int(last) + 1]
-            path = parent
-        return 1
+        return self.file.lines.find((*self.path, *keys))
 
     def error(self, problem: str, hint: str, *keys: str | int) -> AttnvizError:
         """A problem with a key, or with the whole table."""
@@ -322,7 +344,7 @@ class Table:
             raise self.error(f"'{key}' is not {kind.wanted}", self._hint(key, kind), key)
 
     def _hint(self, key: str, kind: ValueKind) -> str:
-        heading = re.sub(r"\.\d+(?=\.)|^\.", "", f"{self.path}.{key}")
+        heading = ".".join(each for each in (*self.path, key) if isinstance(each, str))
         return kind.hint.replace("{key}", key).replace("{heading}", heading)
 
     def check(self, kind: str, known: Mapping[str, ValueKind], *needed: str) -> None:
@@ -336,12 +358,12 @@ class Table:
 
     def table(self, key: str) -> Table:
         """A table in this one; one that is not there is empty."""
-        return Table(self.file, self.values.get(key, {}), f"{self.path}.{key}")
+        return Table(self.file, self.values.get(key, {}), (*self.path, key))
 
     def tables(self, key: str) -> list[Table]:
         """The tables of a list."""
         values = enumerate(self.values.get(key, []))
-        return [Table(self.file, each, f"{self.path}.{key}.{number}") for number, each in values]
+        return [Table(self.file, each, (*self.path, key, number)) for number, each in values]
 
     def text(self, key: str) -> str:
         return str(self.values.get(key, "")).strip()

@@ -14,22 +14,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.tokens.tokenizers import TOKENIZERS, tokenize
+from attnviz.traces import toml_reader as toml
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.model import SEES, Model, Sight
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
-from attnviz.traces.toml_reader import (
-    NAMES,
-    POSITIVE,
-    TABLE,
-    TABLES,
-    TEXT,
-    Table,
-    ValueKind,
-    is_number,
-    one_of,
-    whole_from,
-)
 from attnviz.wording.words import counted
 
 Row = Mapping[str, float]  # a number of each thing that has a name
@@ -38,33 +27,33 @@ Rows = Mapping[str, Row]
 HIGHEST_LAYER = 99
 MOST_NUMBERS = 10_000_000  # of all matrices, most of them 0 and not written
 BY_WORDS = ("words", *(name for name in TOKENIZERS if name != "words"))  # the first by default
-KEYS: Mapping[str, ValueKind] = {
-    "about": TEXT,
-    "tokenizer": one_of(*BY_WORDS),
-    "dimensions": NAMES,
-    "words": TABLE,
-    "spelled": TABLE,
-    "settings": TABLE,
+KEYS: Mapping[str, toml.ValueKind] = {
+    "about": toml.TEXT,
+    "tokenizer": toml.one_of(*BY_WORDS),
+    "dimensions": toml.NAMES,
+    "words": toml.TABLE,
+    "spelled": toml.TABLE,
+    "settings": toml.TABLE,
     "heads": replace(
-        TABLES,
+        toml.TABLES,
         hint="write [[heads]], and below it what each asks for and what it hands on",
     ),
 }
-OF_HEAD: Mapping[str, ValueKind] = {
-    "does": TEXT,
-    "layer": whole_from(0, HIGHEST_LAYER),
-    "asks": NAMES,
-    "hands": NAMES,
-    "sees": one_of(*SEES),
-    "itself": ValueKind(
-        lambda value: isinstance(value, bool) or is_number(value, 0),
+OF_HEAD: Mapping[str, toml.ValueKind] = {
+    "does": toml.TEXT,
+    "layer": toml.whole_from(0, HIGHEST_LAYER),
+    "asks": toml.NAMES,
+    "hands": toml.NAMES,
+    "sees": toml.one_of(*SEES),
+    "itself": toml.ValueKind(
+        lambda value: isinstance(value, bool) or toml.is_number(value, 0),
         "true, false, or a number from 0, such as 5",
     ),
-    "near": POSITIVE,
-    **dict.fromkeys(("query", "key", "value", "out"), TABLE),
+    "near": toml.POSITIVE,
+    **dict.fromkeys(("query", "key", "value", "out"), toml.TABLE),
 }
-ROW = ValueKind(
-    lambda value: isinstance(value, dict) and all(map(is_number, value.values())),
+ROW = toml.ValueKind(
+    lambda value: isinstance(value, dict) and all(map(toml.is_number, value.values())),
     'a table of numbers: { animal = 1, "refers back" = 0.5 }',
 )
 SETTINGS = ("scale", "temperature", "soft_cap", "layers")
@@ -74,7 +63,7 @@ SETTINGS = ("scale", "temperature", "soft_cap", "layers")
 class Head:
     """One head, as it is written."""
 
-    table: Table  # of the file
+    table: toml.Table  # of the file
     layer: int
     does: str  # in a sentence
     asks: tuple[str, ...]  # what the numbers of its queries and keys mean,
@@ -91,7 +80,7 @@ Layers = Sequence[Sequence[Head]]
 
 def read(path: Path) -> Model:
     """The model of a file."""
-    whole = Table.read(path, "model")
+    whole = toml.Table.read(path, "model")
     whole.check("key", KEYS, "dimensions", "heads")
     dimensions = whole.names("dimensions")
     words = _rows(whole.table("words"), dimensions)
@@ -144,7 +133,7 @@ def _dense_matrix(
     return found
 
 
-def _read_heads(tables: Sequence[Table], dimensions: tuple[str, ...]) -> Iterator[Head]:
+def _read_heads(tables: Sequence[toml.Table], dimensions: tuple[str, ...]) -> Iterator[Head]:
     numbers = 0
     for table in tables:
         head = _read_head(table, dimensions)
@@ -153,7 +142,7 @@ def _read_heads(tables: Sequence[Table], dimensions: tuple[str, ...]) -> Iterato
         yield head
 
 
-def _refuse_many_numbers(numbers: int, table: Table) -> None:
+def _refuse_many_numbers(numbers: int, table: toml.Table) -> None:
     """Refuses matrices that are far larger than what is written of them."""
     if numbers > MOST_NUMBERS:
         raise table.error(
@@ -162,7 +151,7 @@ def _refuse_many_numbers(numbers: int, table: Table) -> None:
         )
 
 
-def _read_head(table: Table, dimensions: tuple[str, ...]) -> Head:
+def _read_head(table: toml.Table, dimensions: tuple[str, ...]) -> Head:
     table.check("key of a head", OF_HEAD, "asks", "hands")
     asks, hands = table.names("asks"), table.names("hands")
     _refuse_many_numbers(2 * len(dimensions) * (len(asks) + len(hands)), table)
@@ -185,7 +174,7 @@ def _read_head(table: Table, dimensions: tuple[str, ...]) -> Head:
     )
 
 
-def _rows(table: Table, columns: Collection[str], names: Collection[str] = ()) -> Rows:
+def _rows(table: toml.Table, columns: Collection[str], names: Collection[str] = ()) -> Rows:
     """A row of numbers for each key, which is one of the names, if there are any."""
     columns, names = dict.fromkeys(columns), dict.fromkeys(names)  # where a name is found fast
     for key, row in table.values.items():
@@ -198,7 +187,11 @@ def _rows(table: Table, columns: Collection[str], names: Collection[str] = ()) -
 
 
 def _handed_on(
-    table: Table, key: str, hands: tuple[str, ...], rows: tuple[str, ...], columns: tuple[str, ...]
+    table: toml.Table,
+    key: str,
+    hands: tuple[str, ...],
+    rows: tuple[str, ...],
+    columns: tuple[str, ...],
 ) -> Rows:
     """What a head hands on, as it is written; else every dimension of the same name as it is."""
     if key in table.values:
@@ -238,7 +231,7 @@ def _by_layer(heads: Sequence[Head]) -> Layers:
     return layers
 
 
-def _model_settings(table: Table, layers: Layers, dim: int) -> Settings:
+def _model_settings(table: toml.Table, layers: Layers, dim: int) -> Settings:
     """The settings of the file, and those that its heads imply; several layers are blocks."""
     heads, count = layers[0], table.values.get("layers", len(layers))
     blocks = {"layers": count, "norm": "none", "attention_only": True}
@@ -256,7 +249,7 @@ def _model_settings(table: Table, layers: Layers, dim: int) -> Settings:
     return settings
 
 
-def _words_and_spellings(whole: Table) -> Vocabulary:
+def _words_and_spellings(whole: toml.Table) -> Vocabulary:
     """The words, each of which must be one token of a text to be found in it."""
     words, spelled = whole.table("words"), whole.table("spelled")
     tokenizer = whole.values.get("tokenizer", BY_WORDS[0])
@@ -266,12 +259,12 @@ def _words_and_spellings(whole: Table) -> Vocabulary:
         for word in table.values:
             _refuse_many_tokens(table, word, tokenizer)
     for word, known_word in spelled.values.items():
-        spelled.refuse_misfit(word, TEXT)
+        spelled.refuse_misfit(word, toml.TEXT)
         spelled.refuse_unknown("word", known_word, words.values, word)
     return Vocabulary(tokenizer=tokenizer, words=tuple(words.values), spelled=dict(spelled.values))
 
 
-def _refuse_many_tokens(table: Table, word: str, tokenizer: str) -> None:
+def _refuse_many_tokens(table: toml.Table, word: str, tokenizer: str) -> None:
     tokens = tokenize(word, tokenizer).labels if word.strip() else ()
     if tokens != (word,):
         problem = f"is cut into {' and '.join(tokens)}" if tokens else "is empty"
