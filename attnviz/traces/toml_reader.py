@@ -106,14 +106,14 @@ class KeyLines:
 
     def find(self, path: Iterable[str | int]) -> int:
         """The line of a key, of an element, or of the last key on the path that is there."""
-        place, line = self, self.line
+        node, line = self, self.line
         for key in path:
-            is_element = isinstance(key, int) and key < len(place.elements)
-            line = place.elements[int(key)] if is_element else line
-            if str(key) not in place.keys:
+            if isinstance(key, int) and key < len(node.elements):
+                line = node.elements[key]
+            if str(key) not in node.keys:
                 return line
-            place = place.keys[str(key)]
-            line = place.line
+            node = node.keys[str(key)]
+            line = node.line
         return line
 
     def search(self, name: str) -> int | None:
@@ -122,60 +122,59 @@ class KeyLines:
         >>> key_lines("[given]\\nlayers.1.w_query = 2").search("layers.1.w_query")
         2
         """
-        lines, places = [], [self]
-        while places:
-            place = places.pop()
-            places += place.keys.values()
+        lines, nodes = [], [self]
+        while nodes:
+            start = nodes.pop()
+            nodes += start.keys.values()
             for path in ([name], name.split(".")):
-                end: KeyLines | None = place
+                node: KeyLines | None = start
                 for key in path:
-                    end = end and end.keys.get(key)
-                lines += [end.line] if end else []
+                    node = node and node.keys.get(key)
+                lines += [node.line] if node else []
         return min(lines, default=None)
 
     def enter(self, names: Sequence[str], line: int, is_list: bool = False) -> KeyLines:
-        """The place behind some names, which stand on a line; in a list it is the last table."""
-        place = self
+        """The key below this one that is written on a line; of a list of tables its last table."""
+        node = self
         for number, name in enumerate(names, start=1):
-            place = place.keys.setdefault(name, KeyLines(line))
+            node = node.keys.setdefault(name, KeyLines(line))
             if is_list and number == len(names):
-                place.keys[str(len(place.elements))] = KeyLines(line)
-                place.elements.append(line)
-            if place.elements:
-                place = place.keys[str(len(place.elements) - 1)]
-        return place
+                node.keys[str(len(node.elements))] = KeyLines(line)
+                node.elements.append(line)
+            if node.elements:
+                node = node.keys[str(len(node.elements) - 1)]
+        return node
 
 
 def key_lines(text: str) -> KeyLines:
     """The line of each key of a valid TOML text, from 1.
 
     >>> lines = key_lines('[a]\\nb = ["x",\\n"y"]\\n[[c]]\\nd = { e = 1 }')
-    >>> lines.find("ab"), lines.find(["a", "b", 1]), lines.find(["c", 0]), lines.find(["c", 0, "d", "e"])
-    (2, 3, 4, 5)
+    >>> [lines.find(path) for path in (["a", "b"], ["a", "b", 1], ["c", 0], ["c", 0, "d", "e"])]
+    [2, 3, 4, 5]
     """
-    whole = table = place = KeyLines(1)  # `place` is that of the last key outside of a value
+    whole = table = node = KeyLines(1)  # `node` is that of the last key outside of values
     line, position, depth, opens_table, expects_element = 1, 0, 0, 0, False
+    words = slice(0)  # which may be a key
     for piece in _PIECES.finditer(unescaped(text)):
-        kind, start = piece.lastgroup, piece.start()
-        line, position = line + text.count("\n", position, start), start
+        kind, span = piece.lastgroup, slice(*piece.span())
+        line, position = line + text.count("\n", position, span.start), span.start
         if kind == "heading" and not depth:
             opens_table = piece[0].count("[")
         elif kind == "name" and opens_table:
-            names = _key_names(text[slice(*piece.span())])
-            table, opens_table = whole.enter(names, line, is_list=opens_table > 1), 0
+            table = whole.enter(_key_names(text[span]), line, is_list=opens_table > 1)
+            opens_table = 0
         elif kind == "value":
-            names = _key_names(text[slice(*key)])
-            entered = (place if depth else table).enter(names, line)
-            place = place if depth else entered
+            key = (node if depth else table).enter(_key_names(text[words]), line)
+            node = node if depth else key
         elif kind == "comma":
             expects_element = depth == 1
         elif kind == "end":
             depth = max(depth - 1, 0)  # 0 after a heading
         elif not piece[0].startswith("#"):
             if expects_element:
-                place.elements.append(line)
-            key = piece.span()
-            opens = kind in ("heading", "start")
+                node.elements.append(line)
+            words, opens = span, kind in ("heading", "start")
             expects_element = opens and not depth
             depth += max(piece[0].count("["), 1) if opens else 0
     return whole
