@@ -25,10 +25,9 @@ from attnviz import trace
 from attnviz.errors import LONGEST_NAME, AttnvizError, Note, unknown
 from attnviz.learning import grammar, grammar_files, own
 from attnviz.machine import memory
-from attnviz.traces import archive_reader, matrices, texts
+from attnviz.traces import archive_reader, matrices, texts, toml_reader
 from attnviz.traces.models import by_hand
-from attnviz.traces.models.by_hand import Part
-from attnviz.traces.texts import LinedFile
+from attnviz.traces.toml_reader import Table, TomlFile
 from attnviz.traces.trained.place import header_of
 from tests.conftest import Attnviz
 from tests.small_transformers import Saved
@@ -71,10 +70,10 @@ def test_toml_that_is_costly_is_refused_before_it_is_read(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = COSTLY[name]
-    monkeypatch.setattr(texts, "MOST_NAMES", 1000)
-    monkeypatch.setattr(texts, "_loads", lambda: pytest.fail("it was read"))
+    monkeypatch.setattr(toml_reader, "MOST_NAMES", 1000)
+    monkeypatch.setattr(toml_reader, "_loads", lambda: pytest.fail("it was read"))
 
-    assert peak_of(lambda: texts.toml(text, "x.toml")) < 4 * len(text) + MB
+    assert peak_of(lambda: toml_reader.parse(text, "x.toml")) < 4 * len(text) + MB
 
 
 KEPT = st.text(alphabet="a.= \"'[]{}#\\\n-", max_size=60)
@@ -101,15 +100,15 @@ def test_what_stands_in_quotes_or_comments_is_no_name(rows: list[tuple[str, int,
         )
     )
 
-    assert texts.toml(text, "x.toml") == texts._loads()(text)
+    assert toml_reader.parse(text, "x.toml") == toml_reader._loads()(text)
 
 
 def test_names_of_16_parts_are_read_and_of_17_are_not() -> None:
     name = ".".join("abcdefghijklmnop")
 
-    assert texts.toml(f"{name} = 1", "x.toml")
+    assert toml_reader.parse(f"{name} = 1", "x.toml")
     with pytest.raises(AttnvizError, match=r"line 2 of 'x\.toml' has a name of more than 16"):
-        texts.toml(f"\n{name}.q = 1", "x.toml")
+        toml_reader.parse(f"\n{name}.q = 1", "x.toml")
 
 
 class Counted(str):
@@ -130,7 +129,7 @@ def once(names: list[Counted]) -> object:
 
 
 def listed(names: list[Counted]) -> object:
-    return Part(LinedFile(Path("x"), ""), {"names": names}).names("names")
+    return Table(TomlFile(Path("x"), ""), {"names": names}).names("names")
 
 
 @pytest.mark.parametrize("read", [once, listed])
@@ -408,7 +407,7 @@ def test_a_key_of_5000_letters_is_not_told_in_full(attnviz: Attnviz, tmp_path: P
 
     error = attnviz("run", "--given", str(path)).err.splitlines()[0]
 
-    assert error == f"error: there is no matrix '{'k' * 59}…{'k' * 20}' to give in '{path}'"
+    assert error == f"error: line 1: there is no matrix '{'k' * 59}…{'k' * 20}' to give in '{path}'"
 
 
 def test_a_lesson_that_is_too_large_is_told_of_the_option_that_allows_more(
@@ -444,5 +443,5 @@ def test_a_name_in_a_file_has_nothing_for_a_terminal_to_obey_in_an_error_of_the_
     with pytest.raises(AttnvizError) as error:
         trace(None, given=str(path))
 
-    assert str(error.value) == rf"there is no matrix '\u001b]0;x\u0007' to give in '{path}'"
+    assert str(error.value) == rf"line 1: there is no matrix '\u001b]0;x\u0007' to give in '{path}'"
     assert str(Note("a\u202eb")) == r"a\u202eb"

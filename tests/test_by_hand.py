@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from attnviz.errors import AttnvizError
 from attnviz.renderers.terminal.lines import printed
 from attnviz.renderers.terminal.screen import Screen
-from attnviz.traces import texts
+from attnviz.traces import toml_reader
 from attnviz.traces.from_text import trace
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models import by_hand
@@ -164,7 +164,7 @@ def test_a_word_that_asks_for_nothing_in_a_head_keeps_to_itself(text: str) -> No
 def read_again() -> Mapping[str, Any]:
     """The file of the toy, in no way but TOML's."""
     path = place_of("toy")
-    return texts.toml(path.read_text(encoding="utf-8"), str(path))
+    return toml_reader.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 def written(table: Mapping[str, Any], rows: list[str], columns: list[str]) -> np.ndarray:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from attnviz.traces.texts import toml
+from attnviz.traces import toml_reader
 from tests import LONGEST
 from tests.conftest import ROOT
 
@@ -71,7 +71,7 @@ def test_nothing_is_installed_where_that_is_not_needed_or_not_allowed(
 
 def test_the_workflow_runs_the_same_script_on_every_system_and_python() -> None:
     [job] = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"].values()
-    oldest = toml((ROOT / "pyproject.toml").read_text(), "pyproject.toml")["project"]
+    oldest = toml_reader.parse((ROOT / "pyproject.toml").read_text(), "pyproject.toml")["project"]
 
     assert job["strategy"]["matrix"]["python"] == [f"3.{minor}" for minor in range(10, 15)]
     assert oldest["requires-python"] == ">=3.10"

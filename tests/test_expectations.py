@@ -12,12 +12,13 @@ from torch.nn import functional
 
 from attnviz import Trace, trace
 from attnviz.attention.block import EPSILON
-from attnviz.examples import checking, value_types
+from attnviz.examples import checking
 from attnviz.examples.example import Example
 from attnviz.examples.reading import NOT_IN_A_LESSON, SETTINGS, read
 from attnviz.traces.archive import contents
 from attnviz.traces.parts import EXPECTED, GIVEN_NAMES, STEPS
 from attnviz.traces.settings import Settings
+from attnviz.traces.toml_reader import kinds_of
 from tests.conftest import Attnviz
 
 HEAD = """\
@@ -325,7 +326,7 @@ def test_settings_and_matrices_of_lessons_are_those_that_there_are() -> None:
     settings = {name for name in vars(Settings()) if name not in NOT_IN_A_LESSON}
 
     assert set(SETTINGS) == settings
-    assert settings <= value_types.of_settings().keys()
+    assert settings <= kinds_of(Settings).keys()
     assert {"tokens", "key_tokens", "vocabulary", "embeddings", "kept"} <= set(GIVEN_NAMES)
 
 

@@ -17,7 +17,7 @@ from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from attnviz.traces.texts import toml
+from attnviz.traces import toml_reader
 from attnviz.version import __version__
 from docs.build_site import command_reference, dead_links, files_of_site
 from tests import LONGEST
@@ -45,7 +45,7 @@ def locked(name: str) -> dict[str, list[str]]:
 
 @cache
 def project() -> Any:
-    return toml((ROOT / "pyproject.toml").read_text(), "pyproject.toml")
+    return toml_reader.parse((ROOT / "pyproject.toml").read_text(), "pyproject.toml")
 
 
 def here(*names: str) -> dict[str, Requirement]:

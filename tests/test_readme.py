@@ -15,9 +15,8 @@ import pytest
 
 from attnviz.examples.claims import CLAIMS
 from attnviz.examples.constructions import WAYS
-from attnviz.examples.draws import KINDS, RECIPE
+from attnviz.examples.draws import DRAW, KINDS, RECIPE
 from attnviz.examples.reading import HOW, KEYS, WHAT, WHERE
-from attnviz.examples.value_types import DRAW
 from attnviz.traces.parts import GIVEN_NAMES, STEPS
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz

@@ -12,8 +12,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError, unknown
-from attnviz.examples import value_types
 from attnviz.traces.parts import GIVEN, GIVEN_NAMES
+from attnviz.traces.toml_reader import is_number
 from attnviz.wording.words import shape_text
 
 if TYPE_CHECKING:  # whether shapes fit is known without torch
@@ -98,7 +98,7 @@ def _shape_of_numbers(value: Any, depth: int = 0) -> Shape:
         if len(shapes) == 1:
             return (len(value), *shapes.pop())
         raise AttnvizError("the rows of numbers differ in length", "give all rows the same length")
-    if not value_types.FINITE.fits(value):
+    if not is_number(value):
         raise AttnvizError("this is not a number", "write the name of a draw, or rows of numbers")
     return ()
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
-from attnviz.errors import unknown
-from attnviz.examples import value_types
-from attnviz.examples.value_types import ExampleFile, Kind
+from attnviz.traces import toml_reader as toml
 from attnviz.traces.by_layer import can_be_given
 from attnviz.traces.parts import GIVEN_NAMES
 from attnviz.wording.words import counted
@@ -23,6 +20,7 @@ if TYPE_CHECKING:  # a recipe is read without torch
     Make = Callable[..., list[Tensor]]
 
 
+MOST_NUMBERS = 100_000_000  # of one draw
 SKIPPED_AT_ONCE = 1_000_000
 
 
@@ -198,156 +196,134 @@ class DrawKind:
     """One kind of draw: how it is made, and what it takes beside its shape."""
 
     make: Make
-    options: Mapping[str, Kind] = field(default_factory=dict)
+    options: Mapping[str, toml.ValueKind] = field(default_factory=dict)
     sides: int | None = None  # exactly so many; None: any number,
     least: int = 1  # from this one
     biased: bool = False  # whether a bias comes with it
 
 
-_GAIN: Mapping[str, Kind] = {"gain": value_types.POSITIVE}
-_KAIMING: Mapping[str, Kind] = {
-    "a": value_types.FINITE,
-    "mode": value_types.one_of("fan_in", "fan_out"),
-    "nonlinearity": value_types.one_of("leaky_relu", "relu", "linear", "sigmoid", "tanh", "selu"),
+COUNT = toml.ValueKind(lambda value: toml.is_whole(value) and value > 0, "a whole number from 1")
+SHAPE = toml.ValueKind(
+    lambda value: toml.is_list(value, int) and all(map(COUNT.fits, value)),
+    "a list of sizes, such as [4, 3]",
+)
+_INTEGER = toml.ValueKind(
+    lambda value: toml.is_whole(value) and abs(value) <= toml.LARGEST_WHOLE,
+    f"a whole number of at most {toml.LARGEST_WHOLE:,}",
+)
+_FINITE = replace(toml.NUMBER, fits=toml.is_number)
+_SHARE = toml.ValueKind(
+    lambda value: toml.is_number(value, 0) and value < 1, "a number from 0 and below 1, such as 0.1"
+)
+_GAIN: Mapping[str, toml.ValueKind] = {"gain": toml.POSITIVE}
+_KAIMING: Mapping[str, toml.ValueKind] = {
+    "a": _FINITE,
+    "mode": toml.one_of("fan_in", "fan_out"),
+    "nonlinearity": toml.one_of("leaky_relu", "relu", "linear", "sigmoid", "tanh", "selu"),
 }
 
 KINDS: dict[str, DrawKind] = {
     "rand": DrawKind(_rand),
     "randn": DrawKind(_randn),
-    "randint": DrawKind(_randint, {"low": value_types.INTEGER, "high": value_types.INTEGER}),
-    "linear": DrawKind(_linear, {"bias": value_types.YES}, sides=2, biased=True),
-    "uniform": DrawKind(_initial("uniform"), {"a": value_types.FINITE, "b": value_types.FINITE}),
-    "normal": DrawKind(
-        _initial("normal"), {"mean": value_types.FINITE, "std": value_types.POSITIVE}
-    ),
+    "randint": DrawKind(_randint, {"low": _INTEGER, "high": _INTEGER}),
+    "linear": DrawKind(_linear, {"bias": toml.YES}, sides=2, biased=True),
+    "uniform": DrawKind(_initial("uniform"), {"a": _FINITE, "b": _FINITE}),
+    "normal": DrawKind(_initial("normal"), {"mean": _FINITE, "std": toml.POSITIVE}),
     "xavier_uniform": DrawKind(_initial("xavier_uniform"), _GAIN, least=2),
     "xavier_normal": DrawKind(_initial("xavier_normal"), _GAIN, least=2),
     "kaiming_uniform": DrawKind(_initial("kaiming_uniform"), _KAIMING, least=2),
     "kaiming_normal": DrawKind(_initial("kaiming_normal"), _KAIMING, least=2),
-    "dropout": DrawKind(_dropout, {"p": value_types.SHARE, "intel": value_types.YES}),
+    "dropout": DrawKind(_dropout, {"p": _SHARE, "intel": toml.YES}),
 }
 
 
-RECIPE = ("seed", "skip", "draws")
-
-
-def recipe_of(table: Mapping[str, Any], file: ExampleFile) -> Recipe:
-    """What stands under [recipe]."""
-    file.refuse_unknown("key of a recipe", table, RECIPE, "[recipe]")
-    file.refuse_other_kinds(table, value_types.RECIPE, "[recipe]")
-    draws = tuple(_draw(each, file) for each in table.get("draws", []))
-    return Recipe(seed=table.get("seed", 0), skip=table.get("skip", 0), draws=draws)
-
-
-def refuse_misnamed(draws: Sequence[Draw], used: set[str], file: ExampleFile) -> None:
-    """A draw stands alone under its name, and is not nearly called what could be given."""
-    counts = Counter(draw.name for draw in draws)
-    for name, count in counts.items():
-        line = file.line_of_text(name)
-        if count > 1:
-            raise file.error(f"two draws are called '{name}'", "give each a name of its own", line)
-        if name in used:
-            continue
-        nearest = get_close_matches(name, GIVEN_NAMES, n=1, cutoff=0.8)
-        if not can_be_given(name) and nearest:
-            hint = f"did you mean '{nearest[0]}'?"
-            raise file.error(f"the draw '{name}' is not used", hint, line)
-
-
-def _draw(table: Any, file: ExampleFile) -> Draw:
-    """`{ name = "w_query", linear = [3, 2], bias = false }`"""
-    if not isinstance(table, dict) or "name" not in table:
-        raise file.error(
-            "a draw has no name",
-            'write { name = "embeddings", rand = [4, 3] }',
-            file.line("draws"),
-        )
-    name = str(table["name"])
-    file.refuse_other_kinds({"name": table["name"]}, value_types.DRAW)
-    kind = _kind(table, name, file)
-    line = file.line_of_text(name)
-    shape = _shape(table[kind], name, kind, line, file)
-    options = {option: table[option] for option in KINDS[kind].options if option in table}
-    _refuse_other_kinds(table, {**value_types.DRAW, **KINDS[kind].options}, line, file)
-    _refuse_odd_bounds(kind, options, line, file)
-    if table.get("transposed") and len(shape) < 2:
-        hint = "give it two dimensions, such as [2, 3]"
-        raise file.error(
-            f"the draw '{name}' has one dimension, so it cannot be transposed", hint, line
-        )
-    return Draw(
-        name=name,
-        kind=kind,
-        shape=shape,
-        options={option: value_types.plain(each) for option, each in options.items()},
-        **{key: table[key] for key in ("seed", "skip", "transposed") if key in table},
-    )
-
-
-def _kind(table: Mapping[str, Any], name: str, file: ExampleFile) -> str:
-    """The one kind of draw that is named, with none but its own keys beside it."""
-    found, line = [kind for kind in KINDS if kind in table], file.line_of_text(name)
-    if len(found) != 1:
-        known = [
-            *KINDS,
-            *value_types.DRAW,
-            *(option for each in KINDS.values() for option in each.options),
-        ]
-        odd = next((key for key in table if key not in known), None)
-        if odd:
-            error = unknown("kind of draw", odd, KINDS)
-            raise file.error(str(error), error.hint, line)
-        hint = f"give one of {', '.join(KINDS)} with its shape"
-        raise file.error(f"the draw '{name}' has no kind", hint, line)
-    allowed = ("name", found[0], *KINDS[found[0]].options, *value_types.DRAW)
-    for key in table:
-        if key not in allowed:
-            error = unknown(f"key of a draw with {found[0]}", key, dict.fromkeys(allowed))
-            raise file.error(str(error), error.hint, line)
-    return found[0]
-
-
-def _shape(
-    shape: Any, name: str, kind: str, line: int | None, file: ExampleFile
-) -> tuple[int, ...]:
-    """The sides of a draw, as many as its kind takes."""
-    sides, least = KINDS[kind].sides, KINDS[kind].least
-    if not value_types.SHAPE.fits(shape):
-        raise file.error(f"the draw '{name}' has no shape", f"{kind} = [4, 3]", line)
-    if sides not in (None, len(shape)) or len(shape) < least:
-        problem = (
-            f"the draw '{name}' has {counted(len(shape), 'dimension')}, but {kind} fills a matrix"
-        )
-        raise file.error(problem, f"{kind} = [4, 3]", line)
-    if prod(shape) > value_types.MOST_NUMBERS:
-        hint = f"at most {value_types.MOST_NUMBERS:,} can be drawn"
-        raise file.error(f"a draw of {prod(shape):,} numbers is too large", hint, line)
-    return tuple(shape)
-
-
-def _refuse_other_kinds(
-    table: Mapping[str, Any], known: Mapping[str, Kind], line: int | None, file: ExampleFile
-) -> None:
-    for key, kind in known.items():
-        if key in table and not kind.fits(table[key]):
-            raise file.error(f"'{key}' is not {kind.wanted}", "change its value", line)
-
-
-def _refuse_odd_bounds(
-    kind: str, options: Mapping[str, Any], line: int | None, file: ExampleFile
-) -> None:
-    """What is drawn between two numbers needs the first to be the smaller one."""
-    if kind not in BOUNDS:
-        return
-    usual = BOUNDS[kind]
-    low, high = (options.get(name, number) for name, number in usual.items())
-    if low >= high:
-        hint = ", ".join(f"{name} = {number}" for name, number in usual.items())
-        problem = f"{kind} draws from {' to '.join(usual)}, but here from {low} to {high}"
-        raise file.error(problem, f"give {hint}", line)
-
-
+_STREAM = {"seed": toml.whole_from(0, toml.LARGEST_WHOLE), "skip": toml.whole_from(0, MOST_NUMBERS)}
+RECIPE: Mapping[str, toml.ValueKind] = {
+    **_STREAM,
+    "draws": toml.ValueKind(
+        lambda value: toml.is_list(value, dict, least=0),
+        "a list of draws",
+    ),
+}
+DRAW: Mapping[str, toml.ValueKind] = {"name": toml.TEXT, **_STREAM, "transposed": toml.YES}
 BOUNDS: Mapping[str, Mapping[str, int]] = {
     "randint": {"low": 0, "high": 10},
     "uniform": {"a": 0, "b": 1},
 }
+
+
+def read_recipe(table: toml.Table) -> Recipe:
+    """What stands under [recipe]."""
+    table.check("key of a recipe", RECIPE)
+    draws = tuple(_read_draw(each) for each in table.tables("draws"))
+    return Recipe(seed=table.values.get("seed", 0), skip=table.values.get("skip", 0), draws=draws)
+
+
+def refuse_misnamed(draws: Sequence[Draw], used: set[str], table: toml.Table) -> None:
+    """A draw stands alone under its name, and is not nearly called what could be given."""
+    for number, draw in enumerate(draws):
+        name = draw.name
+        if name in {each.name for each in draws[:number]}:
+            hint = "give each a name of its own"
+            raise table.error(f"two draws are called '{name}'", hint, "draws", number)
+        nearest = get_close_matches(name, GIVEN_NAMES, n=1, cutoff=0.8)
+        if nearest and name not in used and not can_be_given(name):
+            hint = f"did you mean '{nearest[0]}'?"
+            raise table.error(f"the draw '{name}' is not used", hint, "draws", number)
+
+
+def _read_draw(table: toml.Table) -> Draw:
+    """`{ name = "w_query", linear = [3, 2], bias = false }`"""
+    values = table.values
+    if "name" not in values:
+        raise table.error("a draw has no name", 'write { name = "embeddings", rand = [4, 3] }')
+    table.refuse_misfit("name", toml.TEXT)
+    name = values["name"]
+    kind = _draw_kind(table, name)
+    options = KINDS[kind].options
+    shape = _draw_shape(table, kind, name)
+    table.check(f"key of a draw with {kind}", {"name": toml.TEXT, kind: SHAPE, **options, **DRAW})
+    for bounds in [BOUNDS[kind]] if kind in BOUNDS else []:
+        low, high = (values.get(bound, number) for bound, number in bounds.items())
+        if low >= high:
+            hint = ", ".join(f"{bound} = {number}" for bound, number in bounds.items())
+            problem = f"{kind} draws from {' to '.join(bounds)}, but here from {low} to {high}"
+            raise table.error(problem, f"give {hint}")
+    if values.get("transposed") and len(shape) < 2:
+        problem = f"the draw '{name}' has one dimension, so it cannot be transposed"
+        raise table.error(problem, "give it two dimensions, such as [2, 3]")
+    return Draw(
+        name=name,
+        kind=kind,
+        shape=shape,
+        options={option: toml.plain(values[option]) for option in options if option in values},
+        **{key: values[key] for key in ("seed", "skip", "transposed") if key in values},
+    )
+
+
+def _draw_kind(table: toml.Table, name: str) -> str:
+    """The one kind of draw that is named."""
+    kinds = [kind for kind in KINDS if kind in table.values]
+    if len(kinds) == 1:
+        return kinds[0]
+    known = {*KINDS, *DRAW, *(option for kind in KINDS.values() for option in kind.options)}
+    for key in table.values:
+        if key not in known:
+            table.refuse_unknown("kind of draw", key, KINDS)
+    hint = f"give one of {', '.join(KINDS)} with its shape"
+    raise table.error(f"the draw '{name}' has no kind", hint)
+
+
+def _draw_shape(table: toml.Table, kind: str, name: str) -> tuple[int, ...]:
+    """The sides of a draw, as many as its kind takes."""
+    shape, sides, least = table.values[kind], KINDS[kind].sides, KINDS[kind].least
+    if not SHAPE.fits(shape):
+        raise table.error(f"the draw '{name}' has no shape", f"{kind} = [4, 3]", kind)
+    if sides not in (None, len(shape)) or len(shape) < least:
+        count = counted(len(shape), "dimension")
+        problem = f"the draw '{name}' has {count}, but {kind} fills a matrix"
+        raise table.error(problem, f"{kind} = [4, 3]", kind)
+    if prod(shape) > MOST_NUMBERS:
+        hint = f"at most {MOST_NUMBERS:,} can be drawn"
+        raise table.error(f"a draw of {prod(shape):,} numbers is too large", hint, kind)
+    return tuple(shape)

@@ -19,7 +19,8 @@ from attnviz.traces.early_checks import refuse_download
 from attnviz.traces.models.shipped import card_of
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings, as_information
-from attnviz.traces.texts import in_keys, located
+from attnviz.traces.texts import in_keys
+from attnviz.traces.toml_reader import located
 
 if TYPE_CHECKING:  # what can be wrong with a file is said before torch is there
     from torch import Tensor

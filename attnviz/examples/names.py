@@ -10,7 +10,7 @@ from pathlib import Path
 from attnviz.errors import AttnvizError, unknown
 from attnviz.examples.example import Example
 from attnviz.examples.reading import read
-from attnviz.traces import texts
+from attnviz.traces.toml_reader import Table
 from attnviz.wording.keywords import of_its_kinds
 
 FOLDER = Path(__file__).parent
@@ -77,7 +77,7 @@ def path_of(name: str) -> Path:
 
 
 def _title(path: Path) -> str:
-    title = texts.toml(texts.read(path, "lesson"), str(path)).get("title")
+    title = Table.read(path, "lesson").values.get("title")
     if not isinstance(title, str):
         raise AttnvizError(f"'{path}': an example needs a title", "begin with: title = …")
     return title.strip()

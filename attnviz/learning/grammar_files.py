@@ -6,15 +6,13 @@ docs/learning.md has one with every key explained.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 
-from attnviz.errors import AttnvizError
 from attnviz.learning.choices import Choices
 from attnviz.learning.grammar import (
     MOST_WAYS,
@@ -35,25 +33,41 @@ from attnviz.learning.grammar import (
 )
 from attnviz.learning.task import Reading, Task
 from attnviz.tokens.tokenizers import tokenize
-from attnviz.traces import texts
-from attnviz.traces.models.by_hand import Part
+from attnviz.traces import toml_reader as toml
 from attnviz.traces.settings import Settings
-from attnviz.traces.texts import LinedFile, fits, in_keys
 from attnviz.wording.words import counted
 
-WORDS = ("about", "teaches", "watch", "asks", "answers")
-KEYS = (*WORDS, "held_out", "words", "phrases", "sentences", "readings", "settings", "training")
+TEXTS = ("about", "teaches", "watch", "asks", "answers")
 NEEDED = ("asks", "answers", "watch", "words", "sentences")
-OF_READING = ("of", "reads", "does")
-SENTENCES = "[[sentences]]"
-OF_SENTENCES = ("patterns", "times", "only")
-ONLY = ("", "learned", "held out")
-MOST_TIMES = 1000
+MANUAL = "docs/learning.md has a whole grammar"
+KEYS: Mapping[str, toml.ValueKind] = {
+    **dict.fromkeys(TEXTS, replace(toml.TEXT, hint=MANUAL)),
+    "held_out": toml.NAMES,
+    "words": replace(toml.TABLE, hint='write below [words]: noun = ["key", "door"]'),
+    "sentences": toml.TABLES,
+    **dict.fromkeys(("phrases", "readings", "settings", "training"), toml.TABLE),
+}
+OF_READING: Mapping[str, toml.ValueKind] = dict.fromkeys(("of", "reads", "does"), toml.TEXT)
+OF_SENTENCES: Mapping[str, toml.ValueKind] = {
+    "patterns": toml.ValueKind(
+        lambda value: toml.is_list(value, str),
+        'a list of texts, such as "the {noun x as subject} {verb x}"',
+        "give at least one pattern",
+    ),
+    "times": toml.whole_from(0, 1000),
+    "only": toml.one_of("", "learned", "held out"),
+}
 MOST_KINDS = 100  # of a class of words
 MOST_READINGS = 100
 MOST_PLACES = 500_000  # words in all ways to put sentences together
 MOST_CELLS = 20_000_000  # of the table of all lists: each is as wide as the longest
-EXAMPLE = '"the {noun x as subject} {verb x}"'
+WORDS = toml.ValueKind(
+    lambda value: (
+        toml.is_list(value, str) and len(value) <= MOST_WORDS and all(map(str.strip, value))
+    ),
+    'a list of words, such as ["key", "door"]',
+)
+PHRASE = replace(toml.TEXT, wanted='text, such as "the {noun}"')
 SETTINGS = tuple(
     each.name
     for each in fields(Settings)
@@ -69,16 +83,12 @@ Classes = Mapping[str, Mapping[str, tuple[Word, ...]]]  # by name, and by kind: 
 
 def read(path: Path, source: str | None = None) -> Task:
     """The task of a grammar's file; or of its text, which was read before."""
-    file = LinedFile(path, texts.read(path, "grammar") if source is None else source)
-    whole = Part(file, texts.toml(file.text, str(path)))
-    for key in whole.table:
-        whole.refuse_unknown("key", key, KEYS)
-    for key in NEEDED:
-        if key not in whole.table:
-            raise whole.error("", f"there is no '{key}'", "docs/learning.md has a whole grammar")
-    grammar = _grammar(whole)
+    whole = toml.Table.read(path, "grammar", source)
+    whole.check("key", KEYS, *NEEDED)
+    grammar = _read_grammar(whole)
     _refuse_wide_lists(grammar, whole)
-    _refuse_what_cannot_be_drawn(grammar, whole)
+    _refuse_impossible_sentences(grammar, whole)
+    readings = whole.table("readings").values.items()
     task = Task(
         name=path.stem,
         about=whole.text("about"),
@@ -86,24 +96,33 @@ def read(path: Path, source: str | None = None) -> Task:
         asked=grammar.asks,
         vocabulary=grammar.vocabulary,
         draw=grammar.draw,
-        readings=tuple(_said(whole.part("readings"))),
+        readings=tuple(Reading(name, of.get("does", f"reads the {name}")) for name, of in readings),
         watch=whole.text("watch"),
-        settings=_settings(whole.part("settings")),
+        settings=whole.table("settings").settings(SETTINGS, USUAL),
         longest=grammar.longest,
-        source=file.text,
-        **_training(whole.part("training")),
+        source=whole.file.text,
+        **_training_choices(whole.table("training")),
     )
-    _refuse_odd_sentence(task, whole)
+    with whole.located("watch"):
+        tokens = task.vocabulary.cut(task.watch)
+    if len(tokens) > task.longest:
+        raise whole.error(
+            f"this is {counted(len(tokens), 'token')}, but the longest sentence has {task.longest}",
+            "watch a shorter one",
+            "watch",
+        )
     return task
 
 
-def _grammar(whole: Part) -> Grammar:
-    classes = _classes(whole.part("words"))
-    learned, measured = _sentences(whole, classes)
+def _read_grammar(whole: toml.Table) -> Grammar:
+    classes = _word_classes(whole.table("words"))
+    learned, measured = _read_sentences(whole, classes)
     every = tuple({**learned, **measured})
     names = list(dict.fromkeys(each.name for way in every for each in way if each.name))
     for key in ("asks", "answers"):
         whole.refuse_unknown("place in a sentence", whole.text(key), names, key)
+    for name in whole.names("held_out"):
+        whole.refuse_unknown("place in a sentence", name, names, "held_out")
     given = {each.kind: ((each.kind,),) for way in every for each in way if not each.words}
     grammar = Grammar(
         lists={
@@ -115,273 +134,190 @@ def _grammar(whole: Part) -> Grammar:
         measured=tuple(measured.get(way, 0.0) for way in every),
         asks=whole.text("asks"),
         answers=whole.text("answers"),
-        readings=_readings(whole.part("readings"), names),
-        held_out=_held_out(whole, names),
+        readings=_read_readings(whole.table("readings"), names),
+        held_out=whole.names("held_out"),
     )
     _refuse_odd_forms(grammar, whole)
     return grammar
 
 
-def _classes(words: Part) -> Classes:
-    """The lists of words, and what each of them is called."""
-    if not words.table:
-        raise words.error("", "there are no words", 'write below [words]: noun = ["key", "door"]')
-    for name, value in words.table.items():
+def _word_classes(words: toml.Table) -> Classes:
+    """The lists of words, and the names of their kinds."""
+    if not words.values:
+        raise words.error("there are no words", KEYS["words"].hint)
+    for name, value in words.values.items():
         if isinstance(value, dict) and len(value) > MOST_KINDS:
-            raise words.error(
-                name, f"'{name}' has {len(value):,} kinds", f"give it {MOST_KINDS} at most"
-            )
+            problem = f"'{name}' has {len(value):,} kinds"
+            raise words.error(problem, f"give it {MOST_KINDS} at most", name)
     return {
-        name: {kind: _list(words.part(name), kind, each) for kind, each in value.items()}
+        name: {kind: _list_of_words(words.table(name), kind) for kind in value}
         if isinstance(value, dict)
-        else {"": _list(words, name, value)}
-        for name, value in words.table.items()
+        else {"": _list_of_words(words, name)}
+        for name, value in words.values.items()
     }
 
 
-def _list(part: Part, key: str, value: Any) -> tuple[Word, ...]:
+def _list_of_words(table: toml.Table, key: str) -> tuple[Word, ...]:
     """The words of a list, in tokens."""
-    fits = isinstance(value, list) and bool(value) and len(value) <= MOST_WORDS
-    words = fits and all(isinstance(each, str) and each.strip() for each in value)
-    part.refuse_unless(words, key, 'a list of words, such as ["key", "door"]')
-    found = tuple(tokenize(each, "words").labels for each in value)
-    longer = next((place for place, word in enumerate(found) if len(word) != len(found[0])), None)
-    if longer is not None:
-        raise part.error(
-            key,
-            f"'{value[longer]}' is {counted(len(found[longer]), 'token')}, but '{value[0]}' is "
-            f"{len(found[0])}",
-            "make two lists of them: the words of one list need the same number of tokens",
-        )
-    twice, times = Counter(found).most_common(1)[0]
-    if times > 1:
-        raise part.error(key, f"'{' '.join(twice)}' occurs twice", "leave one of them out")
-    return found
+    table.refuse_misfit(key, WORDS)
+    words = table.values[key]
+    tokens = tuple(tokenize(word, "words").labels for word in words)
+    for word, cut in zip(words, tokens, strict=True):
+        if len(cut) != len(tokens[0]):
+            raise table.error(
+                f"'{word}' is {counted(len(cut), 'token')}, but '{words[0]}' is {len(tokens[0])}",
+                "make two lists of them: the words of one list need the same number of tokens",
+                key,
+            )
+    table.refuse_twice(Counter(map(" ".join, tokens)), key, "occurs twice")
+    return tokens
 
 
 Ways = dict[Way, float]  # and how often each comes
 
 
-def _sentences(whole: Part, classes: Classes) -> tuple[Ways, Ways]:
+def _read_sentences(whole: toml.Table, classes: Classes) -> tuple[Ways, Ways]:
     """The ways of sentences that are learned from, and of those that are held out."""
-    tables = whole.table["sentences"]
-    listed = isinstance(tables, list) and all(isinstance(each, dict) for each in tables)
-    whole.refuse_unless(listed and bool(tables), "sentences", f"tables: write {SENTENCES} for each")
-    phrases = _phrases(whole.part("phrases"), classes)
+    kinds = {name: tuple(kind for kind in of if kind) for name, of in classes.items()}
+    phrases = _read_phrases(whole.table("phrases"), kinds)
     learned: Ways = {}
     measured: Ways = {}
     places = 0
-    for number, table in enumerate(tables):
-        part = Part(whole.file, table, SENTENCES, number)
-        for key in table:
-            part.refuse_unknown("key of sentences", key, OF_SENTENCES)
-        only = part.one_of("only", ONLY)
-        for way, share in _ways(part, phrases, classes):
+    for table in whole.tables("sentences"):
+        table.check("key of sentences", OF_SENTENCES, "patterns")
+        only = table.values.get("only")
+        for way, share in _weighted_ways(table, phrases, kinds):
             places += 1 + len(way)
-            if places > MOST_PLACES:
-                raise _too_many_places(part, part.line("patterns"))
+            _refuse_many_places(places, table, "patterns")
             if only != "held out":
                 learned[way] = learned.get(way, 0.0) + share
             if only != "learned":
                 measured[way] = measured.get(way, 0.0) + share
     for found, stream in ((learned, "learned from"), (measured, "held out")):
         if not found:
-            raise whole.error("sentences", f"no sentences are {stream}", "remove an 'only'")
+            raise whole.error(f"no sentences are {stream}", "remove an 'only'", "sentences")
     return learned, measured
 
 
-def _phrases(part: Part, classes: Classes) -> Mapping[str, str]:
-    for name, value in part.table.items():
-        part.refuse_unless(isinstance(value, str), name, 'text, such as "the {noun}"')
-        if name in classes:
-            raise part.error(
-                name, f"'{name}' is also a list of words", "give the phrase another name"
-            )
-    kinds, places = kinds_of(classes), 0
-    for name, text in part.table.items():
-        places += 1 + _pattern(text, part.table, kinds, part, partial(part.line, name)).size
-        if places > MOST_PLACES:
-            raise _too_many_places(part, part.line(name))
-    return part.table
+def _read_phrases(table: toml.Table, kinds: Kinds) -> Mapping[str, str]:
+    for name in table.values:
+        table.refuse_misfit(name, PHRASE)
+        if name in kinds:
+            problem = f"'{name}' is also a list of words"
+            raise table.error(problem, "give the phrase another name", name)
+    places = 0
+    for name, text in table.values.items():
+        places += 1 + _read_pattern(text, table.values, kinds, table, name).size
+        _refuse_many_places(places, table, name)
+    return table.values
 
 
-def _ways(part: Part, phrases: Mapping[str, str], classes: Classes) -> Iterator[tuple[Way, float]]:
+def _weighted_ways(
+    table: toml.Table, phrases: Mapping[str, str], kinds: Kinds
+) -> Iterator[tuple[Way, float]]:
     """The ways of one table, with their shares."""
-    patterns = part.table.get("patterns")
-    texts_ = isinstance(patterns, list) and all(isinstance(each, str) for each in patterns)
-    part.refuse_unless(texts_ and bool(patterns), "patterns", f"a list of texts, such as {EXAMPLE}")
-    assert patterns
-    times = part.whole("times", 1, MOST_TIMES)
-    kinds = kinds_of(classes)
-    for text in patterns:
-        pattern = _pattern(text, phrases, kinds, part, partial(_line_of_text, part, text))
-        found = most_ways(pattern, kinds)
-        if found > MOST_WAYS:
-            raise part.file.error(
+    patterns = table.values["patterns"]
+    for number, text in enumerate(patterns):
+        pattern = _read_pattern(text, phrases, kinds, table, "patterns", number)
+        most = most_ways(pattern, kinds)
+        if most > MOST_WAYS:
+            raise table.error(
                 f"there are more than {MOST_WAYS:,} ways to put this sentence together",
                 "remove some of the [ ], or split it into several patterns",
-                _line_of_text(part, text),
+                "patterns",
+                number,
             )
-        if found * pattern.size > MOST_PLACES:
-            raise _too_many_places(part, _line_of_text(part, text))
+        _refuse_many_places(most * pattern.size, table, "patterns", number)
         for share, way in ways(pattern, kinds):
-            yield way, share * times / len(patterns)
+            yield way, share * table.values.get("times", 1) / len(patterns)
 
 
-def _too_many_places(part: Part, line: int | None) -> AttnvizError:
-    return part.file.error(
-        f"the patterns together have more than {MOST_PLACES:,} words",
-        "make fewer sentences, or shorter ones",
-        line,
-    )
+def _refuse_many_places(places: int, table: toml.Table, *keys: str | int) -> None:
+    if places > MOST_PLACES:
+        raise table.error(
+            f"the patterns together have more than {MOST_PLACES:,} words",
+            "make fewer sentences, or shorter ones",
+            *keys,
+        )
 
 
-def kinds_of(classes: Classes) -> dict[str, tuple[str, ...]]:
-    """The kinds of each class of words."""
-    return {name: tuple(kind for kind in of if kind) for name, of in classes.items()}
-
-
-def _pattern(
-    text: str, phrases: Mapping[str, str], kinds: Kinds, part: Part, line: Callable[[], int | None]
+def _read_pattern(
+    text: str, phrases: Mapping[str, str], kinds: Kinds, table: toml.Table, *keys: str | int
 ) -> Pattern:
-    """A pattern, or a phrase, as it is written on a line, which is looked for if it is odd."""
-    try:
+    """A pattern, or a phrase, of a table."""
+    with table.located(*keys):
         pattern = pattern_of(text, phrases)
         refuse_unknown_words(pattern, kinds)
-    except AttnvizError as error:
-        raise part.file.error(str(error), error.hint, line()) from None
     return pattern
 
 
-def _line_of_text(part: Part, text: str) -> int | None:
-    """The first line that holds a text, from this table on."""
-    start = part.line("patterns") or 1
-    lines = enumerate(part.file.lines[start - 1 :], start=start)
-    return next((number for number, line in lines if text in line), start)
-
-
-def _readings(part: Part, names: Sequence[str]) -> dict[str, Reads]:
-    """What the heads may come to do."""
-    if len(part.table) > MOST_READINGS:
-        raise part.error("", f"there are more than {MOST_READINGS} readings", "leave some out")
-    return {name: _reads(part, name, names) for name in part.table}
-
-
-def _reads(readings: Part, name: str, names: Sequence[str]) -> Reads:
-    part = readings.part(name)
-    for key in part.table:
-        if key not in OF_READING:
-            readings.refuse_unknown("key of a reading", key, OF_READING, name)
-    of, reads = part.table.get("of", ""), part.table.get("reads", PREVIOUS)
-    if of:
-        readings.refuse_unknown("place in a sentence", str(of), names, name)
-    if reads != PREVIOUS:
-        readings.refuse_unknown("place to read", str(reads), [PREVIOUS, *names], name)
-        if not of:
+def _read_readings(table: toml.Table, names: Sequence[str]) -> dict[str, Reads]:
+    """What heads may learn to attend to, by name."""
+    if len(table.values) > MOST_READINGS:
+        raise table.error(f"there are more than {MOST_READINGS} readings", "leave some out")
+    found = {}
+    for name in table.values:
+        table.refuse_misfit(name, toml.TABLE)
+        part = table.table(name)
+        part.check("key of a reading", OF_READING)
+        of, reads = part.values.get("of", ""), part.values.get("reads", PREVIOUS)
+        if of:
+            part.refuse_unknown("place in a sentence", of, names, "of")
+        part.refuse_unknown("place to read", reads, [PREVIOUS, *names], "reads")
+        if reads != PREVIOUS and not of:
             problem = f"'{name}' names the place that is read, but not the place that reads it"
-            raise readings.error(name, problem, f'write: of = "{names[0]}"')
-    return Reads(of=str(of), reads=str(reads))
-
-
-def _said(readings: Part) -> Iterator[Reading]:
-    for name, table in readings.table.items():
-        does = table.get("does", f"reads the {name}")
-        readings.refuse_unless(
-            isinstance(does, str), name, 'a sentence in quotes: does = "reads …"'
-        )
-        yield Reading(name, does)
-
-
-def _held_out(whole: Part, names: Sequence[str]) -> tuple[str, ...]:
-    """The places whose words make a combination; none: all of them."""
-    if "held_out" not in whole.table:
-        return ()
-    found = whole.names("held_out")
-    for name in found:
-        whole.refuse_unknown("place in a sentence", name, names, "held_out")
+            raise table.error(problem, f'write: of = "{names[0]}"', name)
+        found[name] = Reads(of=of, reads=reads)
     return found
 
 
-def _refuse_wide_lists(grammar: Grammar, whole: Part) -> None:
+def _refuse_wide_lists(grammar: Grammar, whole: toml.Table) -> None:
     """All lists make one table, in which each has as much room as the longest."""
     most = max(map(len, grammar.lists.values()))
     longest = max(len(word[0]) for word in grammar.lists.values())
     if len(grammar.lists) * most * longest > MOST_CELLS:
         raise whole.error(
-            "words",
             f"{len(grammar.lists):,} lists, one of them of {most:,} words, need a table of more "
             f"than {MOST_CELLS:,} numbers",
             "make the longest list shorter; every word of a sentence is a list, too",
+            "words",
         )
 
 
-def _refuse_odd_forms(grammar: Grammar, whole: Part) -> None:
+def _refuse_odd_forms(grammar: Grammar, whole: toml.Table) -> None:
     """A word whose form is hidden has as many forms as the others, of one token each."""
     if not grammar.hides:
         return
     for words in grammar.answering:
         if len(words) != len(grammar.answering[0]) or len(words[0]) != 1:
             raise whole.error(
-                "answers",
                 f"the form of '{grammar.asks}' is the answer, but its lists do not match",
                 "give each kind as many words, in the same order, of one token each",
+                "answers",
             )
 
 
-def _refuse_what_cannot_be_drawn(grammar: Grammar, whole: Part) -> None:
+def _refuse_impossible_sentences(grammar: Grammar, whole: toml.Table) -> None:
     """Every way must have words for what is learned from, and others to hold out."""
     for stream, shares in (("learned", grammar.learned), ("held out", grammar.measured)):
         ways = torch.tensor([number for number, share in enumerate(shares) if share])
         try:
             grammar.tables.sentences(0, stream, ways)
         except NoWordsError as error:
-            told = " ".join(
+            sentence = " ".join(
                 f"{{{each.name}}}" if each.words else each.kind for each in grammar.ways[error.way]
             )
             what = "to hold out" if stream == "held out" else "to learn from"
             raise whole.error(
-                "sentences",
-                f"'{told}' leaves no combination of different words {what}",
+                f"'{sentence}' leaves no combination of different words {what}",
                 f"give more words; one in {ONE_OF} combinations is held out",
+                "sentences",
             ) from None
 
 
-def _refuse_odd_sentence(task: Task, whole: Part) -> None:
-    """What is watched must be read by the model, and must not be longer than what it learned."""
-    try:
-        tokens = task.vocabulary.cut(task.watch)
-    except AttnvizError as error:
-        raise whole.error("watch", str(error), error.hint) from None
-    if len(tokens) > task.longest:
-        raise whole.error(
-            "watch",
-            f"this is {counted(len(tokens), 'token')}, but the longest sentence has {task.longest}",
-            "watch a shorter one",
-        )
-
-
-def _settings(part: Part) -> Settings:
-    """As the options of attnviz run are called, with _ for -."""
-    hints = get_type_hints(Settings)
-    for key, value in part.table.items():
-        part.refuse_unknown("setting", key, SETTINGS)
-        part.refuse_unless(fits(value, hints[key]), key, "what this setting takes")
-    try:
-        return replace(USUAL, **part.table)
-    except AttnvizError as error:
-        told = in_keys(error)
-        raise part.error(error.about, str(told), told.hint) from None
-
-
-def _training(part: Part) -> dict[str, Any]:
-    hints = get_type_hints(Choices)
-    for key, value in part.table.items():
-        part.refuse_unknown("key of training", key, (*hints, "seconds"))
-        part.refuse_unless(fits(value, hints.get(key, float)), key, "a number")
-    chosen = {name: each for name, each in part.table.items() if name in hints}
-    try:
-        Choices(**chosen)
-    except AttnvizError as error:
-        told = in_keys(error)
-        raise part.error(error.about, str(told), told.hint) from None
-    return dict(part.table)
+def _training_choices(table: toml.Table) -> dict[str, Any]:
+    kinds = {**toml.kinds_of(Choices), "seconds": toml.NUMBER}
+    table.check("key of training", kinds)
+    with table.located(options=True):
+        Choices(**{name: each for name, each in table.values.items() if name != "seconds"})
+    return dict(table.values)

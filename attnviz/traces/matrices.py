@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnviz.errors import AttnvizError, unknown
 from attnviz.machine import files
-from attnviz.traces import texts
+from attnviz.traces import texts, toml_reader
 from attnviz.traces.aliases import meant
 from attnviz.traces.arrays import Numbers, array, place_told
 from attnviz.traces.axes import GROUP, HEAD, in_order, separated
@@ -336,7 +336,7 @@ def read(name: str, item: int | None = None, heads: int | None = None) -> Matric
     try:
         return matrices(contents, name, item, heads)
     except AttnvizError as error:
-        raise texts.located(error, path) from None
+        raise toml_reader.located(error, path) from None
 
 
 def _bytes_of(name: str) -> int:
@@ -360,7 +360,7 @@ def _contents(path: Path) -> dict[str, Any]:
         return {**safetensors_arrays(path, _bytes_of), **axes}
     text = texts.read(path, "file of matrices")
     toml = suffix == ".toml"
-    contents = texts.toml(text, str(path)) if toml else texts.json_object(text, path)
+    contents = toml_reader.parse(text, str(path)) if toml else texts.json_object(text, path)
     if {"given", "draw", "expect"} & contents.keys():
         raise AttnvizError(
             f"'{path}' is a worked example, not a file of matrices",

@@ -5,48 +5,65 @@ docs/models.md has a file with every key explained.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_type_hints
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.errors import AttnvizError, unknown
 from attnviz.tokens.tokenizers import TOKENIZERS, tokenize
-from attnviz.traces import texts
+from attnviz.traces import toml_reader as toml
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.model import SEES, Model, Sight
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
-from attnviz.traces.texts import LinedFile, fits, in_keys, line_of
 from attnviz.wording.words import counted
 
-KEYS = ("about", "tokenizer", "dimensions", "words", "spelled", "settings", "heads")
-OF_HEAD = (
-    *("does", "layer", "asks", "hands", "sees", "itself", "near"),
-    *("query", "key", "value", "out"),
-)
-SETTINGS = {  # and what each is
-    "scale": "true or false",
-    "temperature": "a number, such as 0.5",
-    "soft_cap": "a number, such as 50",
-    "layers": "a whole number, such as 2",
-}
-HEAD = "[[heads]]"
+Row = Mapping[str, float]  # a number of each thing that has a name
+Rows = Mapping[str, Row]
+
 HIGHEST_LAYER = 99
-MOST_NUMBERS = 10_000_000  # of all its matrices, most of them 0 and not written
+MOST_NUMBERS = 10_000_000  # of all matrices, most of them 0 and not written
 BY_WORDS = ("words", *(name for name in TOKENIZERS if name != "words"))  # the first by default
+KEYS: Mapping[str, toml.ValueKind] = {
+    "about": toml.TEXT,
+    "tokenizer": toml.one_of(*BY_WORDS),
+    "dimensions": toml.NAMES,
+    "words": toml.TABLE,
+    "spelled": toml.TABLE,
+    "settings": toml.TABLE,
+    "heads": replace(
+        toml.TABLES,
+        hint="write [[heads]], and below it what each asks for and what it hands on",
+    ),
+}
+OF_HEAD: Mapping[str, toml.ValueKind] = {
+    "does": toml.TEXT,
+    "layer": toml.whole_from(0, HIGHEST_LAYER),
+    "asks": toml.NAMES,
+    "hands": toml.NAMES,
+    "sees": toml.one_of(*SEES),
+    "itself": toml.ValueKind(
+        lambda value: isinstance(value, bool) or toml.is_number(value, 0),
+        "true, false, or a number from 0, such as 5",
+    ),
+    "near": toml.POSITIVE,
+    **dict.fromkeys(("query", "key", "value", "out"), toml.TABLE),
+}
+ROW = toml.ValueKind(
+    lambda value: isinstance(value, dict) and all(map(toml.is_number, value.values())),
+    'a table of numbers: { animal = 1, "refers back" = 0.5 }',
+)
+SETTINGS = ("scale", "temperature", "soft_cap", "layers")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
     """One head, as it is written."""
 
-    part: Part  # of the file
+    table: toml.Table  # of the file
     layer: int
     does: str  # in a sentence
     asks: tuple[str, ...]  # what the numbers of its queries and keys mean,
@@ -63,14 +80,12 @@ Layers = Sequence[Sequence[Head]]
 
 def read(path: Path) -> Model:
     """The model of a file."""
-    file = LinedFile(path, texts.read(path, "model"))
-    whole = Part(file, texts.toml(file.text, str(path)))
-    for key in whole.table:
-        whole.refuse_unknown("key", key, KEYS)
+    whole = toml.Table.read(path, "model")
+    whole.check("key", KEYS, "dimensions", "heads")
     dimensions = whole.names("dimensions")
-    words = whole.part("words").rows(dimensions)
-    _refuse_many(len(words) * len(dimensions), whole.part("words"))
-    layers = _layers(list(_heads(whole, dimensions)))
+    words = _rows(whole.table("words"), dimensions)
+    _refuse_many_numbers(len(words) * len(dimensions), whole.table("words"))
+    layers = _by_layer(list(_read_heads(whole.tables("heads"), dimensions)))
     named = {
         f"L{layer}H{number}": head
         for layer, heads in enumerate(layers)
@@ -79,10 +94,10 @@ def read(path: Path) -> Model:
     return Model(
         name=path.stem,
         about=whole.text("about"),
-        settings=_settings(whole, layers, len(dimensions)),
-        vocabulary=_vocabulary(whole),
-        embeddings=_matrix(words, tuple(words), dimensions),
-        matrices=_matrices(layers, dimensions),
+        settings=_model_settings(whole.table("settings"), layers, len(dimensions)),
+        vocabulary=_words_and_spellings(whole),
+        embeddings=_dense_matrix(words, tuple(words), dimensions),
+        matrices=_stacked_matrices(layers, dimensions),
         unembedding=None,
         dimensions=dimensions,
         heads={name: head.does for name, head in named.items()},
@@ -92,21 +107,21 @@ def read(path: Path) -> Model:
     )
 
 
-def _matrices(layers: Layers, dimensions: tuple[str, ...]) -> Matrices:
+def _stacked_matrices(layers: Layers, dimensions: tuple[str, ...]) -> Matrices:
     """Those of the heads of each layer side by side."""
     first, *above = (
         Matrices(
-            w_query=torch.cat([_matrix(h.query, dimensions, h.asks) for h in heads], dim=1),
-            w_key=torch.cat([_matrix(h.key, dimensions, h.asks) for h in heads], dim=1),
-            w_value=torch.cat([_matrix(h.value, dimensions, h.hands) for h in heads], dim=1),
-            w_out=torch.cat([_matrix(h.out, h.hands, dimensions) for h in heads]),
+            w_query=torch.cat([_dense_matrix(h.query, dimensions, h.asks) for h in heads], dim=1),
+            w_key=torch.cat([_dense_matrix(h.key, dimensions, h.asks) for h in heads], dim=1),
+            w_value=torch.cat([_dense_matrix(h.value, dimensions, h.hands) for h in heads], dim=1),
+            w_out=torch.cat([_dense_matrix(h.out, h.hands, dimensions) for h in heads]),
         )
         for heads in layers
     )
     return replace(first, above=tuple(above))
 
 
-def _matrix(
+def _dense_matrix(
     rows: Rows, names: Sequence[str], columns: Sequence[str]
 ) -> Float[Tensor, "row column"]:
     """What is not written is 0."""
@@ -118,261 +133,140 @@ def _matrix(
     return found
 
 
-def _heads(whole: Part, dimensions: tuple[str, ...]) -> Iterator[Head]:
-    tables = whole.table.get("heads", [])
-    are_tables = isinstance(tables, list) and all(isinstance(each, dict) for each in tables)
-    whole.refuse_unless(are_tables, "heads", f"a list of tables: write {HEAD} for each")
-    if not tables:
-        hint = f"write {HEAD}, and below it what it asks for and what it hands on"
-        raise whole.error("", "there are no heads", hint)
+def _read_heads(tables: Sequence[toml.Table], dimensions: tuple[str, ...]) -> Iterator[Head]:
     numbers = 0
-    for number, table in enumerate(tables):
-        head = _head(Part(whole.file, table, HEAD, number), dimensions)
+    for table in tables:
+        head = _read_head(table, dimensions)
         numbers += 2 * len(dimensions) * (len(head.asks) + len(head.hands))
-        _refuse_many(numbers, head.part)
+        _refuse_many_numbers(numbers, table)
         yield head
 
 
-def _refuse_many(numbers: int, part: Part) -> None:
-    """Refuse matrices that are far larger than what is written of them."""
+def _refuse_many_numbers(numbers: int, table: toml.Table) -> None:
+    """Refuses matrices that are far larger than what is written of them."""
     if numbers > MOST_NUMBERS:
-        raise part.error(
-            "",
+        raise table.error(
             f"the matrices have {numbers:,} numbers up to here",
             f"a model that is written by hand has at most {MOST_NUMBERS:,}",
         )
 
 
-def _head(part: Part, dimensions: tuple[str, ...]) -> Head:
-    for key in part.table:
-        part.refuse_unknown("key of a head", key, OF_HEAD)
-    asks, hands = part.names("asks"), part.names("hands")
-    _refuse_many(2 * len(dimensions) * (len(asks) + len(hands)), part)
-    sees: Any = part.one_of("sees", SEES)
+def _read_head(table: toml.Table, dimensions: tuple[str, ...]) -> Head:
+    table.check("key of a head", OF_HEAD, "asks", "hands")
+    asks, hands = table.names("asks"), table.names("hands")
+    _refuse_many_numbers(2 * len(dimensions) * (len(asks) + len(hands)), table)
+    values = table.values
+    itself = values.get("itself", True)
+    bonus = (0.0 if itself else None) if isinstance(itself, bool) else float(itself)
     return Head(
-        part=part,
-        layer=part.whole("layer", 0, HIGHEST_LAYER),
-        does=part.text("does"),
+        table=table,
+        layer=values.get("layer", 0),
+        does=table.text("does"),
         asks=asks,
         hands=hands,
-        query=part.part("query").rows(asks, dimensions),
-        key=part.part("key").rows(asks, dimensions),
-        value=_handed(part, "value", hands, dimensions, hands),
-        out=_handed(part, "out", hands, hands, dimensions),
-        sight=Sight(sees=sees, itself=_itself(part), near=part.number_from_0("near")),
+        query=_rows(table.table("query"), asks, dimensions),
+        key=_rows(table.table("key"), asks, dimensions),
+        value=_handed_on(table, "value", hands, dimensions, hands),
+        out=_handed_on(table, "out", hands, hands, dimensions),
+        sight=Sight(
+            sees=values.get("sees", SEES[0]), itself=bonus, near=float(values.get("near", 0))
+        ),
     )
 
 
-def _itself(part: Part) -> float | None:
-    """What is added where a word reads itself; None, where it may not."""
-    value = part.table.get("itself", True)
-    wanted = "true, false, or a number from 0, such as 5"
-    part.refuse_unless(isinstance(value, bool) or is_number(value, 0), "itself", wanted)
-    if isinstance(value, bool):
-        return 0.0 if value else None
-    return float(value)
+def _rows(table: toml.Table, columns: Collection[str], names: Collection[str] = ()) -> Rows:
+    """A row of numbers for each key, which is one of the names, if there are any."""
+    columns, names = dict.fromkeys(columns), dict.fromkeys(names)  # where a name is found fast
+    for key, row in table.values.items():
+        if names:
+            table.refuse_unknown("row", key, names)
+        table.refuse_misfit(key, ROW)
+        for name in row:
+            table.refuse_unknown("column", name, columns, key)
+    return table.values
 
 
-def _handed(
-    part: Part, key: str, hands: tuple[str, ...], rows: tuple[str, ...], columns: tuple[str, ...]
+def _handed_on(
+    table: toml.Table,
+    key: str,
+    hands: tuple[str, ...],
+    rows: tuple[str, ...],
+    columns: tuple[str, ...],
 ) -> Rows:
     """What a head hands on, as it is written; else every dimension of the same name as it is."""
-    if key in part.table:
-        return part.part(key).rows(columns, rows)
+    if key in table.values:
+        return _rows(table.table(key), columns, rows)
     for name in hands:
         if name not in rows or name not in columns:
-            raise part.error(
-                "hands",
+            raise table.error(
                 f"'{name}' is handed on, and there is no dimension of that name",
                 f"say with [heads.{key}] what it is, or hand on one of: "
                 f"{', '.join(columns if key == 'out' else rows)}",
+                "hands",
             )
     return {name: {name: 1.0} for name in hands}
 
 
-def _layers(heads: Sequence[Head]) -> Layers:
+def _by_layer(heads: Sequence[Head]) -> Layers:
     """The heads of each layer, as many and as wide in one as in the others."""
     first, count = heads[0], 1 + max(head.layer for head in heads)
     layers = [[head for head in heads if head.layer == number] for number in range(count)]
-    for number, each in enumerate(layers):
-        if len(each) != len(layers[-1]):
-            raise layers[-1][0].part.error(
-                "layer",
-                f"layer {number} has {counted(len(each), 'head')}, and layer {count - 1} has "
+    for number, layer in enumerate(layers):
+        if len(layer) != len(layers[-1]):
+            raise layers[-1][0].table.error(
+                f"layer {number} has {counted(len(layer), 'head')}, and layer {count - 1} has "
                 f"{len(layers[-1])}",
                 "give every layer the same number of heads; layers count from 0",
+                "layer",
             )
     for head in heads:
         for key in ("asks", "hands"):
-            wanted, found = len(getattr(first, key)), len(getattr(head, key))
-            if found != wanted:
-                raise head.part.error(
-                    key,
-                    f"'{key}' has {counted(found, 'name')}, but that of the first head has "
-                    f"{wanted}",
+            width, names = len(getattr(first, key)), len(getattr(head, key))
+            if names != width:
+                raise head.table.error(
+                    f"'{key}' has {counted(names, 'name')}, but that of the first head has {width}",
                     "give all heads of a model the same width",
+                    key,
                 )
     return layers
 
 
-def _settings(whole: Part, layers: Layers, dim: int) -> Settings:
-    """What the file chooses, and what its heads come to; several layers are blocks."""
-    part, hints = whole.part("settings"), get_type_hints(Settings)
-    for key, value in part.table.items():
-        part.refuse_unknown("setting", key, SETTINGS)
-        part.refuse_unless(fits(value, hints[key]), key, SETTINGS[key])
-    chosen: dict[str, Any] = dict(part.table)
-    if len(layers) > 1:
-        chosen.setdefault("layers", len(layers))
-    if "layers" in chosen and chosen["layers"] != len(layers):
-        problem = f"'layers' is {chosen['layers']}, but heads are given for {len(layers)}"
-        raise part.error("layers", problem, "leave it out, or give each of them heads")
-    if "layers" in chosen:
-        chosen |= {"norm": "none", "attention_only": True}
-    heads = layers[0]
-    try:
-        return Settings(heads=len(heads), head_dim=len(heads[0].asks), dim=dim, **chosen)
-    except AttnvizError as error:
-        told = in_keys(error)
-        raise part.error(error.about, str(told), told.hint) from None
+def _model_settings(table: toml.Table, layers: Layers, dim: int) -> Settings:
+    """The settings of the file, and those that its heads imply; several layers are blocks."""
+    heads, count = layers[0], table.values.get("layers", len(layers))
+    blocks = {"layers": count, "norm": "none", "attention_only": True}
+    settings = table.settings(
+        SETTINGS,
+        Settings(),
+        heads=len(heads),
+        head_dim=len(heads[0].asks),
+        dim=dim,
+        **(blocks if "layers" in table.values or len(layers) > 1 else {}),
+    )
+    if count != len(layers):
+        problem = f"'layers' is {count}, but heads are given for {len(layers)}"
+        raise table.error(problem, "leave it out, or give each of them heads", "layers")
+    return settings
 
 
-def _vocabulary(whole: Part) -> Vocabulary:
-    """The words, each of which must be one piece of a text to be found in it."""
-    words, spelled = whole.part("words"), whole.part("spelled")
-    tokenizer = whole.one_of("tokenizer", BY_WORDS)
-    if not words.table:
-        raise words.error("", "there are no words", "write [words], and: dog = { animal = 1 }")
-    for part in (words, spelled):
-        for word in part.table:
-            _refuse_pieces(part, word, tokenizer)
-    for word, meant in spelled.table.items():
-        spelled.refuse_unless(isinstance(meant, str), word, "a word in quotes")
-        spelled.refuse_unknown("word", meant, words.table, word)
-    return Vocabulary(tokenizer=tokenizer, words=tuple(words.table), spelled=dict(spelled.table))
+def _words_and_spellings(whole: toml.Table) -> Vocabulary:
+    """The words, each of which must be one token of a text to be found in it."""
+    words, spelled = whole.table("words"), whole.table("spelled")
+    tokenizer = whole.values.get("tokenizer", BY_WORDS[0])
+    if not words.values:
+        raise words.error("there are no words", "write [words], and: dog = { animal = 1 }")
+    for table in (words, spelled):
+        for word in table.values:
+            _refuse_many_tokens(table, word, tokenizer)
+    for word, known_word in spelled.values.items():
+        spelled.refuse_misfit(word, toml.TEXT)
+        spelled.refuse_unknown("word", known_word, words.values, word)
+    return Vocabulary(tokenizer=tokenizer, words=tuple(words.values), spelled=dict(spelled.values))
 
 
-def _refuse_pieces(part: Part, word: str, tokenizer: str) -> None:
-    pieces = tokenize(word, tokenizer).labels if word.strip() else ()
-    if pieces != (word,):
-        told = f"is cut into {' and '.join(pieces)}" if pieces else "is empty"
-        raise part.error(
-            word, f"'{word}' {told}", f"give words that are one token for tokenizer = '{tokenizer}'"
-        )
-
-
-Row = Mapping[str, float]  # a number of each thing that has a name
-Rows = Mapping[str, Row]
-
-LARGEST = 1e30  # float32 holds what is made of it
-MOST_NAMES = 10_000  # in a list
-
-
-@dataclass(frozen=True)
-class Part:
-    """A table of the file: the whole of it, or one of several that have the same heading."""
-
-    file: LinedFile
-    table: Mapping[str, Any]
-    heading: str = ""
-    number: int = 0
-    within: tuple[str, ...] = ()  # headings of tables in it, after that of it
-
-    def line(self, key: str) -> int | None:
-        """The line of a key of this table."""
-        start = self.file.line("", self.heading, self.number) if self.heading else 1
-        if start is None:
-            return None
-        lines = self.file.lines[start - 1 :]
-        for heading in self.within:
-            place = next((n for n, line in enumerate(lines) if line.strip() == heading), None)
-            if place is not None:
-                start, lines = start + place, lines[place:]
-        found = line_of("\n".join(lines), key) or _line_of_heading(lines, key)
-        return start if found is None else start + found - 1
-
-    def error(self, key: str, problem: str, hint: str) -> AttnvizError:
-        return self.file.error(problem, hint, self.line(key))
-
-    def refuse_unknown(self, kind: str, name: str, known: Collection[str], key: str = "") -> None:
-        """Refuse a name that is none of those that are known; it is, or stands behind, a key."""
-        if name not in known:
-            error = unknown(kind, name, known)
-            raise self.error(key or name, str(error), error.hint)
-
-    def refuse_unless(self, fits: bool, key: str, wanted: str) -> None:
-        """Refuse a value of another kind than is wanted."""
-        if not fits:
-            raise self.error(key, f"'{key}' is not {wanted}", "change its value")
-
-    def text(self, key: str) -> str:
-        value = self.table.get(key, "")
-        self.refuse_unless(isinstance(value, str), key, "text in quotes")
-        return str(value).strip()
-
-    def one_of(self, key: str, known: Sequence[str]) -> str:
-        """One word of several, of which the first is what is meant where none is given."""
-        value = self.table.get(key, known[0])
-        self.refuse_unless(value in known, key, f"one of {', '.join(known)}")
-        return str(value)
-
-    def whole(self, key: str, default: int, most: int) -> int:
-        value = self.table.get(key, default)
-        fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
-        self.refuse_unless(fits, key, f"a whole number from 0 to {most}")
-        return int(value)
-
-    def number_from_0(self, key: str) -> float:
-        value = self.table.get(key, 0.0)
-        self.refuse_unless(is_number(value, 0), key, "a number from 0, such as 0.5")
-        return float(value)
-
-    def names(self, key: str) -> tuple[str, ...]:
-        """Names, of which no two are alike."""
-        value = self.table.get(key)
-        wanted = f'{key} = ["animal", "place"]'
-        if value is None:
-            raise self.error("", f"there is no '{key}'", f"write {wanted}")
-        words = isinstance(value, list) and all(isinstance(each, str) and each for each in value)
-        self.refuse_unless(words and bool(value), key, f"a list of names: {wanted}")
-        if len(value) > MOST_NAMES:
-            problem = f"'{key}' has {len(value):,} names"
-            raise self.error(key, problem, f"give at most {MOST_NAMES:,}")
-        twice, times = Counter(value).most_common(1)[0]
-        if times > 1:
-            raise self.error(key, f"'{twice}' is in '{key}' twice", "leave one of them out")
-        return tuple(value)
-
-    def part(self, key: str) -> Part:
-        """A table that is in this one; of one that is not there nothing is given."""
-        value = self.table.get(key, {})
-        heading = f"[{self.heading.strip('[]')}.{key}]" if self.heading else f"[{key}]"
-        self.refuse_unless(isinstance(value, dict), key, f"a table: write {heading}")
-        if not self.heading:
-            return Part(self.file, value, heading)
-        return Part(self.file, value, self.heading, self.number, (*self.within, heading))
-
-    def rows(self, columns: Collection[str], known: Collection[str] = ()) -> Rows:
-        """A row of numbers for each key: one of those that are known, if that is said."""
-        columns, known = dict.fromkeys(columns), dict.fromkeys(known)  # where a name is found fast
-        for key, row in self.table.items():
-            if known:
-                self.refuse_unknown("row", key, known)
-            wanted = 'a table of numbers: { animal = 1, "refers back" = 0.5 }'
-            self.refuse_unless(isinstance(row, dict), key, wanted)
-            for name, number in row.items():
-                self.refuse_unknown("column", name, columns, key)
-                self.refuse_unless(is_number(number), key, wanted)
-        return self.table
-
-
-def _line_of_heading(lines: Sequence[str], key: str) -> int | None:
-    """The line, from 1, of the heading that a table has by itself."""
-    headings = (f"[{key}]", f"[[{key}]]")
-    return next((n for n, line in enumerate(lines, start=1) if line.strip() in headings), None)
-
-
-def is_number(value: Any, least: float = -LARGEST) -> bool:
-    """Whether it is a number that float32 has room for; true and false are none."""
-    there = isinstance(value, int | float) and not isinstance(value, bool)
-    return there and least <= value <= LARGEST
+def _refuse_many_tokens(table: toml.Table, word: str, tokenizer: str) -> None:
+    tokens = tokenize(word, tokenizer).labels if word.strip() else ()
+    if tokens != (word,):
+        problem = f"is cut into {' and '.join(tokens)}" if tokens else "is empty"
+        hint = f"give words that are one token for tokenizer = '{tokenizer}'"
+        raise table.error(f"'{word}' {problem}", hint, word)

@@ -1,0 +1,389 @@
+"""Reads TOML files: parses them, finds the line of each key, and checks tables.
+
+A file that is checked describes its tables as mappings from key to `ValueKind`. Every error names
+the file, and the line of the key that it is about. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from attnviz.errors import AttnvizError, unknown
+from attnviz.machine import files
+from attnviz.traces import texts
+from attnviz.traces.settings import Settings, as_information
+from attnviz.traces.texts import fits, in_keys, too_deep, unescaped
+
+MOST_PARTS = 16  # of a name with dots
+MOST_NAMES = 250_000  # in a TOML text: each takes up to 1 kB
+DEEPEST = 100  # lists and tables in each other
+LONGEST_WORD = 1000  # digits of a number, or letters of a name
+_WORD = rf"""(?:[\w+-]{{1,{LONGEST_WORD}}}|"[^"\n]*"|'[^'\n]*')"""
+_NAME = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD}){{0,{MOST_PARTS}}}"
+# What a TOML text is made of, once no quote in it is escaped. A string of several lines is matched
+# without its end, too: so no place of the text is looked at more than a few times.
+_PIECES = re.compile(
+    rf"""\#[^\n]*|"{{3}}.*?(?:"{{3,5}}|\Z)|'{{3}}.*?(?:'{{3,5}}|\Z)"""
+    rf"""|(?P<long>[\w+-]{{{LONGEST_WORD + 1},}})|(?P<name>{_NAME})|(?P<value>=)|(?P<comma>,)"""
+    rf"""|(?P<heading>^[ \t]*\[[ \t\[]*(?={_NAME}[ \t]*\]))|(?P<start>[\[{{])|(?P<end>[\]}}])""",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def parse(text: str, source: str, **options: Any) -> dict[str, Any]:
+    """Parses a TOML text; `source` is the file that errors name."""
+    _refuse_costly(text, source)
+    try:
+        contents: dict[str, Any] = _loads()(text, **options)
+    except RecursionError:
+        raise too_deep(source) from None
+    except (ValueError, ArithmeticError) as error:
+        problem = str(error) if isinstance(error, ValueError) else "a number that is too large"
+        raise AttnvizError(
+            f"'{source}' is not valid TOML: {problem[:1].lower()}{problem[1:]}",
+            "write each line as name = value, with words in quotes",
+            file=source,
+        ) from None
+    return contents
+
+
+def _refuse_costly(text: str, source: str) -> None:
+    """Refuses a text that would take the parser far more time, or memory, than it is long."""
+    names = depth = 0
+    for piece in _PIECES.finditer(unescaped(text)):
+        kind, dots = piece.lastgroup, piece[0].count(".")
+        parts = len(re.findall(_WORD, piece[0])) if kind == "name" and dots > 1 else 0
+        names += max(parts - 1, 0) + (kind in ("value", "heading"))
+        if kind in ("heading", "start", "end"):
+            depth += -1 if kind == "end" else max(piece[0].count("["), 1)
+            if depth > DEEPEST:
+                raise too_deep(source)
+        if kind == "long":
+            problem = f"a name or a number of more than {LONGEST_WORD:,} characters"
+        elif parts > MOST_PARTS:
+            problem = f"a name of more than {MOST_PARTS} parts"
+        elif names > MOST_NAMES:
+            problem = f"the last of more than {MOST_NAMES:,} names"
+        else:
+            continue
+        line = text.count("\n", 0, piece.start()) + 1
+        raise AttnvizError(
+            f"line {line} of '{source}' has {problem}",
+            "shorten it: no file for attnviz needs so many",
+            file=source,
+        )
+
+
+def _loads() -> Callable[..., dict[str, Any]]:
+    """The parser, imported when it is needed: errors about names do not wait for it."""
+    if sys.version_info >= (3, 11):
+        from tomllib import loads
+    else:
+        from tomli import loads
+    parser: Callable[..., dict[str, Any]] = loads
+    return parser
+
+
+@dataclass(slots=True)
+class KeyLines:
+    """The lines of a key of a TOML text, of the elements of its list, and of the keys below it.
+
+    A table in a list of tables is a key: its index. Keys inside a value stand below its key.
+    """
+
+    line: int
+    elements: list[int] = field(default_factory=list)
+    keys: dict[str, KeyLines] = field(default_factory=dict)
+
+    def find(self, path: Iterable[str | int]) -> int:
+        """The line of a key, of an element, or of the last key on the path that is there."""
+        node, line = self, self.line
+        for key in path:
+            if isinstance(key, int) and key < len(node.elements):
+                line = node.elements[key]
+            if str(key) not in node.keys:
+                return line
+            node = node.keys[str(key)]
+            line = node.line
+        return line
+
+    def search(self, name: str) -> int | None:
+        """The first line of a key, wherever it is; a name with dots may be a path.
+
+        >>> key_lines("[given]\\nlayers.1.w_query = 2").search("layers.1.w_query")
+        2
+        """
+        lines, nodes = [], [self]
+        while nodes:
+            start = nodes.pop()
+            nodes += start.keys.values()
+            for path in ([name], name.split(".")):
+                node: KeyLines | None = start
+                for key in path:
+                    node = node and node.keys.get(key)
+                lines += [node.line] if node else []
+        return min(lines, default=None)
+
+    def enter(self, names: Sequence[str], line: int, is_list: bool = False) -> KeyLines:
+        """The key below this one that is written on a line; of a list of tables its last table."""
+        node = self
+        for number, name in enumerate(names, start=1):
+            node = node.keys.setdefault(name, KeyLines(line))
+            if is_list and number == len(names):
+                node.keys[str(len(node.elements))] = KeyLines(line)
+                node.elements.append(line)
+            if node.elements:
+                node = node.keys[str(len(node.elements) - 1)]
+        return node
+
+
+def key_lines(text: str) -> KeyLines:
+    """The line of each key of a valid TOML text, from 1.
+
+    >>> lines = key_lines('[a]\\nb = ["x",\\n"y"]\\n[[c]]\\nd = { e = 1 }')
+    >>> [lines.find(path) for path in (["a", "b"], ["a", "b", 1], ["c", 0], ["c", 0, "d", "e"])]
+    [2, 3, 4, 5]
+    """
+    whole = table = node = KeyLines(1)  # `node` is that of the last key outside of values
+    line, position, depth, opens_table, expects_element = 1, 0, 0, 0, False
+    words = slice(0)  # which may be a key
+    for piece in _PIECES.finditer(unescaped(text)):
+        kind, span = piece.lastgroup, slice(*piece.span())
+        line, position = line + text.count("\n", position, span.start), span.start
+        if kind == "heading" and not depth:
+            opens_table = piece[0].count("[")
+        elif kind == "name" and opens_table:
+            table = whole.enter(_key_names(text[span]), line, is_list=opens_table > 1)
+            opens_table = 0
+        elif kind == "value":
+            key = (node if depth else table).enter(_key_names(text[words]), line)
+            node = node if depth else key
+        elif kind == "comma":
+            expects_element = depth == 1
+        elif kind == "end":
+            depth = max(depth - 1, 0)  # 0 after a heading
+        elif not piece[0].startswith("#"):
+            if expects_element:
+                node.elements.append(line)
+            words, opens = span, kind in ("heading", "start")
+            expects_element = opens and not depth
+            depth += max(piece[0].count("["), 1) if opens else 0
+    return whole
+
+
+def _key_names(key: str) -> list[str]:
+    """
+    >>> _key_names('a . "b.c"')
+    ['a', 'b.c']
+    """
+    words = [key[slice(*word.span())] for word in re.finditer(_WORD, unescaped(key))]
+    return [_loads()(f"x = {word}")["x"] if word[0] in "\"'" else word for word in words]
+
+
+def located(error: AttnvizError, path: Path) -> AttnvizError:
+    """The same error with the line of what it is about, in files that have lines."""
+    suffix = path.suffix.lower()
+    if suffix not in (".toml", ".json") or not error.about:
+        return error
+    text = texts.read(path, "file of matrices")
+    is_json = suffix == ".json"
+    search = partial(texts.line_of_json, text) if is_json else key_lines(text).search
+    line = search(error.about)
+    return error if line is None else error.told(f"line {line}: {error}")
+
+
+LARGEST_NUMBER = 1e30  # float32 holds what is computed from it
+LARGEST_WHOLE = 2**63 - 1
+MOST_IN_LIST = 10_000  # names in a list of names
+
+
+@dataclass(frozen=True)
+class ValueKind:
+    """The values that a key takes: a check, and the words of its error."""
+
+    fits: Callable[[Any], bool]
+    wanted: str  # "a whole number, such as 42"
+    hint: str = "change its value"  # {key} is the key, {heading} the key after those it is in
+
+
+def is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: Any, least: float = -LARGEST_NUMBER) -> bool:
+    """Whether float32 has room for a number; true and false are none."""
+    number = plain(value)  # Decimal's NaN cannot be compared
+    return (isinstance(number, float) or is_whole(number)) and least <= number <= LARGEST_NUMBER
+
+
+def is_list(value: Any, element: type, least: int = 1) -> bool:
+    """Whether it is a list of at least so many elements of one type, without empty text."""
+    elements = isinstance(value, list) and all(isinstance(each, element) for each in value)
+    return elements and len(value) >= least and "" not in value
+
+
+def plain(value: Any) -> Any:
+    """The same with floats in place of decimal numbers, also in lists and tables."""
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def whole_from(least: int, most: int) -> ValueKind:
+    wanted = f"a whole number from {least} to {most:,}"
+    return ValueKind(lambda value: is_whole(value) and least <= value <= most, wanted)
+
+
+def one_of(*words: str) -> ValueKind:
+    return ValueKind(lambda value: value in words, f"one of {', '.join(words)}")
+
+
+TEXT = ValueKind(lambda value: isinstance(value, str), "text in quotes")
+WHOLE = ValueKind(is_whole, "a whole number, such as 42")
+NUMBER = ValueKind(lambda value: fits(plain(value), float), "a number, such as 0.5")
+POSITIVE = ValueKind(lambda value: is_number(value, 0), "a number from 0, such as 0.02")
+YES = ValueKind(lambda value: isinstance(value, bool), "true or false")
+NAMES = ValueKind(
+    lambda value: is_list(value, str), "a list of names", 'write {key} = ["animal", "place"]'
+)
+TABLE = ValueKind(lambda value: isinstance(value, dict), "a table", "write [{heading}]")
+TABLES = ValueKind(
+    lambda value: is_list(value, dict), "a list of tables", "write [[{heading}]] for each"
+)
+_KINDS_BY_TYPE = {bool: YES, int: WHOLE, float: NUMBER, str: TEXT}
+
+
+@cache
+def kinds_of(fields: type) -> dict[str, ValueKind]:
+    """The kinds of the fields of a class, by their annotations; one word of several is text.
+
+    >>> kinds_of(Settings)["heads"].wanted, kinds_of(Settings)["scoring"].wanted
+    ('a whole number, such as 42', 'text in quotes')
+    """
+    found = {}
+    for name, hint in get_type_hints(fields).items():
+        types = [str if get_origin(t) is Literal else t for t in (hint, *get_args(hint))]
+        found[name] = next(_KINDS_BY_TYPE[each] for each in types if each in _KINDS_BY_TYPE)
+    return found
+
+
+@dataclass(frozen=True)
+class TomlFile:
+    """The text of a file, in which the lines of keys are found when an error needs one."""
+
+    path: Path
+    text: str
+
+    @cached_property
+    def lines(self) -> KeyLines:
+        return key_lines(self.text)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a TOML file: the whole of it, or the one at a path."""
+
+    file: TomlFile
+    values: Mapping[str, Any]
+    path: tuple[str | int, ...] = ()
+
+    @classmethod
+    def read(cls, path: Path, kind: files.Kind, text: str | None = None, **options: Any) -> Table:
+        """The whole of a file; of `text`, where the file was read before."""
+        file = TomlFile(path, texts.read(path, kind) if text is None else text)
+        return cls(file, parse(file.text, str(path), **options))
+
+    def line(self, *keys: str | int) -> int:
+        """The line of a key, or of an element of its list; else that of the table."""
+        return self.file.lines.find((*self.path, *keys))
+
+    def error(self, problem: str, hint: str, *keys: str | int) -> AttnvizError:
+        """A problem with a key, or with the whole table."""
+        where = f"line {self.line(*keys)} of '{self.file.path}'"
+        return AttnvizError(f"{where}: {problem}", hint, file=str(self.file.path))
+
+    @contextmanager
+    def located(self, *keys: str | int, about: str = "", options: bool = False) -> Iterator[None]:
+        """Adds the file and the line of the keys to errors, unless they name a key themselves.
+
+        With `options`, errors speak of options of the command line, which are keys here.
+        """
+        try:
+            yield
+        except AttnvizError as error:
+            if error.file:
+                raise
+            named = in_keys(error) if options else error
+            if error.about in self.values and error.about:
+                keys = (error.about,)
+            raise self.error(f"{about}{named}", named.hint, *keys) from None
+
+    def refuse_unknown(
+        self, kind: str, name: str, known: Collection[str], *keys: str, hint: str = ""
+    ) -> None:
+        """Refuses a key that is not known; or a name that is not, in the value of a key."""
+        if name not in known:
+            error = unknown(kind, name, known)
+            raise self.error(str(error), hint or error.hint, *(keys or [name]))
+
+    def refuse_misfit(self, key: str, kind: ValueKind) -> None:
+        """Refuses a value of another kind."""
+        if not kind.fits(self.values[key]):
+            raise self.error(f"'{key}' is not {kind.wanted}", self._hint(key, kind), key)
+
+    def _hint(self, key: str, kind: ValueKind) -> str:
+        heading = ".".join(each for each in (*self.path, key) if isinstance(each, str))
+        return kind.hint.replace("{key}", key).replace("{heading}", heading)
+
+    def check(self, kind: str, known: Mapping[str, ValueKind], *needed: str) -> None:
+        """Refuses unknown keys, values of other kinds, and a table without a key that it needs."""
+        for key in self.values:
+            self.refuse_unknown(kind, key, known)
+            self.refuse_misfit(key, known[key])
+        for key in needed:
+            if key not in self.values:
+                raise self.error(f"there is no '{key}'", self._hint(key, known[key]))
+
+    def table(self, key: str) -> Table:
+        """A table in this one; one that is not there is empty."""
+        return Table(self.file, self.values.get(key, {}), (*self.path, key))
+
+    def tables(self, key: str) -> list[Table]:
+        """The tables of a list."""
+        values = enumerate(self.values.get(key, []))
+        return [Table(self.file, each, (*self.path, key, number)) for number, each in values]
+
+    def text(self, key: str) -> str:
+        return str(self.values.get(key, "")).strip()
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """A list of names, of which no two are alike."""
+        names = self.values.get(key, [])
+        if len(names) > MOST_IN_LIST:
+            problem = f"'{key}' has {len(names):,} names"
+            raise self.error(problem, f"give at most {MOST_IN_LIST:,}", key)
+        self.refuse_twice(Counter(names), key, f"is in '{key}' twice")
+        return tuple(names)
+
+    def refuse_twice(self, counts: Counter[str], key: str, problem: str) -> None:
+        """Refuses a name that a list has twice."""
+        for name, count in counts.most_common(1):
+            if count > 1:
+                raise self.error(f"'{name}' {problem}", "leave one of them out", key)
+
+    def settings(self, known: Collection[str], base: Settings, **others: Any) -> Settings:
+        """The settings that this table changes, of those that are known; others are added."""
+        self.check("setting", {name: kinds_of(Settings)[name] for name in known})
+        with self.located(options=True):
+            return replace(base, **{**as_information(plain(self.values)), **others})
