@@ -121,7 +121,8 @@ def _read_grammar(whole: toml.Table) -> Grammar:
     names = list(dict.fromkeys(each.name for way in every for each in way if each.name))
     for key in ("asks", "answers"):
         whole.refuse_unknown("place in a sentence", whole.text(key), names, key)
-    for name in whole.names("held_out"):
+    held_out = whole.names("held_out")
+    for name in held_out:
         whole.refuse_unknown("place in a sentence", name, names, "held_out")
     given = {each.kind: ((each.kind,),) for way in every for each in way if not each.words}
     grammar = Grammar(
@@ -135,7 +136,7 @@ def _read_grammar(whole: toml.Table) -> Grammar:
         asks=whole.text("asks"),
         answers=whole.text("answers"),
         readings=_read_readings(whole.table("readings"), names),
-        held_out=whole.names("held_out"),
+        held_out=held_out,
     )
     _refuse_odd_forms(grammar, whole)
     return grammar
