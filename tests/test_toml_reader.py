@@ -32,18 +32,19 @@ rows = [ # [
   "x = 1", '[', 16,
 ]
 times = [1979-05-27 07:32:00, 1.5e+3, -inf, true, {n = 18}]
+n = 19
 [[list]]
-n = 20
+n = 21
 [list.a]
-n = 22
+n = 23
 [[list.a.list]]
-n = 24
+n = 25
 [[list.a.list]]
-n = 26
+n = 27
 [[ list ]]
-n = 28
+n = 29
   [ list . "a" ]
-    n = 30
+    n = 31
 '''
 
 
@@ -61,7 +62,7 @@ def test_every_key_and_every_element_of_a_list_has_its_line() -> None:
     found = dict(numbers(toml.parse(NUMBERED, "x.toml")))
     lines = toml.key_lines(NUMBERED)
 
-    assert len(found) == 21
+    assert len(found) == 22
     assert {path: lines.find(path) for path in found} == found | {("a", "rows", 2, 0): 13}
 
 
@@ -72,6 +73,8 @@ VALUES = (
     "{{ a = {line}, b.c = [{line}] }}",
     "[[{line}], {{ a = {line} }}]",
     "[\n  {below}, # [ ]\n]",
+    "[\n  [{below}]\n]",
+    "[\n  [[{below}]], {below}]",
     '["]", "\\"", {line}]',
     '[[\n"""{{\n"""]]',
     "'''\n[a]\nb = 1'''",

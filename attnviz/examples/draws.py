@@ -240,10 +240,7 @@ KINDS: dict[str, DrawKind] = {
 _STREAM = {"seed": toml.whole_from(0, toml.LARGEST_WHOLE), "skip": toml.whole_from(0, MOST_NUMBERS)}
 RECIPE: Mapping[str, toml.ValueKind] = {
     **_STREAM,
-    "draws": toml.ValueKind(
-        lambda value: toml.is_list(value, dict, least=0),
-        "a list of draws",
-    ),
+    "draws": toml.ValueKind(lambda value: toml.is_list(value, dict, least=0), "a list of draws"),
 }
 DRAW: Mapping[str, toml.ValueKind] = {"name": toml.TEXT, **_STREAM, "transposed": toml.YES}
 BOUNDS: Mapping[str, Mapping[str, int]] = {
@@ -261,15 +258,16 @@ def read_recipe(table: toml.Table) -> Recipe:
 
 def refuse_misnamed(draws: Sequence[Draw], used: set[str], table: toml.Table) -> None:
     """A draw stands alone under its name, and is not nearly called what could be given."""
+    names: set[str] = set()
     for number, draw in enumerate(draws):
-        name = draw.name
-        if name in {each.name for each in draws[:number]}:
-            hint = "give each a name of its own"
-            raise table.error(f"two draws are called '{name}'", hint, "draws", number)
-        nearest = get_close_matches(name, GIVEN_NAMES, n=1, cutoff=0.8)
-        if nearest and name not in used and not can_be_given(name):
-            hint = f"did you mean '{nearest[0]}'?"
-            raise table.error(f"the draw '{name}' is not used", hint, "draws", number)
+        if draw.name in names:
+            problem = f"two draws are called '{draw.name}'"
+            raise table.error(problem, "give each a name of its own", "draws", number)
+        names.add(draw.name)
+        if draw.name not in used and not can_be_given(draw.name):
+            for nearest in get_close_matches(draw.name, GIVEN_NAMES, n=1, cutoff=0.8):
+                problem = f"the draw '{draw.name}' is not used"
+                raise table.error(problem, f"did you mean '{nearest}'?", "draws", number)
 
 
 def _read_draw(table: toml.Table) -> Draw:
@@ -280,10 +278,9 @@ def _read_draw(table: toml.Table) -> Draw:
     table.refuse_misfit("name", toml.TEXT)
     name = values["name"]
     kind = _draw_kind(table, name)
-    options = KINDS[kind].options
-    shape = _draw_shape(table, kind, name)
+    shape, options = _draw_shape(table, kind, name), KINDS[kind].options
     table.check(f"key of a draw with {kind}", {"name": toml.TEXT, kind: SHAPE, **options, **DRAW})
-    for bounds in [BOUNDS[kind]] if kind in BOUNDS else []:
+    if bounds := BOUNDS.get(kind):
         low, high = (values.get(bound, number) for bound, number in bounds.items())
         if low >= high:
             hint = ", ".join(f"{bound} = {number}" for bound, number in bounds.items())

@@ -71,8 +71,8 @@ def read(path: Path) -> Example:
         whole.refuse_unknown("mistake", whole.text("mistake"), MISTAKES, "mistake")
     recipe = read_recipe(whole.table("recipe"))
     expected = whole.tables("expect")
-    tables = [whole.values.get("given"), *(each.values.get("with") for each in expected)]
-    used = names_in([table for table in tables if isinstance(table, dict)])
+    changes = [table.values.get("with") for table in expected]
+    used = names_in([whole.values.get("given"), *changes])
     refuse_misnamed(recipe.draws, used, whole.table("recipe"))
     _refuse_loaded(whole.table("settings"))
     return Example(
@@ -110,7 +110,7 @@ def _given_values(
             table.refuse_unknown(kind, name, [*settings, *GIVEN_NAMES], *path, hint=meant(name))
         if name in settings:
             table.refuse_misfit(name, settings[name])
-        elif is_made(name, toml.plain(value)):
+        elif is_made(name, value):
             with table.located(*path, about=f"'{name}': "):
                 shape_of(toml.plain(value), recipe.shapes)
     return {name: toml.plain(value) for name, value in values.items()}

@@ -39,9 +39,10 @@ from attnviz.wording.words import counted
 
 TEXTS = ("about", "teaches", "watch", "asks", "answers")
 NEEDED = ("asks", "answers", "watch", "words", "sentences")
-MANUAL = "docs/learning.md has a whole grammar"
 KEYS: Mapping[str, toml.ValueKind] = {
-    **dict.fromkeys(TEXTS, replace(toml.TEXT, hint=MANUAL)),
+    **dict.fromkeys(
+        TEXTS, replace(toml.TEXT, hint='write {key} = "…": docs/learning.md has a whole grammar')
+    ),
     "held_out": toml.NAMES,
     "words": replace(toml.TABLE, hint='write below [words]: noun = ["key", "door"]'),
     "sentences": toml.TABLES,
@@ -51,8 +52,8 @@ OF_READING: Mapping[str, toml.ValueKind] = dict.fromkeys(("of", "reads", "does")
 OF_SENTENCES: Mapping[str, toml.ValueKind] = {
     "patterns": toml.ValueKind(
         lambda value: toml.is_list(value, str),
-        'a list of texts, such as "the {noun x as subject} {verb x}"',
-        "give at least one pattern",
+        "a list of texts",
+        'write {key} = ["the {noun x as subject} {verb x}"]',
     ),
     "times": toml.whole_from(0, 1000),
     "only": toml.one_of("", "learned", "held out"),
@@ -121,7 +122,8 @@ def _read_grammar(whole: toml.Table) -> Grammar:
     names = list(dict.fromkeys(each.name for way in every for each in way if each.name))
     for key in ("asks", "answers"):
         whole.refuse_unknown("place in a sentence", whole.text(key), names, key)
-    for name in whole.names("held_out"):
+    held_out = whole.names("held_out")
+    for name in held_out:
         whole.refuse_unknown("place in a sentence", name, names, "held_out")
     given = {each.kind: ((each.kind,),) for way in every for each in way if not each.words}
     grammar = Grammar(
@@ -135,7 +137,7 @@ def _read_grammar(whole: toml.Table) -> Grammar:
         asks=whole.text("asks"),
         answers=whole.text("answers"),
         readings=_read_readings(whole.table("readings"), names),
-        held_out=whole.names("held_out"),
+        held_out=held_out,
     )
     _refuse_odd_forms(grammar, whole)
     return grammar
