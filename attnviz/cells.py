@@ -14,21 +14,21 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Shaped
 
-Values = Shaped[np.ndarray, "row column"]
-Hidden = Bool[np.ndarray, "row column"]
-Numbers = Shaped[np.ndarray, "number"]
+CellValues = Shaped[np.ndarray, "row column"]
+CellMask = Bool[np.ndarray, "row column"]
+SampledNumbers = Shaped[np.ndarray, "number"]
 
-CELLS_AT_ONCE = 2**18
-SAMPLE = 1_000_000  # numbers, by which those of a book are judged
-EVERYTHING = slice(None)
+CELLS_PER_BAND = 2**18
+MAX_SAMPLED_NUMBERS = 1_000_000  # numbers, by which those of a book are judged
+FULL_SLICE = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
 class Patch:
     """A part of a table: its numbers, and which of them are hidden."""
 
-    values: Values
-    hidden: Hidden
+    values: CellValues
+    hidden: CellMask
 
 
 class Cells(ABC):
@@ -48,7 +48,7 @@ class Cells(ABC):
 
     def row(self, row: int) -> Patch:
         """One row, as a table of one."""
-        return self.window(slice(row, row + 1), EVERYTHING)
+        return self.window(slice(row, row + 1), FULL_SLICE)
 
     def pooled(self, height: int, width: int, *, share: bool) -> Patch:
         """Blocks of cells as one cell each; those at the end may be smaller.
@@ -62,21 +62,21 @@ class Cells(ABC):
         )
         # Small pieces that are kept would lie between the large bands that are not, and keep
         # their memory from whoever wants it next: there is one place for all blocks.
-        found = Patch(np.empty((down, across)), np.empty((down, across), dtype=bool))
+        pooled_patch = Patch(np.empty((down, across)), np.empty((down, across), dtype=bool))
         first = 0
         for band in self.bands(height):
-            blocks = _blocks(band, height, width, share=share)
+            blocks = _pool_blocks(band, height, width, share=share)
             rows = slice(first, first + len(blocks.values))
-            found.values[rows], found.hidden[rows] = blocks.values, blocks.hidden
+            pooled_patch.values[rows], pooled_patch.hidden[rows] = blocks.values, blocks.hidden
             first = rows.stop
-        return found
+        return pooled_patch
 
     def bands(self, height: int = 1) -> Iterator[Patch]:
         """All rows from the top, a few million cells at once, in multiples of so many rows."""
         rows, columns = self.shape
-        together = max(1, CELLS_AT_ONCE // max(1, columns * height)) * height
-        for first in range(0, rows, together):
-            yield self.window(slice(first, first + together), EVERYTHING)
+        rows_per_band = max(1, CELLS_PER_BAND // max(1, columns * height)) * height
+        for first in range(0, rows, rows_per_band):
+            yield self.window(slice(first, first + rows_per_band), FULL_SLICE)
 
     @cached_property
     def extent(self) -> tuple[int | float, int | float]:
@@ -94,28 +94,30 @@ class Cells(ABC):
         return float(max(-self.extent[0], self.extent[1]))
 
     @cached_property
-    def hides(self) -> bool:
+    def has_hidden(self) -> bool:
         """Whether any cell is hidden."""
         return any(bool(band.hidden.any()) for band in self.bands())
 
-    def sample(self) -> Numbers:
+    def sample(self) -> SampledNumbers:
         """All numbers of a table of ordinary size, and every so many of a larger one."""
         rows, columns = self.shape
-        step = max(1, rows * columns // SAMPLE)
-        found, passed = [], 0
+        step = max(1, rows * columns // MAX_SAMPLED_NUMBERS)
+        samples, numbers_before = [], 0
         for band in self.bands():
             flat = band.values.ravel()
-            found.append(flat[-passed % step :: step].copy())  # a part would keep the whole band
-            passed += flat.size
-        return np.concatenate(found) if found else np.empty(0)
+            samples.append(
+                flat[-numbers_before % step :: step].copy()
+            )  # a part would keep the whole band
+            numbers_before += flat.size
+        return np.concatenate(samples) if samples else np.empty(0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Whole(Cells):
+class StoredCells(Cells):
     """A table that is in memory."""
 
-    values: Values
-    hidden: Hidden
+    values: CellValues
+    hidden: CellMask
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -127,7 +129,7 @@ class Whole(Cells):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Changed(Cells):
+class MappedCells(Cells):
     """A table of which every part is changed by a function before it is handed on."""
 
     cells: Cells
@@ -142,7 +144,7 @@ class Changed(Cells):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Later(Cells):
+class LazyCells(Cells):
     """A table that is made whenever it is asked for: many may be there, and none is kept.
 
     Whoever goes through all of it asks for its bands, for which it is made once.
@@ -162,12 +164,12 @@ class Later(Cells):
         return self.make().bands(height)
 
 
-def unmasked(values: Values) -> Whole:
+def unmasked_cells(values: CellValues) -> StoredCells:
     """A table of which nothing is hidden."""
-    return Whole(values, np.zeros(values.shape, dtype=bool))
+    return StoredCells(values, np.zeros(values.shape, dtype=bool))
 
 
-def _blocks(patch: Patch, height: int, width: int, *, share: bool) -> Patch:
+def _pool_blocks(patch: Patch, height: int, width: int, *, share: bool) -> Patch:
     rows, columns = patch.values.shape
     down, across = np.arange(0, rows, height), np.arange(0, columns, width)
     heights, widths = np.diff(np.append(down, rows)), np.diff(np.append(across, columns))
@@ -175,18 +177,18 @@ def _blocks(patch: Patch, height: int, width: int, *, share: bool) -> Patch:
     divisor = heights[:, None] if share else cells
     infinite = np.isneginf(patch.values)
     if not share and infinite.any():
-        divisor = cells - _added(infinite, down, across)
-    added = _added(np.where(infinite, 0, patch.values), down, across)
-    values = np.where(divisor, added / np.maximum(divisor, 1), -np.inf)
-    return Patch(values, _added(patch.hidden, down, across) == cells)
+        divisor = cells - _block_sums(infinite, down, across)
+    sums = _block_sums(np.where(infinite, 0, patch.values), down, across)
+    values = np.where(divisor, sums / np.maximum(divisor, 1), -np.inf)
+    return Patch(values, _block_sums(patch.hidden, down, across) == cells)
 
 
-def _added(
+def _block_sums(
     values: Shaped[np.ndarray, "row column"],
     down: Shaped[np.ndarray, "down"],
     across: Shaped[np.ndarray, "across"],
 ) -> Shaped[np.ndarray, "down across"]:
     """The sums of blocks that begin at these rows and columns."""
     rows = np.add.reduceat(values, across, axis=1, dtype=np.float64)
-    sums: Values = np.add.reduceat(rows, down, axis=0, dtype=np.float64)
+    sums: CellValues = np.add.reduceat(rows, down, axis=0, dtype=np.float64)
     return sums

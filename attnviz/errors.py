@@ -15,14 +15,14 @@ from itertools import takewhile
 from pathlib import Path
 from types import FrameType, MappingProxyType
 
-from attnviz.wording.printable import printable
+from attnviz.wording.printable import printable_text
 
-NOTEBOOKS = ("IPython", "ipykernel")  # what runs the cells of a notebook
+NOTEBOOK_PACKAGES = ("IPython", "ipykernel")  # what runs the cells of a notebook
 
-LONGEST = 2000  # letters of a problem, or of a hint
-LONGEST_NAME, LONGEST_PATH = 80, 400  # letters of what a problem quotes
-MOST_KNOWN = 200  # names that a hint lists
-QUOTED = re.compile(r"(?<!\w)'((?:[^']|'(?=\w))*)'(?!\w)")
+MAX_ERROR_LETTERS = 2000  # letters of a problem, or of a hint
+MAX_QUOTED_NAME_LETTERS, MAX_QUOTED_PATH_LETTERS = 80, 400  # letters of what a problem quotes
+MAX_HINT_NAMES = 200  # names that a hint lists
+QUOTED_WORD = re.compile(r"(?<!\w)'((?:[^']|'(?=\w))*)'(?!\w)")
 
 
 class AttnvizError(Exception):
@@ -40,8 +40,10 @@ class AttnvizError(Exception):
     """
 
     def __init__(self, problem: str, hint: str, *, about: str = "", file: str = "") -> None:
-        problem = printable(QUOTED.sub(_in_short_quotes, shortened(problem, LONGEST)))
-        hint = printable(shortened(hint, LONGEST))
+        problem = printable_text(
+            QUOTED_WORD.sub(_shorten_quoted, shorten_text(problem, MAX_ERROR_LETTERS))
+        )
+        hint = printable_text(shorten_text(hint, MAX_ERROR_LETTERS))
         super().__init__(problem)
         if hasattr(self, "add_note"):  # which a traceback ends with, since Python 3.11
             self.add_note(hint)
@@ -51,8 +53,12 @@ class AttnvizError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows: which of one's own lines it was, what is wrong, what to try."""
-        lines = takewhile(lambda each: not _is_of(each[0], __name__), self._lines())
-        own = [_told(*each) for each in lines if not _is_of(each[0], *NOTEBOOKS)]
+        lines = takewhile(lambda entry: not _is_frame_of(entry[0], __name__), self._lines())
+        own = [
+            _format_frame(*entry)
+            for entry in lines
+            if not _is_frame_of(entry[0], *NOTEBOOK_PACKAGES)
+        ]
         return [*own, f"{type(self).__name__}: {self}", self.hint]
 
     def _lines(self) -> Iterator[tuple[FrameType, int]]:
@@ -63,28 +69,28 @@ class AttnvizError(Exception):
         return AttnvizError(problem, self.hint, about=self.about, file=self.file)
 
 
-def shortened(text: str, most: int) -> str:
+def shorten_text(text: str, max_letters: int) -> str:
     """A text of at most so many letters: its beginning and its end.
 
-    >>> shortened("abcdefghijkl", 8), shortened("abc", 8)
+    >>> shorten_text("abcdefghijkl", 8), shorten_text("abc", 8)
     ('abcde…kl', 'abc')
     """
-    end = most // 4
-    return text if len(text) <= most else f"{text[: most - end - 1]}…{text[-end:]}"
+    end = max_letters // 4
+    return text if len(text) <= max_letters else f"{text[: max_letters - end - 1]}…{text[-end:]}"
 
 
-def _in_short_quotes(quoted: re.Match[str]) -> str:
+def _shorten_quoted(match: re.Match[str]) -> str:
     """A name that may come from a stranger's file; a path, which people type, stays longer."""
-    return f"'{shortened(quoted[1], LONGEST_PATH if '/' in quoted[1] else LONGEST_NAME)}'"
+    return f"'{shorten_text(match[1], MAX_QUOTED_PATH_LETTERS if '/' in match[1] else MAX_QUOTED_NAME_LETTERS)}'"
 
 
-def _is_of(frame: FrameType, *packages: str) -> bool:
+def _is_frame_of(frame: FrameType, *packages: str) -> bool:
     """Whether a line is in one of some packages, whatever their modules are."""
     module = str(frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] in {each.partition(".")[0] for each in packages}
+    return module.partition(".")[0] in {package.partition(".")[0] for package in packages}
 
 
-def _told(frame: FrameType, number: int) -> str:
+def _format_frame(frame: FrameType, number: int) -> str:
     """`line 3: inspect(story, source="it")`; of a cell, which is no file, without its name."""
     [line] = traceback.StackSummary.extract([(frame, number)])
     where = f"{line.filename}, " if Path(line.filename).exists() else ""
@@ -95,37 +101,39 @@ class Note(UserWarning):
     """Something worth saying about a result that is all right; the command line prints it."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(printable(text))
+        super().__init__(printable_text(text))
 
 
-def mention(text: str) -> None:
+def warn_with_note(text: str) -> None:
     """Say it as a warning of the line, outside of here, that asked for the result."""
     frame, level = sys._getframe(), 1
-    while frame.f_back is not None and _is_of(frame, __name__):
+    while frame.f_back is not None and _is_frame_of(frame, __name__):
         frame, level = frame.f_back, level + 1
     warnings.warn(Note(text), stacklevel=level)
 
 
-def unknown(
+def unknown_name_error(
     kind: str,
     name: object,
-    known: Iterable[str],
+    known_names: Iterable[str],
     *,
     about: str = "",
     other_names: Mapping[str, str] = MappingProxyType({}),
 ) -> AttnvizError:
     """A name that is in no table, with the one that is meant by it elsewhere, or the nearest.
 
-    >>> print(unknown("variant", "casual", ["causal", "plain"]).hint)
+    >>> print(unknown_name_error("variant", "casual", ["causal", "plain"]).hint)
     did you mean 'causal'? known: causal, plain
     """
-    name, names = str(name), list(known)  # a caller of the library may give anything
-    short = [each for each in names if len(each) <= LONGEST_NAME]
-    looked_for = name.lower() if len(name) <= LONGEST_NAME else ""
-    elsewhere = other_names.get(looked_for)
-    nearest = [elsewhere] if elsewhere else get_close_matches(looked_for, short, n=1, cutoff=0.5)
+    name, names = str(name), list(known_names)  # a caller of the library may give anything
+    short_names = [candidate for candidate in names if len(candidate) <= MAX_QUOTED_NAME_LETTERS]
+    looked_for = name.lower() if len(name) <= MAX_QUOTED_NAME_LETTERS else ""
+    alias = other_names.get(looked_for)
+    nearest = [alias] if alias else get_close_matches(looked_for, short_names, n=1, cutoff=0.5)
     question = f"did you mean '{nearest[0]}'? " if nearest else ""
-    told = [shortened(each, LONGEST_NAME) for each in names[:MOST_KNOWN]]
-    told += ["…"] * (len(names) > MOST_KNOWN)
-    hint = f"{question}known: {', '.join(told)}" if names else "there is none to choose"
+    listed_names = [
+        shorten_text(candidate, MAX_QUOTED_NAME_LETTERS) for candidate in names[:MAX_HINT_NAMES]
+    ]
+    listed_names += ["…"] * (len(names) > MAX_HINT_NAMES)
+    hint = f"{question}known: {', '.join(listed_names)}" if names else "there is none to choose"
     return AttnvizError(f"there is no {kind} '{name}'", hint, about=about)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from attnviz import Trace, trace
-from attnviz.renderers import chunks
+from attnviz.renderers import render_chunks
 from attnviz.views.view import View
 
 BOUNDS = {".json": 1 / 7, ".csv": 1 / 12, ".npz": 1 / 7}  # of the baseline's time
@@ -54,7 +54,7 @@ def line(
 
 def written(view: View, suffix: str) -> int:
     """How many bytes there are; none of them is kept."""
-    return sum(map(len, chunks(view, suffix)))
+    return sum(map(len, render_chunks(view, suffix)))
 
 
 def arrays_of(made: Trace) -> dict[str, np.ndarray]:

@@ -20,8 +20,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnviz.traces.trained.place import found
-from attnviz.traces.trained.refusals import quietly
+from attnviz.traces.trained.model_location import locate_transformer
+from attnviz.traces.trained.refusals import quiet_transformers
 
 ATTNVIZ = [str(Path(sys.executable).with_name("attnviz")), "inspect"]
 SENTENCE = "The animal didn't cross the street because it was too tired"
@@ -73,7 +73,7 @@ def script(model: Path, text: Path) -> list[str]:
 
 def speed(pairs: int, folder: Path) -> str:
     """Both in turn, so that a machine that slows down slows both; the first pair warms the disk."""
-    place = found("minilm")
+    place = locate_transformer("minilm")
     assert place is not None
     assert place.folder is not None
     text = folder / "sentence.txt"
@@ -107,7 +107,7 @@ def decoder(folder: Path, layers: int = LAYERS, heads: int = HEADS) -> Path:
         max_position_embeddings=TOKENS,
     )
     model = folder / "decoder"
-    with quietly():
+    with quiet_transformers():
         LlamaModel(config).save_pretrained(model)
     vocabulary = {word: place for place, word in enumerate(("[UNK]", *WORDS))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))

@@ -15,15 +15,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnviz.attention.arithmetic import scale_of
-from attnviz.learning.learner import Learner, fresh
+from attnviz.attention.arithmetic import score_scale
+from attnviz.learning.learner import Learner, new_model
 from attnviz.learning.lookup import task_of
 from attnviz.learning.names import TASKS
-from attnviz.learning.task import NOTHING, Examples, Task, examples_of
+from attnviz.learning.task import NO_TOKEN, Examples, Task, draw_examples
 from attnviz.learning.training import Training
 from attnviz.traces.models.model import Model
 from attnviz.traces.plan import Plan
-from attnviz.vectors.positions import angles
+from attnviz.vectors.positions import rotation_angles
 
 WANTED = {  # seconds to the stated accuracy
     "reverse": 1,
@@ -88,8 +88,8 @@ def _run(task: Task, seed: int) -> Run:
 def beside_torch(task: Task, steps: int) -> str:
     """A line on a step's time, over that of the same model in plain torch with the same numbers."""
     rate, batch = task.rate, task.batch
-    examples = examples_of(task, 0, batch)
-    ours = Learner(fresh(task, task.settings), rate)
+    examples = draw_examples(task, 0, batch)
+    ours = Learner(new_model(task, task.settings), rate)
     plain = Plain(ours.model, ours.plan)
     theirs = torch.optim.AdamW(plain.parameters(), lr=rate, fused=True)
     refuse_another(task, ours.losses(examples).item(), loss_of(plain, examples).item())
@@ -129,7 +129,7 @@ def learn(plain: Plain, optimizer: torch.optim.Optimizer, examples: Examples) ->
 
 def loss_of(plain: Plain, examples: Examples) -> Tensor:
     logits, answers = plain(examples.ids), examples.answers
-    return functional.cross_entropy(logits.flatten(0, 1), answers.flatten(), ignore_index=NOTHING)
+    return functional.cross_entropy(logits.flatten(0, 1), answers.flatten(), ignore_index=NO_TOKEN)
 
 
 class Plain(nn.Module):
@@ -163,11 +163,11 @@ class PlainBlock(nn.Module):
 
     def __init__(self, plan: Plan, number: int) -> None:
         super().__init__()
-        given = plan.matrices.of_layer(number).tensors
+        given = plan.matrices.for_layer(number).tensors
         named = {name: linear(given[f"w_{name}"]) for name in ("query", "key", "value")}
         self.queries, self.keys, self.values = named.values()
         self.out = linear(given["w_out"]) if plan.variant.joined else nn.Identity()
-        self.scale = scale_of(plan.variant, plan.width or 1)
+        self.scale = score_scale(plan.variant, plan.width or 1)
         self.turns = Turns(plan) if plan.settings.positions == "rotary" else None
         self.heads, self.causal = plan.variant.heads, plan.variant.causal
         self.norm = layer_norm(given["attention_gain"], given["attention_shift"])
@@ -203,7 +203,7 @@ class Turns(nn.Module):
 
     def __init__(self, plan: Plan, tokens: int = 64) -> None:
         super().__init__()
-        angle = angles(tokens, plan.width or 1, plan.settings.position_base).float()
+        angle = rotation_angles(tokens, plan.width or 1, plan.settings.position_base).float()
         self.register_buffer("cosine", angle.cos())
         self.register_buffer("sine", angle.sin())
 

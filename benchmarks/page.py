@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from attnviz import from_weights
-from attnviz.renderers import chunks
+from attnviz.renderers import render_chunks
 from benchmarks.inspection import ATTNVIZ, decoder, measured, text_of
 
 LAYERS = HEADS = 12
@@ -98,7 +98,7 @@ def page_of(weights: np.ndarray, runs: int, path: Path) -> float:
     times = []
     for _ in range(runs + 1):
         start = time.perf_counter()
-        path.write_bytes(b"".join(chunks(view, ".html")))
+        path.write_bytes(b"".join(render_chunks(view, ".html")))
         times.append(time.perf_counter() - start)
     return min(times)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
-from attnviz.cli.app import main as attnviz
+from attnviz.cli.app import run_command_line as attnviz
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "build" / "docs"  # as zensical.toml has it

@@ -85,7 +85,7 @@ class Said:
 
     def over_seeds(self, name: str, measure: str) -> Array:
         assert self.repeats is not None
-        found: Array = self.repeats.measured[measure][self.names.index(name)].double().numpy()
+        found: Array = self.repeats.by_measure[measure][self.names.index(name)].double().numpy()
         return found
 
 

@@ -16,23 +16,23 @@ import torch
 from torch import Tensor
 
 from attnviz import Trace
-from attnviz.analysis.checks import verify
+from attnviz.analysis.checks import verify_trace
 from attnviz.attention.arithmetic import join_heads, split_heads
 from attnviz.traces import parts
-from attnviz.traces.from_text import trace_of
-from attnviz.traces.origin import FromModel, decided
-from attnviz.traces.parts import OF_ATTENTION, OF_BLOCK
-from attnviz.traces.source import source_of
+from attnviz.traces.from_text import trace_source
+from attnviz.traces.origin import FromModel, resolved_settings
+from attnviz.traces.parts import PARTS_OF_ATTENTION, PARTS_OF_BLOCK
+from attnviz.traces.source import build_source
 from attnviz.traces.trace import Layer
-from attnviz.views.grids.axes import GOES_ON, SUMS
+from attnviz.views.grids.axes import GENERATED_NOTE, SUM_NOTES
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.section import Section, opened
-from attnviz.views.headline import headline
+from attnviz.views.grids.section import Section, open_panels
+from attnviz.views.headline import attention_headline
 from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import Walk
 from attnviz.views.view import Page, View
-from attnviz.wording.words import listed
+from attnviz.wording.words import and_list
 from tests.claims_of_titles import untrue_title
 from tests.drawn_runs import Run
 
@@ -167,7 +167,7 @@ def mistaken(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r" · position base ([\d.e+]+)")
 def base(said: Said, match: re.Match[str]) -> bool:
-    settings = decided(said.trace.origin)
+    settings = resolved_settings(said.trace.origin)
     return settings.position_base == float(match[1]) and said.trace.positions != "none"
 
 
@@ -200,7 +200,7 @@ def more_tokens(said: Said, match: re.Match[str]) -> bool:
 def layers(said: Said, match: re.Match[str]) -> bool:
     block = said.trace.layers[0].block
     places = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
-    named = None if block is None else places[block.place]
+    named = None if block is None else places[block.norm_placement]
     return len(said.trace.layers) == int(match[1]) and named == match[2]
 
 
@@ -274,7 +274,7 @@ def switched_off(said: Said, match: re.Match[str]) -> bool:
     named = ["the only head"] if only else off
     verb, one = "is" if match[3] == "it" else "are", match[2].startswith("its")
     right = one == (verb == "is") == (len(off) == 1)
-    return bool(off) and match[1] == f"{listed(named)} {verb}" and right
+    return bool(off) and match[1] == f"{and_list(named)} {verb}" and right
 
 
 @claims(
@@ -296,7 +296,9 @@ def _is_off(layer: Layer, head: int, *, mean: bool) -> bool:
 
 @claims(r" · no feed-forward(?= ·)")
 def no_feed_forward(said: Said, match: re.Match[str]) -> bool:
-    return all(each.block is not None and each.block.fed is None for each in said.trace.layers)
+    return all(
+        each.block is not None and each.block.feed_forward is None for each in said.trace.layers
+    )
 
 
 # What is left to chance: with another seed it would be another.
@@ -304,10 +306,10 @@ def no_feed_forward(said: Said, match: re.Match[str]) -> bool:
 
 def others(made: Trace) -> Iterator[Trace]:
     """The same of other seeds."""
-    source, settings = source_of(made), made.origin.settings
+    source, settings = build_source(made), made.origin.settings
     mistake = made.layers[0].mistake
     for seed in range(2000, 2004):
-        yield trace_of(replace(source, settings=replace(settings, seed=seed)), mistake=mistake)
+        yield trace_source(replace(source, settings=replace(settings, seed=seed)), mistake=mistake)
 
 
 def moves(made: Trace, *, of: str = "") -> bool:
@@ -326,14 +328,20 @@ def _all(made: Trace) -> Iterator[Tensor]:
     first = made.layers[0]
     unused = (
         ()
-        if first.from_inputs or first.block is not None
+        if first.uses_inputs or first.block is not None
         else ("embeddings", "inputs", "positions")
     )
     for part in (
-        each for each in (*OF_ATTENTION, *OF_BLOCK) if (each.words or each.step) not in unused
+        each
+        for each in (*PARTS_OF_ATTENTION, *PARTS_OF_BLOCK)
+        if (each.words or each.step) not in unused
     ):
         for layer in made.attentions:
-            found = part.find(made, layer) if layer.memory is None or part in OF_ATTENTION else None
+            found = (
+                part.find(made, layer)
+                if layer.memory is None or part in PARTS_OF_ATTENTION
+                else None
+            )
             if isinstance(found, Tensor):
                 yield found
 
@@ -380,7 +388,7 @@ def all_drawn(said: Said, match: re.Match[str]) -> bool:
 
 def _matrices(said: Said) -> set[str]:
     """Those that make queries, keys, values and scores."""
-    learned = parts.learned(said.trace, said.layer)
+    learned = parts.learned_tensors(said.trace, said.layer)
     return {name for name in learned if not name.endswith("_out")}
 
 
@@ -434,7 +442,7 @@ def placed(said: Said, match: re.Match[str]) -> bool:
         "rotary": said.layer.before_rotary is not None or len(said.trace.layers) > 1,
         "rotary-halves": said.layer.before_rotary is not None or len(said.trace.layers) > 1,
         "alibi": said.layer.attended.bias is not None,
-    }.get(match[1], not torch.equal(said.layer.entering, said.trace.embeddings))
+    }.get(match[1], not torch.equal(said.layer.layer_inputs, said.trace.embeddings))
 
 
 # What a model says of itself.
@@ -704,7 +712,7 @@ def positions_added(said: Said, match: re.Match[str]) -> bool:
 def activated(said: Said, match: re.Match[str]) -> bool:
     block = said.layer.block
     assert block is not None
-    made = block.feeding.parameters
+    made = block.required_feed_forward.parameters
     name = (match[1] or match[2]).replace("_", "-")
     bent: dict[str, Callable[[Tensor], Tensor]] = {
         "relu": torch.relu,
@@ -712,9 +720,11 @@ def activated(said: Said, match: re.Match[str]) -> bool:
         "gelu-tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
     }
     hidden = bent[name](
-        block.feeding.residual.sublayer_inputs.double() @ made.w_1.double() + made.b_1
+        block.required_feed_forward.residual.sublayer_inputs.double() @ made.w_1.double() + made.b_1
     )
-    return made.activation == name and close(hidden.to(block.feeding.hidden), block.feeding.hidden)
+    return made.activation == name and close(
+        hidden.to(block.required_feed_forward.hidden), block.required_feed_forward.hidden
+    )
 
 
 @claims(r"^outputs = (LayerNorm\(x \+ f\(x\)\)|x \+ f\(LayerNorm\(x\)\)|x \+ f\(x\))$")
@@ -722,7 +732,7 @@ def placed_norm(said: Said, match: re.Match[str]) -> bool:
     block = next(each.block for each in said.trace.layers if said.layer in each.attentions)
     assert block is not None
     post, pre = match[1].startswith("Layer"), "f(Layer" in match[1]
-    return block.place == ("post" if post else "pre" if pre else "none")
+    return block.norm_placement == ("post" if post else "pre" if pre else "none")
 
 
 @claims(r"^normed = \(x - mean\) / √\(variance \+ 1e-05\)( · gain \+ shift)?$")
@@ -764,14 +774,14 @@ def underflows(said: Said, match: re.Match[str]) -> bool:
 # How to read a table.
 
 
-@claims("|".join(SUMS))
+@claims("|".join(SUM_NOTES))
 def rows_sum_to_one(said: Said, match: re.Match[str]) -> bool:
     if said.grid is None:
         return True  # a caption, of which below
     return bool((abs(said.grid.values.sum(axis=1, dtype=float) - 1) < HALF).all())
 
 
-@claims(GOES_ON)
+@claims(GENERATED_NOTE)
 def goes_on(said: Said, match: re.Match[str]) -> bool:
     """The line stands before what was written, on each side that the tokens stand on."""
     prompt, grid = said.trace.prompt, said.grid
@@ -1131,7 +1141,7 @@ def no_such_variance(said: Said, match: re.Match[str]) -> bool:
 @claims(r"a matrix (widens|narrows) its vector to (\d+)|maps its vector to another of width (\d+)")
 def other_width(said: Said, match: re.Match[str]) -> bool:
     assert said.layer.block is not None
-    width, hidden = said.layer.block.feeding.parameters.w_1.shape
+    width, hidden = said.layer.block.required_feed_forward.parameters.w_1.shape
     if match[1] is None:
         return bool(width == hidden) and hidden == int(match[3])
     return hidden == int(match[2]) and (hidden > width) == (match[1] == "widens")
@@ -1139,7 +1149,7 @@ def other_width(said: Said, match: re.Match[str]) -> bool:
 
 @claims(r"The output of layer (\d+) for each token")
 def from_below(said: Said, match: re.Match[str]) -> bool:
-    return torch.equal(said.trace.layers[int(match[1])].outputs, said.layer.entering)
+    return torch.equal(said.trace.layers[int(match[1])].outputs, said.layer.layer_inputs)
 
 
 @claims(r"The heads' vectors are then concatenated")
@@ -1163,7 +1173,11 @@ def all_learned(said: Said, match: re.Match[str]) -> bool:
     assert layer.block is not None
     made = [each.projections for each in layer.attentions]
     tensors = [value for each in made if each is not None for value in vars(each).values()]
-    tensors += [] if layer.block.fed is None else vars(layer.block.fed.parameters).values()
+    tensors += (
+        []
+        if layer.block.feed_forward is None
+        else vars(layer.block.feed_forward.parameters).values()
+    )
     norms = [each.norm for each in layer.block.residuals.values()]
     tensors += [value for each in norms if each is not None for value in vars(each).values()]
     count = sum(each.numel() for each in tensors if isinstance(each, Tensor))
@@ -1184,9 +1198,9 @@ def _probabilities(said: Said, *, whole: bool = False) -> Tensor:
     """Worked out again from what the last layer made; with all heads on, from the beginning."""
     made = said.trace
     if whole:
-        source = source_of(made)
+        source = build_source(made)
         on = replace(source, settings=replace(source.settings, without=None))
-        made = trace_of(on, mistake=made.layers[0].mistake)
+        made = trace_source(on, mistake=made.layers[0].mistake)
     origin = made.origin
     assert isinstance(origin, FromModel)
     assert origin.model.unembedding is not None
@@ -1260,7 +1274,7 @@ def answered_without(said: Said, match: re.Match[str]) -> bool:
     now, was = _probabilities(said)[place], _probabilities(said, whole=True)[place]
     words, before = _answers(said), match[8] or match[5]
     return (
-        headline(said.trace).endswith(f" with {match[1]} switched off")
+        attention_headline(said.trace).endswith(f" with {match[1]} switched off")
         and bool(match[2]) == (len(asked) > 1)
         and words[int(now.argmax())] == match[5]
         and words[int(was.argmax())] == before
@@ -1420,7 +1434,7 @@ def of_view(view: View, made: Trace) -> Iterator[Said]:
         named = {f" {layer.name}": layer for layer in made.attentions}
         for group in page.groups:
             layer = next((named[each] for each in named if group.name.endswith(each)), first)
-            for grid in opened(group.panels):
+            for grid in open_panels(group.panels):
                 if isinstance(grid, Grid):
                     yield Said(grid.note, made, layer, grid=grid)
                     yield from _described(grid, made, layer)
@@ -1430,8 +1444,8 @@ def of_view(view: View, made: Trace) -> Iterator[Said]:
 def _of_caption(page: Page, made: Trace) -> Iterator[Said]:
     """What is said of sums under all panels must be so of all that are divided up."""
     yield Said(page.caveat, made, made.layers[0])
-    for note in SUMS:
-        for grid in opened(page.panels) if note in page.caption.split(" · ") else ():
+    for note in SUM_NOTES:
+        for grid in open_panels(page.panels) if note in page.caption.split(" · ") else ():
             if isinstance(grid, Grid) and grid.share:
                 yield Said(note, made, made.layers[0], grid=grid)
 
@@ -1462,7 +1476,7 @@ def of_steps(walk: Walk) -> Iterator[Said]:
 def untrue(run: Run) -> list[str]:
     """Each sentence of a run that is false, or that nobody knows."""
     every = (*of_view(run.view, run.made), *of_steps(run.walk))
-    failed = [check.text for check in verify(run.made) if check.failed]
+    failed = [check.text for check in verify_trace(run.made) if check.failed]
     titles = _untrue_headline(run)
     return [*failed, *titles, *(told for said in every for told in _untrue(said))]
 

@@ -29,12 +29,12 @@ SHAPED = (
     "attnviz.cells",
     "attnviz.attention.arithmetic",
     "attnviz.attention.block",
-    "attnviz.vectors.static",
-    "attnviz.vectors.drawn",
-    "attnviz.vectors.loaded",
+    "attnviz.vectors.embedding_tables",
+    "attnviz.vectors.random_numbers",
+    "attnviz.vectors.vector_files",
     "attnviz.vectors.positions",
-    "attnviz.vectors.static",
-    "attnviz.vectors.static",
+    "attnviz.vectors.embedding_tables",
+    "attnviz.vectors.embedding_tables",
     "attnviz.traces.from_text",
     "attnviz.traces.layers",
     "attnviz.traces.plan",
@@ -43,7 +43,7 @@ SHAPED = (
 )
 install_import_hook(SHAPED, "beartype.beartype")
 
-from attnviz.cli.app import main  # noqa: E402
+from attnviz.cli.app import run_command_line  # noqa: E402
 from attnviz.renderers.picture import glyphs  # noqa: E402
 from tests.browser import browser  # noqa: E402
 
@@ -168,7 +168,7 @@ def attnviz(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     def call(*arguments: str, stdin: bytes = b"") -> Result:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfd.readouterr()
-        status = copy_context().run(main, list(arguments))
+        status = copy_context().run(run_command_line, list(arguments))
         captured = capfd.readouterr()
         return Result(status, captured.out, captured.err)
 

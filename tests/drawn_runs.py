@@ -12,12 +12,12 @@ from attnviz import Trace, trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
-from attnviz.learning.learner import fresh
+from attnviz.learning.learner import new_model
 from attnviz.learning.lookup import task_of
-from attnviz.traces.from_text import trace_of
-from attnviz.traces.matrices import Matrices, matrices
-from attnviz.traces.parts import SHOWN
-from attnviz.traces.settings import BASED, DTYPES, POSITIONS, Settings
+from attnviz.traces.from_text import trace_source
+from attnviz.traces.matrices import Matrices, parse_matrices
+from attnviz.traces.parts import PARTS_BY_SHOW_NAME
+from attnviz.traces.settings import DTYPES, POSITIONS, POSITIONS_WITH_BASE, Settings
 from attnviz.traces.source import Source
 from attnviz.views.steps.walk import Walk, steps
 from attnviz.views.view import View
@@ -76,8 +76,8 @@ NOT_OF_MODELS = ("dim", "dtype", "dropout", "memory", "layers", "without", "temp
 VIEWS: dict[str, dict[str, Any]] = {
     "run": {},
     "run, a query": {"query": "1"},
-    "run, everything": {"show": [*SHOWN]},
-    "run, everything of a query": {"show": [*SHOWN], "query": "1"},
+    "run, everything": {"show": [*PARTS_BY_SHOW_NAME]},
+    "run, everything of a query": {"show": [*PARTS_BY_SHOW_NAME], "query": "1"},
     "run, an equation": {"show": ["queries", "keys", "scores", "weights", "values", "context"]},
     "run, as lines": {"as_": "arcs"},
     "run, as a sentence": {"as_": "sentence", "query": "1"},
@@ -88,7 +88,7 @@ def given_matrices(contents: Mapping[str, Any]) -> Matrices:
     """Of three tokens; what has a matrix for each head has as many heads."""
     queries = contents.get("queries", ROWS)
     heads = len(queries) if isinstance(queries[0][0], list) else None
-    return matrices({"tokens": ["a", "b", "c"], **contents}, heads=heads)
+    return parse_matrices({"tokens": ["a", "b", "c"], **contents}, heads=heads)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Draw(random.Random):
 
     def settings(self) -> dict[str, Any]:
         positions = self.rarely(*POSITIONS, usually="none")
-        based = positions in BASED
+        based = positions in POSITIONS_WITH_BASE
         return {
             "variant": self.rarely(*VARIANTS, usually=self.choice(("scaled", "causal"))),
             "dim": self.choice((1, 2, 3, 4, 8, 8)),
@@ -172,7 +172,7 @@ class Draw(random.Random):
         made = {name: value for name, value in self.settings().items() if value is not None}
         made = {name: each for name, each in made.items() if name not in NOT_OF_MODELS}
         shape = {"layers": self.choice((1, 2)), **made, **self.rarely({"heads": 2}, usually={})}
-        model = fresh(task, Settings(dim=self.choice((4, 8)), **shape))
+        model = new_model(task, Settings(dim=self.choice((4, 8)), **shape))
         lengths = self.rarely([2, 3], usually=[1, 100])
         facts = {"sentences": 9, "scores": {"L0H0": 0.75}, "tokens": lengths}
         model = replace(model, facts=facts, heads={"L0H0": "reads the token before"})
@@ -181,7 +181,7 @@ class Draw(random.Random):
         words = self.sample(model.vocabulary.words, self.choice((1, 2, 5)))
         settings = Settings(**asked, model="made", without=self.rarely("L0H0", "L0H0=mean"))
         source = Source(" ".join(words), settings, model.matrices, model=model)
-        return trace_of(source, mistake=mistake)
+        return trace_source(source, mistake=mistake)
 
     def walked(self, made: Trace) -> Walk:
         """The steps of one layer: of all tokens, of one, or of one and a key of it."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from attnviz.cells import Whole, unmasked
+from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.renderers import suffixes
 from attnviz.traces.trace import Provenance
 from attnviz.views.grids.axes import Axis
@@ -70,7 +70,7 @@ def causal_weights(title: str = "weights", *labels: str) -> Grid:
         title,
         words(*axis.labels, title="query (reads)"),
         axis,
-        Whole(values / values.sum(1, keepdims=True), distance < 0),
+        StoredCells(values / values.sum(1, keepdims=True), distance < 0),
         Scale("weight", 0.0, 1.0),
         note="row = query (reads) · column = key (is read) · each row sums to 1",
         share=True,
@@ -83,7 +83,7 @@ def vectors(rows: int = 3, columns: int = 4) -> Grid:
         "context vectors",
         words(*(f"w{row}" for row in range(rows)), title="query (reads)"),
         dimensions(columns),
-        unmasked(values),
+        unmasked_cells(values),
         Scale("value", -1.0, 1.0, "diverging"),
     )
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnviz.learning.learner import fresh
+from attnviz.learning.learner import new_model
 from attnviz.learning.progress import Answer
 from attnviz.learning.task import Examples, Reading, Task
-from attnviz.learning.training import HELD_OUT, Choices, Ended, Learned, Moment
+from attnviz.learning.training import HELD_OUT_SENTENCES, Choices, EndReason, Learned, Moment
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
@@ -61,7 +61,7 @@ def weights_of(layers: int, heads: int, count: int, seed: int, sharp: float) -> 
 
 @cache
 def _model(words: Sequence[str], settings: Settings) -> Model:
-    return fresh(task(words=words), settings)
+    return new_model(task(words=words), settings)
 
 
 def learned(
@@ -69,7 +69,7 @@ def learned(
     *,
     steps: Sequence[int] = (0, 1, 2, 5, 10, 20, 40, 80),
     accuracy: float = 1.0,
-    ended: Ended = "accuracy",
+    ended: EndReason = "accuracy",
     of: Task | None = None,
     answers: Sequence[Answer] = (),
     **settings: Any,
@@ -104,6 +104,6 @@ def learned(
         watched=watched,
         model=_model(chosen.vocabulary.words, wanted),
         moments=tuple(moments),
-        held_out=HELD_OUT,
+        held_out=HELD_OUT_SENTENCES,
         ended=ended,
     )

@@ -41,10 +41,10 @@ def overview_by_hand(
         "places": places,
         "values": np.stack(maps).astype(np.float32),
         "hidden": np.broadcast_to(hidden, (len(maps), queries, keys)).copy(),
-        "reads": _tokens("query (reads)", named[:queries]),
-        "read": _tokens("key (is read)", named[:keys]),
-        "tall": np.ones(queries),
-        "wide": np.ones(keys),
+        "query_axis": _tokens("query (reads)", named[:queries]),
+        "key_axis": _tokens("key (is read)", named[:keys]),
+        "tokens_per_row": np.ones(queries),
+        "tokens_per_column": np.ones(keys),
         "note": "each map: rows attend to columns",
         "flags": tuple(
             Flag(number * 7 % len(maps), kind, kind.split()[0], ".98")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import attnviz as library
 from attnviz.traces.trace import Trace
-from attnviz.views.grids.explored import Explored
-from attnviz.views.trace_data import explored_of_trace
+from attnviz.views.grids.explorer import HeadExplorer
+from attnviz.views.trace_data import explore_trace
 from attnviz.views.view import View
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ def page_of_four_heads(trace: Trace, folder: Path) -> Path:
     return written(replace(trace.view(), explored=lambda: _with_words(trace)), folder)
 
 
-def _with_words(trace: Trace) -> Explored:
-    found = explored_of_trace(trace)
+def _with_words(trace: Trace) -> HeadExplorer:
+    found = explore_trace(trace)
     special = (True, *([False] * (len(WORDS) - 1)))
-    side = replace(found.heads[0].reads, labels=tuple(WORDS), special=special)
-    heads = tuple(replace(each, reads=side, read=side) for each in found.heads)
+    side = replace(found.heads[0].query_axis, labels=tuple(WORDS), special=special)
+    heads = tuple(replace(each, query_axis=side, key_axis=side) for each in found.heads)
     return replace(found, heads=heads)
 
 

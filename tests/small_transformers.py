@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from attnviz.traces.trained.refusals import quietly
+from attnviz.traces.trained.refusals import quiet_transformers
 
 Saved = Callable[[str], Path]
 CORPUS = [
@@ -237,7 +237,7 @@ def save(kind: Kind, folder: Path, *, dtype: torch.dtype = torch.float32, **chan
     """A model with numbers large enough for attention to be uneven, and its tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = TOKENIZERS[kind.tokenizer]()
-    with quietly():
+    with quiet_transformers():
         _save_model(kind, folder, len(tokenizer), dtype, changes)
     tokenizer.save_pretrained(folder)
     return folder

@@ -15,10 +15,10 @@ from torch.testing import assert_close
 
 import attnviz as library
 from attnviz import trace
-from attnviz.analysis.checks import verify
+from attnviz.analysis.checks import verify_trace
 from attnviz.attention import arithmetic
 from attnviz.errors import AttnvizError
-from attnviz.traces.matrices import matrices
+from attnviz.traces.matrices import parse_matrices
 from attnviz.views.steps.walk import steps
 from tests.conftest import Attnviz
 from tests.evaluate import holds
@@ -33,7 +33,7 @@ GIVEN = {
 
 
 def test_a_score_is_the_sum_that_paper_gives() -> None:
-    scores = trace(None, given=matrices(GIVEN), dtype="float64").layers[0].attended.scores
+    scores = trace(None, given=parse_matrices(GIVEN), dtype="float64").layers[0].attended.scores
 
     # The first query is (1, 0.5), the keys are (0.5, 1) and (1, 0).
     expected = [
@@ -44,7 +44,7 @@ def test_a_score_is_the_sum_that_paper_gives() -> None:
 
 
 def test_they_are_divided_by_nothing_unless_it_is_asked_for() -> None:
-    given, drawn = trace(None, given=matrices(GIVEN)), trace(TEXT, scoring="additive")
+    given, drawn = trace(None, given=parse_matrices(GIVEN)), trace(TEXT, scoring="additive")
     asked = trace(TEXT, scoring="additive", scale=True)
 
     assert [each.layers[0].scale for each in (given, drawn)] == [1.0, 1.0]
@@ -71,13 +71,13 @@ def test_each_head_weighs_with_its_own_part(heads: int, groups: int, tokens: int
     both = torch.tanh(layer.queries[:, :, None] + keys[:, None])
     expected = torch.einsum("hqkw,hw->hqk", both, layer.w_score.view(-1, 3))
     assert_close(layer.attended.scores, expected)
-    assert [check.passed for check in verify(found)] == [True] * 4
+    assert [check.passed for check in verify_trace(found)] == [True] * 4
 
 
 def test_many_queries_are_scored_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = trace(TEXT, scoring="additive").layers[0].attended.scores
 
-    monkeypatch.setattr(arithmetic, "NUMBERS_AT_ONCE", 33)
+    monkeypatch.setattr(arithmetic, "ADDITIVE_NUMBERS_AT_ONCE", 33)
 
     assert torch.equal(trace(TEXT, scoring="additive").layers[0].attended.scores, whole)
 
@@ -158,4 +158,4 @@ def test_what_does_not_go_together_is_refused(
     contents: dict[str, object], settings: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(AttnvizError, match=f"^{problem}"):
-        trace(None, given=matrices(contents), **settings)
+        trace(None, given=parse_matrices(contents), **settings)

@@ -13,9 +13,9 @@ from torch.testing import assert_close
 from attnviz import Trace, read, steps, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.trained import prediction
-from attnviz.traces.trained.loading import loaded
-from attnviz.views.prediction import answered, best_answers
-from attnviz.views.vector_shift import moved, moved_table
+from attnviz.traces.trained.loading import load_transformer
+from attnviz.views.prediction import answer_sentences, best_answers_grid
+from attnviz.views.vector_shift import vector_shift_sentences, vector_shift_table
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
 
@@ -25,7 +25,7 @@ BY_KIND = {"gpt2": TEXT, "llama": TEXT, "gemma2": TEXT, "opt": TEXT, "bert": GAP
 
 def own(made: Trace, folder: Path) -> Any:
     """What transformers makes of the same tokens."""
-    model = loaded(made.origin.settings).model
+    model = load_transformer(made.origin.settings).model
     with torch.no_grad():
         return model(input_ids=torch.tensor([made.tokens.ids]))
 
@@ -46,7 +46,7 @@ def test_answers_are_those_of_the_model_itself(small_transformer: Saved, kind: s
 
 def test_a_soft_cap_of_scores_is_in_what_is_answered(small_transformer: Saved) -> None:
     made = trace(TEXT, model=str(small_transformer("gemma2")))
-    cap = loaded(made.origin.settings).config.final_logit_softcapping
+    cap = load_transformer(made.origin.settings).config.final_logit_softcapping
     assert made.prediction is not None
     assert made.prediction.logits.abs().max() < cap
 
@@ -66,7 +66,7 @@ def test_a_decoder_beside_an_encoder_answers_its_own_tokens(small_transformer: S
 def test_answers_of_a_long_text_are_scored_at_its_last_tokens(
     small_transformer: Saved, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(prediction, "PLACES", 4)
+    monkeypatch.setattr(prediction, "MAX_SCORED_POSITIONS", 4)
     made, file = trace(TEXT, model=str(small_transformer("gpt2"))), tmp_path / "made.json"
     found, count = made.prediction, len(made.tokens)
     made.view().save(file)
@@ -75,8 +75,8 @@ def test_answers_of_a_long_text_are_scored_at_its_last_tokens(
     assert found is not None
     assert found.asked == tuple(range(count - 4, count))
     assert found.probabilities[: count - 4].isnan().all()
-    assert "answers are computed at the last 4 tokens only" in best_answers(made).note
-    assert best_answers(made, 0).words == (("", "", ""),)
+    assert "answers are computed at the last 4 tokens only" in best_answers_grid(made).note
+    assert best_answers_grid(made, 0).words == (("", "", ""),)
     assert again is not None
     assert_close(again.probabilities, found.probabilities, equal_nan=True)
     assert (again.of, again.answers) == (found.of, found.answers)
@@ -109,7 +109,7 @@ def test_without_a_head_the_model_answers_as_with_zeros_for_it(
     folder = str(small_transformer(kind))
     made = trace(BY_KIND[kind], model=folder, without="L1H2")
     whole = trace(BY_KIND[kind], model=folder)
-    model = loaded(made.origin.settings).model
+    model = load_transformer(made.origin.settings).model
     weight, kept = zeroed(model, name, 2, made.layers[0].head_dim)
     try:
         wanted = own(made, small_transformer(kind)).logits[0].softmax(-1)
@@ -135,7 +135,7 @@ def test_what_is_answered_without_a_head_is_said(small_transformer: Saved) -> No
     (place,) = made.prediction.asked
     now = made.prediction.answers[made.prediction.best(place, 1)[0]]
     was = made.prediction.answers[int(made.prediction.with_all_heads[place].argmax())]
-    (said,) = answered(made)
+    (said,) = answer_sentences(made)
     assert said.startswith("Without L1H2: ")
     assert now in said
     assert ("still" in said) == (now == was)
@@ -145,7 +145,9 @@ def test_a_text_without_a_gap_asks_for_nothing_and_it_is_said_what_would(
     small_transformer: Saved,
 ) -> None:
     made = trace(TEXT, model=str(small_transformer("bert")))
-    assert answered(made) == ("No token of this text asks the model for an answer; [MASK] would",)
+    assert answer_sentences(made) == (
+        "No token of this text asks the model for an answer; [MASK] would",
+    )
 
 
 def test_vectors_of_an_encoder_without_a_head_are_measured_token_by_token() -> None:
@@ -159,19 +161,19 @@ def test_vectors_of_an_encoder_without_a_head_are_measured_token_by_token() -> N
     lengths = (after - before).norm(dim=1) / before.norm(dim=1)
     cosines = (after * before).sum(1) / after.norm(dim=1) / before.norm(dim=1)
 
-    table = moved_table(made)
+    table = vector_shift_table(made)
     assert table is not None
     assert_close(torch.tensor(table.values), torch.stack([lengths, cosines], 1))
     most = int(lengths.argmax())
-    (said,) = moved(made)
+    (said,) = vector_shift_sentences(made)
     assert said == (
         f"Without L5H11 the last vectors change by {100 * lengths.mean():.0f}\u00a0% of their "
         f'length on average, that of "{made.tokens.labels[most]}" most '
         f"({100 * lengths[most]:.0f}\u00a0%); their mean cosine with the original vectors is "
         f"{cosines.mean():.2f}"
     ).replace(" 0.", " .")
-    assert moved(whole) == ()
-    assert moved_table(whole) is None
+    assert vector_shift_sentences(whole) == ()
+    assert vector_shift_table(whole) is None
 
 
 def test_outputs_are_read_again(tmp_path: Path) -> None:
@@ -182,7 +184,7 @@ def test_outputs_are_read_again(tmp_path: Path) -> None:
     assert again is not None
     assert torch.equal(again.vectors, made.outputs.vectors)
     assert again.with_all_heads is not None
-    assert moved(read(str(file))) == moved(made)
+    assert vector_shift_sentences(read(str(file))) == vector_shift_sentences(made)
 
 
 def test_an_encoder_that_answers_nothing_says_so_in_two_lines(attnviz: Attnviz) -> None:
@@ -195,7 +197,7 @@ def test_an_encoder_that_answers_nothing_says_so_in_two_lines(attnviz: Attnviz) 
 
 
 def test_the_last_step_shows_what_is_answered(small_transformer: Saved) -> None:
-    said = answered(trace(TEXT, model=str(small_transformer("gpt2"))))
+    said = answer_sentences(trace(TEXT, model=str(small_transformer("gpt2"))))
     walk = steps(TEXT, model=str(small_transformer("gpt2")), layer=1, head=0, step="prediction")
     section = walk.view().sections[-1]
     assert section.name == "prediction"
@@ -204,4 +206,4 @@ def test_the_last_step_shows_what_is_answered(small_transformer: Saved) -> None:
 
 def test_no_answer_is_scored_of_a_model_that_has_none() -> None:
     with pytest.raises(AttnvizError):
-        best_answers(trace("a b", model="minilm"))
+        best_answers_grid(trace("a b", model="minilm"))

@@ -15,7 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
 from attnviz import trace
-from attnviz.analysis.checks import TOLERANCE
+from attnviz.analysis.checks import CHECK_TOLERANCE
 from attnviz.attention import arithmetic
 from attnviz.attention.variants import VARIANTS, Variant
 from attnviz.traces.settings import DTYPES
@@ -50,16 +50,16 @@ def test_a_context_vector_is_the_weighted_mean_of_the_values() -> None:
     weights = torch.tensor([[[0.25, 0.75]]])
     values = torch.tensor([[[4.0, 0.0], [8.0, 4.0]]])
 
-    assert arithmetic.mix(weights, values).tolist() == [[[7.0, 3.0]]]
+    assert arithmetic.mix_values(weights, values).tolist() == [[[7.0, 3.0]]]
 
 
 def test_scores_are_dot_products_and_scaling_divides_by_the_root_of_the_width() -> None:
     queries, keys = torch.tensor([[[1.0, 2.0, 3.0, 4.0]]]), torch.tensor([[[4.0, 3.0, 2.0, 1.0]]])
 
     assert arithmetic.similarity(queries, keys).item() == 20
-    assert arithmetic.scale_of(VARIANTS["scaled"], 4) == 0.5
-    assert arithmetic.scale_of(VARIANTS["plain"], 4) == 1
-    assert arithmetic.scale_of(Variant("hot", "", temperature=2.0), 4) == 0.25
+    assert arithmetic.score_scale(VARIANTS["scaled"], 4) == 0.5
+    assert arithmetic.score_scale(VARIANTS["plain"], 4) == 1
+    assert arithmetic.score_scale(Variant("hot", "", temperature=2.0), 4) == 0.25
 
 
 def test_a_window_shows_the_nearest_keys_on_both_sides_unless_causal() -> None:
@@ -103,10 +103,10 @@ def test_attention_agrees_with_torch(
     visible = arithmetic.visible_cells(Variant("any", "", causal=causal), tokens, CPU)
 
     scores = arithmetic.similarity(queries, keys)
-    ours = arithmetic.attend(scores, values, visible, scale=scale)
+    ours = arithmetic.compute_attention(scores, values, visible, scale=scale)
     theirs = scaled_dot_product_attention(queries, keys, values, attn_mask=visible, scale=scale)
 
-    tolerance = TOLERANCE[queries.dtype] * 4
+    tolerance = CHECK_TOLERANCE[queries.dtype] * 4
     assert_close(ours.contexts, theirs, rtol=tolerance, atol=tolerance)
     assert_close(
         ours.weights.double().sum(-1),
@@ -155,7 +155,9 @@ def test_dropout_mixes_with_fewer_weights_and_leaves_the_softmax_alone() -> None
     kept = torch.tensor([[[2.0, 0.0], [0.0, 2.0]]])
     values = torch.tensor([[[4.0], [8.0]]])
 
-    made = arithmetic.attend(torch.zeros(1, 2, 2), values, everything(2), scale=1.0, kept=kept)
+    made = arithmetic.compute_attention(
+        torch.zeros(1, 2, 2), values, everything(2), scale=1.0, dropout_factors=kept
+    )
 
     assert made.weights.tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
     assert made.mixing.tolist() == [[[1.0, 0.0], [0.0, 1.0]]]
@@ -165,7 +167,7 @@ def test_dropout_mixes_with_fewer_weights_and_leaves_the_softmax_alone() -> None
 def test_weights_by_hand_take_the_place_of_the_softmaxs() -> None:
     values, by_hand = torch.tensor([[[4.0], [8.0]]]), torch.tensor([[[1.0, 1.0], [0.0, 0.5]]])
 
-    made = arithmetic.attend(
+    made = arithmetic.compute_attention(
         torch.zeros(1, 2, 2), values, everything(2), scale=1.0, by_hand=by_hand
     )
 
@@ -176,7 +178,7 @@ def test_weights_by_hand_take_the_place_of_the_softmaxs() -> None:
 def test_a_bias_is_added_after_scaling() -> None:
     bias = torch.tensor([[[0.0, log(3.0)]]])
 
-    made = arithmetic.attend(
+    made = arithmetic.compute_attention(
         torch.tensor([[[4.0, 4.0]]]),
         torch.ones(1, 2, 1),
         torch.ones(1, 2, dtype=torch.bool),
@@ -191,10 +193,10 @@ def test_a_bias_is_added_after_scaling() -> None:
 def test_what_each_key_hands_on_adds_up_to_the_context() -> None:
     weights, values = torch.tensor([[0.25, 0.75]]), torch.tensor([[[4.0, 0.0], [8.0, 4.0]]])
 
-    made = arithmetic.weighted(weights, values)
+    made = arithmetic.weigh_values(weights, values)
 
     assert made.tolist() == [[[1.0, 0.0], [6.0, 3.0]]]
-    assert torch.equal(made.sum(1), arithmetic.mix(weights[:, None], values)[:, 0])
+    assert torch.equal(made.sum(1), arithmetic.mix_values(weights[:, None], values)[:, 0])
 
 
 def test_a_shape_that_does_not_fit_is_noticed_during_the_tests() -> None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from attnviz.cli import background
-from attnviz.cli.background import light, theme_of_terminal
+from attnviz.cli.background import is_light_background, terminal_theme
 from attnviz.errors import AttnvizError
 from tests.terminals import once, shown_on_terminal
 
@@ -19,12 +19,12 @@ WHITE, BLACK = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\", b"\x1b]11;rgb:0000/0000/0000
 # What it is found to be; how it is left; and what is left in its input.
 SCRIPT = """
 import os, select, sys, termios, time
-from attnviz.cli.background import settle, theme_of_terminal
+from attnviz.cli.background import discard_late_answers, terminal_theme
 before = termios.tcgetattr(0)
 start = time.monotonic()
-theme = theme_of_terminal()
+theme = terminal_theme()
 took = time.monotonic() - start
-settle()
+discard_late_answers()
 settled = time.monotonic() - start
 same = termios.tcgetattr(0) == before
 quiet = termios.tcgetattr(0)
@@ -60,7 +60,7 @@ def test_one_that_knows_no_background_is_known_by_its_other_answer_and_nobody_wa
     theme, state, left, seconds, _ = found(LAST, COLORFGBG="0;15")
 
     assert [theme, state, left] == ["light", "as before", "b''"]
-    assert float(seconds) < background.PATIENCE
+    assert float(seconds) < background.ANSWER_SECONDS
 
 
 @pytest.mark.terminal
@@ -69,8 +69,8 @@ def test_one_that_answers_nothing_or_nonsense_is_left_as_it_was(reply: bytes) ->
     theme, state, left, seconds, settled = found(reply)
 
     assert [theme, state, left] == ["light", "as before", "b''"]
-    assert float(seconds) < 2 * background.PATIENCE
-    assert float(settled) < 1.2 * (background.PATIENCE + background.LINGERING)
+    assert float(seconds) < 2 * background.ANSWER_SECONDS
+    assert float(settled) < 1.2 * (background.ANSWER_SECONDS + background.LATE_ANSWER_SECONDS)
 
 
 @pytest.mark.terminal
@@ -79,8 +79,8 @@ def test_an_answer_that_comes_late_counts_for_nothing_and_is_taken_away(after: f
     theme, state, left, seconds, settled = found(WHITE + LAST, after=after)
 
     assert [theme, state, left] == ["light", "as before", "b''"]
-    assert float(seconds) < 2 * background.PATIENCE
-    assert after - 0.1 < float(settled) < background.LINGERING
+    assert float(seconds) < 2 * background.ANSWER_SECONDS
+    assert after - 0.1 < float(settled) < background.LATE_ANSWER_SECONDS
 
 
 @pytest.mark.terminal
@@ -120,22 +120,22 @@ def test_what_is_said_wins_and_colorfgbg_is_asked_before_light_is_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())  # no terminal, which cannot be asked
-    assert theme_of_terminal() == "light"
+    assert terminal_theme() == "light"
     monkeypatch.setenv("COLORFGBG", "0;default;15")
-    assert theme_of_terminal() == "light"
+    assert terminal_theme() == "light"
     monkeypatch.setenv("COLORFGBG", "15;default")
-    assert theme_of_terminal() == "light"
+    assert terminal_theme() == "light"
     monkeypatch.setenv("COLORFGBG", "15;0")
-    assert theme_of_terminal() == "dark"
+    assert terminal_theme() == "dark"
     monkeypatch.setenv("ATTNVIZ_THEME", "light")
-    assert theme_of_terminal() == "light"
+    assert terminal_theme() == "light"
 
 
 def test_a_theme_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTNVIZ_THEME", "drak")
 
     with pytest.raises(AttnvizError, match="ATTNVIZ_THEME: there is no theme 'drak'") as refused:
-        theme_of_terminal()
+        terminal_theme()
     assert refused.value.hint == "did you mean 'dark'? known: light, dark"
 
 
@@ -154,4 +154,4 @@ def test_a_theme_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_answers_are_read_in_every_form(answer: bytes, expected: bool | None) -> None:
-    assert light(answer) is expected
+    assert is_light_background(answer) is expected

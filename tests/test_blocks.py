@@ -14,7 +14,7 @@ from attnviz import trace
 from attnviz.attention import block
 from attnviz.attention.variants import ACTIVATIONS, NORMS, Activation
 from attnviz.errors import AttnvizError
-from attnviz.traces.matrices import matrices
+from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.trace import Layer, Trace
 from tests.conftest import Attnviz
 
@@ -49,7 +49,7 @@ def feed_forward_into(
     theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer, layer: Layer
 ) -> None:
     assert layer.block is not None
-    ours = layer.block.feeding.parameters
+    ours = layer.block.required_feed_forward.parameters
     theirs.linear1.weight.copy_(ours.w_1.T)
     theirs.linear1.bias.copy_(ours.b_1)
     theirs.linear2.weight.copy_(ours.w_2.T)
@@ -96,7 +96,7 @@ def test_attention_only_is_attention_in_a_residual(norm: str) -> None:
             added = hidden + theirs(read, read, read)[0]
         hidden = nn.functional.layer_norm(added, (8,)) if norm == "post" else added
         assert layer.block is not None
-        assert layer.block.fed is None
+        assert layer.block.feed_forward is None
 
     assert_close(made.layers[-1].outputs, hidden, atol=1e-5, rtol=1e-5)
 
@@ -132,7 +132,7 @@ def test_attention_only_leaves_out_what_feed_forward_would_need(
 
 
 def test_a_matrix_of_feed_forward_is_not_ignored_where_there_is_none() -> None:
-    given = matrices({"w_1": [[1.0] * 3] * 8})
+    given = parse_matrices({"w_1": [[1.0] * 3] * 8})
 
     with pytest.raises(
         AttnvizError, match=r"--attention-only leaves feed-forward out, but .*'w_1'"
@@ -228,11 +228,11 @@ def test_layer_norm_of_one_and_three() -> None:
 def test_activations_are_torchs(name: Activation) -> None:
     numbers = torch.linspace(-4, 4, 50)
 
-    assert_close(block.FUNCTIONS[name](numbers), FUNCTIONS[name](numbers))
+    assert_close(block.FEED_FORWARD_ACTIVATIONS[name](numbers), FUNCTIONS[name](numbers))
 
 
 def test_every_activation_of_the_settings_is_there() -> None:
-    assert set(block.FUNCTIONS) == set(ACTIVATIONS)
+    assert set(block.FEED_FORWARD_ACTIVATIONS) == set(ACTIVATIONS)
 
 
 def test_a_post_norm_block_hands_on_vectors_of_mean_0_and_variance_1() -> None:

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from attnviz import Trace, render, trace
-from attnviz.cells import unmasked
+from attnviz.cells import unmasked_cells
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
@@ -28,7 +28,7 @@ def axis(border: int | None, words: tuple[str, ...] = WORDS) -> Axis:
 
 
 def view(border: int | None) -> View:
-    cells = unmasked(np.full((6, 6), 0.25))
+    cells = unmasked_cells(np.full((6, 6), 0.25))
     grid = Grid("weights", axis(border), axis(border), cells, Scale("weight", 0, 1), share=True)
     page = Page((Group("weights", (grid,)),))
     return View(title="t", screen=page, picture=page)

@@ -22,13 +22,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import trace
-from attnviz.errors import LONGEST_NAME, AttnvizError, Note, unknown
-from attnviz.learning import grammar, grammar_files, own
+from attnviz.errors import MAX_QUOTED_NAME_LETTERS, AttnvizError, Note, unknown_name_error
+from attnviz.learning import grammar, grammar_files, own_tasks
 from attnviz.machine import memory
-from attnviz.traces import archive_reader, matrices, texts, toml_reader
+from attnviz.traces import archive_reader, matrices, structured_text, toml_reader
 from attnviz.traces.models import by_hand
 from attnviz.traces.toml_reader import Table, TomlFile
-from attnviz.traces.trained.place import header_of
+from attnviz.traces.trained.model_location import read_safetensors_header
 from tests.conftest import Attnviz
 from tests.small_transformers import Saved
 
@@ -70,8 +70,8 @@ def test_toml_that_is_costly_is_refused_before_it_is_read(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = COSTLY[name]
-    monkeypatch.setattr(toml_reader, "MOST_NAMES", 1000)
-    monkeypatch.setattr(toml_reader, "_loads", lambda: pytest.fail("it was read"))
+    monkeypatch.setattr(toml_reader, "MAX_LIST_NAMES", 1000)
+    monkeypatch.setattr(toml_reader, "_toml_loader", lambda: pytest.fail("it was read"))
 
     assert peak_of(lambda: toml_reader.parse(text, "x.toml")) < 4 * len(text) + MB
 
@@ -100,7 +100,7 @@ def test_what_stands_in_quotes_or_comments_is_no_name(rows: list[tuple[str, int,
         )
     )
 
-    assert toml_reader.parse(text, "x.toml") == toml_reader._loads()(text)
+    assert toml_reader.parse(text, "x.toml") == toml_reader._toml_loader()(text)
 
 
 def test_names_of_16_parts_are_read_and_of_17_are_not() -> None:
@@ -125,7 +125,7 @@ class Counted(str):
 
 
 def once(names: list[Counted]) -> object:
-    return texts._each_once([(name, 1) for name in names])
+    return structured_text._refuse_duplicate_names([(name, 1) for name in names])
 
 
 def listed(names: list[Counted]) -> object:
@@ -139,7 +139,7 @@ def test_a_name_that_is_there_twice_is_found_without_comparing_all_with_all(
     Counted.compared = 0
     names = [Counted(f"name {number}") for number in range(2000)]
 
-    with pytest.raises((AttnvizError, texts._TwiceError), match="name 1999"):
+    with pytest.raises((AttnvizError, structured_text._DuplicateNameError), match="name 1999"):
         read([*names, Counted("name 1999")])
 
     assert Counted.compared < 10 * len(names)
@@ -148,7 +148,7 @@ def test_a_name_that_is_there_twice_is_found_without_comparing_all_with_all(
 @pytest.mark.parametrize("name", ['"\\u0041"', '"A"', '"\\"\\u005c"'])
 def test_the_line_of_a_name_of_json_is_found_however_it_is_written(name: str) -> None:
     with pytest.raises(AttnvizError, match=r"^line 2: 'd\.json' gives '.*' twice"):
-        texts.json_object(f'{{"x": "A",\n {name}: 1, {name}: 2}}', Path("d.json"))
+        structured_text.parse_json_object(f'{{"x": "A",\n {name}: 1, {name}: 2}}', Path("d.json"))
 
 
 @pytest.mark.parametrize("text", ["[]," * 1000, "{}," * 1000, '"ab",' * 1000, "0.1," * 1000])
@@ -161,8 +161,8 @@ def test_json_that_there_is_no_room_for_is_refused_before_it_is_read(
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
-    monkeypatch.setattr(memory, "free", lambda: taken)
-    assert peak_of(lambda: texts.json_object(whole, Path("x.json"))) < taken / 2
+    monkeypatch.setattr(memory, "free_bytes", lambda: taken)
+    assert peak_of(lambda: structured_text.parse_json_object(whole, Path("x.json"))) < taken / 2
 
 
 def archive(shape: str, size: int, kind: str = "<f4", name: str = "scores") -> bytes:
@@ -192,7 +192,7 @@ ARRAYS: dict[str, tuple[str, Callable[[], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("read", [matrices.read, archive_reader.read])
+@pytest.mark.parametrize("read", [matrices.read_matrices, archive_reader.read])
 @pytest.mark.parametrize("name", ARRAYS)
 def test_arrays_are_refused_by_what_their_headers_say(
     tmp_path: Path, name: str, read: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
@@ -200,7 +200,7 @@ def test_arrays_are_refused_by_what_their_headers_say(
     suffix, make = ARRAYS[name]
     path = tmp_path / f"a{suffix}"
     path.write_bytes(make())
-    monkeypatch.setattr(memory, "free", lambda: 30 * MB)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 30 * MB)
 
     assert peak_of(lambda: read(str(path))) < MB
 
@@ -212,7 +212,7 @@ def test_two_arrays_of_one_name_are_refused(tmp_path: Path) -> None:
         members.writestr("scores", b"")
 
     with pytest.raises(AttnvizError, match="has two arrays of one name"):
-        matrices.read(str(path))
+        matrices.read_matrices(str(path))
 
 
 GRAMMAR = """about = "x"
@@ -282,12 +282,12 @@ def test_a_grammar_that_becomes_far_more_than_is_written_is_refused(
             steps += 1
             yield part
 
-    parts = grammar._parts
-    monkeypatch.setattr(grammar, "_parts", counted)
-    monkeypatch.setattr(grammar_files, "MOST_PLACES", 1000)
-    monkeypatch.setattr(grammar_files, "MOST_CELLS", 20_000)
+    parts = grammar._pattern_parts
+    monkeypatch.setattr(grammar, "_pattern_parts", counted)
+    monkeypatch.setattr(grammar_files, "MAX_WAY_WORDS", 1000)
+    monkeypatch.setattr(grammar_files, "MAX_LIST_CELLS", 20_000)
     with pytest.raises(AttnvizError, match=problem):
-        grammar_files.read(path)
+        grammar_files.read_grammar_task(path)
     assert steps < 10 * len(text) + 30_000
 
 
@@ -297,14 +297,14 @@ def test_matrices_that_nobody_wrote_are_not_made(tmp_path: Path) -> None:
     head = '[[heads]]\nasks = ["d0"]\nhands = ["d0"]\n'
     path.write_text(f"dimensions = {json.dumps(names)}\n[words]\n{words}{head}")
 
-    assert peak_of(lambda: by_hand.read(path)) < 30 * MB  # and not 100
+    assert peak_of(lambda: by_hand.read_written_model(path)) < 30 * MB  # and not 100
 
 
 def test_lines_are_held_out_without_comparing_all_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [Counted(f"line {number}") for number in range(2000)]
     Counted.compared = 0
 
-    learned, measured = own._parted(rows, Path("x.txt"))
+    learned, measured = own_tasks._hold_out_lines(rows, Path("x.txt"))
 
     assert (len(learned), len(measured)) == (1800, 200)
     assert Counted.compared < 10 * len(rows)
@@ -347,7 +347,7 @@ def test_an_odd_header_of_a_transformer_is_read_or_refused(tmp_path: Path) -> No
             text = json.dumps(changed(header, place, new)).encode()
             path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(34))
             try:
-                found = header_of(path)
+                found = read_safetensors_header(path)
             except AttnvizError:
                 refused += 1
             else:
@@ -391,13 +391,13 @@ def test_odd_files_of_a_transformer_are_read_or_refused(
 def test_an_error_names_what_is_long_by_its_beginning_and_its_end(count: int, letter: str) -> None:
     name = "begin" + letter * count + "end"
 
-    problem = str(unknown("key", name, ["a" * 5000, "b"]))
+    problem = str(unknown_name_error("key", name, ["a" * 5000, "b"]))
 
     assert len(problem) < 2100
     assert problem.startswith("there is no key 'begin")
     assert problem.endswith("end'")
     if letter in "a. ":
-        assert len(problem) <= len("there is no key ''") + LONGEST_NAME
+        assert len(problem) <= len("there is no key ''") + MAX_QUOTED_NAME_LETTERS
     assert (name in problem) or "…" in problem
 
 

@@ -15,20 +15,20 @@ import torch
 from rich.cells import cell_len
 
 from attnviz.errors import AttnvizError
-from attnviz.renderers.terminal.lines import printed
+from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.screen import Screen
 from attnviz.traces import toml_reader
 from attnviz.traces.from_text import trace
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models import by_hand
-from attnviz.traces.models.model import EVERYTHING, Sight, sighted
-from attnviz.traces.models.names import place_of
-from attnviz.traces.models.shipped import model_of
+from attnviz.traces.models.model import FULL_SIGHT, Sight, restrict_sight
+from attnviz.traces.models.names import find_model_path
+from attnviz.traces.models.shipped import load_model
 from attnviz.traces.trace import Trace
-from attnviz.views.grids.section import opened
-from attnviz.views.steps.scene import StepSettings, scene
+from attnviz.views.grids.section import open_panels
+from attnviz.views.steps.scene import StepSettings, build_scene
 from attnviz.views.steps.walk import steps
-from attnviz.views.steps.why import why
+from attnviz.views.steps.why import why_step
 from attnviz.views.view import View
 from tests.conftest import ROOT
 from tests.evaluate import holds
@@ -60,7 +60,7 @@ b = { b = 0.5 }
 
 
 def test_the_toy_knows_some_eighty_words_in_eight_numbers_that_have_names() -> None:
-    toy = model_of("toy")
+    toy = load_model("toy")
     assert toy.dimensions == DIMENSIONS
     assert 75 <= len(toy.vocabulary.words) <= 90
     assert len(toy.heads) == 4
@@ -163,7 +163,7 @@ def test_a_word_that_asks_for_nothing_in_a_head_keeps_to_itself(text: str) -> No
 
 def read_again() -> Mapping[str, Any]:
     """The file of the toy, in no way but TOML's."""
-    path = place_of("toy")
+    path = find_model_path("toy")
     return toml_reader.parse(path.read_text(encoding="utf-8"), str(path))
 
 
@@ -215,7 +215,7 @@ SIGHTS = [
 
 
 def test_a_head_sees_and_prefers_what_its_file_says() -> None:
-    found = sighted(Matrices(), [SIGHTS], 5)
+    found = restrict_sight(Matrices(), [SIGHTS], 5)
     assert found.hidden is not None
     assert found.mask is not None
     for head, sight in enumerate(SIGHTS):
@@ -230,7 +230,7 @@ def test_a_head_sees_and_prefers_what_its_file_says() -> None:
 
 
 def test_heads_that_see_everything_alike_need_no_mask() -> None:
-    assert sighted(Matrices(), [[EVERYTHING] * 3], 5).tensors == {}
+    assert restrict_sight(Matrices(), [[FULL_SIGHT] * 3], 5).tensors == {}
 
 
 def small(tmp_path: Path, text: str = SMALL) -> Path:
@@ -240,7 +240,7 @@ def small(tmp_path: Path, text: str = SMALL) -> Path:
 
 
 def test_a_small_file_is_read_as_it_is_written(tmp_path: Path) -> None:
-    model = by_hand.read(small(tmp_path))
+    model = by_hand.read_written_model(small(tmp_path))
     assert model.embeddings.tolist() == [[1, 0], [0, 2]]
     assert {name: each.tolist() for name, each in model.matrices.tensors.items()} == {
         "w_query": [[3], [0]],
@@ -295,7 +295,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(
     assert before in SMALL
     path = small(tmp_path, SMALL.replace(before, after, 1))
     with pytest.raises(AttnvizError) as refused:
-        by_hand.read(path)
+        by_hand.read_written_model(path)
     assert str(refused.value).startswith(REFUSED[change].format(path))
     assert refused.value.hint
     assert "\n" not in f"{refused.value}{refused.value.hint}"
@@ -304,7 +304,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(
 def test_heads_of_one_model_are_as_wide_as_each_other(tmp_path: Path) -> None:
     second = SMALL[SMALL.index("[[heads]]") :].replace('asks = ["b"]', 'asks = ["b", "x"]')
     with pytest.raises(AttnvizError, match=r"line 21 .* 'asks' has 2 names, but that of the first"):
-        by_hand.read(small(tmp_path, f"{SMALL}\n{second}"))
+        by_hand.read_written_model(small(tmp_path, f"{SMALL}\n{second}"))
 
 
 @pytest.mark.parametrize("query", ["it", None])
@@ -312,9 +312,9 @@ def test_wherever_vectors_of_the_toy_are_shown_their_numbers_have_names(query: s
     traced = trace(FAMOUS, model="toy")
     walked = steps(traced, query=query).view()
     shown = traced.view(show=["all"])
-    panels = [*opened(walked.screen.panels), *shown.screen.panels, *shown.picture.panels]
+    panels = [*open_panels(walked.screen.panels), *shown.screen.panels, *shown.picture.panels]
     axes = [axis for each in panels for axis in (each.rows, each.columns)]  # type: ignore[union-attr]
-    counting = [axis for axis in axes if axis.counts == "dimension" and axis.title]
+    counting = [axis for axis in axes if axis.unit == "dimension" and axis.title]
     assert counting
     assert all(all(axis.labels) for axis in counting)
     assert {axis.labels for axis in counting if len(axis) == 8} == {DIMENSIONS}
@@ -353,7 +353,7 @@ NAMED = re.compile(r"(?<=[( ])[a-z][a-z ]* (?=-?\d)")  # of a number that is mul
 def test_what_explains_a_weight_holds(text: str) -> None:
     traced = trace(text, model="toy")
     for place in range(len(traced.tokens)):
-        (section,) = why(scene(traced, StepSettings(query=place)))
+        (section,) = why_step(build_scene(traced, StepSettings(query=place)))
         assert all(holds(NAMED.sub("", line.text)) for line in section.sums)
         for grid in section.grids:  # the products add up to the scores
             head = int(grid.title.rpartition(" ")[2])
@@ -374,8 +374,10 @@ def from_the_page(tmp_path: Path) -> str:
     page = (ROOT / "docs" / "models.md").read_text("utf-8")
     code = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
     assert code
-    assert all(re.search(rf"\b{key}\b", code[1]) for key in (*by_hand.KEYS, *by_hand.OF_HEAD))
-    assert all(re.search(rf"\b{key}\b", code[1]) for key in by_hand.SETTINGS)
+    assert all(
+        re.search(rf"\b{key}\b", code[1]) for key in (*by_hand.MODEL_FILE_KEYS, *by_hand.HEAD_KEYS)
+    )
+    assert all(re.search(rf"\b{key}\b", code[1]) for key in by_hand.SETTING_DESCRIPTIONS)
     path = tmp_path / "copies.toml"
     path.write_text(code[1], encoding="utf-8")
     return str(path)
@@ -413,7 +415,7 @@ def test_what_the_page_says_that_the_toy_does_not_know_it_does_not() -> None:
 
 def titles(traced: Trace) -> list[str]:
     """What stands over the panels of a picture."""
-    return [panel.title for panel in opened(traced.view().picture.panels)]
+    return [panel.title for panel in open_panels(traced.view().picture.panels)]
 
 
 def test_what_heads_do_is_not_claimed_where_somebody_changed_what_they_see() -> None:
@@ -426,7 +428,7 @@ def test_what_heads_do_is_not_claimed_where_somebody_changed_what_they_see() -> 
 
 
 def lines_of(view: View, width: int) -> list[str]:
-    return [line.plain.rstrip() for line in printed(view, Screen(width))]
+    return [line.plain.rstrip() for line in view_lines(view, Screen(width))]
 
 
 def test_names_over_tables_stand_level_beside_each_other_and_downwards_where_it_is_narrow() -> None:

@@ -25,7 +25,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from attnviz import trace
-from attnviz.traces.models.names import place_of
+from attnviz.traces.models.names import find_model_path
 from tests import LONGEST
 from tests.conftest import Attnviz, unchecked
 
@@ -187,7 +187,7 @@ def lesson(*settings: str) -> Bird:
 
 
 def saved_model(file: str = "", **changes: Any) -> str:
-    shutil.copytree(place_of("reverse"), "saved")
+    shutil.copytree(find_model_path("reverse"), "saved")
     if file:
         changed(Path("saved", file), **changes)
     return "saved"
@@ -205,7 +205,7 @@ def training(**asked: str) -> Bird:
         with unchecked():
             learning = Training(task_of("reverse"), choices=Choices(steps=1, batch=2))
             list(learning)
-        progress.write(Path("saved"), learning.progress())
+        progress.write_progress(Path("saved"), learning.progress())
         changed(Path("saved", "training.json"), asked=asked)
         python(Path("saved", "task.py"))
         planted("lines.txt", "a b\nb c\n")

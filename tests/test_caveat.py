@@ -9,10 +9,10 @@ import pytest
 
 from attnviz import read, steps, trace
 from attnviz.analysis.comparison import compare, compare_scores
-from attnviz.examples.names import example, names
+from attnviz.examples.names import example, example_names
 from attnviz.renderers import Look
 from attnviz.renderers.picture.image import captions_of
-from attnviz.traces.matrices import matrices
+from attnviz.traces.matrices import parse_matrices
 from tests.conftest import Attnviz
 
 TEXT = "hot tea"
@@ -89,19 +89,19 @@ def test_what_is_given_is_not_called_random(
 ) -> None:
     text = None if {"scores", "embeddings", "queries"} & given.keys() else TEXT
 
-    assert trace(text, given=matrices(given)).view(show=show).screen.caveat == said
+    assert trace(text, given=parse_matrices(given)).view(show=show).screen.caveat == said
 
 
 def test_a_matrix_that_joins_heads_is_drawn_alone() -> None:
     projected = dict.fromkeys(("embeddings", "w_query", "w_key", "w_value"), ONE)
 
-    made = trace(None, given=matrices(projected), variant="multi-head")
+    made = trace(None, given=parse_matrices(projected), variant="multi-head")
 
     assert made.view().screen.caveat == JOINED
     assert made.view(show=["weights"]).screen.caveat == ""
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", example_names())
 def test_a_worked_example_is_no_chance(name: str) -> None:
     assert example(name).view().screen.caveat == ""
 
@@ -154,7 +154,7 @@ def test_rows_after_dropout_are_not_said_to_sum_to_1(attnviz: Attnviz) -> None:
     assert "sum to 1" not in attnviz("run", "a b", "--dropout", "0.5", "--query", "2").out
 
 
-@pytest.mark.parametrize("name", [each for each in names() if each.startswith("mistake-")])
+@pytest.mark.parametrize("name", [each for each in example_names() if each.startswith("mistake-")])
 def test_rows_of_a_mistake_are_not_said_to_sum_to_1(name: str) -> None:
     made = example(name).trace()
 

@@ -16,17 +16,22 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnviz.analysis.aspects import LEARNED
-from attnviz.analysis.learning import WIDE, Learning, compare_learning, own_settings
+from attnviz.analysis.aspects import TRAINING_ASPECTS
+from attnviz.analysis.learning import (
+    WIDE_HEAD_WIDTH,
+    Learning,
+    compare_learning,
+    default_learning_settings,
+)
 from attnviz.attention import arithmetic
 from attnviz.errors import AttnvizError
-from attnviz.learning.learner import Learner, fresh, side_by_side
+from attnviz.learning.learner import Learner, new_model, stack_models
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task import Task
-from attnviz.learning.training import Batches, Choices, learn, stacked
+from attnviz.learning.training import Batches, Choices, learn, stack_examples
 from attnviz.traces.settings import Settings
-from attnviz.views.conclusions.learning import on_learning, told_besides
-from attnviz.views.learning import curves_of
+from attnviz.views.conclusions.learning import additional_sentences, learning_sentence
+from attnviz.views.learning import training_curves
 from tests.conftest import Attnviz, unchecked
 
 SEEDS = range(42, 45)
@@ -62,14 +67,16 @@ def scaling(task: Task) -> Learning:
 def test_a_model_among_others_learns_as_it_would_alone(task: Task, changes: dict[str, Any]) -> None:
     chosen = replace(task.settings, **changes)
     together = Learner(
-        side_by_side([fresh(task, replace(chosen, seed=seed)) for seed in SEEDS]), task.rate
+        stack_models([new_model(task, replace(chosen, seed=seed)) for seed in SEEDS]), task.rate
     )
-    alone = [Learner(fresh(task, replace(chosen, seed=seed)), task.rate) for seed in SEEDS]
+    alone = [Learner(new_model(task, replace(chosen, seed=seed)), task.rate) for seed in SEEDS]
     batches = [Batches(task, seed, 8) for seed in SEEDS]
 
     for step in range(5):
-        losses = together.learn(stacked([each.at(step) for each in batches]))
-        expected = [one.learn(each.at(step)) for one, each in zip(alone, batches, strict=True)]
+        losses = together.learn(stack_examples([each.batch_of_step(step) for each in batches]))
+        expected = [
+            one.learn(each.batch_of_step(step)) for one, each in zip(alone, batches, strict=True)
+        ]
         torch.testing.assert_close(losses, torch.stack(expected), atol=1e-4, rtol=1e-4)
 
 
@@ -103,11 +110,11 @@ def test_every_seed_of_a_way_is_what_attnviz_learn_learns(task: Task) -> None:
             np.testing.assert_allclose(way.accuracy[:, place], right, atol=0.01)
 
 
-@pytest.mark.parametrize("by", LEARNED)
+@pytest.mark.parametrize("by", TRAINING_ASPECTS)
 def test_whatever_can_be_compared_by_is_by_its_own_values(task: Task, by: str) -> None:
     found = compare_learning(task, task.settings, by=by, repeats=2, choices=FEW)
 
-    assert [way.name for way in found.ways] == [*LEARNED[by].values()]
+    assert [way.name for way in found.ways] == [*TRAINING_ASPECTS[by].values()]
     text = found.view().render(".txt").decode()
     assert "ore seeds are needed to compare them" in " ".join(text.split()) or "without any" in text
     for way in found.ways:
@@ -120,19 +127,19 @@ def test_large_heads_make_large_scores_that_saturate_a_softmax_which_scaling_men
 ) -> None:
     unscaled, scaled = scaling.ways
 
-    assert unscaled.width == scaled.width == WIDE
+    assert unscaled.width == scaled.width == WIDE_HEAD_WIDTH
     for way in scaling.ways:
         for numbers in (way.beginning.queries, way.beginning.keys):
             assert np.abs(numbers - 1).max() < 0.15  # N(0, 1), as the textbooks have them
     ratio = unscaled.beginning.scores / scaled.beginning.scores
-    np.testing.assert_allclose(ratio, math.sqrt(WIDE), rtol=1e-4)
+    np.testing.assert_allclose(ratio, math.sqrt(WIDE_HEAD_WIDTH), rtol=1e-4)
     assert (unscaled.beginning.gradient < scaled.beginning.gradient).all()
 
 
 def test_with_scaling_it_is_learned_sooner_and_the_sentence_says_by_how_much(
     scaling: Learning,
 ) -> None:
-    told = on_learning(scaling)
+    told = learning_sentence(scaling)
 
     pattern = (
         r"Over 10 seeds: scaled, 99\.9\u00a0% of the letters are right after ([\d.]+) steps "
@@ -148,8 +155,8 @@ def test_with_scaling_it_is_learned_sooner_and_the_sentence_says_by_how_much(
 
 
 def test_a_width_that_is_asked_for_is_kept(task: Task) -> None:
-    assert own_settings(task, "scale").head_dim == WIDE
-    assert own_settings(task, "heads") == task.settings
+    assert default_learning_settings(task, "scale").head_dim == WIDE_HEAD_WIDTH
+    assert default_learning_settings(task, "heads") == task.settings
 
     narrow = compare_learning(task, task.settings, by="scale", repeats=1, choices=FEW)
     assert {way.width for way in narrow.ways} == {32}
@@ -240,7 +247,7 @@ SAID: dict[str, tuple[Sequence[Sequence[int | None]], str]] = {
 def test_who_learns_sooner_is_said_as_far_as_seeds_tell(
     scaling: Learning, looks: Sequence[Sequence[int | None]], told: str
 ) -> None:
-    assert on_learning(_made(scaling, ["8", "16"], _reaching(looks))) == told
+    assert learning_sentence(_made(scaling, ["8", "16"], _reaching(looks))) == told
 
 
 def _some_look(first: int) -> st.SearchStrategy[int | None]:
@@ -257,7 +264,7 @@ def test_nobody_is_said_to_learn_sooner_who_does_not_in_nine_of_ten_seeds(
         for first in data.draw(st.lists(st.integers(0, 9), min_size=ways, max_size=ways))
     ]
     names = [str(8 * (place + 1)) for place in range(ways)]
-    told = on_learning(_made(scaling, names, _reaching(looks)))
+    told = learning_sentence(_made(scaling, names, _reaching(looks)))
 
     match = re.match(r"Over \d+ seeds: at width (\d+), .*; at width (\d+), ", told)
     if match is None:
@@ -274,7 +281,7 @@ def test_ways_in_which_it_is_never_learned_are_named_beside_those_that_are_compa
     looks: list[list[int | None]] = [[2] * 10, [None] * 10, [None] * 10, [9] * 10]
     names = ["learned", "none", "alibi", "rotary"]
 
-    told = told_besides(_made(scaling, names, _reaching(looks), "positions"))
+    told = additional_sentences(_made(scaling, names, _reaching(looks), "positions"))
 
     assert told[0] == (
         "Not learned in any of 10 seeds within 100 steps either: with alibi positions."
@@ -289,8 +296,8 @@ def test_a_loss_that_is_no_number_any_more_is_said_and_leaves_a_gap(
     lost[8:] = np.inf
     found = replace(scaling, ways=(replace(scaling.ways[0], loss=lost), scaling.ways[1]))
 
-    assert "The loss did not stay finite unscaled in 10 of 10 seeds." in told_besides(found)
-    middle = curves_of(found)[1].lines[0].middle
+    assert "The loss did not stay finite unscaled in 10 of 10 seeds." in additional_sentences(found)
+    middle = training_curves(found)[1].lines[0].middle
     assert np.isfinite(middle[:7]).all()
     assert np.isnan(middle[7:]).all()
     found.view().save(tmp_path / "lost.png", tmp_path / "lost.json", tmp_path / "lost.csv")
@@ -299,10 +306,10 @@ def test_a_loss_that_is_no_number_any_more_is_said_and_leaves_a_gap(
 
 
 def test_curves_are_medians_with_a_band_of_the_seeds(scaling: Learning) -> None:
-    right, loss = curves_of(scaling)
+    right, loss = training_curves(scaling)
 
     assert right.title == "letters that are right"
-    assert right.places == tuple(scaling.steps[1:].tolist())
+    assert right.x_values == tuple(scaling.steps[1:].tolist())
     for way, line in zip(scaling.ways, loss.lines, strict=True):
         ordered = np.sort(way.loss[1:], axis=1)
         np.testing.assert_allclose(line.middle, (ordered[:, 4] + ordered[:, 5]) / 2)
@@ -319,10 +326,10 @@ def test_words_that_see_what_follows_them_are_said_to() -> None:
         task, small, by="variant", values=["causal", "scaled"], repeats=1, choices=chosen
     )
     told = "With scaled attention, every word sees the next one, which is its answer."
-    assert told in told_besides(found)
+    assert told in additional_sentences(found)
     for by, values in (("heads", ["1", "2"]), ("positions", ["none", "rotary"])):
         found = compare_learning(task, small, by=by, values=values, repeats=1, choices=chosen)
-        assert not any("its answer" in each for each in told_besides(found))
+        assert not any("its answer" in each for each in additional_sentences(found))
 
 
 def test_the_command_writes_what_was_found_and_how_to_find_it_again(

@@ -14,15 +14,15 @@ from numpy.testing import assert_allclose
 
 from attnviz import compare, compare_sentences, from_weights, trace
 from attnviz.analysis.inspection import sentences as analysis
-from attnviz.analysis.inspection.sentences import Sentences, paired
+from attnviz.analysis.inspection.sentences import Sentences, pair_tokens
 from attnviz.errors import AttnvizError
 from attnviz.renderers.picture.arrangement import arrangements
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.layout import lay_out
 from attnviz.renderers.picture.lettering import SLIDE
-from attnviz.tokens.tokens import named
+from attnviz.tokens.tokens import tokens_of_words
 from attnviz.views.grids.grid import Grid
-from attnviz.views.inspection.sentences import words_apart
+from attnviz.views.inspection.sentences import only_different_words
 from tests.conftest import Attnviz
 from tests.small_transformers import KINDS, save
 
@@ -56,9 +56,9 @@ def pairs_of(one: str, other: str) -> list[tuple[str, str]]:
     """The words that stand for each other, of sentences whose words have their letters for ids."""
     letters = sorted({*one.split(), *other.split()})
     tokens, others = (
-        named(letters + text.split()) for text in (one, other)
+        tokens_of_words(letters + text.split()) for text in (one, other)
     )  # so that a word has one id in both
-    found, count = paired(tokens, others), len(letters)
+    found, count = pair_tokens(tokens, others), len(letters)
     return [
         (tokens.labels[a], others.labels[b])
         for a, b in zip(found.first, found.second, strict=True)
@@ -75,8 +75,11 @@ def test_words_are_paired_as_they_are_the_same_or_stand_in_their_place() -> None
 
 @given(st.lists(st.sampled_from("abc"), min_size=1), st.lists(st.sampled_from("abc"), min_size=1))
 def test_pairs_are_in_order_and_none_is_in_two(one: list[str], other: list[str]) -> None:
-    tokens, others = named(["a", "b", "c", *one]), named(["a", "b", "c", *other])
-    found = paired(tokens, others)
+    tokens, others = (
+        tokens_of_words(["a", "b", "c", *one]),
+        tokens_of_words(["a", "b", "c", *other]),
+    )
+    found = pair_tokens(tokens, others)
 
     for side, count in ((found.first, len(tokens)), (found.second, len(others))):
         assert [*side] == sorted({*side})
@@ -84,7 +87,7 @@ def test_pairs_are_in_order_and_none_is_in_two(one: list[str], other: list[str])
     replaced = {*found.replaced}
     for number, (a, b) in enumerate(zip(found.first, found.second, strict=True)):
         assert (tokens.ids[a] == others.ids[b]) == (number not in replaced)
-    assert paired(tokens, tokens).first == tuple(range(len(tokens)))
+    assert pair_tokens(tokens, tokens).first == tuple(range(len(tokens)))
 
 
 def test_how_far_apart_a_head_is_is_the_mean_divergence_of_its_rows(both: Sentences) -> None:
@@ -96,7 +99,7 @@ def test_how_far_apart_a_head_is_is_the_mean_divergence_of_its_rows(both: Senten
             every[layer].attended.weights[number].double().numpy() for every in (first, second)
         )
         distances = [jensen_shannon(a, b) for a, b in zip(one, other, strict=True)]
-        assert_allclose(head.apart, np.mean(distances), atol=1e-7)
+        assert_allclose(head.divergence, np.mean(distances), atol=1e-7)
         change = abs(other - one)
         assert_allclose(head.largest.size, change.max(), atol=1e-9)
         assert change[head.largest.query, head.largest.key] == change.max()
@@ -115,7 +118,7 @@ def test_what_is_read_of_words_without_a_partner_is_one_number(uneven: Sentences
         found.append(np.column_stack([kept, rest]))
     distances = [jensen_shannon(a, b) for a, b in zip(*found, strict=True)]
 
-    assert_allclose(head.apart, np.mean(distances), atol=1e-7)
+    assert_allclose(head.divergence, np.mean(distances), atol=1e-7)
 
 
 def test_heads_are_ranked_by_the_change_between_shared_tokens_that_are_not_special(
@@ -138,13 +141,13 @@ def test_heads_are_ranked_by_the_change_between_shared_tokens_that_are_not_speci
 def test_a_few_rows_at_a_time_come_to_the_same(
     both: Sentences, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analysis, "CELLS_AT_ONCE", 40)
+    monkeypatch.setattr(analysis, "CELLS_PER_BAND", 40)
     again = compare_sentences(both.first, both.second)
 
     assert [each.name for each in again.heads] == [each.name for each in both.heads]
     for one, other in zip(both.heads, again.heads, strict=True):
-        assert_allclose(one.apart, other.apart, atol=1e-12)
-        assert (one.largest, one.of_same) == (other.largest, other.of_same)
+        assert_allclose(one.divergence, other.divergence, atol=1e-12)
+        assert (one.largest, one.largest_shared) == (other.largest, other.largest_shared)
 
 
 SHARES = '"it" gives "animal" 64\u00a0% of its attention with "tired", 27\u00a0% with "wide"'
@@ -180,7 +183,7 @@ def test_a_shared_token_is_what_two_sentences_are_compared_by(
 def test_a_sentence_is_called_by_the_only_word_that_differs(
     one: str, other: str, told: tuple[str, str] | None
 ) -> None:
-    assert words_apart(one, other) == told
+    assert only_different_words(one, other) == told
 
 
 def test_of_one_token_three_rows_stand_below_each_other_and_name_their_keys_once(
@@ -208,13 +211,13 @@ def test_a_small_screen_has_the_first_heads_alone(both: Sentences) -> None:
     (table,) = shown.excerpt.panels
     assert isinstance(table, Grid)
     assert len(table.rows) == 5
-    assert "--full" in shown.excerpt.rest
+    assert "--full" in shown.excerpt.hint
     assert table.rows.names[0] == "L3H1 it → animal"
 
 
 def test_the_closing_sentence_on_layers_is_true_of_the_numbers(both: Sentences) -> None:
     layers = [
-        np.mean([each.apart for each in both.heads if each.name.startswith(f"L{layer}H")])
+        np.mean([each.divergence for each in both.heads if each.name.startswith(f"L{layer}H")])
         for layer in range(6)
     ]
 

@@ -17,7 +17,7 @@ from PIL import Image
 from torch.testing import assert_close
 
 from attnviz.analysis.aspects import ASPECTS
-from attnviz.analysis.comparison import Comparison, compare, compare_scores, restricted
+from attnviz.analysis.comparison import Comparison, compare, compare_scores, restrict_to_query
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
 from attnviz.renderers.picture.arrangement import arrangements
@@ -229,14 +229,14 @@ def test_other_tokens_cannot_be_subtracted_and_are_not() -> None:
 
 
 def test_one_query_restricts_everything_to_one_row() -> None:
-    shown = [grid for grid in panels(restricted(compare(TEXT, by="variant"), 2)) if grid]
+    shown = [grid for grid in panels(restrict_to_query(compare(TEXT, by="variant"), 2)) if grid]
 
     assert {grid.values.shape for grid in shown} == {(1, 4)}
     assert all(grid.rows.labels == ("learning",) for grid in shown)
 
 
 def test_one_querys_changes_and_conclusion_are_its_own(attnviz: Attnviz) -> None:
-    whole, alone = compare(TEXT), restricted(compare(TEXT), 0)
+    whole, alone = compare(TEXT), restrict_to_query(compare(TEXT), 0)
 
     assert whole.changes[1] is not None
     assert alone.changes[1] is not None
@@ -253,7 +253,7 @@ def test_one_querys_changes_and_conclusion_are_its_own(attnviz: Attnviz) -> None
 def test_no_panel_is_drawn_of_the_reference_minus_itself(by: str) -> None:
     made = compare(TEXT, by=by, variant="multi-head")
     groups = made.view(repeats=2).picture.groups
-    grids = [each for group in groups for each in group.all if isinstance(each, Grid)]
+    grids = [each for group in groups for each in group.all_panels if isinstance(each, Grid)]
 
     subtracted = [grid for grid in grids if grid.scale.label == "difference"]
     heads = made.heads or 1
@@ -331,8 +331,8 @@ def test_what_was_averaged_is_what_the_measures_say() -> None:
 
     assert measures_table(one).note.startswith("means over queries · ")
     assert measures_table(several).note.startswith("means over queries and heads · ")
-    assert measures_table(restricted(several, 1)).note.startswith("means over heads · ")
-    assert measures_table(restricted(one, 1)).note.startswith("bits = ")
+    assert measures_table(restrict_to_query(several, 1)).note.startswith("means over heads · ")
+    assert measures_table(restrict_to_query(one, 1)).note.startswith("bits = ")
 
 
 def test_heads_that_are_not_as_many_are_compared_in_their_mean() -> None:

@@ -13,14 +13,14 @@ from attnviz.analysis.aspects import ASPECTS
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli import help
 from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
-from attnviz.examples.names import titles
+from attnviz.examples.names import example_titles
 from attnviz.renderers.colors import PALETTES
 from attnviz.tokens.tokenizers import TOKENIZERS
-from attnviz.views.steps.choosing import NEEDS, OF_ATTENTION
+from attnviz.views.steps.step_selection import ATTENTION_STEP_NAMES, STEP_REQUIREMENTS
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
 
-LOADED = "import sys; from attnviz.__main__ import _status; _status()"
+LOADED = "import sys; from attnviz.__main__ import _run_cli; _run_cli()"
 
 
 def asked(shell: str, line: str, **more: str) -> list[str]:
@@ -62,13 +62,13 @@ def asked(shell: str, line: str, **more: str) -> list[str]:
         ("attnviz compare a --by te", ["temperature", "text"]),
         ("attnviz example s", ["show"]),
         ("attnviz example show dave-c", ["dave-causal"]),
-        ("attnviz example check ", [*titles()]),
+        ("attnviz example check ", [*example_titles()]),
         ("attnviz hello --the", ["--theme"]),
         ("attnviz run a --nonsense --the", ["--theme"]),
         ("attnviz help ", [*COMMANDS]),
         ("attnviz help example ", [*EXAMPLE_COMMANDS]),
         ("attnviz help run ", []),
-        ("attnviz steps a --step ", [*OF_ATTENTION, *NEEDS]),
+        ("attnviz steps a --step ", [*ATTENTION_STEP_NAMES, *STEP_REQUIREMENTS]),
         (
             "attnviz steps a --step scores,s",
             ["scores,scaling", "scores,softmax", "scores,soft-cap"],
@@ -93,7 +93,7 @@ def test_completing_loads_nothing_heavy(line: str) -> None:
     code = (
         "import sys, runpy\n"
         "sys.argv = ['attnviz']\n"
-        "from attnviz.cli.app import main\n"
+        "from attnviz.cli.app import run_command_line as main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "print(*sorted({'torch', 'numpy', 'matplotlib', 'tiktoken'} & sys.modules.keys()))"
@@ -119,7 +119,7 @@ def test_the_lines_for_a_shell_are_printed_and_installed(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
-    monkeypatch.setattr(help, "_parent", str)
+    monkeypatch.setattr(help, "_parent_shell", str)
 
     shown = attnviz("--show-completion")
     assert (shown.status, shown.err) == (0, "")
@@ -144,7 +144,7 @@ def test_another_shell_is_refused(
     attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, shell: str, problem: str
 ) -> None:
     monkeypatch.setenv("SHELL", shell)
-    monkeypatch.setattr(help, "_parent", str)
+    monkeypatch.setattr(help, "_parent_shell", str)
 
     assert attnviz("--show-completion").err == (
         f"error: {problem}\n hint: call it from one of: bash, zsh, fish\n"
@@ -164,7 +164,7 @@ def test_lines_that_cannot_be_installed_can_be_printed(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SHELL", "/bin/fish")
-    monkeypatch.setattr(help, "_parent", str)
+    monkeypatch.setattr(help, "_parent_shell", str)
     (tmp_path / ".config").write_text("a file, where a folder is wanted")
 
     result = attnviz("--install-completion")

@@ -16,16 +16,22 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from attnviz.analysis.aspects import ASPECTS
-from attnviz.analysis.comparison import Comparison, compare, compare_scores, restricted
-from attnviz.analysis.measures import measure
-from attnviz.analysis.seeds import MEASURES, Repeats, repeats_of
+from attnviz.analysis.comparison import Comparison, compare, compare_scores, restrict_to_query
+from attnviz.analysis.measures import measure_weights
+from attnviz.analysis.seeds import AVERAGED_MEASURES, Repeats, measure_repeats
 from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
 from attnviz.examples.names import example
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import POSITIONS
-from attnviz.views.conclusions.claims import FEWEST_SEEDS, TOKENS, Amount, Pair, widest_told_apart
 from attnviz.views.conclusions.conclusion import conclusion
+from attnviz.views.conclusions.findings import (
+    MIN_SEEDS_TO_CONCLUDE,
+    TOKEN_AMOUNT,
+    Amount,
+    Pair,
+    most_different_pair,
+)
 from attnviz.wording.numbers import significant_text
 from tests.conftest import Attnviz
 
@@ -34,7 +40,7 @@ NUMBER = r"(\d[\d.e+-]*)"
 
 
 def again(made: Comparison, repeats: int) -> Repeats:
-    found = repeats_of(made, repeats)
+    found = measure_repeats(made, repeats)
     assert found is not None
     return found
 
@@ -81,13 +87,17 @@ def test_one_seed_of_20_may_go_the_other_way_but_not_three() -> None:
 
 
 def test_of_few_seeds_nothing_is_claimed() -> None:
-    few = FEWEST_SEEDS - 1
+    few = MIN_SEEDS_TO_CONCLUDE - 1
 
     assert pair([0.0] * few, [1.0] * few).direction == 0
-    assert pair([0.0] * FEWEST_SEEDS, [1.0] * FEWEST_SEEDS).direction == 1
+    assert pair([0.0] * MIN_SEEDS_TO_CONCLUDE, [1.0] * MIN_SEEDS_TO_CONCLUDE).direction == 1
 
 
-@given(st.lists(st.tuples(st.floats(-9, 9), st.floats(-9, 9)), min_size=FEWEST_SEEDS, max_size=40))
+@given(
+    st.lists(
+        st.tuples(st.floats(-9, 9), st.floats(-9, 9)), min_size=MIN_SEEDS_TO_CONCLUDE, max_size=40
+    )
+)
 def test_what_is_claimed_is_true_of_most_seeds_and_of_the_medians(
     pairs: list[tuple[float, float]],
 ) -> None:
@@ -103,8 +113,8 @@ def test_what_is_claimed_is_true_of_most_seeds_and_of_the_medians(
 def test_of_several_ways_the_two_furthest_apart_are_told() -> None:
     ways = [torch.full((20,), number) for number in (2.0, 1.0, 3.0)]
 
-    assert widest_told_apart(ways, TOKENS) == (1, 2)
-    assert widest_told_apart([ways[0], ways[0]], TOKENS) is None
+    assert most_different_pair(ways, TOKEN_AMOUNT) == (1, 2)
+    assert most_different_pair([ways[0], ways[0]], TOKEN_AMOUNT) is None
 
 
 @pytest.mark.parametrize(
@@ -114,18 +124,18 @@ def test_of_several_ways_the_two_furthest_apart_are_told() -> None:
 def test_numbers_have_the_digits_that_tell_them_apart(
     before: float, after: float, written: tuple[str, str]
 ) -> None:
-    assert TOKENS.both(before, after) == written
+    assert TOKEN_AMOUNT.format_pair(before, after) == written
 
 
 @given(st.floats(1, 9), st.floats(0.005, 1))
 def test_what_is_not_alike_never_reads_the_same(number: float, more: float) -> None:
-    one, other = TOKENS.both(number, number + more * 1.01)
+    one, other = TOKEN_AMOUNT.format_pair(number, number + more * 1.01)
 
     assert one != other
 
 
 def test_significant_digits_are_as_a_reader_counts_them() -> None:
-    assert Amount(significant_text, 2).both(1.71, 1.74) == ("1.71", "1.74")
+    assert Amount(significant_text, 2).format_pair(1.71, 1.74) == ("1.71", "1.74")
     assert significant_text(-0.0, 2) == "0"
 
 
@@ -150,30 +160,30 @@ def test_each_seed_measures_what_a_run_of_it_gives(by: str, chosen: dict[str, An
 
     for column, seed in enumerate(found.seeds):
         single = compare(TEXT, by=by, seed=seed, **chosen)
-        for name in MEASURES:
+        for name in AVERAGED_MEASURES:
             means = torch.tensor([measures.means()[name] for measures in single.measures])
             assert_close(
-                found.measured[name][:, column], means, atol=1e-5, rtol=1e-4, equal_nan=True
+                found.by_measure[name][:, column], means, atol=1e-5, rtol=1e-4, equal_nan=True
             )
 
 
 def test_of_one_query_its_own_row_is_measured() -> None:
-    made = restricted(compare(TEXT, by="mask"), 2)
+    made = restrict_to_query(compare(TEXT, by="mask"), 2)
 
     found = again(made, 2)
 
     for place, each in enumerate(made.alternatives):
-        row = measure(each.weights, each.visible, None).entropy[0, 2]
-        assert_close(float(found.measured["entropy"][place, 0]), float(row), atol=1e-5, rtol=1e-4)
+        row = measure_weights(each.weights, each.visible, None).entropy[0, 2]
+        assert_close(float(found.by_measure["entropy"][place, 0]), float(row), atol=1e-5, rtol=1e-4)
 
 
 def test_seeds_in_groups_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     made = compare(TEXT)
-    together = again(made, 5).measured["peak"]
+    together = again(made, 5).by_measure["peak"]
 
-    monkeypatch.setattr("attnviz.analysis.seeds.CELLS_AT_ONCE", 32)
+    monkeypatch.setattr("attnviz.analysis.seeds.SCORE_CELLS_AT_ONCE", 32)
 
-    assert_close(again(made, 5).measured["peak"], together)
+    assert_close(again(made, 5).by_measure["peak"], together)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +193,7 @@ def test_seeds_in_groups_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_no_seed_changes_and_what_compares_seeds_is_not_repeated(
     by: str, chosen: dict[str, Any]
 ) -> None:
-    assert repeats_of(compare(TEXT, by=by, **chosen), 20) is None
+    assert measure_repeats(compare(TEXT, by=by, **chosen), 20) is None
 
 
 # What is said
@@ -306,8 +316,8 @@ def test_that_dividing_scores_makes_no_row_sharper_needs_no_seeds() -> None:
 
 def test_of_scores_that_are_bent_or_added_to_no_theorem_is_told() -> None:
     assert "it is not clear whether scaling makes" in concluded(temperature=0.01, soft_cap=5.0)
-    assert compare(TEXT).base.of_scores_alone
-    assert not compare(TEXT, positions="alibi").base.of_scores_alone
+    assert compare(TEXT).base.uses_scores_alone
+    assert not compare(TEXT, positions="alibi").base.uses_scores_alone
 
 
 @given(st.lists(st.floats(-60, 60), min_size=1, max_size=9), st.floats(1, 30))
@@ -405,7 +415,7 @@ def test_a_claim_holds_in_nine_of_ten_of_its_seeds(seed: int, variant: str) -> N
     found = again(made, 20)
 
     if "instead of" in conclusion(made, None, found):
-        unscaled, scaled = found.measured["effective"]
+        unscaled, scaled = found.by_measure["effective"]
         more = float((scaled > unscaled).double().mean())
         assert max(more, 1 - more) >= 0.85
 

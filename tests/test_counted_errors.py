@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from attnviz import trace
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.examples.claims import CLAIMS
-from attnviz.tokens.finding import find_query
-from attnviz.traces.matrices import matrices
+from attnviz.tokens.token_lookup import find_query
+from attnviz.traces.matrices import parse_matrices
 from attnviz.wording.numbers import exact_text
 
 ROWS = [[1.0, 0.0], [0.5, -2.0]]
@@ -27,17 +27,17 @@ def test_one_token_is_no_plural() -> None:
 
 
 def test_of_no_names_none_is_listed() -> None:
-    assert unknown("tensor", "x", []).hint == "there is none to choose"
+    assert unknown_name_error("tensor", "x", []).hint == "there is none to choose"
 
 
 def test_a_text_of_one_token_is_counted_so() -> None:
     with pytest.raises(AttnvizError, match=r"the text has 1 token \(gpt2\), but 'm' is for 2"):
-        trace("I", given=matrices({"embeddings": ROWS}, "m"))
+        trace("I", given=parse_matrices({"embeddings": ROWS}, "m"))
 
 
 def test_one_key_is_one() -> None:
     with pytest.raises(AttnvizError) as caught:
-        matrices({"queries": ROWS, "keys": ROWS[:1], "values": ROWS}, "m")
+        parse_matrices({"queries": ROWS, "keys": ROWS[:1], "values": ROWS}, "m")
 
     assert "according to 'keys' there is 1 key" in caught.value.hint
 
@@ -60,13 +60,13 @@ def test_what_nothing_uses_is_refused(contents: dict[str, Any], unused: str) -> 
     name = [*contents][1]
 
     with pytest.raises(AttnvizError, match=f"{unused}, but 'm' gives '{name}'"):
-        trace(None, given=matrices({"embeddings": ROWS, **contents}, "m"))
+        trace(None, given=parse_matrices({"embeddings": ROWS, **contents}, "m"))
 
 
 def test_what_another_layer_makes_of_such_a_matrix_is_its_own() -> None:
     given = {"embeddings": ROWS, "queries": ROWS, "layers.1.w_query": EYE}
 
-    made = trace(None, given=matrices(given, "m"), layers=2)
+    made = trace(None, given=parse_matrices(given, "m"), layers=2)
 
     assert made.layers[1].projections is not None
     assert made.layers[1].projections.w_query is not None

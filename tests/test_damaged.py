@@ -243,7 +243,7 @@ def test_an_odd_archive_is_refused_in_two_lines(tmp_path: Path, name: str) -> No
     path.write_bytes(content)
 
     with pytest.raises(AttnvizError) as refused:
-        matrices.read(str(path))
+        matrices.read_matrices(str(path))
 
     assert str(refused.value).startswith(problem.format(path))
 
@@ -253,7 +253,7 @@ def test_one_number_is_a_vocabulary_however_it_is_saved(tmp_path: Path, number: 
     path = tmp_path / "a.npz"
     path.write_bytes(saved(number, "vocabulary"))
 
-    assert matrices.read(str(path)).vocabulary == 10
+    assert matrices.read_matrices(str(path)).vocabulary == 10
 
 
 CONTENTS: dict[str, Any] = {
@@ -310,7 +310,7 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, kind: str) -> None:
             if suffix in (".npy", ".txt"):
                 trace("the b", embeddings=str(path), tokenizer="words")
             else:
-                trace(None, given=matrices.read(str(path)))
+                trace(None, given=matrices.read_matrices(str(path)))
         except AttnvizError:
             refused += 1
     assert refused > 30
@@ -356,7 +356,7 @@ TOGETHER: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", TOGETHER)
 def test_shapes_that_agree_in_name_agree_in_number(tmp_path: Path, name: str) -> None:
-    from attnviz.traces.matrices import matrices
+    from attnviz.traces.matrices import parse_matrices
 
     contents, settings, problem = TOGETHER[name]
     path = tmp_path / "a.txt"
@@ -367,15 +367,15 @@ def test_shapes_that_agree_in_name_agree_in_number(tmp_path: Path, name: str) ->
     text = "a b" if "embeddings" in chosen else None
 
     with pytest.raises(AttnvizError) as refused:
-        trace(text, tokenizer="words", given=matrices(contents, "a.toml"), **chosen)
+        trace(text, tokenizer="words", given=parse_matrices(contents, "a.toml"), **chosen)
 
     assert str(refused.value) == problem
 
 
 def test_two_heads_of_scores_have_values_with_any_width() -> None:
-    from attnviz.traces.matrices import matrices
+    from attnviz.traces.matrices import parse_matrices
 
-    scores = matrices({"scores": np.ones((2, 3, 3))}, heads=2)
+    scores = parse_matrices({"scores": np.ones((2, 3, 3))}, heads=2)
 
     for dim in (1, 2, 3, 8):
         assert trace(None, given=scores, dim=dim).layers[0].context.shape == (

@@ -25,11 +25,11 @@ from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look, render
 from attnviz.renderers.colors import THEMES
 from attnviz.renderers.picture.lettering import SLIDE, lettering
-from attnviz.renderers.slides.deck import MOST, divided
-from attnviz.renderers.slides.master import HIGHEST, places_for, words_of
+from attnviz.renderers.slides.deck import MAX_PANEL_SLIDES, divide_into_slides
+from attnviz.renderers.slides.master import MAX_CAPTION_HEIGHT_SHARE, boxes_for, slide_words_for
 from attnviz.views.grids.description import describe
-from attnviz.views.inspection.heads import title_of_head
-from attnviz.views.view import Group, View, page_of
+from attnviz.views.inspection.head_kinds import head_kind_title
+from attnviz.views.view import Group, View, build_page
 from tests.conftest import Attnviz
 from tests.hand import HOSTILE, causal_weights, made_with, view_of
 from tests.learned_by_hand import learned
@@ -194,12 +194,12 @@ def test_hostile_words_are_words() -> None:
 @given(st.text(st.characters(exclude_categories=["C", "Z"]) | st.just(" "), max_size=3000))
 def test_a_caption_takes_no_more_than_its_part_of_a_slide(text: str) -> None:
     look, letters = Look(size=SLIDE), lettering(SLIDE)
-    view = View(headline=text, settings=text, screen=page_of([], ""), picture=page_of([], ""))
+    view = View(headline=text, settings=text, screen=build_page([], ""), picture=build_page([], ""))
 
-    said = words_of(view, look, letters)
-    places = places_for([said], SLIDE, letters)
+    said = slide_words_for(view, look, letters)
+    places = boxes_for([said], SLIDE, letters)
 
-    assert said.height <= HIGHEST * SLIDE[1]
+    assert said.height <= MAX_CAPTION_HEIGHT_SHARE * SLIDE[1]
     assert said.title.lines <= 3
     assert places.picture[3] > SLIDE[1] / 3
     shown = [paragraph.text for paragraph in said.caption]
@@ -272,7 +272,7 @@ def test_a_title_of_ones_own_stands_over_all_and_says_which() -> None:
 
 def names(view: View) -> list[str]:
     """The titles of its slides, none of which need be drawn."""
-    return [each.view.headline for each in divided(view)]
+    return [each.view.headline for each in divide_into_slides(view)]
 
 
 def test_a_comparison_has_a_slide_for_each_way_each_difference_and_the_measures() -> None:
@@ -296,10 +296,10 @@ def test_few_heads_of_a_model_have_a_slide_each_with_what_they_do_most() -> None
     assert [re.findall(r"L\dH\d", title) for title in alone] == [
         ["L0H0"], ["L0H1"], ["L1H0"], ["L1H1"],
     ]  # fmt: skip
-    said = [title_of_head(library.inspect(heads), place) for place in range(4)]
+    said = [head_kind_title(library.inspect(heads), place) for place in range(4)]
     assert alone == said
     assert any(title.endswith("\u00a0% on average)") for title in alone)
-    assert view.alone.rest == ""
+    assert view.alone.hint == ""
 
 
 def test_of_many_heads_those_have_one_that_do_most_and_it_is_said() -> None:
@@ -321,12 +321,14 @@ def test_of_many_heads_those_have_one_that_do_most_and_it_is_said() -> None:
 
 
 def test_very_many_panels_are_counted_and_what_is_left_out_is_said() -> None:
-    view = view_of(*(causal_weights(f"weights L0H{head}", "a", "b") for head in range(MOST + 2)))
-    first, *alone = divided(replace(view, title="t"))
+    view = view_of(
+        *(causal_weights(f"weights L0H{head}", "a", "b") for head in range(MAX_PANEL_SLIDES + 2))
+    )
+    first, *alone = divide_into_slides(replace(view, title="t"))
 
-    assert len(alone) == MOST
-    assert first.left_out == (
-        f"2 of {MOST + 2} panels have no slide of their own and are only on the first one"
+    assert len(alone) == MAX_PANEL_SLIDES
+    assert first.left_out_note == (
+        f"2 of {MAX_PANEL_SLIDES + 2} panels have no slide of their own and are only on the first one"
     )
 
 
@@ -341,7 +343,7 @@ def test_an_equation_has_one_slide_and_what_is_called_alike_is_counted() -> None
 def test_what_stands_below_a_panel_has_a_slide_behind_it() -> None:
     first, second = causal_weights("one"), causal_weights("two")
     group = Group("ways", (first, second), below=(None, causal_weights("minus one")), kind="rows")
-    page = page_of([group], "")
+    page = build_page([group], "")
 
     view = View(title="t", headline="t", screen=page, picture=page)
 

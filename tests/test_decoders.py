@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from attnviz import AttnvizError, trace
-from attnviz.analysis.checks import verify
+from attnviz.analysis.checks import verify_trace
 from attnviz.errors import Note
-from attnviz.traces.settings import Settings, Which
+from attnviz.traces.settings import AttentionKind, Settings
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.loading import loaded
-from attnviz.traces.trained.refusals import quietly
+from attnviz.traces.trained.loading import load_transformer
+from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import Attnviz
 from tests.small_transformers import KINDS, TEXT, Saved, save
 
@@ -24,8 +24,8 @@ SHORT = "The animal was"
 
 def likeliest(folder: Path, ids: list[int], count: int) -> list[int]:
     """What comes next, by the model's own eager attention, without a cache, one after the other."""
-    model = loaded(Settings(model=str(folder))).model
-    with quietly(), torch.no_grad():
+    model = load_transformer(Settings(model=str(folder))).model
+    with quiet_transformers(), torch.no_grad():
         for _ in range(count):
             ids = [*ids, int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())]
     return ids
@@ -45,7 +45,7 @@ def test_a_decoder_goes_on_with_the_likeliest_token_each(
     assert made.tokens.labels[: made.prompt] == plain.tokens.labels
     assert made.text == SHORT
     assert made.layers[-1].attended.weights.shape[-1] == len(made.tokens)
-    assert all(each.passed for each in verify(made))
+    assert all(each.passed for each in verify_trace(made))
 
 
 def test_heads_that_are_off_are_off_while_a_decoder_writes(small_transformer: Saved) -> None:
@@ -90,13 +90,13 @@ def test_a_decoder_that_ends_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SEVERAL)
 @pytest.mark.parametrize("which", ["decoder", "cross"])
 def test_attention_of_a_decoder_beside_an_encoder_is_the_models_own(
-    name: str, which: Which, small_transformer: Saved
+    name: str, which: AttentionKind, small_transformer: Saved
 ) -> None:
     folder = small_transformer(name)
     made = trace(TEXT, model=str(folder), attention=which, target="it was too tired")
-    model, encoder = loaded(Settings(model=str(folder))), trace(TEXT, model=str(folder))
+    model, encoder = load_transformer(Settings(model=str(folder))), trace(TEXT, model=str(folder))
     ids = {"input_ids": encoder.tokens.ids, "decoder_input_ids": made.tokens.ids}
-    with quietly(), torch.no_grad():
+    with quiet_transformers(), torch.no_grad():
         outputs = model.model(
             **{name: torch.tensor([each]) for name, each in ids.items()}, output_attentions=True
         )
@@ -113,7 +113,7 @@ def test_attention_of_a_decoder_beside_an_encoder_is_the_models_own(
         read = made.layers[0].key_inputs
         assert read is not None
         assert torch.allclose(read, outputs.encoder_last_hidden_state[0], atol=1e-5)
-    assert all(each.passed for each in verify(made))
+    assert all(each.passed for each in verify_trace(made))
     assert made.variant.causal == (which == "decoder")
 
 
@@ -131,9 +131,9 @@ def test_a_target_is_read_behind_the_start_token_and_its_end_is_not(
 def test_without_a_target_a_decoder_reads_what_it_writes_itself(small_transformer: Saved) -> None:
     folder = small_transformer("bart")
     made = trace(SHORT, model=str(folder), attention="cross")
-    model = loaded(Settings(model=str(folder))).model
+    model = load_transformer(Settings(model=str(folder))).model
     ids = torch.tensor([made.keys.ids])
-    with quietly(), torch.no_grad():
+    with quiet_transformers(), torch.no_grad():
         logits = model(input_ids=ids, decoder_input_ids=torch.tensor([made.tokens.ids])).logits[0]
 
     assert 1 < len(made.tokens) <= 21
@@ -190,10 +190,10 @@ def test_of_what_a_model_is_asked_and_cannot_do_is_said_what_it_can(
 
 
 def test_a_model_saved_without_what_writes_needs_a_target(tmp_path: Path) -> None:
-    from attnviz.traces.trained.refusals import quietly as without_bars
+    from attnviz.traces.trained.refusals import quiet_transformers as without_bars
 
     folder = save(KINDS["bart"], tmp_path / "whole")
-    whole = loaded(Settings(model=str(folder)))
+    whole = load_transformer(Settings(model=str(folder)))
     with without_bars():
         whole.model.model.save_pretrained(tmp_path / "body")
         whole.tokenizer.save_pretrained(tmp_path / "body")

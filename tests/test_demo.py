@@ -21,12 +21,12 @@ def test_in_a_pipe_the_tour_is_what_its_commands_print(attnviz: Attnviz) -> None
     result = attnviz("demo")
 
     assert (result.status, result.err) == (0, "")
-    assert len(demo.TOUR) == 5
-    for number, (about, command) in enumerate(demo.TOUR, start=1):
+    assert len(demo.TOUR_STOPS) == 5
+    for number, (about, command) in enumerate(demo.TOUR_STOPS, start=1):
         alone = attnviz(*shlex.split(command.replace("\\\n", ""))[1:])
         assert f"{number}/5 {about}\n$ {command}\n\n{alone.out}\n" in result.out
-    assert demo.NEXT not in result.out
-    assert result.out.endswith(f"\n{demo.MORE}\n")
+    assert demo.NEXT_PROMPT not in result.out
+    assert result.out.endswith(f"\n{demo.CLOSING_LINE}\n")
 
 
 def on_a_terminal(*keys: bytes) -> tuple[str, int]:
@@ -35,7 +35,7 @@ def on_a_terminal(*keys: bytes) -> tuple[str, int]:
 
     def answer(shown: bytes) -> bytes:
         nonlocal waited
-        waits = shown.count(demo.NEXT.encode())
+        waits = shown.count(demo.NEXT_PROMPT.encode())
         if waits == waited or not left:
             return b""
         waited = waits
@@ -50,7 +50,7 @@ def on_a_terminal(*keys: bytes) -> tuple[str, int]:
 def test_on_a_terminal_enter_shows_the_next_picture_and_each_fits() -> None:
     shown, status = on_a_terminal(*[b"\n"] * 4)
 
-    pictures = CODES.sub("", shown).replace("\r", "").split(demo.NEXT)
+    pictures = CODES.sub("", shown).replace("\r", "").split(demo.NEXT_PROMPT)
     assert (status, len(pictures)) == (0, 5)
     for number, picture in enumerate(pictures, start=1):
         lines = picture.strip("\n").split("\n")

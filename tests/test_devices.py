@@ -19,7 +19,7 @@ def test_a_device_that_this_machine_has_not_is_refused_with_those_it_has(attnviz
     assert result.status == 2
     assert result.err == (
         "error: this machine has no device 'cuda:77'\n"
-        f" hint: choose one of: {', '.join(devices.available())}\n"
+        f" hint: choose one of: {', '.join(devices.available_devices())}\n"
     )
 
 
@@ -69,14 +69,14 @@ def test_auto_is_the_fastest_device_that_knows_the_dtype(
 ) -> None:
     _machine_with(monkeypatch, *kinds)
 
-    assert devices.choose("auto", dtype) == torch.device(chosen)
+    assert devices.choose_device("auto", dtype) == torch.device(chosen)
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:0", "cuda:1"])
 def test_a_device_is_the_one_that_was_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     _machine_with(monkeypatch, "cuda", "cuda")
 
-    assert devices.choose(name, "float32") == torch.device(name)
+    assert devices.choose_device(name, "float32") == torch.device(name)
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,13 @@ def test_a_device_that_cannot_be_had_is_refused_with_what_can(
     _machine_with(monkeypatch, "mps", "cuda")
 
     with pytest.raises(AttnvizError) as refused:
-        devices.choose(name, dtype)
+        devices.choose_device(name, dtype)
 
     assert str(refused.value) == problem
     assert refused.value.hint.startswith(hint)
 
 
-@pytest.mark.parametrize("device", devices.available())
+@pytest.mark.parametrize("device", devices.available_devices())
 def test_every_device_shows_the_same_numbers(device: str) -> None:
     here, there = (
         trace("I am learning this", device="cpu"),

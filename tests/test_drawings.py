@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from attnviz import render, trace
 from attnviz.errors import AttnvizError, Note
-from attnviz.renderers import Look, pages
+from attnviz.renderers import Look, divide_into_pages
 from attnviz.renderers.picture.arcs import MOST, MOST_LINES
 from attnviz.renderers.picture.items import Block, Layout, Tint
 from attnviz.renderers.picture.lettering import lettering
@@ -319,7 +319,7 @@ def test_heads_whose_words_have_no_room_in_one_picture_are_refused_as_lines() ->
 
     assert len(written) >= len(labels) // 2
     assert refused.value.hint == "draw them on several pages: -o heads-{page}.png"
-    assert all(layout_of(each, look).arcs for each in pages(too_many, look))
+    assert all(layout_of(each, look).arcs for each in divide_into_pages(too_many, look))
 
 
 def test_the_strongest_line_of_a_word_has_its_number_beside_it() -> None:
@@ -439,9 +439,9 @@ def test_the_cells_of_an_equation_are_of_one_size(name: str, size: str) -> None:
     wide, high = set(), set()
     for panel in layout.panels:
         grid, (_, _, width, height) = panel.grid, panel.box
-        if grid.columns.counts == "token":
+        if grid.columns.unit == "token":
             wide.add(round(width / len(grid.columns), 6))
-        if grid.rows.counts == "token":
+        if grid.rows.unit == "token":
             high.add(round(height / len(grid.rows), 6))
 
     assert len(wide) == len(high) == 1
@@ -586,7 +586,7 @@ def test_layers_are_rows_and_heads_are_columns(choices: dict[str, Any], layers: 
 
 def test_on_a_page_of_heads_words_are_whole_and_lines_are_wide() -> None:
     view = trace(STREET, heads=12, dim=48).view(as_="arcs")
-    divided = pages(view, Look(size=SIZES["16:9"]))
+    divided = divide_into_pages(view, Look(size=SIZES["16:9"]))
 
     for one in divided:
         layout = layout_of(one, Look(size=SIZES["16:9"]))
@@ -617,7 +617,7 @@ def test_what_has_no_room_on_one_page_is_noted_and_has_room_on_several(
 
     with pytest.warns(Note, match=f"{lost}: -o heads-{{page}}.png"):
         layout_of(view, look)
-    for one in pages(view, look):
+    for one in divide_into_pages(view, look):
         layout_of(one, look)
 
 
@@ -652,7 +652,7 @@ def test_ids_of_tokens_are_large_enough_or_left_out() -> None:
 
 def test_everything_on_several_pages_can_be_read() -> None:
     view = view_named("all")
-    divided = pages(view, Look(size=SIZES["16:9"]))
+    divided = divide_into_pages(view, Look(size=SIZES["16:9"]))
 
     assert 1 < len(divided) < 5
     for one in divided:
@@ -702,7 +702,7 @@ def test_heads_are_divided_among_pages_and_no_equation_is_torn(
 ) -> None:
     """Each head once and in order, in pages on which it is as legible as alone."""
     view = trace(LONGER, heads=6, dim=24).view(**choices)
-    divided = pages(view, Look(size=SIZES["16:9"]))
+    divided = divide_into_pages(view, Look(size=SIZES["16:9"]))
 
     assert len(divided) > 1
     assert [panel for page in divided for panel in page.picture.panels] == [*view.picture.panels]
@@ -714,7 +714,7 @@ def test_heads_are_divided_among_pages_and_no_equation_is_torn(
 def test_what_is_legible_on_one_page_stays_there(choices: dict[str, Any]) -> None:
     view = trace(TEXT, heads=2).view(**choices)
 
-    assert pages(view, Look(size=SIZES["16:9"])) == [view]
+    assert divide_into_pages(view, Look(size=SIZES["16:9"])) == [view]
 
 
 def test_bars_of_heads_that_may_read_more_or_less_are_of_one_height() -> None:

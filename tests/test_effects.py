@@ -14,11 +14,11 @@ from torch.testing import assert_close
 
 from attnviz import AttnvizError, trace
 from attnviz.analysis.inspection import effects
-from attnviz.analysis.inspection.effects import bits_between
+from attnviz.analysis.inspection.effects import divergence_bits
 from attnviz.analysis.inspection.inspection import Inspection, inspect
-from attnviz.traces.trained.loading import loaded
+from attnviz.traces.trained.loading import load_transformer
 from attnviz.views.grids.grid import Grid
-from attnviz.views.inspection.effects import effects_ranked, on_effects
+from attnviz.views.inspection.effects import effect_sentences, ranked_effects
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
 
@@ -69,7 +69,7 @@ def test_the_head_that_changes_most_comes_first(of_vectors: Inspection) -> None:
 
 def test_the_first_is_told_of_with_its_figures(of_vectors: Inspection) -> None:
     first = of_vectors.effects.heads[0]
-    told, more, caveat = on_effects(of_vectors)
+    told, more, caveat = effect_sentences(of_vectors)
     assert first.cosine is not None
     change = f"{100 * first.mean:.0f}\u00a0%"
     assert told == (
@@ -86,7 +86,7 @@ def test_what_a_head_changes_of_answers_is_their_divergence(small_transformer: S
     """From all answers of two runs through transformers, in bits."""
     made = inspect(GAP, model=str(small_transformer("bert")), by="effect")
     found, place = made.effects, made.trace.tokens.labels.index("[MASK]")
-    model = loaded(made.trace.origin.settings).model
+    model = load_transformer(made.trace.origin.settings).model
     ids = torch.tensor([made.trace.tokens.ids])
     with torch.no_grad():
         before = model(input_ids=ids).logits[0, place].double().softmax(-1)
@@ -98,17 +98,17 @@ def test_what_a_head_changes_of_answers_is_their_divergence(small_transformer: S
 
     (head,) = [each for each in found.heads if each.name == "L0H2"]
     wanted = float((before * (before / after).log()).sum()) / log(2)
-    assert (found.measured, found.tokens, found.at) == ("answers", (place,), place)
+    assert (found.measured, found.tokens, found.answer_position) == ("answers", (place,), place)
     assert head.mean == pytest.approx(wanted, rel=1e-3)
     assert head.likely == pytest.approx(float(after[before.argmax()]), rel=1e-4)
-    assert bool(head.instead) == (int(after.argmax()) != int(before.argmax()))
+    assert bool(head.other_answer) == (int(after.argmax()) != int(before.argmax()))
     assert found.likely == pytest.approx(float(before.max()), rel=1e-5)
 
 
 def test_of_how_many_heads_an_answer_needs_each_is_counted(small_transformer: Saved) -> None:
     made = inspect(TEXT, model=str(small_transformer("gpt2")), by="effect")
-    others = sum(bool(each.instead) for each in made.effects.heads)
-    told = " ".join(on_effects(made))
+    others = sum(bool(each.other_answer) for each in made.effects.heads)
+    told = " ".join(effect_sentences(made))
     expected = {
         0: "switching off any one of these heads does not change that",
         1: "only 1 of the 8 heads changes that when it is switched off",
@@ -121,9 +121,9 @@ def test_of_how_many_heads_an_answer_needs_each_is_counted(small_transformer: Sa
 
 def test_no_answer_diverges_from_itself() -> None:
     shares = torch.rand(3, 7).log_softmax(-1)
-    assert_close(bits_between(shares, shares), torch.zeros(3))
+    assert_close(divergence_bits(shares, shares), torch.zeros(3))
     one, other = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.25, 0.75]]).log()
-    assert float(bits_between(one, other)) == pytest.approx(0.5 + 0.5 * log(2 / 3, 2))
+    assert float(divergence_bits(one, other)) == pytest.approx(0.5 + 0.5 * log(2 / 3, 2))
 
 
 def test_heads_that_are_off_stay_off(small_transformer: Saved) -> None:
@@ -136,10 +136,10 @@ def test_heads_that_are_off_stay_off(small_transformer: Saved) -> None:
 
 
 def test_bars_are_in_the_order_of_the_ranking(of_vectors: Inspection) -> None:
-    drawn = effects_ranked(of_vectors)
+    drawn = ranked_effects(of_vectors)
     assert drawn.grid.rows.labels == tuple(each.name for each in of_vectors.effects.heads)
     assert drawn.grid.values[:, 0].tolist() == [each.mean for each in of_vectors.effects.heads]
-    assert drawn.reach >= drawn.grid.values.max()
+    assert drawn.full_length >= drawn.grid.values.max()
 
 
 def test_data_hold_every_head(of_vectors: Inspection, tmp_path: Path) -> None:
@@ -155,16 +155,18 @@ def test_data_hold_every_head(of_vectors: Inspection, tmp_path: Path) -> None:
 def test_what_would_take_too_long_is_refused_before_it_is_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(effects, "LONGEST", 0)
+    monkeypatch.setattr(effects, "MAX_WAIT_SECONDS", 0)
     with pytest.raises(AttnvizError, match=r"each of 12 heads in turn would take about 0 minutes"):
-        effects_ranked(inspect(SHORT, layer=5, by="effect"))
+        ranked_effects(inspect(SHORT, layer=5, by="effect"))
 
 
 def test_heads_that_are_off_already_are_not_ranked() -> None:
     made = inspect(SHORT, layer=5, by="effect", without="L5H11")
     assert len(made.effects.heads) == 11
     first = made.effects.heads[0]
-    assert next(iter(on_effects(made))).startswith(f"with {first.name} switched off as well, the")
+    assert next(iter(effect_sentences(made))).startswith(
+        f"with {first.name} switched off as well, the"
+    )
     with pytest.raises(AttnvizError, match="switches off the heads, but L5H11 is already off"):
         inspect(SHORT, layer=5, head=11, by="effect", without="L5H11").view()
     shown = inspect(SHORT, layer=5, head=11, without="L5H11").view().closing

@@ -10,12 +10,12 @@ from torch.testing import assert_close
 
 from attnviz import trace
 from attnviz.vectors import positions
-from attnviz.vectors.drawn import Seeds
+from attnviz.vectors.random_numbers import Seeds
 
 
 def test_the_first_numbers_of_a_seed_never_change() -> None:
     """Pinned: a picture from last year must come out of the same command today."""
-    drawn = Seeds((42,)).embed([40, 716], 3)
+    drawn = Seeds((42,)).draw_embeddings([40, 716], 3)
 
     assert_close(
         drawn.float(),
@@ -29,14 +29,14 @@ def test_the_first_numbers_of_a_seed_never_change() -> None:
     st.lists(st.integers(0, 2**32), min_size=1, max_size=20), st.integers(1, 9), st.integers(0, 99)
 )
 def test_an_id_has_the_same_vector_wherever_it_stands(ids: list[int], dim: int, seed: int) -> None:
-    together = Seeds((seed,)).embed(ids, dim)
+    together = Seeds((seed,)).draw_embeddings(ids, dim)
 
     for place, number in enumerate(ids):
-        assert torch.equal(together[place], Seeds((seed,)).embed([number], dim)[0])
+        assert torch.equal(together[place], Seeds((seed,)).draw_embeddings([number], dim)[0])
 
 
 def test_embeddings_are_standard_normal_and_independent() -> None:
-    drawn = Seeds((1,)).embed(range(5000), 20).numpy()
+    drawn = Seeds((1,)).draw_embeddings(range(5000), 20).numpy()
 
     assert abs(drawn.mean()) < 0.01
     assert abs(drawn.var() - 1) < 0.02
@@ -47,11 +47,11 @@ def test_embeddings_are_standard_normal_and_independent() -> None:
 
 def test_seeds_and_uses_have_streams_of_their_own() -> None:
     ones = [
-        Seeds((1,)).embed(range(200), 8),
-        Seeds((2,)).embed(range(200), 8),
-        positions.learned(200, 8, Seeds((1,))),
-        Seeds((1,)).projection("w_query", 200, 8),
-        Seeds((1,)).projection("w_key", 200, 8),
+        Seeds((1,)).draw_embeddings(range(200), 8),
+        Seeds((2,)).draw_embeddings(range(200), 8),
+        positions.untrained_positions(200, 8, Seeds((1,))),
+        Seeds((1,)).draw_projection("w_query", 200, 8),
+        Seeds((1,)).draw_projection("w_key", 200, 8),
     ]
     correlation = np.corrcoef([one.flatten().numpy() for one in ones])
 
@@ -59,7 +59,7 @@ def test_seeds_and_uses_have_streams_of_their_own() -> None:
 
 
 def test_a_projection_keeps_the_variance_of_what_it_projects() -> None:
-    matrix = Seeds((3,)).projection("w_query", 256, 64)
+    matrix = Seeds((3,)).draw_projection("w_query", 256, 64)
 
     assert abs(float(matrix.var()) * 256 - 1) < 0.05
 
@@ -80,7 +80,7 @@ def test_scaled_scores_have_a_variance_of_one_and_unscaled_ones_of_the_width() -
 
 
 def test_dropout_keeps_the_share_it_promises_and_raises_the_rest() -> None:
-    kept = Seeds((5,)).kept((2, 50, 60), 0.25)
+    kept = Seeds((5,)).dropout_factors((2, 50, 60), 0.25)
 
     assert kept.shape == (2, 50, 60)
     assert set(kept.flatten().tolist()) == {0.0, 1 / 0.75}

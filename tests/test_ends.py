@@ -14,8 +14,8 @@ from attnviz.renderers.picture.thumbnails import place
 from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked import Ranked
-from attnviz.views.vector_shift import moved_table
+from attnviz.views.grids.ranked_bars import RankedBars
+from attnviz.views.vector_shift import vector_shift_table
 from attnviz.views.view import View
 from tests.overviews import overview_by_hand
 from tests.small_transformers import TEXT, Saved
@@ -31,8 +31,8 @@ def test_a_picture_without_a_head_ranks_the_tokens_whose_vectors_move() -> None:
     made = inspect(TEXT, model="minilm", without="L5H11")
     view = made.view()
     ((ranked,),) = (group.panels for group in view.picture.groups)
-    assert isinstance(ranked, Ranked)
-    table = moved_table(made.trace)
+    assert isinstance(ranked, RankedBars)
+    table = vector_shift_table(made.trace)
     assert table is not None
     assert sorted(table.values[:, 0], reverse=True) == ranked.grid.values[:, 0].tolist()
     place = int(table.values[:, 0].argmax())

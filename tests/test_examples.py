@@ -15,13 +15,13 @@ from torch import nn
 from attnviz import trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.examples import checking, names
-from attnviz.examples.draws import Draw, Recipe, drawn
+from attnviz.examples.draws import MatrixDraw, Recipe, draw_recipe
 from attnviz.views.steps.scene import StepSettings
-from attnviz.views.steps.walk import walk
+from attnviz.views.steps.walk import step_sections
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 
-NAMES = names.names()
+NAMES = names.example_names()
 
 MINE = """\
 title = "Mine"
@@ -55,7 +55,7 @@ def mine(tmp_path: Path) -> Path:
 def test_the_digits_of_every_example_come_out(name: str) -> None:
     example = names.example(name)
 
-    findings = list(checking.findings(example))
+    findings = list(checking.check_example(example))
 
     assert len(findings) >= 1
     assert [found for found in findings if not found.passed] == []
@@ -65,7 +65,7 @@ def test_the_digits_of_every_example_come_out(name: str) -> None:
 def test_the_arithmetic_of_every_example_keeps_its_word(name: str) -> None:
     made = names.example(name).trace()
     for query in (0, len(made.tokens) - 1):
-        for section in walk(made, StepSettings(query=query, full=True)):
+        for section in step_sections(made, StepSettings(query=query, full=True)):
             for line in (each.text for each in section.sums):
                 assert line.endswith("= −∞") or holds(line), line
 
@@ -73,7 +73,7 @@ def test_the_arithmetic_of_every_example_keeps_its_word(name: str) -> None:
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistakes_own_arithmetic_is_written_out(name: str) -> None:
     made = trace("I am learning this", variant="causal", head_dim=2, mistake=name)
-    sections = {each.name: each for each in walk(made, StepSettings(query=1))}
+    sections = {each.name: each for each in step_sections(made, StepSettings(query=1))}
 
     assert sections["softmax"].sums
     for section in sections.values():
@@ -102,7 +102,7 @@ def test_the_examples_are_those_of_seven_tutorials_and_of_torch_itself() -> None
     mistaken = {example.mistake for example in loaded if example.mistake}
     assert mistaken == {"softmax-twice", "softmax-all", "zero-scores", "zero-weights"}
     assert mistaken < set(MISTAKES)
-    assert sum(checking.numbers_in(example) for example in loaded) > 750
+    assert sum(checking.printed_number_count(example) for example in loaded) > 750
     assert all(example.title and example.notice for example in loaded)
 
 
@@ -123,7 +123,7 @@ def altered(text: str, place: int) -> str:
 def test_a_digit_that_is_off_by_one_is_found(
     attnviz: Attnviz, tmp_path: Path, name: str, place: int
 ) -> None:
-    text = (names.FOLDER / f"{name}.toml").read_text("utf-8")
+    text = (names.EXAMPLES_FOLDER / f"{name}.toml").read_text("utf-8")
     start = text.index("[[expect]]")
     path = tmp_path / f"{name}.toml"
     path.write_text(text[:start] + altered(text[start:], place), "utf-8")
@@ -199,14 +199,14 @@ def test_draws_are_those_of_torchs_own_stream(seed: int, skip: int, bias: bool) 
         seed=seed,
         skip=skip,
         draws=(
-            Draw(name="x", kind="rand", shape=(4, 3)),
-            Draw(name="w_query", kind="linear", shape=(3, 2), options={"bias": bias}),
-            Draw(name="n", kind="randn", shape=(2, 5)),
-            Draw(name="i", kind="randint", shape=(3, 2), options={"low": 0, "high": 10}),
+            MatrixDraw(name="x", kind="rand", shape=(4, 3)),
+            MatrixDraw(name="w_query", kind="linear", shape=(3, 2), options={"bias": bias}),
+            MatrixDraw(name="n", kind="randn", shape=(2, 5)),
+            MatrixDraw(name="i", kind="randint", shape=(3, 2), options={"low": 0, "high": 10}),
         ),
     )
 
-    found = drawn(recipe)
+    found = draw_recipe(recipe)
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -224,21 +224,21 @@ def test_a_number_as_printed_is_met_and_the_next_one_is_not(digits: int, value: 
     as_printed = Decimal(f"{value:.{digits}f}")
     found = torch.tensor([value], dtype=torch.float64)
 
-    assert checking.differences([as_printed], found) == []
+    assert checking.find_differences([as_printed], found) == []
     next_one = as_printed + 2 * Decimal(1).scaleb(-digits)
-    assert len(checking.differences([next_one], found)) == 1
+    assert len(checking.find_differences([next_one], found)) == 1
 
 
 def test_whole_numbers_are_meant_exactly() -> None:
-    assert checking.differences([4], torch.tensor([4.0])) == []
-    assert len(checking.differences([4], torch.tensor([4.01]))) == 1
+    assert checking.find_differences([4], torch.tensor([4.0])) == []
+    assert len(checking.find_differences([4], torch.tensor([4.01]))) == 1
 
 
 def test_minus_infinity_is_a_number_like_others() -> None:
     hidden = torch.tensor([-torch.inf, 1.0])
 
-    assert checking.differences([Decimal("-inf"), Decimal("1.00")], hidden) == []
-    assert len(checking.differences([Decimal("-inf"), Decimal("-inf")], hidden)) == 1
+    assert checking.find_differences([Decimal("-inf"), Decimal("1.00")], hidden) == []
+    assert len(checking.find_differences([Decimal("-inf"), Decimal("-inf")], hidden)) == 1
 
 
 CLAIM = "[[expect]]\nclaim = 'loops agree'"

@@ -11,14 +11,14 @@ import torch
 from torch.nn import functional
 
 from attnviz import Trace, trace
-from attnviz.attention.block import EPSILON
+from attnviz.attention.block import NORM_EPSILON
 from attnviz.examples import checking
 from attnviz.examples.example import Example
-from attnviz.examples.reading import NOT_IN_A_LESSON, SETTINGS, read
-from attnviz.traces.archive import contents
-from attnviz.traces.parts import EXPECTED, GIVEN_NAMES, STEPS
+from attnviz.examples.reading import EXAMPLE_SETTINGS, SETTINGS_NOT_IN_EXAMPLES, read_example
+from attnviz.traces.archive import trace_contents
+from attnviz.traces.parts import EXPECTATION_TYPES, GIVEN_NAMES, PARTS_BY_STEP
 from attnviz.traces.settings import Settings
-from attnviz.traces.toml_reader import kinds_of
+from attnviz.traces.toml_reader import kinds_by_class
 from tests.conftest import Attnviz
 
 HEAD = """\
@@ -82,7 +82,7 @@ def test_without_a_layer_the_last_is_meant(attnviz: Attnviz, tmp_path: Path, tra
 
 
 def test_every_part_of_a_block_is_the_one_of_a_data_file(traced: Trace) -> None:
-    named = contents(traced)["layers"][1]["block"]
+    named = trace_contents(traced)["layers"][1]["block"]
     flat = {
         f"block.{name}.{inner}" if isinstance(each, dict) else f"block.{name}": array
         for name, each in named.items()
@@ -90,7 +90,7 @@ def test_every_part_of_a_block_is_the_one_of_a_data_file(traced: Trace) -> None:
         if not isinstance(array, str)
     }
 
-    expected = {name: part for name, part in EXPECTED.items() if name.startswith("block.")}
+    expected = {name: part for name, part in EXPECTATION_TYPES.items() if name.startswith("block.")}
 
     assert expected.keys() == flat.keys()
     for name, part in expected.items():
@@ -103,13 +103,13 @@ def test_a_block_put_together_of_what_can_be_expected_is_torchs(traced: Trace) -
     layer = traced.layers[0]
 
     def part(name: str) -> torch.Tensor:
-        found = EXPECTED[f"block.{name}"].find(traced, layer)
+        found = EXPECTATION_TYPES[f"block.{name}"].find(traced, layer)
         assert found is not None
         return found
 
     added = part("attention.inputs") + part("attention.made")
     norm = functional.layer_norm(
-        added, (4,), part("attention.gain"), part("attention.shift"), EPSILON
+        added, (4,), part("attention.gain"), part("attention.shift"), NORM_EPSILON
     )
     hidden = functional.relu(part("feed_forward.read") @ part("w_1") + part("b_1"))
     assert torch.allclose(part("attention.outputs"), norm, atol=1e-6)
@@ -131,18 +131,20 @@ SIDED: dict[str, dict[str, Any]] = {
 def test_what_can_be_expected_has_the_sides_that_its_row_names(name: str) -> None:
     made = trace("hot tea", tokenizer="words", dim=4, **SIDED[name])
 
-    for part in EXPECTED.values():
+    for part in EXPECTATION_TYPES.values():
         found = part.find(made, made.layers[0])
         assert found is None or found.ndim == len(part.sides.split()), part
 
 
-@pytest.mark.parametrize("name", sorted(name for name in EXPECTED if name.startswith("cross-")))
+@pytest.mark.parametrize(
+    "name", sorted(name for name in EXPECTATION_TYPES if name.startswith("cross-"))
+)
 def test_a_step_of_cross_attention_is_that_of_the_other_layer(name: str, traced: Trace) -> None:
     layer = traced.layers[0]
     assert layer.cross is not None
 
-    found = EXPECTED[name].find(traced, layer)
-    other = STEPS[name.removeprefix("cross-")].find(traced, layer.cross)
+    found = EXPECTATION_TYPES[name].find(traced, layer)
+    other = PARTS_BY_STEP[name.removeprefix("cross-")].find(traced, layer.cross)
 
     assert (found is None and other is None) or torch.equal(found, other)  # type: ignore[arg-type]
 
@@ -280,7 +282,7 @@ def test_what_is_expected_of_the_same_settings_is_traced_once(
 
     monkeypatch.setattr(Example, "trace", counted)
 
-    findings = list(checking.findings(read(path)))
+    findings = list(checking.check_example(read_example(path)))
 
     assert [found.passed for found in findings] == [True] * 5
     assert traced == [(1, {}), (1, {"temperature": 2.0}), (1, {})]
@@ -311,22 +313,22 @@ def test_an_odd_key_of_an_expectation_is_refused_with_its_line(
 def test_a_tolerance_is_how_far_a_number_may_be(expected: float, allowed: float, met: bool) -> None:
     found = torch.tensor([0.5], dtype=torch.float64)
 
-    assert (checking.differences([expected], found, allowed) == []) is met
+    assert (checking.find_differences([expected], found, allowed) == []) is met
 
 
 def test_a_tolerance_of_nothing_wants_the_number_itself() -> None:
     found = torch.tensor([0.5, 0.25])
 
-    assert checking.differences([0.5, 0.25], found, 0.0) == []
-    assert len(checking.differences([0.5, 0.2501], found, 0.0)) == 1
+    assert checking.find_differences([0.5, 0.25], found, 0.0) == []
+    assert len(checking.find_differences([0.5, 0.2501], found, 0.0)) == 1
 
 
 def test_settings_and_matrices_of_lessons_are_those_that_there_are() -> None:
     """A setting, or a name that can be given, is taken in lessons as soon as there is one."""
-    settings = {name for name in vars(Settings()) if name not in NOT_IN_A_LESSON}
+    settings = {name for name in vars(Settings()) if name not in SETTINGS_NOT_IN_EXAMPLES}
 
-    assert set(SETTINGS) == settings
-    assert settings <= kinds_of(Settings).keys()
+    assert set(EXAMPLE_SETTINGS) == settings
+    assert settings <= kinds_by_class(Settings).keys()
     assert {"tokens", "key_tokens", "vocabulary", "embeddings", "kept"} <= set(GIVEN_NAMES)
 
 
@@ -349,6 +351,6 @@ shape = [4, 8]
 with = { heads = 2, w_query = { beside = ["others"] }, w_key = { beside = ["others"] } }
 """)
 
-    (found,) = checking.findings(read(path))
+    (found,) = checking.check_example(read_example(path))
 
     assert found.passed, found.about

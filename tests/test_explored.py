@@ -12,14 +12,14 @@ from attnviz import example, steps, trace
 from attnviz.analysis.comparison import compare
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.sentences import compare_sentences
-from attnviz.cells import EVERYTHING, Cells, Whole
+from attnviz.cells import FULL_SLICE, Cells, StoredCells
 from attnviz.renderers.page import packing
-from attnviz.renderers.page.heads import packed_heads
+from attnviz.renderers.page.heads import pack_heads
 from attnviz.views.grids.axes import Axis
-from attnviz.views.grids.explored import Explored, HeadMap, telling_row
+from attnviz.views.grids.explorer import HeadExplorer, HeadMap, find_telling_row
 from attnviz.views.grids.overview import Flag
-from attnviz.views.inspection.explored import most_telling
-from attnviz.views.inspection.heads import flags_of
+from attnviz.views.inspection.explored import most_telling_head
+from attnviz.views.inspection.head_kinds import head_flags
 from tests.learned_by_hand import learned
 from tests.small_transformers import Saved
 
@@ -32,28 +32,28 @@ def minilm() -> Inspection:
     return inspect(SENTENCE)
 
 
-def looked_at(minilm: Inspection, **looking: Any) -> Explored:
+def looked_at(minilm: Inspection, **looking: Any) -> HeadExplorer:
     """The same trace, looked at otherwise."""
     return explored(inspect(minilm.trace, **looking))
 
 
-def explored(result: Any, **options: Any) -> Explored:
-    found: Explored | None = result.view(**options).heads
+def explored(result: Any, **options: Any) -> HeadExplorer:
+    found: HeadExplorer | None = result.view(**options).heads
     assert found is not None
     return found
 
 
-def names(found: Explored) -> list[str]:
+def names(found: HeadExplorer) -> list[str]:
     return [each.name for each in found.heads]
 
 
-def first(found: Explored) -> str:
+def first(found: HeadExplorer) -> str:
     return found.heads[found.first].name
 
 
 def all_of(cells: Cells | None) -> tuple[np.ndarray, np.ndarray]:
     assert cells is not None
-    patch = cells.window(EVERYTHING, EVERYTHING)
+    patch = cells.window(FULL_SLICE, FULL_SLICE)
     return patch.values, patch.hidden
 
 
@@ -64,15 +64,15 @@ def softmax_of(each: HeadMap) -> np.ndarray:
     return found
 
 
-def in_their_places(found: Explored) -> None:
+def in_their_places(found: HeadExplorer) -> None:
     """Every head in a place of its own, and all names different, as the address needs them."""
-    chosen = [each for each in found.heads if each.place is not None]
-    assert len({each.place for each in chosen}) == len(chosen)
+    chosen = [each for each in found.heads if each.chooser_cell is not None]
+    assert len({each.chooser_cell for each in chosen}) == len(chosen)
     assert len(set(names(found))) == len(found.heads)
     for each in found.heads:
-        assert each.weights.shape == (len(each.reads), len(each.read))
+        assert each.weights.shape == (len(each.query_axis), len(each.key_axis))
         assert all_of(each.weights)[0].shape == each.weights.shape
-        row, column = each.place or (0, 0)
+        row, column = each.chooser_cell or (0, 0)
         assert row < len(found.rows.headings)
         assert column < len(found.columns.headings)
 
@@ -86,7 +86,7 @@ def test_of_a_trace_every_head_with_its_weights_and_its_scores() -> None:
     assert (found.rows.headings, found.columns.headings) == (("L0", "L1"), ("H0", "H1"))
     assert found.query == 2
     for each in found.heads:
-        layer, head = each.place or (0, 0)
+        layer, head = each.chooser_cell or (0, 0)
         weights, hidden = all_of(each.weights)
         assert np.array_equal(weights, traced.layers[layer].attended.weights[head].numpy())
         assert np.array_equal(hidden, np.triu(np.ones((4, 4), dtype=bool), 1))
@@ -118,7 +118,7 @@ def test_nothing_is_made_before_it_is_asked_for_and_nothing_is_kept() -> None:
     traced = trace("I am learning this")
     [each] = explored(traced).heads
 
-    assert not isinstance(each.weights, Whole)
+    assert not isinstance(each.weights, StoredCells)
     assert all_of(each.weights)[1] is not all_of(each.weights)[1]
 
 
@@ -127,13 +127,13 @@ def test_heads_of_a_model_open_with_what_one_of_them_does_most(minilm: Inspectio
 
     in_their_places(found)
     assert len(found.heads) == 72
-    assert found.heads[found.flags[0].map].name == first(found) == "L0H2"
+    assert found.heads[found.flags[0].map_index].name == first(found) == "L0H2"
     each = found.heads[7 + 12 * 4]
     assert each.name == "L4H7"
     weights, _ = all_of(each.weights)
     assert np.allclose(softmax_of(each), weights, atol=1e-6)
-    assert each.reads is each.read
-    assert [place for place, one in enumerate(each.reads.special) if one] == [0, 14]
+    assert each.query_axis is each.key_axis
+    assert [place for place, one in enumerate(each.query_axis.special) if one] == [0, 14]
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_scores_are_told_by_weights_whatever_bends_them_or_takes_a_share(
     kind: str, attention: str | None, small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sink, a soft cap, another sentence, positions that are added."""
-    monkeypatch.setattr(packing, "FEW", {})
+    monkeypatch.setattr(packing, "MAX_CELLS_BY_BITS", {})
     found = explored(inspect(SENTENCE, model=str(small_transformer(kind)), attention=attention))
-    about, _ = packed_heads(found)
+    about, _ = pack_heads(found)
 
     in_their_places(found)
     for number in range(len(found.heads)):
@@ -155,7 +155,7 @@ def test_scores_are_told_by_weights_whatever_bends_them_or_takes_a_share(
 def test_a_head_that_reads_what_none_has_to_find_opens_only_where_no_other_tells_more(
     minilm: Inspection,
 ) -> None:
-    flags = flags_of(minilm)
+    flags = head_flags(minilm)
     shorts = [each.short for each in flags]
     assert shorts == ["previous", "next", "first", "column", "broad"]
     opened = [shorts.index(_flag(minilm, flags[start:][::-1]).short) for start in range(5)]
@@ -163,8 +163,8 @@ def test_a_head_that_reads_what_none_has_to_find_opens_only_where_no_other_tells
 
 
 def _flag(inspection: Inspection, flags: tuple[Flag, ...]) -> Flag:
-    best = most_telling(inspection, flags)
-    return next(each for each in flags if each.map == best)
+    best = most_telling_head(inspection, flags)
+    return next(each for each in flags if each.map_index == best)
 
 
 def test_the_word_that_is_followed_first_stands_out_and_is_long() -> None:
@@ -179,12 +179,16 @@ def test_the_word_that_is_followed_first_stands_out_and_is_long() -> None:
         ]
     )
     axis = Axis("query (reads)", "token", words, ("",) * 5, (), None, (True, *[False] * 4))
-    head = HeadMap(name="", reads=axis, read=axis, weights=Whole(weights, weights < 0))
+    head = HeadMap(
+        name="", query_axis=axis, key_axis=axis, weights=StoredCells(weights, weights < 0)
+    )
 
-    assert telling_row(head) == 2
+    assert find_telling_row(head) == 2
     only_was = np.where(np.arange(5)[:, None] == 3, weights, [0.2, 0.3, 0.3, 0.2, 0.0])
-    assert telling_row(replace(head, weights=Whole(only_was, weights < 0))) == 3
-    assert telling_row(replace(head, weights=Whole(weights * 0 + 0.2, weights < 0))) is None
+    assert find_telling_row(replace(head, weights=StoredCells(only_was, weights < 0))) == 3
+    assert (
+        find_telling_row(replace(head, weights=StoredCells(weights * 0 + 0.2, weights < 0))) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,7 +220,7 @@ def test_what_is_asked_for_comes_first(
     several = opened.startswith(("mean", "rollout"))
     assert len(found.heads) == (12 if "layer" in looking else 72) + several
     assert [bool(each.note) for each in found.heads] == [several, *[False] * (len(found.heads) - 1)]
-    marked = {found.heads[flag.map].name for flag in found.flags}
+    marked = {found.heads[flag.map_index].name for flag in found.flags}
     assert marked <= {each.name for each in looked_at(minilm).heads}
 
 
@@ -283,7 +287,7 @@ def test_where_tokens_are_not_the_same_nothing_is_subtracted() -> None:
     found = explored(compare("I am learning this", by="tokenizer", values=["words", "chars"]))
 
     in_their_places(found)
-    assert [len(each.reads) for each in found.heads] == [4, 18]
+    assert [len(each.query_axis) for each in found.heads] == [4, 18]
 
 
 def test_two_sentences_are_there_and_what_differs_in_the_head_that_changes_most() -> None:
@@ -302,7 +306,7 @@ def test_two_sentences_are_there_and_what_differs_in_the_head_that_changes_most(
     three = (f"{most} · first", f"{most} · second", most)
     one, other, difference = (all_of(by_name[name].weights)[0] for name in three)
     assert np.allclose(difference, other - one, atol=1e-7)
-    assert by_name[first(found)].reads.labels[-2] == "tired/wide"
+    assert by_name[first(found)].query_axis.labels[-2] == "tired/wide"
     assert np.allclose(softmax_of(by_name[f"{most} · second"]), other, atol=1e-6)
 
 
@@ -319,7 +323,7 @@ def test_learning_is_looked_at_moment_by_moment() -> None:
     found = explored(taught)
 
     in_their_places(found)
-    assert (found.rows.counts, found.columns.counts) == ("moment", "head")
+    assert (found.rows.unit, found.columns.unit) == ("moment", "head")
     assert first(found).endswith(f"step {taught.moments[-1].step:,}")
     assert len(found.heads) == len(found.rows.labels) * len(found.columns.labels)
     last = all_of(found.heads[-1].weights)[0]

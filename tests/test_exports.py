@@ -18,11 +18,11 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from torch import Tensor
 
 from attnviz import compare, trace
-from attnviz.renderers import chunks, render, suffixes
-from attnviz.traces.matrices import matrices
+from attnviz.renderers import render, render_chunks, suffixes
+from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.trace import Trace
-from attnviz.traces.weights import array
-from attnviz.views.view import Column, Data, Lines, Page, View, Words
+from attnviz.traces.weights import tensor_to_numpy
+from attnviz.views.view import NumberColumn, Page, TableData, TableLines, View, WordColumns
 
 EXPORTS = suffixes("picture", "text")
 LAYER = (
@@ -55,7 +55,7 @@ ABSENT = (
     "weights_by_hand",
 )  # of a plain multi-head attention
 
-OTHER_KEYS = matrices(
+OTHER_KEYS = parse_matrices(
     {
         "embeddings": [[1.0, 2.0], [3.0, 4.0]],
         "key_tokens": ["a", "b", "c"],
@@ -125,7 +125,7 @@ def test_no_array_of_a_trace_is_left_out(changes: dict[str, Any]) -> None:
     with np.load(io.BytesIO(written(made, ".npz")), allow_pickle=False) as stored:
         found = [*stored.values()]
 
-    wanted = [array(each) for each in tensors_in(made)]
+    wanted = [tensor_to_numpy(each) for each in tensors_in(made)]
 
     assert len(wanted) > 10
     assert [each for each in wanted if not any(np.array_equal(each, one) for one in found)] == []
@@ -255,7 +255,7 @@ def test_any_text_survives_the_json() -> None:
 
 def test_numbers_that_are_none_are_written_as_python_reads_them() -> None:
     numbers = np.array([[0.1, np.nan], [-np.inf, 1e-7]], dtype=np.float32)
-    data = Data(lambda: {"numbers": numbers, "one": numbers[0]}, (), lambda: iter(()))
+    data = TableData(lambda: {"numbers": numbers, "one": numbers[0]}, (), lambda: iter(()))
 
     found = json.loads(render(View(screen=Page(()), picture=Page(()), data=data), ".json"))
 
@@ -271,7 +271,7 @@ def test_numbers_that_are_none_are_written_as_python_reads_them() -> None:
     )
 )
 def test_any_array_is_read_from_the_json_as_the_same_numbers(numbers: np.ndarray) -> None:
-    data = Data(lambda: {"numbers": numbers}, (), lambda: iter(()))
+    data = TableData(lambda: {"numbers": numbers}, (), lambda: iter(()))
 
     found = json.loads(render(View(screen=Page(()), picture=Page(()), data=data), ".json"))
 
@@ -299,7 +299,7 @@ def test_large_numbers_leave_in_chunks_and_are_not_compressed() -> None:
     made = trace(" ".join(map(str, range(700))), tokenizer="spaces").view(show=["weights"])
 
     for suffix in EXPORTS:
-        assert max(map(len, chunks(made, suffix))) < 2**24 + 100
+        assert max(map(len, render_chunks(made, suffix))) < 2**24 + 100
     with zipfile.ZipFile(io.BytesIO(render(made, ".npz"))) as members:
         weights = members.getinfo("layers.0.weights.npy")
         visible = members.getinfo("layers.0.visible.npy")
@@ -324,16 +324,18 @@ def test_the_csv_of_a_comparison_has_words_numbers_and_gaps() -> None:
 
 
 def test_columns_of_any_kind_stand_in_the_csv_line_by_line() -> None:
-    words = Words((("1", "2"), ("", '"a", b')))
-    columns: list[Column] = [
+    words = WordColumns((("1", "2"), ("", '"a", b')))
+    columns: list[NumberColumn] = [
         np.array([True, False]),
         np.array([0.5, np.nan], dtype=np.float32),
         [None, 1e-7],
         np.array([False, True]),
         np.array([2.0, -np.inf]),
     ]
-    lines = [Lines((0, "=1+1"), words, (*columns[:count],)) for count in range(1, len(columns) + 1)]
-    data = Data(dict, ("any", "words"), lambda: iter(lines))
+    lines = [
+        TableLines((0, "=1+1"), words, (*columns[:count],)) for count in range(1, len(columns) + 1)
+    ]
+    data = TableData(dict, ("any", "words"), lambda: iter(lines))
 
     text = render(View(screen=Page(()), picture=Page(()), data=data), ".csv").decode()
 

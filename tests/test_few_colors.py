@@ -9,8 +9,8 @@ import pytest
 
 from attnviz.renderers import colors
 from attnviz.renderers.terminal import ramps
-from attnviz.renderers.terminal.ramps import Few, looks, painted, ramp
-from attnviz.renderers.terminal.screen import Colors, Screen
+from attnviz.renderers.terminal.ramps import FewColors, paint_values, ramp_numbers, terminal_rgb
+from attnviz.renderers.terminal.screen import ColorDepth, Screen
 from attnviz.views.grids.scales import Scale
 
 # What a Linux console and many others show for the first 16, where xterm shows something else.
@@ -40,14 +40,14 @@ def arms(values: np.ndarray, kind: str) -> list[np.ndarray]:
     return [values] if kind == "sequential" else [values[middle:], values[middle::-1]]
 
 
-@pytest.mark.parametrize("few", get_args(Few))
+@pytest.mark.parametrize("few", get_args(FewColors))
 @pytest.mark.parametrize("theme", colors.THEMES)
 @pytest.mark.parametrize(("palette", "kind"), SCALES)
 def test_more_is_lighter_on_dark_and_darker_on_light_with_few_colours(
-    few: Few, theme: str, palette: str, kind: str
+    few: FewColors, theme: str, palette: str, kind: str
 ) -> None:
-    numbers = np.array(ramp(few, palette, theme, kind))
-    seen = [looks(numbers)] if few == "256" else [looks(numbers), vga(numbers)]
+    numbers = np.array(ramp_numbers(few, palette, theme, kind))
+    seen = [terminal_rgb(numbers)] if few == "256" else [terminal_rgb(numbers), vga(numbers)]
 
     for each in seen:
         for arm in arms(lightness(each), kind):
@@ -60,7 +60,7 @@ def test_more_is_lighter_on_dark_and_darker_on_light_in_every_picture(
     theme: str, palette: str, kind: str
 ) -> None:
     values = np.linspace(0, 1, 65)
-    every = colors.shade(values, 0, 1, colors.gradient(palette, theme, kind))
+    every = colors.color_values(values, 0, 1, colors.color_anchors(palette, theme, kind))
 
     for arm in arms(lightness(every), kind):
         assert (np.diff(arm) * (1 if theme == "dark" else -1) > 0).all()
@@ -70,13 +70,13 @@ def test_more_is_lighter_on_dark_and_darker_on_light_in_every_picture(
 @pytest.mark.parametrize("depth", ["16", "256", "truecolor"])
 @pytest.mark.parametrize(("palette", "kind"), SCALES)
 def test_lightness_never_turns_back_as_a_value_grows(
-    theme: str, depth: Colors, palette: str, kind: str
+    theme: str, depth: ColorDepth, palette: str, kind: str
 ) -> None:
     """Whatever is drawn of it, number by number."""
     scale = Scale("", 0.0 if kind == "sequential" else -0.3, 0.3, kind)  # type: ignore[arg-type]
     values = np.linspace(scale.low, scale.high, 101)
     screen = Screen(80, colors=depth, theme=theme, palette=palette)
-    seen = lightness(painted(values, scale, screen).looks)
+    seen = lightness(paint_values(values, scale, screen).rgb)
 
     for arm in arms(seen, kind):
         steps = np.diff(arm) * (1 if theme == "dark" else -1)
@@ -86,9 +86,9 @@ def test_lightness_never_turns_back_as_a_value_grows(
 
 
 def test_every_map_has_its_colours_on_every_terminal() -> None:
-    for few in get_args(Few):
-        assert set(ramps.SEQUENTIAL[few]) == set(colors.PALETTES)
-        assert set(ramps.DIVERGING[few]) == set(colors.THEMES)
+    for few in get_args(FewColors):
+        assert set(ramps.SEQUENTIAL_RAMPS[few]) == set(colors.PALETTES)
+        assert set(ramps.DIVERGING_RAMPS[few]) == set(colors.THEMES)
 
 
 def test_what_is_hidden_is_grey_of_no_hue() -> None:
@@ -100,13 +100,16 @@ def test_what_is_hidden_is_grey_of_no_hue() -> None:
 @pytest.mark.parametrize(("number", "color"), [(16, (0, 0, 0)), (231, (255, 255, 255)),
                                                (208, (255, 135, 0)), (232, (8, 8, 8))])  # fmt: skip
 def test_a_colour_looks_as_xterm_draws_it(number: int, color: tuple[int, int, int]) -> None:
-    assert tuple(looks(np.array(number)).tolist()) == color
+    assert tuple(terminal_rgb(np.array(number)).tolist()) == color
 
 
 def test_ink_is_of_the_same_terminal_as_the_colour_behind_it() -> None:
     scale, values = Scale("weight", 0.0, 1.0), np.array([0.0, 1.0])
     styles = {
-        depth: [str(painted(values, scale, Screen(80, colors=depth)).behind(end)) for end in (0, 1)]
+        depth: [
+            str(paint_values(values, scale, Screen(80, colors=depth)).background_style(end))
+            for end in (0, 1)
+        ]
         for depth in ("16", "256", "truecolor")
     }
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from attnviz import trace
-from attnviz.errors import LONGEST_PATH, AttnvizError, shortened
-from attnviz.machine import files, leaving, writing
+from attnviz.errors import MAX_QUOTED_PATH_LETTERS, AttnvizError, shorten_text
+from attnviz.machine import atomic_files, exit_handling, files
 from tests.conftest import Attnviz
 
 
@@ -25,7 +25,7 @@ def broken() -> Iterator[bytes]:
 
 
 def test_files_appear_together_with_the_folders_they_need(tmp_path: Path) -> None:
-    with writing.AllOrNothing() as together:
+    with atomic_files.AllOrNothing() as together:
         together.write(tmp_path / "a.txt", [b"one ", b"two"])
         together.write(tmp_path / "deep" / "er" / "b.txt", [b"three"])
         assert not (tmp_path / "a.txt").exists()
@@ -39,7 +39,7 @@ def test_an_interrupted_run_leaves_everything_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("before")
 
     def interrupted() -> None:
-        with writing.AllOrNothing() as together:
+        with atomic_files.AllOrNothing() as together:
             together.write(tmp_path / "a.txt", [b"after"])
             together.write(tmp_path / "new" / "b.txt", broken())
 
@@ -58,7 +58,7 @@ def test_a_new_file_has_the_rights_that_this_user_gives_and_an_old_one_keeps_its
     old.chmod(0o640)
     mask = os.umask(0o022)
 
-    with writing.AllOrNothing() as together:
+    with atomic_files.AllOrNothing() as together:
         together.write(old, [b"x"])
         together.write(tmp_path / "new.txt", [b"x"])
 
@@ -71,7 +71,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real.txt").write_text("before")
     (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
 
-    with writing.AllOrNothing() as together:
+    with atomic_files.AllOrNothing() as together:
         together.write(tmp_path / "link.txt", [b"after"])
 
     assert (tmp_path / "link.txt").is_symlink()
@@ -92,7 +92,7 @@ def test_what_is_locked_or_no_file_stays(tmp_path: Path) -> None:
 
 
 def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
-    with writing.AllOrNothing() as together:
+    with atomic_files.AllOrNothing() as together:
         together.write(tmp_path / ("a" * 251 + ".txt"), [b"x"])
 
     assert len(list(tmp_path.iterdir())) == 1
@@ -116,16 +116,16 @@ def test_what_a_killed_run_left_is_removed_by_the_next_and_nothing_else_is(tmp_p
 
     with held.open() as living:
         fcntl.flock(living, fcntl.LOCK_EX)
-        with writing.AllOrNothing() as together:
+        with atomic_files.AllOrNothing() as together:
             together.write(tmp_path / "a.txt", [b"x"])
 
     assert sorted(tmp_path.iterdir()) == sorted([held, own, tmp_path / "a.txt"])
 
 
 def test_what_is_being_written_is_left_alone_by_others(tmp_path: Path) -> None:
-    with writing.AllOrNothing() as ours:
+    with atomic_files.AllOrNothing() as ours:
         ours.write(tmp_path / "a.txt", [b"ours"])
-        with writing.AllOrNothing() as theirs:
+        with atomic_files.AllOrNothing() as theirs:
             theirs.write(tmp_path / "b.txt", [b"theirs"])
 
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.txt", "b.txt"]
@@ -135,7 +135,7 @@ def test_where_one_cannot_appear_the_others_are_as_they_were(tmp_path: Path) -> 
     (tmp_path / "old.txt").write_text("before")
 
     def blocked() -> None:
-        with writing.AllOrNothing() as together:
+        with atomic_files.AllOrNothing() as together:
             for name in ("old.txt", "new.txt", "folder", "last.txt"):
                 together.write(tmp_path / name, [b"after"])
             (tmp_path / "folder").mkdir()  # by somebody else, meanwhile
@@ -245,7 +245,9 @@ def test_a_name_that_is_too_long_in_a_new_folder_is_refused_before_any_work(
         "attnviz.learning.training.Training.__init__", lambda *_: pytest.fail("it works")
     )
 
-    path = shortened(words[-1] + "/config.json" * (words[-2] == "--save"), LONGEST_PATH)
+    path = shorten_text(
+        words[-1] + "/config.json" * (words[-2] == "--save"), MAX_QUOTED_PATH_LETTERS
+    )
     assert attnviz(*words).err == (
         f"error: '{path}' cannot be written: file name too long\n"
         " hint: choose another file or folder\n"
@@ -288,7 +290,7 @@ def test_the_library_makes_no_folder_either(tmp_path: Path) -> None:
 
 def test_the_longest_path_is_one_that_a_temporary_name_fits_beside(tmp_path: Path) -> None:
     most, unfinished = 4096 - 1, len(".attnviz-0123456789abcdef")
-    assert unfinished == files.LONGEST_TEMPORARY
+    assert unfinished == files.TEMPORARY_NAME_BYTES
 
     def path_of(length: int, name: str) -> Path:
         """A file in folders that are not there, with a path of so many bytes."""
@@ -305,7 +307,7 @@ def test_the_longest_path_is_one_that_a_temporary_name_fits_beside(tmp_path: Pat
                     files.refuse_unwritable(path)
             else:
                 files.refuse_unwritable(path)
-                with writing.AllOrNothing() as together:
+                with atomic_files.AllOrNothing() as together:
                     together.write(path, [b"x"])
 
 
@@ -346,7 +348,7 @@ def test_a_pipe_that_nobody_writes_to_is_waited_for_and_that_is_said(
     os.mkfifo(pipe)
     said = {}
     for patience, pause in ((0.05, 0.6), (60, 0)):
-        monkeypatch.setattr(files, "PATIENCE", patience)
+        monkeypatch.setattr(files, "PIPE_WAIT_SECONDS", patience)
         writer = threading.Timer(pause, pipe.write_text, ["I am\n"])
         writer.start()
         ended = attnviz("run", "--file", str(pipe), "-t", "words", "-q")
@@ -371,10 +373,10 @@ def signalled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         raise Left
 
     monkeypatch.setattr(os, "_exit", leave)
-    monkeypatch.setattr(leaving, "_LEAVING", leaving._Leaving())
+    monkeypatch.setattr(exit_handling, "_EXIT_STATE", exit_handling._ExitState())
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    leaving.on_signals()
+    exit_handling.exit_on_signals()
     yield left
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -395,7 +397,7 @@ def test_a_signal_ends_a_run_from_itself_and_no_file_is_left(
             raise
 
     def write() -> None:
-        with writing.AllOrNothing() as together:
+        with atomic_files.AllOrNothing() as together:
             together.write(tmp_path / "new" / "a.txt", interrupted())
 
     with pytest.raises((Left, ValueError)):
@@ -406,9 +408,9 @@ def test_a_signal_ends_a_run_from_itself_and_no_file_is_left(
 
 def test_while_files_appear_a_signal_waits(tmp_path: Path, signalled: list[int]) -> None:
     def write() -> None:
-        with leaving.undisturbed():
+        with exit_handling.delay_signals():
             os.kill(os.getpid(), signal.SIGTERM)
-            with writing.AllOrNothing() as together:
+            with atomic_files.AllOrNothing() as together:
                 together.write(tmp_path / "a.txt", [b"whole"])
                 together.write(tmp_path / "b.txt", [b"whole"])
             assert signalled == []
@@ -423,7 +425,7 @@ def test_while_files_appear_a_signal_waits(tmp_path: Path, signalled: list[int])
 def test_who_wants_a_signal_ignored_is_obeyed(signalled: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    leaving.on_signals()
+    exit_handling.exit_on_signals()
     os.kill(os.getpid(), signal.SIGINT)
 
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -432,7 +434,7 @@ def test_who_wants_a_signal_ignored_is_obeyed(signalled: list[int]) -> None:
 
 def test_a_name_with_a_zero_byte_is_that_of_no_file() -> None:
     with pytest.raises(AttnvizError, match="there is no file"):
-        files.read(Path("a\x00b"))
+        files.read_content(Path("a\x00b"))
 
 
 @pytest.mark.parametrize(
@@ -489,7 +491,7 @@ def test_what_is_read_and_the_files_of_a_model_are_not_written_over(
 def test_other_files_may_stand_beside_a_model_or_have_its_name() -> None:
     def refused(path: str, *others: str) -> bool:
         try:
-            writing.refuse_lost([Path(path)], others)
+            atomic_files.refuse_overwriting([Path(path)], others)
         except AttnvizError:
             return True
         return False

@@ -19,7 +19,7 @@ from attnviz.renderers.picture.drawing import draw_layout
 from attnviz.renderers.picture.glyphs import hermetic
 from attnviz.renderers.picture.image import captions_of
 from attnviz.renderers.picture.items import Layout
-from attnviz.views.conclusions.learned import sentence_of
+from attnviz.views.conclusions.training_outcome import training_sentence
 from attnviz.views.view import View
 from tests.conftest import unchecked
 from tests.learned_by_hand import learned, task
@@ -110,7 +110,7 @@ def test_the_last_frame_says_what_came_of_it_and_the_first_what_there_was() -> N
     made = learned()
     film = made.view().film
 
-    assert film[-1].title == sentence_of(made).removesuffix(".")
+    assert film[-1].title == training_sentence(made).removesuffix(".")
     assert film[0].title == "Step \u20070: \u2007\u20070\xa0% of the verbs are right"
     assert film[-2].title == "Step 40: \u200750\xa0% of the verbs are right"
 

@@ -22,14 +22,14 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from attnviz import trace
-from attnviz.cli.learn import LearnOptions, go_on
+from attnviz.cli.learn import LearnOptions, continue_training
 from attnviz.errors import AttnvizError
 from attnviz.learning import progress
-from attnviz.learning.choices import Choices, refuse_place
+from attnviz.learning.choices import Choices, refuse_save_folder
 from attnviz.learning.lookup import task_of
 from attnviz.learning.progress import Progress
 from attnviz.learning.training import Training
-from attnviz.machine.writing import AllOrNothing
+from attnviz.machine.atomic_files import AllOrNothing
 from attnviz.traces.models import folder
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.trace import Trace
@@ -81,7 +81,7 @@ def second() -> Progress:
 
 @pytest.fixture
 def saved(first: Progress, there: Path) -> Path:
-    progress.write(there / "m", first)
+    progress.write_progress(there / "m", first)
     return there / "m"
 
 
@@ -98,7 +98,7 @@ def update(changes: dict[str, Any], contents: dict[str, Any]) -> None:
 def use(place: Path) -> Trace:
     """What attnviz learn --from does with a folder, and one look further; and what --model does."""
     with unchecked():
-        training = go_on(LearnOptions(from_=place), Choices(), {})
+        training = continue_training(LearnOptions(from_=place), Choices(), {})
         next(iter(training), None)
         training.progress()
         view = training.learned().view()
@@ -170,7 +170,9 @@ def test_a_grammar_and_lines_stand_in_the_folder(attnviz: Attnviz, there: Path, 
             told.pop("save")
             [moment.pop("seconds") for moment in told.get("moments", ())]
         assert one == other
-    ours, theirs = (folder.read(there / each).parameters for each in ("part", "whole"))
+    ours, theirs = (
+        folder.read_learned_model(there / each).parameters for each in ("part", "whole")
+    )
     assert all(torch.equal(ours[each], theirs[each]) for each in theirs)
 
 
@@ -316,7 +318,7 @@ ODD: tuple[Any, ...] = (
 def test_whatever_is_changed_in_a_folder_is_a_result_or_two_lines(
     saved: Path, first: Progress, file: str, place: int, odd: Any
 ) -> None:
-    for name, content in progress.marked(first).items():
+    for name, content in progress.files_with_digest(first).items():
         (saved / name).write_bytes(content)
     told = json.loads((saved / file).read_text(encoding="utf-8"))
     ways = [*nodes(told)]
@@ -416,7 +418,7 @@ def test_numbers_that_no_training_keeps_are_refused(saved: Path, damage: str) ->
     tensors(saved / "training.safetensors", OF_THE_OPTIMIZER[damage])
 
     with pytest.raises(AttnvizError, match=r"the training in .* is damaged"):
-        progress.read(saved)
+        progress.read_progress(saved)
 
 
 @pytest.mark.parametrize(
@@ -459,10 +461,10 @@ def test_the_same_save_is_the_same_bytes_and_another_is_marked_otherwise(
         return str(json.loads((place / "config.json").read_text(encoding="utf-8"))["save"])
 
     before = {each.name: each.read_bytes() for each in saved.iterdir()}
-    progress.write(saved, progress.read(saved))
+    progress.write_progress(saved, progress.read_progress(saved))
     assert {each.name: each.read_bytes() for each in saved.iterdir()} == before
     one = mark(saved)
-    progress.write(saved, second)
+    progress.write_progress(saved, second)
     assert mark(saved) != one
 
 
@@ -471,7 +473,7 @@ def test_files_of_two_saves_are_never_taken_for_one(
     first: Progress, second: Progress, there: Path, marked: bool
 ) -> None:
     def contents(of: Progress) -> dict[str, bytes]:
-        return progress.marked(of) if of is second or marked else unmarked(of)
+        return progress.files_with_digest(of) if of is second or marked else unmarked(of)
 
     saves = contents(first), contents(second)
     for chosen in product((0, 1), repeat=len(saves[0])):
@@ -479,25 +481,25 @@ def test_files_of_two_saves_are_never_taken_for_one(
         for name, number in which.items():
             (there / name).write_bytes(saves[number][name])
         if len({which[name] for name in OF_A_MODEL}) == 1:
-            folder.read(there)  # which is one model, whatever training is beside it
+            folder.read_learned_model(there)  # which is one model, whatever training is beside it
         else:
             with pytest.raises(AttnvizError, match=r"the last save into .* was interrupted"):
-                folder.read(there)
+                folder.read_learned_model(there)
         if len({*chosen}) == 1:
-            progress.read(there)
+            progress.read_progress(there)
         else:
             with pytest.raises(AttnvizError, match=r"the last save into .* was interrupted"):
-                progress.read(there)
+                progress.read_progress(there)
 
 
 def unmarked(of: Progress) -> dict[str, bytes]:
-    return folder.contents(of.model) | progress.contents(of)
+    return folder.model_files(of.model) | progress.training_files(of)
 
 
 def test_a_save_that_was_broken_off_is_said_in_two_lines(
     attnviz: Attnviz, saved: Path, second: Progress
 ) -> None:
-    files = progress.marked(second)
+    files = progress.files_with_digest(second)
     for number, (name, content) in enumerate(files.items(), start=1):
         (saved / name).write_bytes(content)
         whole = number >= len(OF_A_MODEL)
@@ -515,7 +517,7 @@ def test_a_save_that_was_broken_off_is_said_in_two_lines(
         if number < len(files):
             otherwise = "learn again, or use the model as it is: attnviz run TEXT --model m\n"
             assert learned.err == problem + (otherwise if whole else again)
-        refuse_place(saved)  # what is broken off can be saved over
+        refuse_save_folder(saved)  # what is broken off can be saved over
 
 
 def test_a_folder_is_saved_into_again_wherever_a_first_save_broke_off(
@@ -524,11 +526,11 @@ def test_a_folder_is_saved_into_again_wherever_a_first_save_broke_off(
     place = there / "m"
     place.mkdir()
     (place / ".attnviz-0123456789abcdef").write_bytes(b"half")
-    refuse_place(place)
-    for name, content in progress.marked(first).items():
+    refuse_save_folder(place)
+    for name, content in progress.files_with_digest(first).items():
         (place / name).write_bytes(content)
-        refuse_place(place)
-    progress.write(place, first)
+        refuse_save_folder(place)
+    progress.write_progress(place, first)
 
     assert sorted(each.name for each in place.iterdir()) == sorted([*OF_A_MODEL, *OF_A_TRAINING])
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnviz import compare, compare_sentences, from_weights, inspect, read, steps
-from attnviz.analysis.checks import verify
-from attnviz.analysis.inspection.sentences import Read
+from attnviz.analysis.checks import verify_trace
+from attnviz.analysis.inspection.sentences import HeadComparison
 from attnviz.errors import AttnvizError, Note
-from attnviz.traces.external.from_weights import how_written, tokens_of
+from attnviz.traces.external.from_weights import detect_word_marking, parse_tokens
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.refusals import quietly
+from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT
 
@@ -150,12 +150,12 @@ PIECES = {
 def test_pieces_of_a_vocabulary_are_labelled_for_people(kind: str) -> None:
     pieces, labels = PIECES[kind]
 
-    assert tokens_of(pieces, len(pieces), None, None).labels == labels
+    assert parse_tokens(pieces, len(pieces), None, None).labels == labels
 
 
 def test_pieces_tell_where_words_begin_and_which_a_tokenizer_added() -> None:
-    found = tokens_of(["[CLS]", "tire", "##d", "[SEP]"], 4, None, None)
-    ends = tokens_of(["anim", "al</w>", "is</w>"], 3, None, None)
+    found = parse_tokens(["[CLS]", "tire", "##d", "[SEP]"], 4, None, None)
+    ends = parse_tokens(["anim", "al</w>", "is</w>"], 3, None, None)
 
     assert found.special == {0, 3}
     assert found.spaced == (True, True, False, True)
@@ -165,17 +165,17 @@ def test_pieces_tell_where_words_begin_and_which_a_tokenizer_added() -> None:
 
 @pytest.mark.parametrize("words", [["[CLS]", "tired", "[SEP]"], ["<s>", " tired", "</s>"]])
 def test_whole_words_tell_which_a_tokenizer_added_as_well(words: list[str]) -> None:
-    assert tokens_of(words, 3, None, None).special == {0, 2}
+    assert parse_tokens(words, 3, None, None).special == {0, 2}
 
 
 @settings(max_examples=40)
 @given(st.lists(st.text(max_size=4), min_size=1, max_size=6))
 def test_any_words_make_labels_that_can_be_printed(words: list[str]) -> None:
-    found = tokens_of(words, len(words), None, None)
+    found = parse_tokens(words, len(words), None, None)
 
     assert len(found) == len(words)
     assert all(label and label.isprintable() for label in found.labels)
-    assert how_written(words) is None or found.text is not None
+    assert detect_word_marking(words) is None or found.text is not None
 
 
 def test_ids_are_read_by_tiktoken_too() -> None:
@@ -325,8 +325,8 @@ def test_what_rows_sum_to_is_said_where_it_is_not_1() -> None:
 def test_verify_tells_rows_that_are_no_shares() -> None:
     whole, half = (from_weights(each, ["a", "b"]) for each in (torch.eye(2), torch.eye(2) / 2))
 
-    assert [each.passed for each in verify(whole)] == [True]
-    assert [each.text for each in verify(half)] == [
+    assert [each.passed for each in verify_trace(whole)] == [True]
+    assert [each.text for each in verify_trace(half)] == [
         "✗ L0: rows sum to 1: largest difference 5.0e-01"
     ]
 
@@ -431,11 +431,11 @@ def test_weights_of_one_text_from_two_models_are_compared_head_by_head(made: Tra
         r"\d\u00a0% of its attention in mine, .*\d\u00a0% in other", found.view().closing[0]
     )
     assert found.link(first).before == made.weights[tuple(place(first, made))].item()
-    assert {each.name for each in found.heads if not each.apart} == {"L0H1", "L1H1"}
-    assert not last.apart
+    assert {each.name for each in found.heads if not each.divergence} == {"L0H1", "L1H1"}
+    assert not last.divergence
 
 
-def place(read: Read, made: Trace) -> list[int]:
+def place(read: HeadComparison, made: Trace) -> list[int]:
     """Where in all weights the largest change of a head is."""
     layer, head = map(int, read.name.removeprefix("L").split("H"))
     return [layer, head, read.largest.query, read.largest.key]
@@ -479,7 +479,7 @@ def load(request: pytest.FixtureRequest) -> Load:
 
         kind = "AutoModelForSeq2SeqLM" if name in ("t5", "bart") else "AutoModelForCausalLM"
         kind = "AutoModelForMaskedLM" if name == "bert" else kind
-        with quietly():
+        with quiet_transformers():
             model = getattr(transformers, kind).from_pretrained(
                 folder(name), attn_implementation="eager" if eager else "sdpa"
             )
@@ -518,7 +518,7 @@ def _plain(made: Trace) -> list[str]:
 
 def test_a_model_without_eager_attention_is_told_how_to_have_weights(load: Load) -> None:
     model, tokenizer = load("gpt2", eager=False)
-    with quietly(), torch.no_grad():
+    with quiet_transformers(), torch.no_grad():
         outputs = model(**tokenizer(TEXT, return_tensors="pt"), output_attentions=True)
 
     for each in (outputs, outputs.attentions):
@@ -539,7 +539,7 @@ WAYS_TO_WRITE: dict[str, dict[str, Any]] = {
 def test_what_generate_hands_back_is_one_table_with_the_prompt_known(way: str, load: Load) -> None:
     model, tokenizer = load("llama")
     inputs = tokenizer("it was too tired", return_tensors="pt")
-    with quietly(), torch.no_grad():
+    with quiet_transformers(), torch.no_grad():
         outputs = model.generate(
             **inputs, max_new_tokens=4, min_new_tokens=4, do_sample=False, pad_token_id=0,
             output_attentions=True, return_dict_in_generate=True, **WAYS_TO_WRITE[way],
@@ -596,7 +596,7 @@ def test_beams_alone_are_refused_and_say_why(load: Load) -> None:
 def test_beams_of_a_decoder_beside_an_encoder_are_given_as_the_hint_says(load: Load) -> None:
     model, tokenizer = load("bart")
     inputs = tokenizer("the animal was tired", return_tensors="pt")
-    with quietly(), torch.no_grad():
+    with quiet_transformers(), torch.no_grad():
         outputs = model.generate(
             **inputs, max_new_tokens=5, min_new_tokens=5, num_beams=3, num_return_sequences=2,
             output_attentions=True, return_dict_in_generate=True,
@@ -615,7 +615,7 @@ def test_beams_of_a_decoder_beside_an_encoder_are_given_as_the_hint_says(load: L
 def test_cross_attention_of_generate_is_stitched_too(load: Load) -> None:
     model, tokenizer = load("t5")
     inputs = tokenizer("the animal was tired", return_tensors="pt")
-    with quietly(), torch.no_grad():
+    with quiet_transformers(), torch.no_grad():
         outputs = model.generate(
             **inputs, max_new_tokens=3, min_new_tokens=3, do_sample=False,
             output_attentions=True, return_dict_in_generate=True,
@@ -645,7 +645,7 @@ def test_steps_that_read_more_than_there_is_are_refused() -> None:
 def test_what_there_is_no_room_for_is_refused_before_it_is_copied(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("attnviz.machine.memory.free", lambda: 1000)
+    monkeypatch.setattr("attnviz.machine.memory.free_bytes", lambda: 1000)
 
     assert "a copy of 480 weights takes about" in refused(torch.ones(4, 5, 24), None)[0]
 

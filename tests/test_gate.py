@@ -28,19 +28,19 @@ from PIL import Image
 
 import attnviz as library
 from attnviz.attention.variants import Variant
-from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS, ExampleCommands, app
+from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS, ExampleCommandGroup, app
 from attnviz.errors import AttnvizError
 from attnviz.examples.example import Example
 from attnviz.learning.progress import Answer
 from attnviz.renderers import FORMATS
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.matrices import Matrices, matrices
+from attnviz.traces.matrices import Matrices, parse_matrices
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.views.grids.section import Section
-from attnviz.views.view import FOR_MACHINES, View, in_print
-from attnviz.wording.commands import PATHS, quoted
-from attnviz.wording.printable import exact_json, is_printable, printable
+from attnviz.views.view import MACHINE_FIELDS, View, printable_value
+from attnviz.wording.commands import PATH_OPTIONS, shell_quoted
+from attnviz.wording.printable import exact_json, is_printable, printable_text
 from tests import LONGEST
 from tests.conftest import Attnviz
 from tests.learned_by_hand import learned
@@ -198,7 +198,7 @@ def held(kind: type, found: dict[type, None] | None = None) -> dict[type, None]:
     found = {} if found is None else found
     if kind not in found:
         found[kind] = None
-        hints = {name: each for name, each in _hints(kind).items() if name not in FOR_MACHINES}
+        hints = {name: each for name, each in _hints(kind).items() if name not in MACHINE_FIELDS}
         for each in fields(kind):
             for inner in _inside(hints.get(each.name)):
                 held(inner, found)
@@ -221,7 +221,7 @@ def every_text(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from every_text(each, path)
     elif is_dataclass(value):
         for each in fields(value):
-            if each.name not in FOR_MACHINES:
+            if each.name not in MACHINE_FIELDS:
                 name = f"{type(value).__name__}.{each.name}"
                 yield from every_text(getattr(value, each.name), name)
 
@@ -237,7 +237,7 @@ def poisoned(value: Any, hint: object = None) -> Any:
                                     holds_text(inner) else None) for each in value)  # fmt: skip
     if is_dataclass(value) and type(value).__module__.startswith(MADE_IN):
         hints = _hints(type(value))
-        names = [each.name for each in fields(value) if each.name not in FOR_MACHINES]
+        names = [each.name for each in fields(value) if each.name not in MACHINE_FIELDS]
         changed = {name: poisoned(getattr(value, name), hints[name]) for name in names}
         return replace(value, **changed)  # type: ignore[type-var]
     return value
@@ -289,21 +289,21 @@ def test_what_is_all_right_is_not_made_anew() -> None:
     again = replace(view)
 
     assert again.screen is view.screen
-    assert in_print(view.closing) is view.closing
+    assert printable_value(view.closing) is view.closing
 
 
 @given(st.text(st.characters()))
 def test_the_gate_has_nothing_to_do_twice(text: str) -> None:
-    once = printable(text)
+    once = printable_text(text)
 
-    assert printable(once) == once
+    assert printable_text(once) == once
     assert is_printable(once)
     assert text != once or is_printable(text)
     assert json.loads(exact_json(text)) == re.sub(
         "[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text
     )
     assert exact_json(text).isprintable()
-    assert quoted(text).isprintable()
+    assert shell_quoted(text).isprintable()
 
 
 # What any input can set.
@@ -340,14 +340,14 @@ def _of_trace(name: str, hint: object) -> View:
 
 
 def _of_matrices(name: str, hint: object) -> View:
-    scores = matrices({"scores": np.ones((3, 3))}, "x.toml")
+    scores = parse_matrices({"scores": np.ones((3, 3))}, "x.toml")
     return library.trace(None, given=_with(scores, name, hint)).view()
 
 
 def _of_settings(name: str, hint: object) -> View:
     """A file of that name holds what is wanted of it."""
     value, text = HOSTILE, None if name == "given" else TEXT
-    if name in PATHS:
+    if name in PATH_OPTIONS:
         value = f"{OF_A_NAME}.toml" if name == "given" else f"{OF_A_NAME}.txt"
         Path(value).write_text("scores = [[1]]" if name == "given" else "I 1\nam 2\nhere 3\n")
     chosen: dict[str, Any] = {"tokenizer": "words", name: value}
@@ -404,7 +404,10 @@ def _typed() -> Iterator[Typed]:
     import typer
 
     root: Any = typer.main.get_command(app)
-    groups = [("", root, COMMANDS), ("example ", ExampleCommands(name="example"), EXAMPLE_COMMANDS)]
+    groups = [
+        ("", root, COMMANDS),
+        ("example ", ExampleCommandGroup(name="example"), EXAMPLE_COMMANDS),
+    ]
     for before, group, table in groups:
         for name in table:
             command: Any = group.get_command(None, name)
@@ -524,7 +527,7 @@ def test_a_word_of_a_command_is_read_by_a_shell_as_what_it_was() -> None:
     import subprocess
 
     words = ["I am", "it's\x1b[2J\n", "a\\b\t'", "\u202e日\ufffe\U000e0041", "caf\udce9"]
-    line = f"printf '%s\\0' {' '.join(map(quoted, words))}"
+    line = f"printf '%s\\0' {' '.join(map(shell_quoted, words))}"
 
     said = subprocess.run(
         ["bash", "-c", line],

@@ -15,9 +15,9 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
 from attnviz import trace
-from attnviz.analysis.checks import verify
+from attnviz.analysis.checks import verify_trace
 from attnviz.errors import AttnvizError
-from attnviz.traces.matrices import SIDES, matrices
+from attnviz.traces.matrices import GIVEN_SIDES, parse_matrices
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"
@@ -65,7 +65,7 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_given_is_used(name: str) -> None:
-    made = trace(None, given=matrices(FILES[name]))
+    made = trace(None, given=parse_matrices(FILES[name]))
     (layer,) = made.layers
 
     found = {
@@ -76,14 +76,14 @@ def test_what_is_given_is_used(name: str) -> None:
         "scores": layer.attended.scores,
         "visible": layer.visible.int(),
     }
-    found |= {each: getattr(layer.projections, each, None) for each in SIDES if "_" in each}
+    found |= {each: getattr(layer.projections, each, None) for each in GIVEN_SIDES if "_" in each}
     for key, value in FILES[name].items():
         if key in found:
             tensor = found[key]
             assert tensor is not None, key
             expected = torch.tensor(value, dtype=tensor.dtype)
             assert_close(tensor, expected.view_as(tensor))
-    assert [check for check in verify(made) if not check.passed] == []
+    assert [check for check in verify_trace(made) if not check.passed] == []
 
 
 @given(
@@ -106,7 +106,9 @@ def test_widths_may_differ_and_torch_agrees(
     made = trace(
         None,
         dtype="float64",
-        given=matrices({"embeddings": x, "w_query": w_query, "w_key": w_key, "w_value": w_value}),
+        given=parse_matrices(
+            {"embeddings": x, "w_query": w_query, "w_key": w_key, "w_value": w_value}
+        ),
     )
 
     query, key, value = (torch.from_numpy(x @ each)[None] for each in (w_query, w_key, w_value))
@@ -114,7 +116,7 @@ def test_widths_may_differ_and_torch_agrees(
 
 
 def test_what_is_missing_is_drawn_as_ever() -> None:
-    bare, made = trace(TEXT), trace(TEXT, given=matrices({"w_key": numbers(8, 8)}))
+    bare, made = trace(TEXT), trace(TEXT, given=parse_matrices({"w_key": numbers(8, 8)}))
 
     assert torch.equal(made.embeddings, bare.embeddings)
     assert bare.layers[0].queries is not None
@@ -124,7 +126,7 @@ def test_what_is_missing_is_drawn_as_ever() -> None:
 
 
 def test_tokens_without_words_are_numbered() -> None:
-    made = trace(None, given=matrices({"scores": numbers(2, 3)}))
+    made = trace(None, given=parse_matrices({"scores": numbers(2, 3)}))
 
     assert made.tokens.labels == ("x1", "x2")
     assert made.keys.labels == ("x1", "x2", "x3")
@@ -133,21 +135,24 @@ def test_tokens_without_words_are_numbered() -> None:
 def test_an_item_of_a_batch_is_the_item() -> None:
     batch = numbers(3, 4, 2)
     for item in (1, 2, 3):
-        made = trace(None, given=matrices({"embeddings": batch}, item=item))
-        alone = trace(None, given=matrices({"embeddings": batch[item - 1]}))
+        made = trace(None, given=parse_matrices({"embeddings": batch}, item=item))
+        alone = trace(None, given=parse_matrices({"embeddings": batch[item - 1]}))
         assert torch.equal(made.layers[0].context, alone.layers[0].context)
-    assert matrices({"embeddings": batch}).items == 3
+    assert parse_matrices({"embeddings": batch}).items == 3
 
 
 def test_a_side_more_is_what_is_asked_for() -> None:
     scores = {"scores": numbers(2, 3, 3), "values": numbers(3, 1)}
 
-    assert trace(None, given=matrices({"scores": numbers(2, 3, 3)}, heads=2)).layers[0].heads == 2
-    assert trace(None, given=matrices(scores, item=2)).layers[0].heads == 1
+    assert (
+        trace(None, given=parse_matrices({"scores": numbers(2, 3, 3)}, heads=2)).layers[0].heads
+        == 2
+    )
+    assert trace(None, given=parse_matrices(scores, item=2)).layers[0].heads == 1
 
 
 def test_scores_are_scaled_where_a_width_is_known() -> None:
-    scores = matrices({"scores": numbers(2, 2)})
+    scores = parse_matrices({"scores": numbers(2, 2)})
 
     assert trace(None, given=scores).layers[0].scale == 1
     assert trace(None, given=scores, head_dim=16).layers[0].scale == 0.25

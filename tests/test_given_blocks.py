@@ -16,20 +16,20 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from attnviz import trace
-from attnviz.attention.variants import ACTIVATIONS, Activation, Place
+from attnviz.attention.variants import ACTIVATIONS, Activation, NormPlacement
 from attnviz.errors import AttnvizError
-from attnviz.traces.by_layer import by_layer, can_be_given
-from attnviz.traces.matrices import matrices
-from attnviz.traces.origin import Given as FromFile
-from attnviz.traces.parts import GIVEN, LEARNED_NAMES, SAVED
+from attnviz.traces.layer_names import can_be_given, group_by_layer
+from attnviz.traces.matrices import parse_matrices
+from attnviz.traces.origin import FromMatrices as FromFile
+from attnviz.traces.parts import LEARNED_NAMES, PARTS_BY_GIVEN_NAME, TRACE_FILE_SUFFIXES
 from attnviz.traces.settings import Settings
-from attnviz.views.notes import caveat
-from attnviz.views.steps.walk import walk
+from attnviz.views.notes import random_numbers_caveat
+from attnviz.views.steps.walk import step_sections
 from tests.conftest import Attnviz
 from tests.test_saved import again, but_for_the_command, unlike
 
 DIM, HEADS, HIDDEN = 8, 2, 20
-NORMS: tuple[Place, ...] = ("post", "pre")
+NORMS: tuple[NormPlacement, ...] = ("post", "pre")
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": nn.functional.relu,
     "gelu": nn.functional.gelu,
@@ -105,7 +105,7 @@ def file_of(folder: Path, contents: Mapping[str, Any]) -> str:
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_two_layers_of_torchs_encoder_are_walked_through(
-    norm: Place, activation: Activation, tmp_path: Path
+    norm: NormPlacement, activation: Activation, tmp_path: Path
 ) -> None:
     theirs = [layer_of_torch(nn.TransformerEncoderLayer, seed, norm, activation) for seed in (1, 2)]
     inputs, places = random_numbers(4, DIM), random_numbers(16, DIM, seed=5)
@@ -117,13 +117,13 @@ def test_two_layers_of_torchs_encoder_are_walked_through(
     first = theirs[0]((inputs + places[:4])[None])
     assert_close(made.layers[0].outputs, first[0], atol=2e-5, rtol=1e-4)
     assert_close(made.layers[1].outputs, theirs[1](first)[0], atol=2e-5, rtol=1e-4)
-    assert caveat(made, ("outputs",)) == ""
+    assert random_numbers_caveat(made, ("outputs",)) == ""
 
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_two_layers_of_torchs_decoder_read_a_memory_that_is_given(
-    norm: Place, activation: Activation, tmp_path: Path
+    norm: NormPlacement, activation: Activation, tmp_path: Path
 ) -> None:
     theirs = [layer_of_torch(nn.TransformerDecoderLayer, seed, norm, activation) for seed in (3, 4)]
     inputs, memory = random_numbers(4, DIM), random_numbers(5, DIM, seed=6)
@@ -146,7 +146,7 @@ def test_two_layers_of_torchs_decoder_read_a_memory_that_is_given(
         assert_close(ours.outputs, hidden[0], atol=2e-5, rtol=1e-4)
     assert made.memory is not None
     assert made.memory.labels == ("x1", "x2", "x3", "x4", "x5")
-    assert caveat(made, ("outputs",)) == ""
+    assert random_numbers_caveat(made, ("outputs",)) == ""
 
 
 def written_as(folder: Path, form: str, own: Named, above: Named) -> Path:
@@ -193,15 +193,17 @@ def test_every_format_can_name_the_layer(form: str, tmp_path: Path, attnviz: Att
     for layer, weights in zip(made.layers, (one, two), strict=True):
         assert layer.block is not None
         assert layer.projections is not None
-        assert_close(layer.block.feeding.parameters.w_1, weights["w_1"])
+        assert_close(layer.block.required_feed_forward.parameters.w_1, weights["w_1"])
         assert_close(layer.projections.b_key, weights["b_key"])
-        assert layer.block.feeding.residual.norm is not None
-        assert_close(layer.block.feeding.residual.norm.gain, weights["feed_forward_gain"])
+        assert layer.block.required_feed_forward.residual.norm is not None
+        assert_close(
+            layer.block.required_feed_forward.residual.norm.gain, weights["feed_forward_gain"]
+        )
     assert "(what it passes on). They are given." in " ".join(walk.out.split())
     assert "back to width 8. Both are given." in " ".join(walk.out.split())
 
 
-@pytest.mark.parametrize("suffix", SAVED)
+@pytest.mark.parametrize("suffix", TRACE_FILE_SUFFIXES)
 def test_what_was_given_of_every_layer_comes_back(suffix: str, tmp_path: Path) -> None:
     theirs = [layer_of_torch(nn.TransformerDecoderLayer, seed) for seed in (3, 4)]
     named = {"memory": random_numbers(3, DIM), "positions": random_numbers(4, DIM)}
@@ -211,7 +213,7 @@ def test_what_was_given_of_every_layer_comes_back(suffix: str, tmp_path: Path) -
 
     assert but_for_the_command(unlike(made, back)) == []
     assert isinstance(back.origin, FromFile)
-    assert back.origin.matrices.above[0].cross_gain is not None
+    assert back.origin.matrices.upper_layers[0].cross_gain is not None
 
 
 def test_each_matrix_is_used_where_it_belongs_and_found_under_its_name() -> None:
@@ -221,7 +223,7 @@ def test_each_matrix_is_used_where_it_belongs_and_found_under_its_name() -> None
         own = random_numbers(*sizes_of(name))
         for whole, number in ((name, 0), (f"layers.1.{name}", 1)):
             made = trace("I am", layers=2, memory="you are here", **given_of({whole: own}))
-            found = GIVEN[name].find(made, made.layers[number])
+            found = PARTS_BY_GIVEN_NAME[name].find(made, made.layers[number])
             assert found is not None
             assert_close(found, own, msg=whole)
             # The same added to all keys changes every score of a row by the same: no weight.
@@ -230,12 +232,12 @@ def test_each_matrix_is_used_where_it_belongs_and_found_under_its_name() -> None
 
 
 def given_of(contents: Mapping[str, Tensor]) -> dict[str, Any]:
-    return {"given": matrices({name: each.numpy() for name, each in contents.items()})}
+    return {"given": parse_matrices({name: each.numpy() for name, each in contents.items()})}
 
 
 def sizes_of(name: str) -> list[int]:
     """The shape that one of a layer's matrices has when all is drawn."""
-    return [{"hidden": 32}.get(side, 8) for side in GIVEN[name].sides.split()]
+    return [{"hidden": 32}.get(side, 8) for side in PARTS_BY_GIVEN_NAME[name].sides.split()]
 
 
 def test_layers_that_nothing_is_given_of_are_drawn_as_ever_and_said_to_be() -> None:
@@ -246,15 +248,15 @@ def test_layers_that_nothing_is_given_of_are_drawn_as_ever_and_said_to_be() -> N
 
     assert torch.equal(made.layers[1].outputs, drawn.layers[1].outputs)
     assert not torch.equal(made.layers[2].outputs, drawn.layers[2].outputs)
-    assert "random vectors" in caveat(made, ("outputs",))
+    assert "random vectors" in random_numbers_caveat(made, ("outputs",))
 
 
 def test_one_half_of_feed_forward_may_be_given_and_the_other_is_as_wide(attnviz: Attnviz) -> None:
     made = trace("I am", layers=1, **given_of({"w_2": random_numbers(5, 8)}))
-    section = next(each for each in walk(made) if each.name == "feed-forward")
+    section = next(each for each in step_sections(made) if each.name == "feed-forward")
 
     assert made.layers[0].block is not None
-    assert made.layers[0].block.feeding.parameters.w_1.shape == (8, 5)
+    assert made.layers[0].block.required_feed_forward.parameters.w_1.shape == (8, 5)
     assert section.about.endswith("back to width 8. w_2 is given; w_1 is random (set by the seed).")
 
 
@@ -274,11 +276,11 @@ def test_given_positions_are_added_and_said_to_be(attnviz: Attnviz, tmp_path: Pa
 
 def test_keys_of_other_tokens_stand_at_given_positions_too() -> None:
     places = random_numbers(3, 8)
-    given = matrices(
+    given = parse_matrices(
         {"tokens": ["a", "b"], "key_tokens": ["b", "c", "d"], "positions": places.numpy()}
     )
     made = trace(None, given=given)
-    bare = trace(None, given=matrices({"tokens": ["a", "b"], "key_tokens": ["b", "c", "d"]}))
+    bare = trace(None, given=parse_matrices({"tokens": ["a", "b"], "key_tokens": ["b", "c", "d"]}))
 
     ours, without = made.layers[0].key_inputs, bare.layers[0].key_inputs
     assert ours is not None
@@ -287,7 +289,7 @@ def test_keys_of_other_tokens_stand_at_given_positions_too() -> None:
 
 
 def test_words_of_a_memory_are_embedded_and_its_vectors_are_as_they_are(attnviz: Attnviz) -> None:
-    named = trace("I am", layers=1, given=matrices({"memory_tokens": ["who", "goes"]}))
+    named = trace("I am", layers=1, given=parse_matrices({"memory_tokens": ["who", "goes"]}))
     vectors = random_numbers(2, 8)
     own = trace("I am", layers=1, memory="who goes", **given_of({"memory": vectors}))
 
@@ -297,7 +299,9 @@ def test_words_of_a_memory_are_embedded_and_its_vectors_are_as_they_are(attnviz:
     assert named.layers[0].cross is not None
     assert own.layers[0].cross is not None
     assert_close(own.layers[0].cross.memory, vectors)
-    abouts = [next(s.about for s in walk(each) if s.name == "memory") for each in (named, own)]
+    abouts = [
+        next(s.about for s in step_sections(each) if s.name == "memory") for each in (named, own)
+    ]
     assert [about.endswith("Its vectors are given.") for about in abouts] == [False, True]
 
 
@@ -450,7 +454,7 @@ def test_what_does_not_go_together_is_refused(name: str) -> None:
     contents, chosen, problem, hint = REFUSED[name]
 
     with pytest.raises(AttnvizError) as refused:
-        trace("I am", **chosen, given=matrices(contents, "my"))
+        trace("I am", **chosen, given=parse_matrices(contents, "my"))
 
     assert problem in str(refused.value)
     assert refused.value.hint.startswith(hint)
@@ -459,7 +463,7 @@ def test_what_does_not_go_together_is_refused(name: str) -> None:
 def test_layers_count_from_0_and_the_first_needs_no_number() -> None:
     contents = {"w_1": 1, "layers.0.w_2": 2, "layers": {"2": {"w_1": 3}}}
 
-    assert by_layer(contents) == {0: {"w_1": 1, "w_2": 2}, 2: {"w_1": 3}}
+    assert group_by_layer(contents) == {0: {"w_1": 1, "w_2": 2}, 2: {"w_1": 3}}
     assert can_be_given("layers.2.w_1")
     assert not can_be_given("layers.x.w_1")
     assert not can_be_given("layers.1.layers.2.w_1")

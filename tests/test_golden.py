@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from attnviz.renderers import render
-from attnviz.renderers.terminal.lines import lines
+from attnviz.renderers.terminal.lines import panel_lines
 from attnviz.renderers.terminal.screen import Screen
 from attnviz.views.grids.section import Drawable
 from tests.hand import HOSTILE, causal_weights, many_words, vectors, view_of
@@ -16,7 +16,7 @@ Golden = Callable[[str, str], None]
 
 
 def screen_of(width: int | None, *panels: Drawable, full: bool = False) -> str:
-    return "\n".join(line.plain.rstrip() for line in lines(panels, Screen(width, full=full)))
+    return "\n".join(line.plain.rstrip() for line in panel_lines(panels, Screen(width, full=full)))
 
 
 def test_a_sentence_in_80_columns(check_golden: Golden) -> None:

@@ -13,9 +13,9 @@ from torch.testing import assert_close
 from attnviz.attention import arithmetic
 from attnviz.attention.block import Norm, layer_norm
 from attnviz.attention.variants import VARIANTS
-from attnviz.learning.learner import Learner, fresh
+from attnviz.learning.learner import Learner, new_model
 from attnviz.learning.lookup import task_of
-from attnviz.learning.task import examples_of
+from attnviz.learning.task import draw_examples
 from benchmarks.learning import Plain, loss_of
 
 CAUSAL = replace(VARIANTS["multi-head"], heads=2)
@@ -35,7 +35,9 @@ def test_gradients_of_attention_are_those_of_torch(causal: bool, window: int | N
     upstream = drawn(2, 3, 2, 5, 4, seed=3)
 
     scores = arithmetic.similarity(queries, keys)
-    ours = arithmetic.attend(scores, values, visible, scale=arithmetic.scale_of(variant, 4))
+    ours = arithmetic.compute_attention(
+        scores, values, visible, scale=arithmetic.score_scale(variant, 4)
+    )
     theirs = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=visible)
 
     assert_close(ours.contexts, theirs)
@@ -49,9 +51,9 @@ def test_gradients_of_attention_are_those_of_torch(causal: bool, window: int | N
 @pytest.mark.parametrize("name", ["reverse", "sort", "induction", "brackets"])
 def test_the_gradient_of_every_parameter_is_that_of_the_same_model_in_torch(name: str) -> None:
     task = task_of(name)
-    learner = Learner(fresh(task, task.settings), task.rate)
+    learner = Learner(new_model(task, task.settings), task.rate)
     plain = Plain(learner.model, learner.plan)
-    examples = examples_of(task, 5, 8)
+    examples = draw_examples(task, 5, 8)
 
     ours, theirs = learner.losses(examples), loss_of(plain, examples)
     ours.backward()  # type: ignore[no-untyped-call]
@@ -74,7 +76,7 @@ def test_a_row_that_sees_nothing_among_others_has_no_gradient_and_spoils_none() 
     scores, values = drawn(1, 3, 3, seed=0), drawn(1, 3, 2, seed=1)
     visible = torch.tensor([[True, False, True], [False, False, False], [True, True, True]])
 
-    made = arithmetic.attend(scores, values, visible, scale=1.0)
+    made = arithmetic.compute_attention(scores, values, visible, scale=1.0)
     of_scores, of_values = torch.autograd.grad(made.contexts.sum(), (scores, values))
 
     assert made.weights[0, 1].tolist() == [0, 0, 0]

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
 from attnviz.learning import lookup
-from attnviz.learning.grammar import Filled, Way, pattern_of, ways
-from attnviz.learning.learner import plan_of, through
+from attnviz.learning.grammar import FilledSlot, SentenceWay, expand_pattern, parse_pattern
+from attnviz.learning.learner import model_plan, run_learner_model
 from attnviz.learning.names import TASKS
-from attnviz.learning.task import NOTHING, Task
+from attnviz.learning.task import NO_TOKEN, Task
 from attnviz.learning.training import Choices, learn
-from attnviz.traces.models.shipped import model_of
+from attnviz.traces.models.shipped import load_model
 
 MANY = 4000
 NEAR_CHANCE = 0.05
@@ -61,7 +61,7 @@ def sentences(name: str, *, held_out: bool) -> list[Sentence]:
     )
     found = []
     for row in range(MANY):
-        (asked,) = (place for place, each in enumerate(answers[row]) if each != NOTHING)
+        (asked,) = (place for place, each in enumerate(answers[row]) if each != NO_TOKEN)
         words = tuple(task.vocabulary.words[each] for each in ids[row][: asked + 1])
         places = tuple(place for place, word in enumerate(words) if word in nouns)
         found.append(
@@ -227,10 +227,10 @@ def test_no_word_but_the_little_ones_comes_twice(name: str) -> None:
 
 def answered(name: str, text: str) -> tuple[str, str]:
     """What the model that comes with attnviz answers, and what the head above reads for it."""
-    model = model_of(name)
+    model = load_model(name)
     tokens = model.vocabulary.cut(text)
     with torch.no_grad():
-        found = through(model, plan_of(model), torch.tensor(tokens.ids))
+        found = run_learner_model(model, model_plan(model), torch.tensor(tokens.ids))
     head = HEADS[name]
     read = int(found.layers[1].attended.weights[head, -1].argmax())
     return model.vocabulary.answers[int(found.logits[-1].argmax())], tokens.labels[read]
@@ -426,9 +426,9 @@ PARTS_OF_PATTERNS = st.lists(
 
 @given(PARTS_OF_PATTERNS)
 def test_a_pattern_becomes_all_that_it_can_and_each_as_often_as_another(parts: list[str]) -> None:
-    pattern = pattern_of(" ".join(parts), {})
+    pattern = parse_pattern(" ".join(parts), {})
     kinds = {"noun": ("one", "many"), "verb": ("one", "many"), "old": ()}
-    found = list(ways(pattern, kinds))
+    found = list(expand_pattern(pattern, kinds))
     letters = {part[-2] for part in parts if part.startswith("{")}
 
     assert len(found) == 2 ** parts.count("[{old}]") * perm(2, len(letters))
@@ -436,7 +436,7 @@ def test_a_pattern_becomes_all_that_it_can_and_each_as_often_as_another(parts: l
     assert all(_agree(way, parts) for _, way in found)
 
 
-def _agree(way: Way, parts: list[str]) -> bool:
+def _agree(way: SentenceWay, parts: list[str]) -> bool:
     """The same letter is the same kind, another another."""
     slots = [part for part in parts if part.startswith("{")]
     kinds = [each.kind for each in way if each.words in ("noun", "verb")]
@@ -445,10 +445,17 @@ def _agree(way: Way, parts: list[str]) -> bool:
 
 
 def test_a_word_without_a_letter_is_of_any_kind() -> None:
-    found = {way for _, way in ways(pattern_of("{noun} {noun x as a}", {}), {"noun": ("p", "q")})}
+    found = {
+        way
+        for _, way in expand_pattern(
+            parse_pattern("{noun} {noun x as a}", {}), {"noun": ("p", "q")}
+        )
+    }
 
     assert found == {
-        (Filled("noun", one, "noun"), Filled("noun", other, "a")) for one in "pq" for other in "pq"
+        (FilledSlot("noun", one, "noun"), FilledSlot("noun", other, "a"))
+        for one in "pq"
+        for other in "pq"
     }
 
 

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from attnviz import Trace, compare, draw, render, trace
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cells import Whole, unmasked
+from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.cli.output_options import ShowOptions
 from attnviz.errors import AttnvizError
-from attnviz.renderers.colors import gradient, shade
+from attnviz.renderers.colors import color_anchors, color_values
 from attnviz.renderers.picture.numbers import panel_of
-from attnviz.tokens.finding import find_query
+from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.parts import SHOWN
+from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.views.grids.description import describe
-from attnviz.views.grids.grid import Grid, pool
+from attnviz.views.grids.grid import Grid, pool_grid
 from attnviz.views.grids.numbers import cell_format
-from attnviz.views.grids.scales import centred, rounded_up
-from attnviz.views.reading import readings
-from attnviz.wording.words import isolated
+from attnviz.views.grids.scales import centred_scale, round_up
+from attnviz.views.reading import query_readings
+from attnviz.wording.words import bidi_isolated
 from tests.hand import causal_weights, many_words, vectors, view_of
 
 
@@ -46,7 +46,9 @@ def test_weights_are_a_grid_for_each_head_with_what_is_hidden() -> None:
 
 
 def test_everything_on_the_path_can_be_shown_in_its_order() -> None:
-    made = grids_of(trace("I am", tokenizer="words", variant="causal"), *reversed(SHOWN))
+    made = grids_of(
+        trace("I am", tokenizer="words", variant="causal"), *reversed(PARTS_BY_SHOW_NAME)
+    )
 
     assert [grid.title for grid in made] == [
         "tokens", "embeddings", "queries", "keys", "scores", "scaled scores", "masked scores",
@@ -59,13 +61,13 @@ def test_the_help_names_everything_that_can_be_shown() -> None:
 
     help_text = get_type_hints(ShowOptions, include_extras=True)["show"].__metadata__[0].help
 
-    assert all(name in help_text for name in SHOWN)
+    assert all(name in help_text for name in PARTS_BY_SHOW_NAME)
 
 
 def test_weights_of_a_sentence_are_on_a_scale_from_0_to_1() -> None:
     (grid,) = grids_of(trace("I am learning this"), "weights")
 
-    assert (grid.scale.low, grid.scale.high, grid.scale.beyond) == (0, 1, False)
+    assert (grid.scale.low, grid.scale.high, grid.scale.is_exceeded) == (0, 1, False)
 
 
 def test_among_many_keys_the_scale_ends_at_a_stated_maximum_that_few_exceed() -> None:
@@ -73,7 +75,7 @@ def test_among_many_keys_the_scale_ends_at_a_stated_maximum_that_few_exceed() ->
 
     assert 0 < grid.scale.high < 0.1
     assert (grid.values > grid.scale.high).mean() < 0.05
-    assert grid.scale.beyond == bool((grid.values > grid.scale.high).any())
+    assert grid.scale.is_exceeded == bool((grid.values > grid.scale.high).any())
 
 
 def test_heads_share_one_scale_and_values_are_centred_on_0() -> None:
@@ -94,7 +96,7 @@ def test_dropped_weights_are_shown_as_dropped() -> None:
 
 @given(count=st.integers(1, 40), rows=st.integers(1, 50), columns=st.integers(1, 50))
 def test_pooled_weights_still_sum_to_1(count: int, rows: int, columns: int) -> None:
-    pooled = pool(many_words(count), rows, columns)
+    pooled = pool_grid(many_words(count), rows, columns)
 
     assert pooled.values.shape == (-(-count // rows), -(-count // columns))
     assert np.allclose(pooled.values.sum(1), 1)
@@ -103,7 +105,7 @@ def test_pooled_weights_still_sum_to_1(count: int, rows: int, columns: int) -> N
 
 
 def test_a_pooled_cell_is_hidden_only_if_all_of_it_is() -> None:
-    pooled = pool(causal_weights(), 2, 2)
+    pooled = pool_grid(causal_weights(), 2, 2)
 
     assert pooled.hidden.tolist() == [[False, True], [False, False]]
     assert pooled.rows.names == ("1–2", "3–4")
@@ -113,7 +115,7 @@ def test_a_pooled_cell_is_hidden_only_if_all_of_it_is() -> None:
 
 
 def test_anything_but_shares_is_averaged() -> None:
-    pooled = pool(vectors(2, 4), 2, 2)
+    pooled = pool_grid(vectors(2, 4), 2, 2)
 
     assert np.allclose(
         pooled.values, [[vectors(2, 4).values[:, :2].mean(), vectors(2, 4).values[:, 2:].mean()]]
@@ -122,7 +124,7 @@ def test_anything_but_shares_is_averaged() -> None:
 
 def test_what_one_token_reads_is_a_row_for_each_head() -> None:
     made = trace("I am learning this", variant="multi-head")
-    grid = readings(made, 2)[0]
+    grid = query_readings(made, 2)[0]
 
     assert grid.rows.labels == ("head 0", "head 1")
     assert np.allclose(grid.values, made.layers[0].attended.weights[:, 2].numpy())
@@ -137,7 +139,7 @@ def test_rows_are_said_to_sum_to_1_where_they_do() -> None:
         **{name: _mistaken(name) for name in MISTAKES},
     }
     for name, made in sentence.items():
-        for grid in (*readings(made, 2), *grids_of(made, "weights")):
+        for grid in (*query_readings(made, 2), *grids_of(made, "weights")):
             said = "each row sums to 1" in grid.note
             assert said == (name == "softmax")
             assert not said or np.allclose(grid.values.sum(1), 1)
@@ -153,8 +155,8 @@ def _mistaken(name: str) -> Trace:
 def test_no_bar_of_a_reading_goes_beyond_the_stated_end(tokens: int) -> None:
     made = trace("ab" * (tokens // 2), tokenizer="chars", temperature=0.1)
     for query in range(tokens):
-        (grid,) = readings(made, query)
-        assert not grid.scale.beyond
+        (grid,) = query_readings(made, query)
+        assert not grid.scale.is_exceeded
         assert grid.values.max() <= grid.scale.high <= 1
         assert tokens > 16 or grid.scale.high == 1
 
@@ -162,13 +164,15 @@ def test_no_bar_of_a_reading_goes_beyond_the_stated_end(tokens: int) -> None:
 @pytest.mark.parametrize("power", [-3, -12, -13, -20, -40, -299])
 def test_numbers_of_any_size_are_written_and_coloured(power: int) -> None:
     """Down to where a power of ten is none any more."""
-    cells = unmasked(np.array([[-1.0, 0.0, 0.5, 1.0]]) * 10.0**power)
-    scale = centred("value", cells)
+    cells = unmasked_cells(np.array([[-1.0, 0.0, 0.5, 1.0]]) * 10.0**power)
+    scale = centred_scale("value", cells)
     grid = replace(vectors(1, 4), cells=cells, scale=scale)
 
     assert scale.high == -scale.low == pytest.approx(10.0**power, rel=1e-9)
     assert list(map(cell_format(grid, 2), cells.values[0].tolist()))[1] == "0"
-    ends = shade(cells.values[0], scale.low, scale.high, gradient("ocean", "light", "diverging"))
+    ends = color_values(
+        cells.values[0], scale.low, scale.high, color_anchors("ocean", "light", "diverging")
+    )
     assert ends.tolist()[::3] == [[0x00, 0x43, 0x96], [0x9D, 0x1F, 0x00]]
 
 
@@ -199,8 +203,8 @@ def test_number_and_word_together_are_never_ambiguous() -> None:
 
 
 def test_labels_from_right_to_left_do_not_turn_numbers_round() -> None:
-    assert isolated("the") == "the"
-    assert isolated("שלום") == "\u200eשלום\u200e"
+    assert bidi_isolated("the") == "the"
+    assert bidi_isolated("שלום") == "\u200eשלום\u200e"
 
 
 def test_a_picture_is_described_in_words() -> None:
@@ -213,12 +217,12 @@ def test_a_picture_is_described_in_words() -> None:
 
 @given(st.floats(1e-300, 1e300))
 def test_a_scale_ends_a_little_above_its_largest_value(value: float) -> None:
-    assert value * (1 - 1e-8) <= rounded_up(value) <= value * 2
+    assert value * (1 - 1e-8) <= round_up(value) <= value * 2
 
 
 @given(st.floats(max_value=1e-301))
 def test_a_scale_of_nothing_is_a_scale_all_the_same(value: float) -> None:
-    assert rounded_up(value) == 1
+    assert round_up(value) == 1
 
 
 MASKED = np.array([[1.0, -np.inf, -np.inf], [2.0, 3.0, -np.inf], [2.0, 3.0, 4.0]])
@@ -227,7 +231,7 @@ MASKED = np.array([[1.0, -np.inf, -np.inf], [2.0, 3.0, -np.inf], [2.0, 3.0, 4.0]
 def masked_scores(*, hidden: bool) -> Grid:
     """Scores of three tokens; what is −∞ may also be marked as hidden."""
     grid = vectors(3, 3)
-    return replace(grid, cells=Whole(MASKED, np.isneginf(MASKED) & hidden))
+    return replace(grid, cells=StoredCells(MASKED, np.isneginf(MASKED) & hidden))
 
 
 @pytest.mark.parametrize("hidden", [True, False])
@@ -252,13 +256,13 @@ def test_numbers_beside_minus_infinity_are_as_whole_as_without_it() -> None:
 
 def test_an_average_leaves_minus_infinity_out() -> None:
     """(1 + 2 + 3) / 3 in the first block; nothing but −∞ above the diagonal; then the corner."""
-    blocks = Whole(MASKED, np.isneginf(MASKED)).pooled(2, 2, share=False)
+    blocks = StoredCells(MASKED, np.isneginf(MASKED)).pooled(2, 2, share=False)
 
     assert blocks.values.tolist() == [[2.0, -np.inf], [2.5, 4.0]]
     assert blocks.hidden.tolist() == [[False, True], [False, False]]
 
 
 def test_numbers_without_minus_infinity_are_averaged_as_ever() -> None:
-    blocks = unmasked(np.arange(9.0).reshape(3, 3)).pooled(2, 2, share=False)
+    blocks = unmasked_cells(np.arange(9.0).reshape(3, 3)).pooled(2, 2, share=False)
 
     assert blocks.values.tolist() == [[2.0, 3.5], [6.5, 8.0]]

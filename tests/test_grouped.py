@@ -17,9 +17,9 @@ from torch.testing import assert_close
 
 import attnviz as library
 from attnviz import Settings, trace
-from attnviz.analysis.checks import verify
+from attnviz.analysis.checks import verify_trace
 from attnviz.errors import AttnvizError
-from attnviz.traces.matrices import matrices
+from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.trace import Layer
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
@@ -57,7 +57,7 @@ def test_heads_that_share_keys_and_values_are_torchs(
     assert layer.keys is not None
     assert (len(layer.queries), len(layer.keys), len(layer.values)) == (heads, groups, groups)
     assert_close(layer.attended.contexts, torchs(layer))
-    assert [check.passed for check in verify(found)] == [True] * 3
+    assert [check.passed for check in verify_trace(found)] == [True] * 3
 
 
 def test_a_key_of_a_group_is_made_by_its_columns() -> None:
@@ -83,7 +83,7 @@ def given_vectors(heads: int, groups: int) -> dict[str, Any]:
 def test_given_keys_and_values_of_fewer_heads_are_shared() -> None:
     contents = given_vectors(4, 2)
 
-    layer = trace(None, given=matrices(contents), dtype="float64").layers[0]
+    layer = trace(None, given=parse_matrices(contents), dtype="float64").layers[0]
 
     query, key, value = (torch.from_numpy(each) for each in contents.values())
     assert_close(
@@ -96,7 +96,7 @@ def test_narrower_given_matrices_say_how_many_heads_share_keys_and_values() -> N
     shapes = {"embeddings": (3, 8), "w_query": (8, 8), "w_key": (8, 4), "w_value": (8, 4)}
     contents = {name: chance.normal(size=shape) for name, shape in shapes.items()}
 
-    layer = trace(None, given=matrices(contents), heads=4).layers[0]
+    layer = trace(None, given=parse_matrices(contents), heads=4).layers[0]
 
     assert (layer.heads, layer.kv_heads, layer.head_dim) == (4, 2, 2)
     assert_close(layer.attended.contexts, torchs(layer))
@@ -131,7 +131,7 @@ def test_widths_that_do_not_go_together_are_refused(
     contents: dict[str, Any], settings: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(AttnvizError, match=f"^{problem}"):
-        trace(None, given=matrices(contents), **settings)
+        trace(None, given=parse_matrices(contents), **settings)
 
 
 def narrow_keys() -> dict[str, Any]:
@@ -144,7 +144,7 @@ def narrow_keys() -> dict[str, Any]:
 def test_heads_of_keys_and_their_width_tell_how_many_heads_of_queries_there_are(
     kv_heads: int, heads: int
 ) -> None:
-    layer = trace(None, given=matrices(narrow_keys()), kv_heads=kv_heads).layers[0]
+    layer = trace(None, given=parse_matrices(narrow_keys()), kv_heads=kv_heads).layers[0]
     assert (layer.heads, layer.kv_heads) == (heads, kv_heads)
 
 
@@ -152,7 +152,7 @@ def test_heads_of_keys_and_their_width_tell_how_many_heads_of_queries_there_are(
 def test_narrow_keys_say_which_numbers_of_heads_they_are_for(heads: int | None) -> None:
     problem = "queries are 16 wide and keys 8, so every 2 heads would share keys and values, but"
     with pytest.raises(AttnvizError, match=f"^{problem} there (is|are) {heads or 1} head") as found:
-        trace(None, given=matrices(narrow_keys()), heads=heads)
+        trace(None, given=parse_matrices(narrow_keys()), heads=heads)
     assert found.value.hint.startswith("try 2 heads, or another multiple of 2")
 
 
@@ -160,7 +160,7 @@ def test_as_many_heads_of_keys_as_their_width_is_for() -> None:
     with pytest.raises(
         AttnvizError, match="--kv-heads is 4, but what is given has 2 heads of keys and values"
     ):
-        trace(None, given=matrices(narrow_keys()), heads=4, kv_heads=4)
+        trace(None, given=parse_matrices(narrow_keys()), heads=4, kv_heads=4)
 
 
 def test_heads_that_cannot_share_evenly_are_refused_with_what_would(attnviz: Attnviz) -> None:

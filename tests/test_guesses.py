@@ -12,12 +12,12 @@ import pytest
 import typer
 from PIL import Image
 
-from attnviz.attention.variants import OTHER_NAMES as VARIANTS_ELSEWHERE
+from attnviz.attention.variants import VARIANT_ALIASES as VARIANTS_ELSEWHERE
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli import app, parsing
-from attnviz.traces.models.names import names
-from attnviz.traces.parts import SHOWN
-from attnviz.views.steps.choosing import OF_ATTENTION
+from attnviz.traces.models.names import shipped_names
+from attnviz.traces.parts import PARTS_BY_SHOW_NAME
+from attnviz.views.steps.step_selection import ATTENTION_STEP_NAMES
 from tests.conftest import Attnviz
 from tests.terminals import shown_on_terminal
 
@@ -139,20 +139,20 @@ def test_without_a_text_a_hint_names_the_command_that_wants_one(
 
 @pytest.mark.parametrize("name", ["--output", "--cmap", "--color"])
 def test_other_names_of_options_work(attnviz: Attnviz, samples: Path, name: str) -> None:
-    own = parsing.OTHER_NAMES[name]
+    own = parsing.OPTION_ALIASES[name]
     value = {"--out": "a.svg", "--colors": "magma"}[own]
 
     assert attnviz("run", "I am", name, value) == attnviz("run", "I am", own, value)
     assert f"{name} " not in attnviz("run", "--help-all").out
 
 
-@pytest.mark.parametrize("name", parsing.OTHER_NAMES)
+@pytest.mark.parametrize("name", parsing.OPTION_ALIASES)
 def test_other_names_need_a_value_as_the_options_do(attnviz: Attnviz, name: str) -> None:
-    told = attnviz("run", "I am", parsing.OTHER_NAMES[name])
+    told = attnviz("run", "I am", parsing.OPTION_ALIASES[name])
     result = attnviz("run", "I am", name)
 
     assert result.status == told.status == 2
-    assert result.err == told.err.replace(parsing.OTHER_NAMES[name], name)
+    assert result.err == told.err.replace(parsing.OPTION_ALIASES[name], name)
     assert "needs a value" in result.err
 
 
@@ -247,7 +247,7 @@ def test_on_a_terminal_an_error_is_broken_between_words(columns: int) -> None:
     assert all(len(line) <= columns for line in told)
     assert all(line.startswith(" " * 7) and line[7] != " " for line in told[2:])
     words = " ".join(line[7:] for line in told[1:]).replace(",", "").split()
-    assert {*OF_ATTENTION} <= {*words}
+    assert {*ATTENTION_STEP_NAMES} <= {*words}
 
 
 def test_what_is_suggested_where_a_command_has_it_not_says_who_has(attnviz: Attnviz) -> None:
@@ -255,13 +255,13 @@ def test_what_is_suggested_where_a_command_has_it_not_says_who_has(attnviz: Attn
 
 
 def test_every_option_that_a_suggestion_names_is_there() -> None:
-    told = " ".join([*parsing.MEANT.values(), *parsing.OTHER_NAMES.values()])
+    told = " ".join([*parsing.OPTION_HINTS.values(), *parsing.OPTION_ALIASES.values()])
 
     assert set(re.findall(r"--[a-z][\w-]*", told)) <= NAMES
-    expected = {f"--{name}" for names in parsing.MEANT for name in names}
+    expected = {f"--{name}" for names in parsing.OPTION_HINTS for name in names}
     elsewhere = {"--head", "--save", "--steps", "--to", "--target"}  # other commands have them
     assert expected & NAMES <= elsewhere
-    assert not set(parsing.OTHER_NAMES) & NAMES
+    assert not set(parsing.OPTION_ALIASES) & NAMES
 
 
 @pytest.mark.parametrize("value", ["odd\u202e", "", "-1", "1e999"])
@@ -293,7 +293,7 @@ def test_every_option_can_say_what_its_value_may_be() -> None:
         for path, option in ALL
     }
 
-    assert known["run", "--model"] == known["inspect", "--model"] == [*names(), "minilm"]
+    assert known["run", "--model"] == known["inspect", "--model"] == [*shipped_names(), "minilm"]
 
 
 def _assert_in_our_words(status: int, err: str) -> None:
@@ -314,7 +314,10 @@ def test_every_command_refuses_a_word_too_many(attnviz: Attnviz) -> None:
 def test_all_parts_are_shown_by_one_word(attnviz: Attnviz) -> None:
     everything = attnviz("run", "I am", "--show", "all", "--layers", "1").out
 
-    assert everything == attnviz("run", "I am", "--show", ",".join(SHOWN), "--layers", "1").out
+    assert (
+        everything
+        == attnviz("run", "I am", "--show", ",".join(PARTS_BY_SHOW_NAME), "--layers", "1").out
+    )
     assert attnviz("run", "I am", "--show", "all").status == 0
 
 

@@ -14,21 +14,21 @@ import torch
 from torch import Tensor
 
 from attnviz import trace
-from attnviz.analysis.heads import Head, Ranking, Tried, rank
-from attnviz.cells import unmasked
-from attnviz.learning.facts import task_of_model
+from attnviz.analysis.heads import RankedHead, Ranking, TrialResult, rank
+from attnviz.cells import unmasked_cells
+from attnviz.learning.facts import task_for_model
 from attnviz.learning.lookup import task_of
-from attnviz.learning.task import NOTHING, Examples, examples_of
+from attnviz.learning.task import NO_TOKEN, Examples, draw_examples
 from attnviz.learning.training import Learned, learn
 from attnviz.renderers.picture.bar_lists import place
 from attnviz.renderers.picture.lettering import lettering
 from attnviz.traces.models import folder
-from attnviz.traces.settings import name_of
+from attnviz.traces.settings import format_head_id
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.ranked import Ranked
+from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.scales import Scale
-from attnviz.views.heads import sentences_on
+from attnviz.views.heads import ranking_sentences
 from tests.conftest import Attnviz, unchecked
 from tests.untrained import untrained
 
@@ -49,7 +49,7 @@ def ranking(learned: Learned) -> Ranking:
 @pytest.fixture(scope="module")
 def saved(learned: Learned, tmp_path_factory: pytest.TempPathFactory) -> str:
     place = tmp_path_factory.mktemp("model")
-    for name, content in folder.contents(learned.model).items():
+    for name, content in folder.model_files(learned.model).items():
         (place / name).write_bytes(content)
     return str(place)
 
@@ -69,7 +69,7 @@ def test_without_the_head_that_does_it_the_answers_are_lost_and_without_another_
 
 def test_the_accuracy_is_that_of_runs_with_the_head_off(saved: str, ranking: Ranking) -> None:
     """Sentence by sentence through the door of the library: the same answers."""
-    examples = examples_of(ranking.task, ranking.model.settings.seed, 5, held_out=True)
+    examples = draw_examples(ranking.task, ranking.model.settings.seed, 5, held_out=True)
     words = ranking.task.vocabulary.words
     for head in ranking.heads:
         for ids, answers in zip(examples.ids, examples.answers, strict=True):
@@ -82,22 +82,22 @@ def right(logits: Tensor, answers: Tensor) -> Tensor:
     return logits.argmax(-1)
 
 
-def kept(ranking: Ranking, head: Head, ids: Tensor) -> Tensor:
+def kept(ranking: Ranking, head: RankedHead, ids: Tensor) -> Tensor:
     """What the model answers whose matrices hand on nothing of this head, which is all there is."""
-    layer, _ = head.place
+    layer, _ = head.head_id
     name = "w_out" if not layer else f"layers.{layer}.w_out"
     parameters = dict(ranking.model.parameters)
     parameters[name] = torch.zeros_like(parameters[name])
-    from attnviz.learning.learner import plan_of, through
+    from attnviz.learning.learner import model_plan, run_learner_model
 
     model = ranking.model.with_parameters(parameters)
-    found: Tensor = through(model, plan_of(model), ids).logits.argmax(-1)
+    found: Tensor = run_learner_model(model, model_plan(model), ids).logits.argmax(-1)
     return found
 
 
 def test_what_it_comes_to_is_said(ranking: Ranking) -> None:
-    title, reads, right = sentences_on(ranking)
-    lost = ranking.lost(ranking.heads[0])
+    title, reads, right = ranking_sentences(ranking)
+    lost = ranking.accuracy_lost(ranking.heads[0])
 
     assert title.startswith(f"Switching off L0H0 costs {100 * lost:.0f}\u00a0% of the letters; ")
     assert reads == "L0H0 reads the opposite letter (99 %)."
@@ -109,11 +109,11 @@ def test_what_it_comes_to_is_said(ranking: Ranking) -> None:
 def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
     """With other figures: of so many heads, and without any half of the last."""
     heads = tuple(
-        Head(place=(0, place), without=Tried(each, 1.0), scores={"opposite": 0.2})
+        RankedHead(head_id=(0, place), without=TrialResult(each, 1.0), scores={"opposite": 0.2})
         for place, each in enumerate(without)
     )
-    none = Tried(without[0] / 2, 2.0)
-    return replace(ranking, whole=Tried(whole, 0.1), heads=heads, none=none)
+    none = TrialResult(without[0] / 2, 2.0)
+    return replace(ranking, whole=TrialResult(whole, 0.1), heads=heads, none=none)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def made(ranking: Ranking, whole: float, *without: float) -> Ranking:
 def test_each_sentence_is_said_where_it_is_true(
     ranking: Ranking, figures: tuple[float, ...], said: tuple[str, ...]
 ) -> None:
-    told = sentences_on(made(ranking, *figures))
+    told = ranking_sentences(made(ranking, *figures))
     assert tuple(each.replace("\u00a0", " ") for each in told) == said
 
 
@@ -193,18 +193,20 @@ def test_the_table_and_the_data_have_every_head(ranking: Ranking) -> None:
     view = ranking.view()
     (bars,) = view.picture.panels
 
-    assert isinstance(bars, Ranked)
+    assert isinstance(bars, RankedBars)
     assert bars.grid.rows.labels == tuple(head.name for head in ranking.heads)
-    assert bars.grid.values[:, 0] == pytest.approx([100 * ranking.lost(e) for e in ranking.heads])
+    assert bars.grid.values[:, 0] == pytest.approx(
+        [100 * ranking.accuracy_lost(e) for e in ranking.heads]
+    )
     darkest = bars.grid.scale.shares(bars.grid.values)[:, 0]
     assert darkest.argmax() == 0  # the head that matters most
     rows = list(csv.DictReader(io.StringIO(view.render(".csv").decode())))
     assert [row["head"] for row in rows] == [head.name for head in ranking.heads]
-    assert float(rows[0]["lost"]) == pytest.approx(ranking.lost(ranking.heads[0]))
+    assert float(rows[0]["lost"]) == pytest.approx(ranking.accuracy_lost(ranking.heads[0]))
     document = json.loads(view.render(".json"))
     assert document["heads"][0]["scores"] == dict(ranking.heads[0].scores)
     assert document["attnviz"]["settings"]["task"] == "reverse"
-    assert document["conclusion"] == " ".join(sentences_on(ranking))
+    assert document["conclusion"] == " ".join(ranking_sentences(ranking))
 
 
 def test_the_command_shows_it_and_writes_pictures(
@@ -224,11 +226,11 @@ def test_a_few_bars_fill_the_height_of_a_page(size: tuple[float, float]) -> None
         "accuracy lost",
         plain_axis("head", ["L0H0", "L1H0", "L0H1", "L1H1"]),
         plain_axis("measure", ["lost"]),
-        unmasked(np.array([[16.3], [4.9], [2.3], [0.2]])),
+        unmasked_cells(np.array([[16.3], [4.9], [2.3], [0.2]])),
         Scale("accuracy lost (%)", 0.0, 20.0),
     )
     bars, letters = (
-        Ranked(grid, ("reads the preposition before a noun (54 %)",) * 4),
+        RankedBars(grid, ("reads the preposition before a noun (54 %)",) * 4),
         lettering(size),
     )
     room = (0.5, 1.0, size[0] - 1, size[1] - 2)
@@ -277,11 +279,11 @@ def test_a_model_that_answers_nothing_is_refused(attnviz: Attnviz) -> None:
 
 def test_a_model_whose_task_nobody_knows_is_refused() -> None:
     with pytest.raises(Exception, match="does not say which sentences it can be tested on"):
-        task_of_model(untrained())
+        task_for_model(untrained())
     with pytest.raises(
         Exception, match="'reverse' has other words than those that the model 'untrained'"
     ):
-        task_of_model(untrained(), "reverse")
+        task_for_model(untrained(), "reverse")
 
 
 def test_long_sentences_are_fewer(ranking: Ranking) -> None:
@@ -291,13 +293,13 @@ def test_long_sentences_are_fewer(ranking: Ranking) -> None:
         asked.append(count)
         assert held_out
         ids = torch.zeros(count, 8, dtype=torch.long)
-        return Examples(ids, torch.full_like(ids, NOTHING).index_fill(1, torch.tensor([0]), 0), {})
+        return Examples(ids, torch.full_like(ids, NO_TOKEN).index_fill(1, torch.tensor([0]), 0), {})
 
     for longest in (8, 1000):
         rank(ranking.model, replace(ranking.task, draw=draw, longest=longest, readings=()))
 
     assert asked == [1000, 50]
-    assert name_of(1, 2) == "L1H2"
+    assert format_head_id(1, 2) == "L1H2"
 
 
 def test_a_name_alone_is_the_model_that_is_meant(attnviz: Attnviz) -> None:

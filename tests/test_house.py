@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from attnviz.renderers.page.page import SCRIPTS, STYLES
+from attnviz.renderers.page.page import SCRIPT_FILES, STYLE_FILES
 from tests import LONGEST
 from tests.conftest import ROOT
 
@@ -251,7 +251,7 @@ def loaded_by(calls: Iterable[tuple[str, ...]], heavy: set[str]) -> dict[str, li
     """Which calls load what; in one process, so that of several the first is named."""
     code = f"""
 import sys
-from attnviz.cli.app import main
+from attnviz.cli.app import run_command_line as main
 before = set()
 for call in {[*calls]}:
     main([*call])
@@ -362,7 +362,9 @@ def test_mistakes_and_lists_wait_for_nothing_heavy() -> None:
 
 
 def test_a_run_loads_no_matplotlib() -> None:
-    assert "matplotlib" not in loaded_after("from attnviz.cli.app import main; main(['run', 'a'])")
+    assert "matplotlib" not in loaded_after(
+        "from attnviz.cli.app import run_command_line as main; main(['run', 'a'])"
+    )
 
 
 def test_the_tree_of_the_architecture_page_has_every_file() -> None:
@@ -390,13 +392,13 @@ FUNCTION = re.compile(r"^(?:async )?(?:function\*?|const) (\w+).*\{\n(?:(?!\}).*
 
 
 def test_every_file_of_a_page_stands_in_it_once() -> None:
-    names = [*SCRIPTS, *STYLES, "page.html"]
+    names = [*SCRIPT_FILES, *STYLE_FILES, "page.html"]
 
     assert sorted(names) == sorted(path.name for path in OF_A_PAGE)
 
 
 def test_each_name_in_the_script_of_a_page_is_of_one_thing_and_is_used() -> None:
-    text = "\n".join((PAGE / "script" / name).read_text("utf-8") for name in SCRIPTS)
+    text = "\n".join((PAGE / "script" / name).read_text("utf-8") for name in SCRIPT_FILES)
     defined = Counter(DEFINED.findall(text))
     used = Counter(re.findall(r"[\w$]+", re.sub(r"^\s*(//|/\*\*).*", "", text, flags=re.M)))
 

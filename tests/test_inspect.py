@@ -16,15 +16,15 @@ from numpy.testing import assert_allclose
 
 from attnviz.analysis.inspection import patterns, token_query
 from attnviz.analysis.inspection.inspection import Inspection, inspect
-from attnviz.analysis.inspection.token_query import link_of
-from attnviz.cells import EVERYTHING
+from attnviz.analysis.inspection.token_query import build_link
+from attnviz.cells import FULL_SLICE
 from attnviz.errors import AttnvizError
-from attnviz.renderers.terminal.lines import printed
+from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.screen import Screen
 from attnviz.views.grids.arcs import Arcs, Sentence
-from attnviz.views.grids.ranked import Ranked
+from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.view import View
-from attnviz.wording.commands import command_in
+from attnviz.wording.commands import parse_command
 from tests.conftest import Attnviz
 from tests.small_transformers import Saved
 from tests.test_looking import looked, made, weights
@@ -43,9 +43,9 @@ def eager(minilm: Inspection) -> np.ndarray:
     import torch
 
     from attnviz.traces.settings import Settings
-    from attnviz.traces.trained.loading import loaded
+    from attnviz.traces.trained.loading import load_transformer
 
-    model = loaded(Settings(model="minilm")).model
+    model = load_transformer(Settings(model="minilm")).model
     ids = torch.tensor([minilm.trace.tokens.ids])
     with torch.no_grad():
         found = model(input_ids=ids, output_attentions=True).attentions
@@ -53,7 +53,7 @@ def eager(minilm: Inspection) -> np.ndarray:
 
 
 def shown(view: View, screen: Screen = SMALL) -> list[str]:
-    return [line.plain.rstrip() for line in printed(view, screen)]
+    return [line.plain.rstrip() for line in view_lines(view, screen)]
 
 
 def lift_of(weights: np.ndarray, query: int, key: int, special: Sequence[int] = ()) -> float:
@@ -102,7 +102,7 @@ def test_rank_weight_goes_by_the_weight_alone(minilm: Inspection, attnviz: Attnv
     theirs = eager(minilm).reshape(72, 15, 15)[:, 10, 2]
     view = looked(minilm.trace, source="it", to="animal", rank="weight").view()
     ranked = view.screen.panels[0]
-    assert isinstance(ranked, Ranked)
+    assert isinstance(ranked, RankedBars)
 
     assert ranked.grid.values[:, 0].tolist() == pytest.approx(sorted(theirs, reverse=True))
     assert view.headline.startswith('In L5H11, "it" gives "animal"')
@@ -145,7 +145,7 @@ def test_one_head_is_drawn_as_lines_and_all_are_refused_with_the_command_of_one(
     with pytest.raises(AttnvizError, match="the lines of 72 heads leave room for only") as refused:
         minilm.trace.view(as_="arcs").render(".svg", size=(13.333, 7.5))
     in_hint = refused.value.hint.partition("draw one head: ")[2].partition(" -o head.png; or ")[0]
-    line = command_in(in_hint)
+    line = parse_command(in_hint)
 
     assert isinstance(drawn, Arcs)
     assert np.array_equal(drawn.grid.values, weights)
@@ -254,7 +254,7 @@ def test_where_no_other_token_can_attend_to_a_key_its_weight_is_what_counts() ->
         view = looked(found, source="sat", to=key).view()
         assert ("(no other token can attend to it)" in view.headline) == (others == 0)
     ranked = looked(found, source="sat", to="cat").view().screen.panels[0]
-    assert isinstance(ranked, Ranked)
+    assert isinstance(ranked, RankedBars)
     assert ranked.grid.values[:, 0].tolist() == sorted(weights(found)[:, :, 2, 1].ravel())[::-1]
     assert np.isnan(ranked.grid.values[:, 1]).all()
 
@@ -265,9 +265,9 @@ def test_others_are_the_means_of_what_is_shown(minilm: Inspection, choices: dict
     looking = looked(minilm.trace, source="it", to="animal", **choices)
     rows = looking.maps[0].rows
     left = {"it", "animal", "[CLS]", "[SEP]"}
-    ranked = {each.map.name: each for each in link_of(looking).ranked}
+    ranked = {each.map.name: each for each in build_link(looking).ranked}
     for each in looking.maps[::10]:
-        column = each.cells.window(EVERYTHING, EVERYTHING).values[:, rows.labels.index("animal")]
+        column = each.cells.window(FULL_SLICE, FULL_SLICE).values[:, rows.labels.index("animal")]
         others = [column[row] for row, label in enumerate(rows.labels) if label not in left]
         assert ranked[each.name].others.count == len(others)
         assert ranked[each.name].others.mean == pytest.approx(np.mean(others))
@@ -276,7 +276,7 @@ def test_others_are_the_means_of_what_is_shown(minilm: Inspection, choices: dict
 def test_gradients_are_ranked_by_their_distance_from_the_others(small_transformer: Saved) -> None:
     found = inspect("the cat saw the dog", model=str(small_transformer("gpt2")), weigh="gradient",
                     words=True, source="dog", to="cat")  # fmt: skip
-    lifts = [each.lift for each in link_of(found).ranked]
+    lifts = [each.lift for each in build_link(found).ranked]
 
     assert min(lifts) < 0 < max(lifts)
     assert [abs(each) for each in lifts] == sorted(map(abs, lifts), reverse=True)
@@ -288,7 +288,7 @@ def test_a_head_is_marked_where_most_others_give_the_key_their_largest_weight(
 ) -> None:
     theirs = eager(minilm).reshape(72, 15, 15)
     ranked = looked(minilm.trace, source="it", to="animal").view().screen.panels[0]
-    assert isinstance(ranked, Ranked)
+    assert isinstance(ranked, RankedBars)
     others = [row for row in range(15) if row not in (0, 2, 10, 14)]
     for name, remark in zip(ranked.grid.rows.labels, ranked.remarks, strict=True):
         layer, head = map(int, name[1:].split("H"))
@@ -298,11 +298,11 @@ def test_a_head_is_marked_where_most_others_give_the_key_their_largest_weight(
 
 
 def test_of_a_long_text_every_so_many_others_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "MOST_QUERIES", 4)
-    monkeypatch.setattr(token_query, "CELLS_AT_ONCE", 16)  # a band of two rows
+    monkeypatch.setattr(patterns, "MAX_SAMPLED_QUERIES", 4)
+    monkeypatch.setattr(token_query, "CELLS_PER_BAND", 16)  # a band of two rows
     found = made("a b c d e f g h", tokenizer="words")
     looking = looked(found, source="h", to="b")
-    first = link_of(looking).ranked[0]
+    first = build_link(looking).ranked[0]
     layer, head = int(first.map.name[1]), int(first.map.name[3])
     assert first.others.count == 4  # the first of each two, of which none is one of the link
     assert first.others.mean == pytest.approx(weights(found)[layer, head, ::2, 1].mean())
@@ -313,14 +313,14 @@ def test_of_a_long_text_every_so_many_others_are_asked(monkeypatch: pytest.Monke
 def test_only_a_map_that_is_alone_has_a_list_of_what_it_reads() -> None:
     alone, *more = looked(made(), query="done", layer=1, head=2).view().screen.panels
     assert isinstance(alone, Sentence)
-    assert alone.listed
+    assert alone.has_bars
     assert not more
 
     read, tokens, heads = looked(made(), query="done").view().screen.panels
     assert isinstance(read, Sentence)
-    assert not read.listed
-    assert isinstance(tokens, Ranked)
-    assert isinstance(heads, Ranked)
+    assert not read.has_bars
+    assert isinstance(tokens, RankedBars)
+    assert isinstance(heads, RankedBars)
     assert heads.grid.rows.labels[0] in heads.grid.rows.names
     assert [len(each.remarks) for each in (tokens, heads)] == [len(read.grid.columns), 6]
 
@@ -465,6 +465,6 @@ def test_what_it_is_computed_in_and_on_can_be_chosen(attnviz: Attnviz, tmp_path:
 
 def test_where_heads_read_as_much_none_is_named_for_it() -> None:
     alone = inspect("dogs", model="toy", query="dogs").view()
-    alike = next(each for each in alone.screen.panels if isinstance(each, Ranked))
+    alike = next(each for each in alone.screen.panels if isinstance(each, RankedBars))
 
     assert alike.remarks == ("as much in all: 1.0",)

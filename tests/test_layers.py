@@ -20,9 +20,9 @@ from attnviz import Settings, trace
 from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
-from attnviz.traces.layers import layers, score
+from attnviz.traces.layers import compute_layers, score_keys
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.plan import Plan, planned
+from attnviz.traces.plan import Plan, build_plan
 from attnviz.traces.settings import POSITIONS
 
 TEXT = "I am learning this"
@@ -47,7 +47,7 @@ BATCHES = st.lists(st.integers(1, 3), max_size=2).map(tuple)
 
 
 def plan_of(dim: int, **changes: Any) -> Plan:
-    return planned(Settings(dim=dim, **changes), Matrices(), dim)
+    return build_plan(Settings(dim=dim, **changes), Matrices(), dim)
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
@@ -57,7 +57,7 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
 
 def outputs_of(plan: Plan, inputs: Tensor, memory: Tensor) -> Tensor:
     """What the last layer hands on; the memory is read where the settings have one."""
-    *_, last = layers(plan, inputs, memory if plan.settings.memory else None)
+    *_, last = compute_layers(plan, inputs, memory if plan.settings.memory else None)
     return last.outputs
 
 
@@ -137,8 +137,8 @@ def test_a_batch_is_weighed_and_mixed_as_each_item_alone(
     assert_as_alone(arithmetic.similarity, batch, queries, read)
     assert_as_alone(lambda x: arithmetic.attention_weights(x, visible), batch, scores)
     weights = arithmetic.attention_weights(scores, visible)
-    assert_as_alone(arithmetic.mix, batch, weights, values)
-    assert_as_alone(arithmetic.weighted, batch, weights[..., 0, :], values)
+    assert_as_alone(arithmetic.mix_values, batch, weights, values)
+    assert_as_alone(arithmetic.weigh_values, batch, weights[..., 0, :], values)
 
 
 @given(batch=BATCHES, sizes=SIZES, shared=st.booleans())
@@ -154,7 +154,9 @@ def test_a_batch_attends_as_each_item_alone(
 
     def contexts(scores: Tensor, values: Tensor, *own: Tensor) -> Tensor:
         added, left = own or (bias, kept)
-        attended = arithmetic.attend(scores, values, visible, scale=0.5, bias=added, kept=left)
+        attended = arithmetic.compute_attention(
+            scores, values, visible, scale=0.5, bias=added, dropout_factors=left
+        )
         assert_close(attended.logits, attended.scaled_scores + added)
         return attended.contexts
 
@@ -173,11 +175,11 @@ def test_a_batch_is_scored_as_each_item_alone(
     inputs = drawn(*batch, tokens, 4 * pairs, seed=seed)
 
     def logits(inputs: Tensor) -> Tensor:
-        scored = score(plan, "", inputs, inputs, own=True)
-        return arithmetic.plus(scored.scores, scored.bias)
+        scored = score_keys(plan, "", inputs, inputs, is_self_attention=True)
+        return arithmetic.add_to_scores(scored.scores, scored.bias)
 
     def keys(inputs: Tensor) -> Tensor:
-        found = score(plan, "", inputs, inputs, own=True).keys
+        found = score_keys(plan, "", inputs, inputs, is_self_attention=True).keys
         assert found is not None
         return found
 
@@ -193,7 +195,7 @@ def test_a_batch_is_scored_against_other_tokens_as_each_item_alone(
     inputs, memory = drawn(*batch, tokens, 4), drawn(*batch, others, 4, seed=1)
 
     def scores(inputs: Tensor, memory: Tensor) -> Tensor:
-        scored = score(plan, "cross ", inputs, memory, own=False)
+        scored = score_keys(plan, "cross ", inputs, memory, is_self_attention=False)
         assert scored.visible.all()  # of another sentence nothing is hidden,
         assert scored.before_rotary is None  # and nothing stands at a distance
         return scored.scores
@@ -225,7 +227,7 @@ def test_a_mistake_in_a_stack_reaches_the_layers_above_it(name: str, memory: str
         assert not torch.allclose(above.inputs, same.inputs, atol=1e-4)
         assert not torch.allclose(above.attended.scores, same.attended.scores, atol=1e-4)
     for layer in wrong:
-        weights = MISTAKES[name].weigh(layer.attended.logits, layer.visible, layer.ratio)
+        weights = MISTAKES[name].weigh(layer.attended.logits, layer.visible, layer.width_ratio)
         assert torch.equal(layer.attended.weights, weights)
         assert layer.attended.mixed_by == "mistake"
 

@@ -208,13 +208,16 @@ def test_attention_alone_learns_as_well(tmp_path: Path) -> None:
     settings = Settings(variant="scaled", dim=32, positions="learned")
     learned = learn(task_of("reverse"), settings, Choices(rate=0.01, steps=60))
     (tmp_path / "m").mkdir()
-    for name, content in folder.contents(learned.model).items():
+    for name, content in folder.model_files(learned.model).items():
         (tmp_path / "m" / name).write_bytes(content)
 
     assert not [name for name in learned.model.parameters if "gain" in name]
     assert learned.moments[-1].accuracy > 0.9
     assert "layer" not in learned.view().settings
-    assert folder.read(tmp_path / "m").parameters.keys() == learned.model.parameters.keys()
+    assert (
+        folder.read_learned_model(tmp_path / "m").parameters.keys()
+        == learned.model.parameters.keys()
+    )
 
 
 REFUSED = {
@@ -295,9 +298,9 @@ def test_what_was_broken_off_goes_on_to_the_same_end(
     part = stopped(stop_at)
     assert part.ended == "interrupted"
     assert part.moments[-1].step == stop_at
-    progress.write(tmp_path, part.progress())
+    progress.write_progress(tmp_path, part.progress())
 
-    since = progress.read(tmp_path)
+    since = progress.read_progress(tmp_path)
     rest = Training(part.task, since.model.settings, since.choices, since.watch, since)
     steps = [each.step for each in rest]
 
@@ -313,7 +316,7 @@ def test_what_was_broken_off_goes_on_to_the_same_end(
 
 def test_on_the_command_line_it_goes_on_as_well(attnviz: Attnviz, there: Path) -> None:
     def model(name: str) -> dict[str, torch.Tensor]:
-        return folder.read(there / name).parameters
+        return folder.read_learned_model(there / name).parameters
 
     attnviz("learn", "reverse", "--steps", "30", "--save", "whole")
     saved = attnviz("learn", "reverse", "--steps", "16", "--save", "part")
@@ -387,7 +390,7 @@ def test_a_loss_that_is_no_number_is_said_and_the_last_good_model_kept(
     assert result.status == 0
     assert "The loss is no longer finite" in " ".join(result.out.split())
     assert "note: a lower --rate than 1000 may help" in result.err
-    kept = folder.read(there / "m").parameters
+    kept = folder.read_learned_model(there / "m").parameters
     assert all(each.isfinite().all() for each in kept.values())
 
 

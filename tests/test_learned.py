@@ -18,10 +18,10 @@ from attnviz.errors import AttnvizError
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task import Reading
 from attnviz.learning.training import Choices, Learned, Training, learn
-from attnviz.views.conclusions.learned import at_a_moment, sentence_of
+from attnviz.views.conclusions.training_outcome import moment_title, training_sentence
 from attnviz.views.grids.grid import Curves, Grid
-from attnviz.views.learned.heads import Shown
-from attnviz.views.learned.view import few, filmed
+from attnviz.views.learned.heads import LearnedHeads
+from attnviz.views.learned.view import film_moments, halving_moments
 from tests.conftest import unchecked
 from tests.learned_by_hand import BEFORE, SUBJECT, learned, task
 
@@ -92,7 +92,7 @@ def reversed_letters() -> Learned:
     ],
 )
 def test_the_sentence_says_what_the_figures_do(changes: dict[str, Any], sentence: str) -> None:
-    assert sentence_of(learned(**changes)) == sentence
+    assert training_sentence(learned(**changes)) == sentence
 
 
 share = st.floats(0, 1, width=32)
@@ -110,7 +110,7 @@ def test_every_sentence_is_true(
     """Read, and worked out again from the scores."""
     scores = {SUBJECT: np.reshape(subject, (2, 2)), BEFORE: np.reshape(before, (2, 2))}
     steps = (0, last) if last else (0,)
-    told = sentence_of(learned(scores, accuracy=accuracy, steps=steps))
+    told = training_sentence(learned(scores, accuracy=accuracy, steps=steps))
 
     right, _, heads = told.removesuffix(".").partition("; ")
     assert_right(right, accuracy, last)
@@ -176,16 +176,16 @@ def share_of(told: str) -> float:
 def test_before_the_end_nothing_is_said_of_heads() -> None:
     made = learned(accuracy=0.8)
 
-    assert at_a_moment(made, 4) == "Step 10: \u200710\u00a0% of the verbs are right"
-    assert at_a_moment(made, 7) == sentence_of(made).removesuffix(".")
+    assert moment_title(made, 4) == "Step 10: \u200710\u00a0% of the verbs are right"
+    assert moment_title(made, 7) == training_sentence(made).removesuffix(".")
 
 
 def test_a_page_shows_the_first_moment_the_last_and_halves_before_it() -> None:
     made = learned(steps=tuple(range(101)))
 
-    assert few(made.moments, 5) == [0, 12, 25, 50, 100]
-    assert few(made.moments[:1], 5) == [0]
-    assert few(made.moments[:2], 5) == [0, 1]
+    assert halving_moments(made.moments, 5) == [0, 12, 25, 50, 100]
+    assert halving_moments(made.moments[:1], 5) == [0]
+    assert halving_moments(made.moments[:2], 5) == [0, 1]
 
 
 @given(count=st.integers(1, 200), most=st.integers(2, 40))
@@ -194,7 +194,7 @@ def test_a_film_has_the_first_moment_the_last_and_no_more_than_it_may(
 ) -> None:
     made = learned({}, steps=tuple(range(count)), of=task(watch="the"))
 
-    shown = filmed(made.moments, most)
+    shown = film_moments(made.moments, most)
 
     assert shown[0] == 0
     assert shown[-1] == count - 1
@@ -211,7 +211,7 @@ def test_a_film_lingers_where_weights_change() -> None:
         *(changed(each, each.weights, 1000 + each.step) for each in moving[1:]),
     ]
 
-    shown = filmed(moments, 20)
+    shown = film_moments(moments, 20)
 
     assert sum(place >= 100 for place in shown) >= 8
 
@@ -225,9 +225,9 @@ def test_the_page_has_a_row_for_each_of_few_heads_and_a_column_for_each_moment()
     made = learned()
     heads, curves = made.view().picture.groups
 
-    assert [name.text for name in heads.over] == [f"step {n}" for n in (0, 10, 20, 40, 80)]
-    assert [name.text for name in heads.beside] == ["L0H0", "L0H1", "L1H0", "L1H1"]
-    assert [told.text for name in heads.beside for told in name.more] == ["subject .99"]
+    assert [name.text for name in heads.panel_titles] == [f"step {n}" for n in (0, 10, 20, 40, 80)]
+    assert [name.text for name in heads.row_titles] == ["L0H0", "L0H1", "L1H0", "L1H1"]
+    assert [told.text for name in heads.row_titles for told in name.remarks] == ["subject .99"]
     for place, panel in enumerate(heads.panels):
         row, column = divmod(place, 5)
         moment = made.moments[(0, 4, 5, 6, 7)[column]]
@@ -247,7 +247,7 @@ def test_of_many_heads_the_page_has_those_that_do_something() -> None:
     scores[SUBJECT][2, 3], scores[BEFORE][0, 1] = 0.9, 0.8
     heads, _ = learned(scores, layers=3, heads=4).view().picture.groups
 
-    assert [name.text for name in heads.beside] == ["L0H1", "L2H3"]
+    assert [name.text for name in heads.row_titles] == ["L0H1", "L2H3"]
 
 
 def test_a_query_is_followed_from_moment_to_moment() -> None:
@@ -273,7 +273,7 @@ def test_json_has_the_whole_history_and_the_weights_of_what_was_watched() -> Non
     assert document["history"]["step"] == [0, 1, 2, 5, 10, 20, 40, 80]
     assert document["history"]["loss"] == [moment.loss for moment in made.moments]
     assert document["history"]["scores"]["subject"][-1] == [[0.1, 0.2], [0.3, 0.99]]
-    assert document["conclusion"] == sentence_of(made)
+    assert document["conclusion"] == training_sentence(made)
     assert document["tokens"] == list(made.watched.labels)
     assert document["heads"] == [{"reading": "subject", "head": "L1H1", "score": 0.99}]
     shown = np.array(document["watched"]["layers"][1]["weights"])
@@ -297,7 +297,7 @@ def test_texts_have_the_sentence_the_heads_and_the_way(reversed_letters: Learned
     text = view.render(".txt").decode()
 
     assert view.title == "learned reverse: eight letters, backwards"
-    assert text.splitlines()[0] == sentence_of(reversed_letters).removesuffix(".")
+    assert text.splitlines()[0] == training_sentence(reversed_letters).removesuffix(".")
     for part in ("\nheads\n", "\non the way\n", "\nstep 0 ", "\nL0H0 ", "held-out"):
         assert part in text
     last = reversed_letters.moments[-1]
@@ -335,11 +335,11 @@ def test_a_blank_has_its_sign_and_beside_it_what_is_answered_then() -> None:
     assert grid.columns.labels[-1] == "?"
     assert grid.rows.labels[-1] == f"? → {answer.word} {likely}"
     assert "are" not in view.picture.panels[0].rows.labels  # type: ignore[union-attr]
-    assert view.picture.groups[0].over[0].text == f"step 0: {answer.word} {likely}"
+    assert view.picture.groups[0].panel_titles[0].text == f"step 0: {answer.word} {likely}"
     wide = {grid.rows.reserved for shot in view.film for grid in shot.groups[0].panels}  # type: ignore[union-attr]
     assert len(wide) == 1  # so that nothing moves from one moment to the next
     last = learned.moments[-1].answers[0]
-    told = Shown(learned).trace.prediction
+    told = LearnedHeads(learned).trace.prediction
     assert told is not None
     assert told.answers[told.best(last.place, 1)[0]] == last.word
     assert float(told.probabilities[last.place].max()) == pytest.approx(last.probability, abs=1e-5)
@@ -355,8 +355,8 @@ def test_training_takes_one_thread_and_gives_the_others_back() -> None:
     try:
         training = Training(task_of("sort"), choices=Choices(steps=2))
         learner, seen = training._learner, list[int]()
-        through = learner.through
-        learner.through = lambda ids: (seen.append(torch.get_num_threads()), through(ids))[1]  # type: ignore
+        through = learner.run
+        learner.run = lambda ids: (seen.append(torch.get_num_threads()), through(ids))[1]  # type: ignore
         for _ in training:
             assert torch.get_num_threads() == 2
         assert set(seen[1:]) == {1}

@@ -21,8 +21,8 @@ import torch
 import attnviz
 from attnviz import Settings
 from attnviz.errors import Note
-from attnviz.traces.source import refuse_other_than_text
-from attnviz.wording.keywords import changed
+from attnviz.traces.source import refuse_non_text
+from attnviz.wording.keywords import replace_choices
 from tests import LONGEST
 from tests.conftest import ROOT
 
@@ -91,7 +91,7 @@ def test_a_traceback_ends_with_what_to_try() -> None:
 
 def test_a_list_of_words_is_no_text_and_that_is_said() -> None:
     with pytest.raises(attnviz.AttnvizError, match="of type list, and should be one text") as error:
-        refuse_other_than_text(["I", "am"])  # which tests would stop before: they check types
+        refuse_non_text(["I", "am"])  # which tests would stop before: they check types
 
     assert "from_weights(weights, tokens)" in error.value.hint
 
@@ -134,7 +134,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         'try model="…"',
     ),
     "two texts in a row": (
-        lambda: changed("the second text", {}),  # as `compare(text, text)` has it
+        lambda: replace_choices("the second text", {}),  # as `compare(text, text)` has it
         "the settings are of type str, and should be Settings",
         'give each setting by its name, such as model="minilm"; a second text is other="…"',
     ),
@@ -235,14 +235,14 @@ def test_a_notebook_shows_the_lines_of_its_cell_and_what_to_try() -> None:
 def test_what_is_worth_saying_of_a_file_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnviz.renderers.slides.deck.MOST", 1)
+    monkeypatch.setattr("attnviz.renderers.slides.deck.MAX_PANEL_SLIDES", 1)
 
     with pytest.warns(Note, match="1 of 2 panels have no slide of their own"):
         attnviz.trace("I am", heads=2).save(tmp_path / "deck.pptx")
 
 
 INSIDE = """
-from attnviz.errors import mention
+from attnviz.errors import warn_with_note as mention
 inside = {"__name__": "attnviz.inside", "mention": mention}
 exec("def made(): mention('so it is')", inside)
 inside["made"]()

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from attnviz import AttnvizError, inspect, trace
-from attnviz.analysis.checks import verify
+from attnviz.analysis.checks import verify_trace
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.listening import Listener, listening
-from attnviz.traces.trained.loading import loaded
-from attnviz.traces.trained.refusals import quietly
+from attnviz.traces.trained.capture import Listener, capturing_attention
+from attnviz.traces.trained.loading import load_transformer
+from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import Attnviz
 from tests.small_transformers import BLIND, KINDS, OUTSIDE, TEXT, Saved
 
@@ -27,12 +27,12 @@ SEVERAL = ("t5", "bart")  # have an encoder and a decoder
 @cache
 def own(folder: Path) -> Any:
     """The model as transformers loads it, with eager attention, and nothing of ours."""
-    return loaded(Settings(model=str(folder))).model
+    return load_transformer(Settings(model=str(folder))).model
 
 
 def own_result(folder: Path, made: Trace, **named: Any) -> Any:
     model, ids = own(folder), torch.tensor([made.tokens.ids])
-    with quietly(), torch.no_grad():
+    with quiet_transformers(), torch.no_grad():
         if model.config.is_encoder_decoder:
             return model.get_encoder()(input_ids=ids, **named)
         return model.base_model(input_ids=ids, **named)
@@ -63,7 +63,7 @@ def test_every_kind_is_heard_as_its_own_eager_attention_computes(
         assert layer.inputs.shape == (len(made.tokens), 16)
     assert made.outputs is not None
     assert (made.outputs.vectors - outputs.last_hidden_state[0]).abs().max() <= 1e-5
-    checks = verify(made)
+    checks = verify_trace(made)
     assert [each.text for each in checks if not each.passed] == []
     assert checks[0].text.startswith(
         "✓ the model's own eager attention agrees: largest difference 0.0e+00 (of vectors 0.0e+00)"
@@ -108,7 +108,7 @@ def test_the_rows_of_a_model_with_sinks_sum_to_what_those_leave(small_transforme
     left = logits / (logits + attended.sink.exp()[:, None])
     assert torch.allclose(attended.weights.sum(-1), left, atol=1e-5)
     assert left.min() < 0.9
-    assert any("including the share of the sink" in each.claim for each in verify(made))
+    assert any("including the share of the sink" in each.claim for each in verify_trace(made))
 
 
 def test_where_a_sink_takes_a_share_no_row_is_said_to_sum_to_1(
@@ -164,14 +164,14 @@ def test_layers_keep_the_numbers_of_the_model_where_not_all_of_them_attend(
 
 
 def test_only_layers_that_are_asked_for_are_kept(small_transformer: Saved) -> None:
-    model = loaded(Settings(model=str(small_transformer("gpt2"))))
+    model = load_transformer(Settings(model=str(small_transformer("gpt2"))))
     listener = Listener(layers=(1,))
-    with torch.no_grad(), listening(model.model, listener):
+    with torch.no_grad(), capturing_attention(model.model, listener):
         model.model(input_ids=torch.tensor([[5, 6, 7]]))
 
-    assert [heard.layer for heard in listener.heard] == [1]
-    assert listener.numbers == [0, 1]
-    assert listener.given == {}
+    assert [heard.layer for heard in listener.captured] == [1]
+    assert listener.layer_numbers == [0, 1]
+    assert listener.module_inputs == {}
 
 
 def test_after_listening_the_model_attends_as_before(small_transformer: Saved) -> None:
@@ -208,7 +208,7 @@ def test_a_model_outside_the_interface_tells_its_weights_itself(
 def test_of_weights_that_a_model_tells_only_that_is_checked(
     name: str, small_transformer: Saved
 ) -> None:
-    checks = verify(trace(TEXT, model=str(small_transformer(name))))
+    checks = verify_trace(trace(TEXT, model=str(small_transformer(name))))
 
     assert all(each.passed for each in checks)
     assert [each.claim for each in checks] == ["the weights are the model's own"]

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from attnviz.cells import Whole, unmasked
+from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.cli import messages
-from attnviz.machine import leaving
-from attnviz.renderers.terminal.glimpse import glimpsed
-from attnviz.renderers.terminal.screen import Colors, Screen
+from attnviz.machine import exit_handling
+from attnviz.renderers.terminal.glimpse import glimpse_lines
+from attnviz.renderers.terminal.screen import ColorDepth, Screen
 from attnviz.views.grids.axes import Axis, plain_axis
-from attnviz.views.grids.glimpse import Course, Glimpse
+from attnviz.views.grids.glimpse import Glimpse, MeasureHistory
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from tests import LONGEST, terminals
@@ -43,7 +43,7 @@ def glimpse(
     names = [[f"L{layer}H{head}" for head in range(heads)] for layer in range(layers)]
     maps = tuple(
         tuple(
-            Grid(name, rows, columns, Whole(_reading(count, place), hidden), WEIGHT)
+            Grid(name, rows, columns, StoredCells(_reading(count, place), hidden), WEIGHT)
             for place, name in enumerate(of_layer)
         )
         for of_layer in names
@@ -54,13 +54,15 @@ def glimpse(
     return Glimpse(
         title="learning keys",
         about="what keys are for",
-        told=("step 310 of 1,500", "412 steps/s", "at most 3 s left"),
+        status_parts=("step 310 of 1,500", "412 steps/s", "at most 3 s left"),
         layers=maps,
-        scores=Grid("scores", every, plain_axis("reading", readings), unmasked(scores), WEIGHT),
+        scores=Grid(
+            "scores", every, plain_axis("reading", readings), unmasked_cells(scores), WEIGHT
+        ),
         steps=np.arange(20) * 3,
-        courses=(
-            Course("loss", "0.021", 1.0, losses),
-            Course("verbs right", "99.6\u00a0%", 1.0, 1 - losses),
+        histories=(
+            MeasureHistory("loss", "0.021", 1.0, losses),
+            MeasureHistory("verbs right", "99.6\u00a0%", 1.0, 1 - losses),
         ),
     )
 
@@ -95,11 +97,11 @@ def test_it_fits_any_screen(
     words: list[str],
     shape: tuple[int, int],
     readings: list[str],
-    colors: Colors,
+    colors: ColorDepth,
 ) -> None:
     screen = Screen(*size, colors=colors)
 
-    lines = glimpsed(glimpse(words, *shape, tuple(readings)), screen)
+    lines = glimpse_lines(glimpse(words, *shape, tuple(readings)), screen)
 
     assert len(lines) <= screen.rows
     assert max(line.cell_len for line in lines) <= screen.room
@@ -107,7 +109,7 @@ def test_it_fits_any_screen(
 
 
 def test_on_an_ordinary_screen_all_of_it_is_seen() -> None:
-    lines = plain(glimpsed(glimpse(KEYS), Screen(80, 24, colors="truecolor")))
+    lines = plain(glimpse_lines(glimpse(KEYS), Screen(80, 24, colors="truecolor")))
     text = "\n".join(lines)
 
     assert "learning keys: what keys are for\nstep 310 of 1,500 · 412 steps/s" in text
@@ -122,7 +124,7 @@ def test_on_an_ordinary_screen_all_of_it_is_seen() -> None:
 
 
 def test_on_a_small_one_every_head_is_still_there() -> None:
-    lines = plain(glimpsed(glimpse(KEYS), Screen(40, 12, colors="256")))
+    lines = plain(glimpse_lines(glimpse(KEYS), Screen(40, 12, colors="256")))
 
     assert lines[0] == "learning keys: what keys are for"
     assert " ".join(lines[2].split()) == "L0H0 L0H1 L1H0 L1H1"
@@ -130,7 +132,7 @@ def test_on_a_small_one_every_head_is_still_there() -> None:
 
 
 def test_where_there_is_no_room_the_head_that_does_most_is_seen() -> None:
-    lines = plain(glimpsed(glimpse(KEYS), Screen(30, 12)))
+    lines = plain(glimpse_lines(glimpse(KEYS), Screen(30, 12)))
 
     assert "L1H1" in lines[2]
     assert not any("L0H0" in line for line in lines)
@@ -140,20 +142,20 @@ def test_names_of_readings_are_whole_where_all_of_them_fit() -> None:
     """Short names leave their room to long ones: 10 + 11 + 8 columns, and a space between them."""
     names = ("antecedent", "preposition", "previous")
     maps = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "x", "y"]
-    lines = plain(glimpsed(glimpse(maps, readings=names), Screen(80, 21, colors="256")))
+    lines = plain(glimpse_lines(glimpse(maps, readings=names), Screen(80, 21, colors="256")))
 
     assert any(line.endswith(" ".join(names)) for line in lines)
 
 
 def test_on_the_smallest_what_is_right_is_said() -> None:
-    lines = plain(glimpsed(glimpse(KEYS), Screen(24, 8)))
+    lines = plain(glimpse_lines(glimpse(KEYS), Screen(24, 8)))
 
     assert lines[-1] == "verbs right 99.6\u00a0%"
 
 
 def test_the_colour_of_a_cell_is_that_of_its_weight() -> None:
     """The brightest of a row is what it reads with .75."""
-    lines = glimpsed(glimpse(KEYS, 1, 1), Screen(80, 24, colors="truecolor", theme="dark"))
+    lines = glimpse_lines(glimpse(KEYS, 1, 1), Screen(80, 24, colors="truecolor", theme="dark"))
     row = next(line for line in lines if line.plain.startswith("2 old"))
     start = len("7 cabinet ")
     seen = [row.get_style_at_offset(terminals.CONSOLE, start + 2 * place) for place in range(2)]
@@ -163,7 +165,7 @@ def test_the_colour_of_a_cell_is_that_of_its_weight() -> None:
 
 
 def test_a_curve_begins_at_the_first_step_and_ends_at_the_last() -> None:
-    lines = plain(glimpsed(glimpse(KEYS), Screen(40, 12, colors="256")))
+    lines = plain(glimpse_lines(glimpse(KEYS), Screen(40, 12, colors="256")))
     loss, right = (line.split()[-1] for line in lines[-2:])
 
     assert loss[0] == "█"
@@ -174,10 +176,10 @@ def test_a_curve_begins_at_the_first_step_and_ends_at_the_last() -> None:
 
 def test_a_number_that_is_none_leaves_its_place_empty() -> None:
     seen = glimpse(KEYS)
-    seen.courses[0].values[-1] = np.nan
+    seen.histories[0].values[-1] = np.nan
     seen.scores.values[0] = np.nan
 
-    assert len(glimpsed(seen, Screen(80, 24))) > 20
+    assert len(glimpse_lines(seen, Screen(80, 24))) > 20
 
 
 def watched(
@@ -222,9 +224,9 @@ def test_on_a_terminal_it_stays_in_its_place_and_ctrl_c_ends_it(
 
 STOPPING = """
 import os, time
-from attnviz.machine import leaving
-leaving.on_signals()
-with leaving.undoing(lambda: os.write(1, b"tidied")), leaving.stopping() as stopped:
+from attnviz.machine import exit_handling
+exit_handling.exit_on_signals()
+with exit_handling.undo_on_signal(lambda: os.write(1, b"tidied")), exit_handling.stop_on_interrupt() as stopped:
     print("begun", flush=True)
     while not stopped():
         time.sleep(0.01)
@@ -248,10 +250,10 @@ def test_a_second_ctrl_c_leaves_as_ever() -> None:
 def test_who_ignores_ctrl_c_is_not_stopped_by_it() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with leaving.stopping() as stopped:
+        with exit_handling.stop_on_interrupt() as stopped:
             signal.raise_signal(signal.SIGINT)
             assert not stopped()
-        with leaving.stopping():
+        with exit_handling.stop_on_interrupt():
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
@@ -266,13 +268,13 @@ class Tty(io.StringIO):
 def test_long_work_is_said_on_a_terminal_and_goes_from_it(
     monkeypatch: pytest.MonkeyPatch, quiet: bool
 ) -> None:
-    monkeypatch.setattr(messages, "PATIENCE", 0.0)
+    monkeypatch.setattr(messages, "SECONDS_BEFORE_TIMER", 0.0)
     monkeypatch.setattr("sys.stderr", Tty())
     monkeypatch.setenv("TERM", "xterm")
     shown, end = sys.stderr, time.monotonic() + LONGEST
     assert isinstance(shown, Tty)
 
-    with messages.while_working("writing", quiet=quiet):
+    with messages.with_timer("writing", quiet=quiet):
         while not (quiet or "writing" in shown.getvalue()) and time.monotonic() < end:
             time.sleep(0.01)
 
@@ -284,8 +286,8 @@ def test_work_that_is_soon_done_and_work_that_nobody_sees_say_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for screen, patience in ((Tty(), 60.0), (io.StringIO(), 0.0)):
-        monkeypatch.setattr(messages, "PATIENCE", patience)
+        monkeypatch.setattr(messages, "SECONDS_BEFORE_TIMER", patience)
         monkeypatch.setattr("sys.stderr", screen)
-        with messages.while_working("writing", quiet=False):
+        with messages.with_timer("writing", quiet=False):
             pass
         assert screen.getvalue() == ""

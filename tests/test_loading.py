@@ -21,11 +21,11 @@ from safetensors.torch import load_file, save_file
 from attnviz import AttnvizError, trace
 from attnviz.errors import Note
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained import loading, place
-from attnviz.traces.trained.listening import Listener
-from attnviz.traces.trained.loading import loaded
-from attnviz.traces.trained.place import stored_as
-from attnviz.traces.trained.refusals import quietly
+from attnviz.traces.trained import loading, model_location
+from attnviz.traces.trained.capture import Listener
+from attnviz.traces.trained.loading import load_transformer
+from attnviz.traces.trained.model_location import find_weights_dtype
+from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import Attnviz
 from tests.small_transformers import KINDS, TEXT, Saved, save
 
@@ -248,8 +248,8 @@ def test_the_dtype_of_a_checkpoint_is_what_its_file_says_whatever_its_config_doe
     halved = {name: each.half() for name, each in load_file(copied / WEIGHTS).items()}
     save_file(halved, copied / WEIGHTS, {"format": "pt"})
 
-    assert stored_as(copied) == "float16"
-    assert loaded(Settings(model=str(copied))).stored_as == "float16"
+    assert find_weights_dtype(copied) == "float16"
+    assert load_transformer(Settings(model=str(copied))).stored_as == "float16"
 
 
 @pytest.fixture
@@ -337,7 +337,7 @@ def test_what_transformers_says_and_warns_of_is_heard_by_nobody(
 ) -> None:
     from transformers.utils import logging as theirs
 
-    with quietly():
+    with quiet_transformers():
         print("a print")
         print("a report", file=sys.stderr)
         warnings.warn("a warning", stacklevel=1)
@@ -354,7 +354,7 @@ def test_a_vision_model_reads_no_text(tmp_path: Path, attnviz: Attnviz) -> None:
     config = transformers.ViTConfig(
         hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
     )
-    with quietly():
+    with quiet_transformers():
         transformers.ViTModel(config).save_pretrained(tmp_path / "vit")
     (tmp_path / "vit" / "tokenizer.json").write_text("{}")
 
@@ -390,13 +390,13 @@ def test_a_model_that_is_not_installed_comes_with_the_lines_to_type(
     attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, missing: set[str], hint: str
 ) -> None:
     monkeypatch.setattr(
-        place, "find_spec", lambda name: None if name in missing else find_spec(name)
+        model_location, "find_spec", lambda name: None if name in missing else find_spec(name)
     )
-    place._in_the_wheel.cache_clear()
+    model_location._minilm_folder.cache_clear()
 
     result = attnviz("inspect", SHORT)
 
-    place._in_the_wheel.cache_clear()
+    model_location._minilm_folder.cache_clear()
     assert result.status == 2
     assert result.err == (
         "error: the model 'minilm' is not installed\n"
@@ -404,13 +404,13 @@ def test_a_model_that_is_not_installed_comes_with_the_lines_to_type(
     )
 
 
-@pytest.mark.parametrize("name", place.SUMS)
+@pytest.mark.parametrize("name", model_location.MINILM_SHA256)
 def test_minilm_is_refused_if_a_file_of_it_is_another_or_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz, name: str
 ) -> None:
-    for path in place._in_the_wheel().iterdir():
+    for path in model_location._minilm_folder().iterdir():
         (tmp_path / path.name).symlink_to(path)
-    monkeypatch.setattr(place, "_in_the_wheel", lambda: tmp_path)
+    monkeypatch.setattr(model_location, "_minilm_folder", lambda: tmp_path)
     (tmp_path / name).unlink()
     missing = attnviz("inspect", SHORT)
     (tmp_path / name).write_bytes(b"{}")
@@ -429,18 +429,23 @@ def test_minilm_is_refused_if_a_file_of_it_is_another_or_missing(
 def test_the_files_of_minilm_are_read_again_once_they_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in place.SUMS:
+    for name in model_location.MINILM_SHA256:
         (tmp_path / name).write_bytes(b"")
-    nothing = dict.fromkeys(place.SUMS, hashlib.sha256().hexdigest())
-    monkeypatch.setattr(place, "SUMS", nothing)
-    monkeypatch.setattr(place, "_in_the_wheel", lambda: tmp_path)
-    place._refuse_altered.cache_clear()
+    nothing = dict.fromkeys(model_location.MINILM_SHA256, hashlib.sha256().hexdigest())
+    monkeypatch.setattr(model_location, "MINILM_SHA256", nothing)
+    monkeypatch.setattr(model_location, "_minilm_folder", lambda: tmp_path)
+    model_location._refuse_altered_minilm.cache_clear()
 
-    assert place.found("minilm") == place.found("minilm")
-    assert place._refuse_altered.cache_info()[:2] == (1, 1)  # the second time nothing is read
+    assert model_location.locate_transformer("minilm") == model_location.locate_transformer(
+        "minilm"
+    )
+    assert model_location._refuse_altered_minilm.cache_info()[:2] == (
+        1,
+        1,
+    )  # the second time nothing is read
     (tmp_path / "vocab.txt").write_bytes(b"x")
     with pytest.raises(AttnvizError, match=r"vocab\.txt' is missing or has another SHA-256 sum"):
-        place.found("minilm")
+        model_location.locate_transformer("minilm")
 
 
 def test_a_text_that_is_longer_than_the_positions_is_refused_or_cut(
@@ -502,7 +507,7 @@ def test_out_of_memory_a_device_says_how_many_tokens_fit(
 def test_more_weights_than_there_is_memory_for_are_not_loaded(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnviz.machine.memory.free", lambda: 10_000)
+    monkeypatch.setattr("attnviz.machine.memory.free_bytes", lambda: 10_000)
 
     with pytest.raises(AttnvizError, match=r"the model in .* numbers as float32, takes about") as e:
         trace(SHORT, model=str(copied))
@@ -512,25 +517,27 @@ def test_more_weights_than_there_is_memory_for_are_not_loaded(
 
 def test_a_model_is_loaded_once_for_two_sentences(small_transformer: Saved) -> None:
     folder = str(small_transformer("bert"))
-    first = loaded(Settings(model=folder))
+    first = load_transformer(Settings(model=folder))
 
-    assert loaded(Settings(model=folder)) is first
-    assert loading.at_hand(place.Place("x", Path(folder))).folder == Path(folder)
-    assert loading.Loaded is type(first)
+    assert load_transformer(Settings(model=folder)) is first
+    assert loading.check_location(model_location.ModelLocation("x", Path(folder))).folder == Path(
+        folder
+    )
+    assert loading.LoadedTransformer is type(first)
 
 
 def test_a_model_that_was_written_anew_is_loaded_anew(
     small_transformer: Saved, copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after more training; and one of the same name, seen from another folder, is another."""
-    first = loaded(Settings(model=str(copied)))
+    first = load_transformer(Settings(model=str(copied)))
     save(KINDS["gpt2"], copied)
-    again = loaded(Settings(model=str(copied)))
+    again = load_transformer(Settings(model=str(copied)))
     assert (first.config.model_type, again.config.model_type) == ("bert", "gpt2")
     found = []
     for name in ("bert", "gpt2"):
         monkeypatch.chdir(small_transformer(name))
-        found.append(loaded(Settings(model=".")).config.model_type)
+        found.append(load_transformer(Settings(model=".")).config.model_type)
     assert found == ["bert", "gpt2"]
 
 

@@ -17,8 +17,8 @@ from attnviz.machine import memory
 from attnviz.renderers.page import heads as page_heads
 from attnviz.traces import plan, weights
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.trained import listening, recomputed_weights
-from attnviz.traces.weights import InMemory, Stage
+from attnviz.traces.trained import capture, recomputed_weights
+from attnviz.traces.weights import InMemoryWeights, Stage
 from tests.small_transformers import KINDS, save
 
 TOKENS = 240
@@ -31,6 +31,14 @@ VIEWS: dict[str, dict[str, Any]] = {
     "in words": {"layer": 1, "head": 2, "words": True},
     "merged": {"layer": 1, "merge": "mean"},
 }
+
+
+def _read_in_bands(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
+    """Read tables in smaller bands, as those of a longer text are read."""
+    for module in (cells, weights, recomputed_weights, capture):
+        captured = module in (recomputed_weights, capture)
+        name = "CAPTURED_CELLS_AT_ONCE" if captured else "CELLS_PER_BAND"
+        monkeypatch.setattr(module, name, cells_at_once)
 
 
 class Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -61,8 +69,7 @@ def test_no_view_makes_a_table_of_all_tokens_for_all_heads(
     decoder: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At most one of a single head, where all of it is asked for."""
-    for each in (recomputed_weights, listening, cells):  # as if the text were longer
-        monkeypatch.setattr(each, "CELLS_AT_ONCE", 2**13)
+    _read_in_bands(monkeypatch, 2**13)  # as if the text were longer
     with Largest() as largest:  # type: ignore[no-untyped-call]
         looked_at = inspect(TEXT, model=str(decoder), truncate=True, **VIEWS[name])
         looked_at.view().render(".txt")
@@ -90,14 +97,13 @@ def test_weights_that_are_worked_out_by_row_are_those_of_matrices(
     name: str, monkeypatch: pytest.MonkeyPatch, quick: None
 ) -> None:
     kept = trace(WORDS, **WAYS[name])
-    monkeypatch.setattr(plan, "MOST_IN_MEMORY", 1)
-    for each in (recomputed_weights, listening, cells):
-        monkeypatch.setattr(each, "CELLS_AT_ONCE", 50)
+    monkeypatch.setattr(plan, "MAX_WEIGHTS_IN_MEMORY", 1)
+    _read_in_bands(monkeypatch, 50)
     made = trace(WORDS, **WAYS[name])
 
     for one, other in zip(made.attentions, kept.attentions, strict=True):
-        assert one.asked is not None
-        assert other.asked is None
+        assert one.weights_on_demand is not None
+        assert other.weights_on_demand is None
         assert torch.allclose(one.context, other.context, atol=1e-6)
         assert torch.allclose(one.attended.weights, other.attended.weights, atol=1e-6)
         for stage in STAGES:
@@ -128,15 +134,15 @@ def whole(table: Cells) -> Patch:
 def test_what_needs_another_matrix_is_kept(
     others: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "MOST_IN_MEMORY", 1)
+    monkeypatch.setattr(plan, "MAX_WEIGHTS_IN_MEMORY", 1)
 
-    assert trace("one two three", **others).layers[0].asked is None
+    assert trace("one two three", **others).layers[0].weights_on_demand is None
 
 
 def test_scores_that_are_too_large_are_refused_by_row_as_well(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan, "MOST_IN_MEMORY", 1)
+    monkeypatch.setattr(plan, "MAX_WEIGHTS_IN_MEMORY", 1)
 
     with pytest.raises(AttnvizError, match=r"^the scores are too large for float32, whose largest"):
         trace("one two three", temperature=1e-39)
@@ -146,18 +152,17 @@ def test_scores_that_are_too_large_are_refused_by_row_as_well(
 def test_a_page_of_a_longer_text_works_each_weight_out_as_often_as_that_of_a_short_one(
     most: int, monkeypatch: pytest.MonkeyPatch, quick: None
 ) -> None:
-    monkeypatch.setattr(plan, "MOST_IN_MEMORY", most)
-    for each in (recomputed_weights, listening, cells, weights):
-        monkeypatch.setattr(each, "CELLS_AT_ONCE", 2**10)
-    monkeypatch.setattr(page_heads, "ROOM", 10_000)
+    monkeypatch.setattr(plan, "MAX_WEIGHTS_IN_MEMORY", most)
+    _read_in_bands(monkeypatch, 2**10)
+    monkeypatch.setattr(page_heads, "MAX_HEADS_BYTES", 10_000)
     made: list[int] = []
-    stages = InMemory.stage_cells
+    stages = InMemoryWeights.stage_cells
 
-    def counted(self: InMemory, stage: Stage, head: int) -> Cells:
+    def counted(self: InMemoryWeights, stage: Stage, head: int) -> Cells:
         made.append(self.attended.weights.numel())
         return stages(self, stage, head)
 
-    monkeypatch.setattr(InMemory, "stage_cells", counted)
+    monkeypatch.setattr(InMemoryWeights, "stage_cells", counted)
 
     often = []
     for tokens in (96, 192):
@@ -171,9 +176,9 @@ def test_a_page_of_a_longer_text_works_each_weight_out_as_often_as_that_of_a_sho
 def test_matrices_of_very_many_weights_are_refused_before_they_are_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan, "MOST_IN_MEMORY", 1)
+    monkeypatch.setattr(plan, "MAX_WEIGHTS_IN_MEMORY", 1)
     made = trace(WORDS)
-    monkeypatch.setattr(memory, "free", lambda: 5000)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 5000)
 
     with pytest.raises(AttnvizError) as refused:
         made.layers[0].attended.weights.sum()
@@ -187,9 +192,9 @@ def test_matrices_of_very_many_weights_are_refused_before_they_are_made(
 def test_weights_alone_are_cut_into_rows_as_any_others(monkeypatch: pytest.MonkeyPatch) -> None:
     given = torch.rand(2, 40, 40, generator=torch.Generator().manual_seed(1)).softmax(-1)
     layer = from_weights(given, [f"t{number}" for number in range(40)]).layers[0]
-    monkeypatch.setattr(weights, "CELLS_AT_ONCE", 100)
+    monkeypatch.setattr(weights, "CELLS_PER_BAND", 100)
 
     rows = layer.weights.cells("weights", 1)
 
-    assert not isinstance(rows, cells.Whole)
+    assert not isinstance(rows, cells.StoredCells)
     np.testing.assert_array_equal(rows.window(slice(7, 9), slice(None)).values, given[1, 7:9])

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from attnviz import Trace, trace
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection, inspect
-from attnviz.analysis.inspection.looking import Looking
+from attnviz.analysis.inspection.map_regrouping import group_by_word
 from attnviz.analysis.inspection.maps import Map
-from attnviz.analysis.inspection.regrouped import words_of
-from attnviz.analysis.inspection.token_query import asked_of, link_of
-from attnviz.cells import EVERYTHING, unmasked
+from attnviz.analysis.inspection.token_query import build_link, build_token_query
+from attnviz.cells import FULL_SLICE, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.tokens.characters import words
-from attnviz.tokens.finding import find_query
+from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.views.inspection.link_sentences import on_rollout
-from attnviz.views.inspection.numbers import rollout_scale
+from attnviz.views.inspection.link_sentences import rollout_title
+from attnviz.views.inspection.map_numbers import rollout_scale
 from tests.small_transformers import Saved
 
 TEXT = "Don't stop now, my friend: we aren't done"
@@ -40,11 +40,11 @@ def made(text: str = TEXT, special: tuple[int, ...] = (), **changes: Any) -> Tra
 
 
 def looked(found: Trace, **wanted: Any) -> Inspection:
-    return Inspection(trace=found, looking=Looking(**wanted))
+    return Inspection(trace=found, looking=InspectOptions(**wanted))
 
 
 def values(found: Map) -> np.ndarray:
-    return found.cells.window(EVERYTHING, EVERYTHING).values
+    return found.cells.window(FULL_SLICE, FULL_SLICE).values
 
 
 def weights(found: Trace) -> np.ndarray:
@@ -72,7 +72,7 @@ def test_pieces_are_put_together_to_the_words_of_the_tokenizer_of_words(
 ) -> None:
     text = text.strip()
     tokens = in_pieces(text, [2 * cut for cut in cuts])  # é has two bytes
-    groups = words_of(tokens)
+    groups = group_by_word(tokens)
 
     assert [place for group in groups for place in group] == list(range(len(tokens)))
     joined = tuple(b"".join(tokens.pieces[place] for place in group) for group in groups)
@@ -85,7 +85,7 @@ def test_what_a_tokenizer_added_is_no_part_of_a_word() -> None:
         special=frozenset((0, 3)),
     )  # fmt: skip
 
-    assert words_of(tokens) == ((0,), (1, 2), (3,))
+    assert group_by_word(tokens) == ((0,), (1, 2), (3,))
 
 
 def test_a_space_that_is_a_token_belongs_to_the_word_behind_it() -> None:
@@ -93,19 +93,19 @@ def test_a_space_that_is_a_token_belongs_to_the_word_behind_it() -> None:
         "a b\nc", (b"a", b" ", b"b", b"\n", b"c"), (1, 2, 3, 4, 5), (True, True, True, True, True)
     )
 
-    assert words_of(tokens) == ((0,), (1, 2), (3,), (4,))
+    assert group_by_word(tokens) == ((0,), (1, 2), (3,), (4,))
 
 
 def test_signs_of_chinese_are_words_of_their_own() -> None:
     pieces = tuple(each.encode() for each in "我喜欢ab")
     tokens = Tokens("我喜欢ab", pieces, (1, 2, 3, 4, 5), (True, False, False, False, False))
 
-    assert words_of(tokens) == ((0,), (1,), (2,), (3, 4))
+    assert group_by_word(tokens) == ((0,), (1,), (2,), (3, 4))
 
 
 def test_a_word_gets_the_sum_of_what_is_read_of_it_and_reads_in_the_mean() -> None:
     found = made()
-    groups = words_of(found.tokens)
+    groups = group_by_word(found.tokens)
     maps = looked(found, words=True).maps
     plain = weights(found).reshape(6, len(found.tokens), -1)
 
@@ -176,7 +176,7 @@ def test_rollout_is_that_of_abnar_and_zuidema(variant: str) -> None:
 
     assert_allclose(values(rolled), expected, atol=1e-6)
     assert_allclose(values(rolled).sum(-1), 1, atol=1e-6)
-    hidden = rolled.cells.window(EVERYTHING, EVERYTHING).hidden
+    hidden = rolled.cells.window(FULL_SLICE, FULL_SLICE).hidden
     assert hidden.sum() == (0 if variant == "scaled" else np.triu(np.ones_like(expected), 1).sum())
 
 
@@ -203,12 +203,14 @@ def test_colours_of_a_rollout_fit_what_does_not_come_from_a_sink_and_its_title_n
     found = made("on we go now", special=(0,), tokenizer="words")
     (rolled,) = looked(found, merge="rollout").maps
     sunk = np.array([[0.909, 0.031, 0.03, 0.03]] * 4)
-    of_sink, even = (replace(rolled, cells=unmasked(each)) for each in (sunk, sunk * 0 + 0.24))
+    of_sink, even = (
+        replace(rolled, cells=unmasked_cells(each)) for each in (sunk, sunk * 0 + 0.24)
+    )
 
-    scale = rollout_scale(of_sink, Looking(merge="rollout"))
-    assert (scale.low, scale.high, scale.beyond) == (0.0, 0.04, True)
-    assert on_rollout(of_sink) == "In the rollout, each token draws at least 90\u00a0% on on"
-    assert on_rollout(even) == "Rollout through 2 layers"
+    scale = rollout_scale(of_sink, InspectOptions(merge="rollout"))
+    assert (scale.low, scale.high, scale.is_exceeded) == (0.0, 0.04, True)
+    assert rollout_title(of_sink) == "In the rollout, each token draws at least 90\u00a0% on on"
+    assert rollout_title(even) == "Rollout through 2 layers"
 
 
 def test_tokens_are_left_out_of_a_rollout_when_it_is_made() -> None:
@@ -242,7 +244,7 @@ def test_windows_of_a_map_are_parts_of_the_whole(data: st.DataObject) -> None:
 
 def test_heads_are_ranked_by_one_weight() -> None:
     found = made(variant="causal")
-    link = link_of(looked(found, source="done", to="now", rank="weight"))
+    link = build_link(looked(found, source="done", to="now", rank="weight"))
     row, column = len(found.tokens) - 1, 3
     read = weights(found)[:, :, row, column].ravel()
 
@@ -256,7 +258,7 @@ def test_heads_are_ranked_by_one_weight() -> None:
 
 def test_heads_are_ranked_by_what_they_put_on_one_token() -> None:
     found = made()
-    asked = asked_of(looked(found, query="done"), "done")
+    asked = build_token_query(looked(found, query="done"), "done")
     peaks = weights(found)[:, :, -1].max(-1).ravel()
 
     assert [each.peak for each in asked.by_peak] == sorted(peaks.tolist(), reverse=True)
@@ -267,7 +269,7 @@ def test_what_a_mask_hides_in_every_head_is_refused_with_the_other_way_round() -
     inspection = looked(made(variant="causal"), source="now", to="done")
 
     with pytest.raises(AttnvizError, match="cannot attend to 'done'") as refused:
-        link_of(inspection)
+        build_link(inspection)
 
     assert refused.value.hint == "try the other direction: --from 'done' --to 'now'"
 
@@ -294,7 +296,7 @@ def test_what_a_mask_hides_in_every_head_is_refused_with_the_other_way_round() -
 )
 def test_what_makes_no_sense_is_refused(wanted: dict[str, Any], problem: str) -> None:
     with pytest.raises(AttnvizError, match=problem):
-        Looking(**wanted)
+        InspectOptions(**wanted)
 
 
 @pytest.mark.parametrize(
@@ -365,9 +367,9 @@ def test_of_several_heads_a_cell_is_hidden_where_it_is_in_all(
 ) -> None:
     """Layers may see unlike far: one through a window, the next one everything."""
     found = inspect("a b " * 12, model=str(small_transformer("gemma2")), merge=merge)
-    hidden = [each.cells.window(EVERYTHING, EVERYTHING).hidden for each in found.plain]
+    hidden = [each.cells.window(FULL_SLICE, FULL_SLICE).hidden for each in found.plain]
     (merged,) = found.maps
 
     assert any((each != hidden[0]).any() for each in hidden)
-    together = merged.cells.window(EVERYTHING, EVERYTHING).hidden
+    together = merged.cells.window(FULL_SLICE, FULL_SLICE).hidden
     assert (together == np.logical_and.reduce(hidden)).all()

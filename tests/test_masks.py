@@ -17,10 +17,10 @@ from torch.testing import assert_close
 
 import attnviz as library
 from attnviz import trace
-from attnviz.analysis.checks import verify
-from attnviz.analysis.measures import measure
+from attnviz.analysis.checks import verify_trace
+from attnviz.analysis.measures import measure_weights
 from attnviz.errors import AttnvizError
-from attnviz.traces.matrices import matrices
+from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.walk import steps
@@ -38,7 +38,7 @@ def vectors(heads: int, tokens: int, width: int = 4, seed: int = 0) -> dict[str,
 
 def made(contents: dict[str, Any], **settings: Any) -> Trace:
     heads = len(contents.get("queries", [0]))
-    return trace(None, given=matrices(contents, heads=heads), dtype="float64", **settings)
+    return trace(None, given=parse_matrices(contents, heads=heads), dtype="float64", **settings)
 
 
 def torchs(contents: dict[str, Any], mask: Tensor, **more: Any) -> Tensor:
@@ -90,7 +90,7 @@ def test_beside_a_batch_a_mask_for_each_item_is_the_items() -> None:
     contents = {"embeddings": np.ones((2, 3, 4)), "visible": masks}
 
     for item, mask in enumerate(masks, start=1):
-        found = trace(None, given=matrices(contents, item=item)).layers[0].visible
+        found = trace(None, given=parse_matrices(contents, item=item)).layers[0].visible
         assert torch.equal(found, torch.from_numpy(mask) > 0)
 
 
@@ -210,13 +210,13 @@ def test_masks_come_back(tmp_path: Path, suffix: str) -> None:
     assert back.layers[0].attended.mask is not None
     assert torch.equal(back.layers[0].attended.logits, found.layers[0].attended.logits)
     assert "Infinity" not in path.read_text("latin-1")
-    assert [check.passed for check in verify(back)] == [True] * 3
+    assert [check.passed for check in verify_trace(back)] == [True] * 3
 
 
 def test_what_reads_nothing_has_no_measure() -> None:
     layer = made({"scores": [[1.0, 1.0], [1.0, 1.0]], "visible": [[1, 1], [0, 0]]}).layers[0]
 
-    found = measure(layer.attended.weights, layer.visible, layer.attended.weights)
+    found = measure_weights(layer.attended.weights, layer.visible, layer.attended.weights)
 
     assert found.entropy[0, 0] == 1
     assert found.row_error.tolist() == [[0, 0]]
@@ -227,7 +227,7 @@ def test_what_reads_nothing_has_no_measure() -> None:
 
 def test_a_mask_of_yes_and_no_is_not_added() -> None:
     with pytest.raises(AttnvizError, match="contains only 0 and 1"):
-        matrices({"scores": [[1, 2], [3, 4]], "mask": [[1, 0], [0, 0]]})
+        parse_matrices({"scores": [[1, 2], [3, 4]], "mask": [[1, 0], [0, 0]]})
 
 
 def _sections(found: Trace, query: str) -> dict[str, Section]:
@@ -276,13 +276,13 @@ def test_rows_that_read_nothing_are_looked_for_once_in_each_attention(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looked: list[str] = []
-    found = Layer.blind_rows
+    found = Layer.empty_rows
 
     def counted(layer: Layer, head: int) -> list[int]:
         looked.append(layer.name)
         return found(layer, head)
 
-    monkeypatch.setattr(Layer, "blind_rows", counted)
+    monkeypatch.setattr(Layer, "empty_rows", counted)
     trace("I am", layers=12).view(show=["weights"])
 
     assert sorted(looked) == sorted(f"L{layer}" for layer in range(12))

@@ -9,8 +9,8 @@ import pytest
 
 from attnviz.errors import AttnvizError
 from attnviz.traces import aliases as table
-from attnviz.traces.aliases import meant
-from attnviz.traces.matrices import matrices
+from attnviz.traces.aliases import alias_hint
+from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.parts import GIVEN_NAMES
 from tests.conftest import Attnviz
 
@@ -35,7 +35,7 @@ LINEAR = " Transpose the matrix of a torch.nn.Linear first: weight.T"
     ],
 )
 def test_what_is_called_so_elsewhere_has_a_name_here(name: str, told: str) -> None:
-    assert meant(name) == told
+    assert alias_hint(name) == told
 
 
 @pytest.mark.parametrize(
@@ -52,18 +52,24 @@ def test_what_is_called_so_elsewhere_has_a_name_here(name: str, told: str) -> No
     ],
 )
 def test_what_holds_more_or_something_else_is_told_in_words(name: str, part: str) -> None:
-    assert part in meant(name)
+    assert part in alias_hint(name)
 
 
 def test_nobody_knows_every_name() -> None:
-    assert meant("colour") == meant("weight") == meant("bias") == meant("") == ""
+    assert (
+        alias_hint("colour") == alias_hint("weight") == alias_hint("bias") == alias_hint("") == ""
+    )
 
 
 def test_every_name_that_is_told_can_be_given_and_no_other_name_can() -> None:
-    here = [*table.OTHER_NAMES, *(name for names in table.OF_LAYERS for name in names)]
+    here = [*table.MATRIX_ALIASES, *(name for names in table.LAYER_ALIASES for name in names)]
     elsewhere = [
         other
-        for names in (*table.OTHER_NAMES.values(), *table.OF_LAYERS.values(), *table.IN_WORDS)
+        for names in (
+            *table.MATRIX_ALIASES.values(),
+            *table.LAYER_ALIASES.values(),
+            *table.ALIAS_HINTS,
+        )
         for other in names
     ]
     assert set(here) <= set(GIVEN_NAMES)
@@ -82,7 +88,7 @@ def test_a_file_of_matrices_says_so_in_two_lines(attnviz: Attnviz, tmp_path: Pat
 
 def test_what_nobody_knows_gets_the_names_that_there_are() -> None:
     with pytest.raises(AttnvizError) as refused:
-        matrices({"colour": [1]})
+        parse_matrices({"colour": [1]})
     assert "known: tokens, key_tokens" in refused.value.hint
 
 

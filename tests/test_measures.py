@@ -24,7 +24,7 @@ def everything(keys: int) -> Tensor:
 
 
 def of(weights: Tensor, visible: Tensor, reference: Tensor | None = None) -> dict[str, float]:
-    return measures.measure(weights, visible, reference).means()
+    return measures.measure_weights(weights, visible, reference).means()
 
 
 def test_a_uniform_row_has_all_the_entropy_there_is() -> None:
@@ -53,7 +53,7 @@ def test_the_share_is_of_what_the_visible_keys_allow_and_one_key_allows_nothing(
     visible = torch.tensor([[True, False, False], [True, True, False]])
     weights = torch.tensor([[[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]])
 
-    share = measures.measure(weights, visible, None).share
+    share = measures.measure_weights(weights, visible, None).share
 
     assert share[0, 0].isnan()
     assert share[0, 1] == 1
@@ -78,7 +78,7 @@ def test_the_gradient_is_the_norm_of_softmaxs_own_jacobian(shares: list[float]) 
     jacobian = torch.func.jacrev(torch.softmax)(scores, -1)
     assert_close(jacobian, p.diag() - p.outer(p))
 
-    assert_close(measures.gradient(p), torch.linalg.matrix_norm(jacobian))
+    assert_close(measures.softmax_gradient_size(p), torch.linalg.matrix_norm(jacobian))
 
 
 @given(ROWS, ROWS)

@@ -17,14 +17,14 @@ import pytest
 import torch
 
 from attnviz import compare, steps, trace
-from attnviz.cli.app import NO_MEMORY, main
+from attnviz.cli.app import NO_MEMORY_MESSAGE, run_command_line
 from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
-from attnviz.traces.from_text import counts_of, needed_for
-from attnviz.traces.memory_estimate import Counts, longest, need_of
-from attnviz.traces.plan import planned
+from attnviz.traces.from_text import estimate_source_memory, trace_sizes
+from attnviz.traces.memory_estimate import TraceSizes, estimate_memory, max_fitting_tokens
+from attnviz.traces.plan import build_plan
 from attnviz.traces.settings import Settings
-from attnviz.traces.source import sentence_of, source_of
+from attnviz.traces.source import build_sentence, build_source
 from tests import LONGEST
 from tests.conftest import Attnviz
 
@@ -33,7 +33,7 @@ FREE = 8_000_000
 
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free", lambda: FREE)
+    monkeypatch.setattr(memory, "free_bytes", lambda: FREE)
 
 
 def numbers_in(settings: Settings, text: str) -> int:
@@ -63,16 +63,16 @@ def _arrays(value: object) -> list[np.ndarray]:
 )
 def test_what_is_counted_holds_every_array_of_a_trace_and_not_much_more(settings: Settings) -> None:
     text = "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 4
-    need, _ = needed_for(source_of(text, settings))
+    need, _ = estimate_source_memory(build_source(text, settings))
     arrays = numbers_in(settings, text)
 
-    assert arrays <= need.kept
-    assert need.kept <= 2 * arrays
+    assert arrays <= need.kept_bytes
+    assert need.kept_bytes <= 2 * arrays
 
 
 def test_wider_feed_forward_more_layers_and_a_second_sentence_need_more() -> None:
     def needed(**changes: Any) -> int:
-        return needed_for(source_of("I am learning this", **changes))[0].whole
+        return estimate_source_memory(build_source("I am learning this", **changes))[0].total_bytes
 
     plain = needed(layers=1)
     assert needed(layers=1, feed_forward=4096) > plain + 2 * 4096 * 8 * 4
@@ -86,7 +86,7 @@ def test_no_vector_is_drawn_before_it_is_sure_that_there_is_room(
     def drawn(*given: object) -> None:
         raise AssertionError("drawn")
 
-    monkeypatch.setattr("attnviz.vectors.drawn.normal", drawn)
+    monkeypatch.setattr("attnviz.vectors.random_numbers.draw_normal", drawn)
 
     with pytest.raises(AttnvizError, match="all steps together take 412"):
         trace("a " * 100, tokenizer="spaces", dim=65_536, head_dim=1, variant="scaled", layers=1)
@@ -110,37 +110,38 @@ def test_the_steps_of_a_trace_that_fits_need_more(little: None) -> None:
 
 def test_the_longest_text_is_the_longest_that_fits() -> None:
     settings = Settings(variant="multi-head")
-    plan = planned(settings, source_of("a", settings).matrices, 8)
+    plan = build_plan(settings, build_source("a", settings).matrices, 8)
 
     def needed(tokens: int) -> int:
-        return need_of(plan, Counts(tokens, tokens, 0, 8), torch.float32).whole
+        return estimate_memory(plan, TraceSizes(tokens, tokens, 0, 8), torch.float32).total_bytes
 
     for free in (10**5, 10**8, 10**12):
-        found = longest(needed, free)
+        found = max_fitting_tokens(needed, free)
         assert needed(found) <= free < needed(found + 1)
 
 
 def test_weights_that_are_worked_out_by_row_take_a_sixth_of_the_memory() -> None:
     """Of each pair of tokens it is kept whether one sees the other: a byte, and two meanwhile."""
     settings = Settings()
-    plan = planned(settings, source_of("a", settings).matrices, 8)
-    counts = Counts(16_384, 16_384, 0, 8)
+    plan = build_plan(settings, build_source("a", settings).matrices, 8)
+    counts = TraceSizes(16_384, 16_384, 0, 8)
     matrices, by_row = (
-        need_of(plan, counts, torch.float32, by_row=each).whole for each in (False, True)
+        estimate_memory(plan, counts, torch.float32, by_row=each).total_bytes
+        for each in (False, True)
     )
 
     assert 3 * 16_384**2 < by_row < 3.1 * 16_384**2
     assert by_row < matrices / 6
-    few = Counts(4_096, 4_096, 0, 8)
-    kept, asked = (need_of(plan, few, torch.float32, by_row=each) for each in (False, True))
+    few = TraceSizes(4_096, 4_096, 0, 8)
+    kept, asked = (estimate_memory(plan, few, torch.float32, by_row=each) for each in (False, True))
     assert kept == asked
 
 
 def test_keys_of_other_tokens_count() -> None:
-    source = source_of("a b", tokenizer="spaces")
-    counts = counts_of(source, sentence_of(source))
+    source = build_source("a b", tokenizer="spaces")
+    counts = trace_sizes(source, build_sentence(source))
 
-    assert counts == Counts(tokens=2, keys=2, memory=0, dim=8)
+    assert counts == TraceSizes(tokens=2, keys=2, memory=0, dim=8)
 
 
 def test_of_a_long_text_only_the_beginning_is_cut(
@@ -258,7 +259,7 @@ def test_no_memory_is_two_lines_whoever_says_so(
     result = attnviz("run", "I am")
 
     assert result.status == 2
-    assert result.err == "error: {}\n hint: {}\n".format(*NO_MEMORY)
+    assert result.err == "error: {}\n hint: {}\n".format(*NO_MEMORY_MESSAGE)
 
 
 def test_any_other_error_of_torch_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,15 +269,15 @@ def test_any_other_error_of_torch_keeps_its_traceback(monkeypatch: pytest.Monkey
     monkeypatch.setattr("attnviz.traces.from_text.trace", fail)
 
     with pytest.raises(RuntimeError, match="shapes"):
-        main(["run", "I am"])
+        run_command_line(["run", "I am"])
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
     """A machine whose files say what a test wants, and nothing else."""
-    monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
-    monkeypatch.setattr(memory, "_left_of_own_limit", lambda: None)
+    monkeypatch.setattr(memory, "PROC_FOLDER", tmp_path / "proc")
+    monkeypatch.setattr(memory, "GROUPS_FOLDER", tmp_path / "groups")
+    monkeypatch.setattr(memory, "_free_addresses", lambda: None)
 
     def write(told: dict[str, str]) -> None:
         for name, text in told.items():
@@ -319,18 +320,18 @@ def test_free_is_what_the_machine_and_every_group_around_leave(
 ) -> None:
     machine(told)
 
-    assert memory.free() == free
+    assert memory.free_bytes() == free
 
 
 def test_this_machine_knows_its_free_memory() -> None:
-    found = memory.free()
+    found = memory.free_bytes()
 
     assert found is None or found > 10**7
 
 
 def test_what_is_read_may_be_as_large_as_is_allowed() -> None:
     with pytest.raises(AttnvizError, match=r"^it has more than 10 MB, the most that a lesson"):
-        files.whole(io.BytesIO(b"a" * 10_000_001), "it", "lesson")
+        files.read_stream(io.BytesIO(b"a" * 10_000_001), "it", "lesson")
 
 
 @pytest.mark.parametrize(("left", "threads", "starts"), [(10**9, "1", True), (10**9, "8", False)])
@@ -338,7 +339,7 @@ def test_where_libraries_have_no_addresses_nothing_is_loaded(
     left: int, threads: str, starts: bool, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz
 ) -> None:
     monkeypatch.setattr(memory, "sys", SimpleNamespace(modules={}))
-    monkeypatch.setattr(memory, "_left_of_own_limit", lambda: left)
+    monkeypatch.setattr(memory, "_free_addresses", lambda: left)
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
 
     result = attnviz("run", "a", "-t", "words")
@@ -352,10 +353,10 @@ LIMITED = """
 import resource, sys
 from attnviz import trace
 from attnviz.machine import memory
-from attnviz.cli.app import main
-from attnviz.traces.from_text import needed_for
+from attnviz.cli.app import run_command_line as main
+from attnviz.traces.from_text import estimate_source_memory
 from attnviz.traces.settings import Settings
-from attnviz.traces.source import source_of
+from attnviz.traces.source import build_source
 
 text = " ".join(f"w{number % 97}" for number in range(1500))
 main(["run", "I am", "-q"])
@@ -375,12 +376,12 @@ for options in (
     made = {names.get(name, name.strip("-")): value for name, value in zip(*[iter(options)] * 2)}
     read = {"heads": int, "kv_heads": int, "layers": int, "dropout": float, "soft_cap": float}
     settings = Settings(tokenizer="spaces", **{n: read.get(n, str)(v) for n, v in made.items()})
-    limited(needed_for(source_of(text, settings))[0].whole + SLACK)
+    limited(estimate_source_memory(build_source(text, settings))[0].total_bytes + SLACK)
     print(main(["run", text, "-t", "spaces", "-q", "-o", "out.npz", *as_typed]), file=sys.stderr)
     limited(10**10)
 limited(20_000_000)
 print(main(["run", text, "-t", "spaces", "-q"]), file=sys.stderr)
-memory.free = lambda: None
+memory.free_bytes = lambda: None
 print(main(["run", " ".join([text] * 6), "-t", "spaces", "-q"]), file=sys.stderr)
 """
 
@@ -401,7 +402,7 @@ def test_what_is_counted_is_enough_and_what_is_not_is_refused(tmp_path: Path) ->
     assert lines[9].startswith(
         "error: 1,500 tokens make 2,250,000 weights; all steps together take"
     )
-    assert lines[11:14] == ["2", f"error: {NO_MEMORY[0]}", f" hint: {NO_MEMORY[1]}"]
+    assert lines[11:14] == ["2", f"error: {NO_MEMORY_MESSAGE[0]}", f" hint: {NO_MEMORY_MESSAGE[1]}"]
     assert lines[14:] == ["2"]
 
 

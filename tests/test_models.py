@@ -16,17 +16,17 @@ import torch
 from torch import nn
 
 from attnviz import AttnvizError, compare, read, steps, trace
-from attnviz.learning.learner import fresh
+from attnviz.learning.learner import new_model
 from attnviz.learning.lookup import task_of
 from attnviz.learning.names import TASKS
 from attnviz.traces.models import folder
-from attnviz.traces.models.card import CAN_BE_ASKED, ITS_OWN, VOCABULARY
-from attnviz.traces.models.folder import NUMBERS
+from attnviz.traces.models.card import CHANGEABLE_SETTINGS, FIXED_SETTING_REASONS, VOCABULARY_FILE
+from attnviz.traces.models.folder import TENSORS_FILE
 from attnviz.traces.models.model import Model
-from attnviz.traces.models.names import CONFIG, names
-from attnviz.traces.models.shipped import model_of
+from attnviz.traces.models.names import CONFIG_FILE, shipped_names
+from attnviz.traces.models.shipped import load_model
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained.place import ON_A_HUB
+from attnviz.traces.trained.model_location import HUB_NAME
 from tests.conftest import Attnviz
 
 AGREEMENT = "the old keys near the small cabinet"
@@ -36,14 +36,14 @@ LETTERS = "a b c d e f g h"
 def written(model: Model, place: Path) -> Path:
     """A model in a folder, as --save leaves it."""
     place.mkdir()
-    for name, content in folder.contents(model).items():
+    for name, content in folder.model_files(model).items():
         (place / name).write_bytes(content)
     return place
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    return written(model_of("reverse"), tmp_path / "mine")
+    return written(load_model("reverse"), tmp_path / "mine")
 
 
 # What is computed.
@@ -51,7 +51,7 @@ def saved(tmp_path: Path) -> Path:
 
 def test_a_model_is_computed_as_torch_computes_it() -> None:
     """Two pre-norm layers of two causal heads, written once more with torch's own modules."""
-    model, made = model_of("agreement"), trace(AGREEMENT, model="agreement")
+    model, made = load_model("agreement"), trace(AGREEMENT, model="agreement")
     numbers = model.parameters
     x = numbers["embeddings"][list(made.tokens.ids)] + numbers["positions"][: len(made.tokens)]
     for layer in range(2):
@@ -104,13 +104,13 @@ def test_a_folder_is_the_same_model(saved: Path) -> None:
 
 
 def test_what_is_written_is_read_again_to_the_byte(saved: Path) -> None:
-    again = folder.contents(folder.read(saved))
+    again = folder.model_files(folder.read_learned_model(saved))
 
     assert again == {name: (saved / name).read_bytes() for name in again}
 
 
 def test_nothing_of_a_model_is_random(attnviz: Attnviz) -> None:
-    for name in names():
+    for name in shipped_names():
         told = attnviz("run", sentence_for(name), "--model", name).out
         assert "random" not in told
         assert "seed" not in told
@@ -199,17 +199,17 @@ def test_what_a_model_has_decided_is_not_asked_for(
 
 
 def test_every_setting_is_decided_by_the_model_or_can_be_asked_of_it() -> None:
-    model = model_of("reverse")
+    model = load_model("reverse")
     for each in fields(Settings):
         value = getattr(model.settings, each.name)
-        if each.name in ITS_OWN or each.name in CAN_BE_ASKED:
+        if each.name in FIXED_SETTING_REASONS or each.name in CHANGEABLE_SETTINGS:
             continue
         other: Any = 3 if isinstance(value, int | None) else 0.5 if value == 1e4 else "other"
         if each.name in ("model", "seed", "device", "dtype"):
-            model.refuse_others({each.name: other})
+            model.refuse_other_settings({each.name: other})
             continue
         with pytest.raises(AttnvizError, match="reverse"):
-            model.refuse_others({each.name: other})
+            model.refuse_other_settings({each.name: other})
 
 
 def test_what_a_model_has_can_be_named(attnviz: Attnviz) -> None:
@@ -227,10 +227,10 @@ def test_what_a_model_can_be_asked_changes_its_weights(asked: dict[str, Any]) ->
 
 
 def test_matrices_of_ones_own_are_no_models() -> None:
-    from attnviz.traces.matrices import matrices
+    from attnviz.traces.matrices import parse_matrices
 
     with pytest.raises(AttnvizError, match="the model 'reverse' has its own"):
-        trace(LETTERS, model="reverse", given=matrices({"tokens": ["a"]}))
+        trace(LETTERS, model="reverse", given=parse_matrices({"tokens": ["a"]}))
 
 
 # Texts that it cannot read, and those that it never learned to.
@@ -272,7 +272,7 @@ def test_a_text_shorter_than_any_that_it_saw_is_said_to_be(
 
 
 def test_of_what_is_written_from_left_to_right_a_beginning_is_no_shorter_text() -> None:
-    model = model_of("sort")
+    model = load_model("sort")
     begun = trace(task_of("sort").watch.split()[0], model="sort").view()
 
     assert model.vocabulary.predicts == "next"
@@ -319,15 +319,15 @@ def test_a_well_known_model_is_named_with_its_owner(
     assert attnviz("run", "a", "--model", name).err == (
         f"error: there is no model '{name}'\n hint: use its full name on the hub: --model {whole}\n"
     )
-    assert ON_A_HUB.fullmatch(whole)
+    assert HUB_NAME.fullmatch(whole)
 
 
 def config(**changes: Any) -> Callable[[Path], None]:
-    return changed(CONFIG, changes)
+    return changed(CONFIG_FILE, changes)
 
 
 def words(**changes: Any) -> Callable[[Path], None]:
-    return changed(VOCABULARY, changes)
+    return changed(VOCABULARY_FILE, changes)
 
 
 def changed(name: str, changes: dict[str, Any]) -> Callable[[Path], None]:
@@ -340,9 +340,9 @@ def changed(name: str, changes: dict[str, Any]) -> Callable[[Path], None]:
 
 def settings(**changes: Any) -> Callable[[Path], None]:
     def change(place: Path) -> None:
-        told = json.loads((place / CONFIG).read_text())
+        told = json.loads((place / CONFIG_FILE).read_text())
         told["settings"] |= changes
-        (place / CONFIG).write_text(json.dumps(told))
+        (place / CONFIG_FILE).write_text(json.dumps(told))
 
     return change
 
@@ -355,7 +355,7 @@ def content(name: str, made: bytes) -> Callable[[Path], None]:
 
 
 def cut(place: Path) -> None:
-    (place / NUMBERS).write_bytes((place / NUMBERS).read_bytes()[:-100])
+    (place / TENSORS_FILE).write_bytes((place / TENSORS_FILE).read_bytes()[:-100])
 
 
 def without(name: str) -> Callable[[Path], None]:
@@ -366,38 +366,38 @@ def numbers(change: Callable[[dict[str, np.ndarray]], object]) -> Callable[[Path
     def changes(place: Path) -> None:
         from safetensors.numpy import load, save
 
-        found = load((place / NUMBERS).read_bytes())
+        found = load((place / TENSORS_FILE).read_bytes())
         change(found)
-        (place / NUMBERS).write_bytes(save(found))
+        (place / TENSORS_FILE).write_bytes(save(found))
 
     return changes
 
 
 def linked_to_itself(place: Path) -> None:
-    (place / NUMBERS).unlink()
-    (place / NUMBERS).symlink_to(NUMBERS)
+    (place / TENSORS_FILE).unlink()
+    (place / TENSORS_FILE).symlink_to(TENSORS_FILE)
 
 
 def a_folder(place: Path) -> None:
-    (place / CONFIG).unlink()
-    (place / CONFIG).mkdir()
+    (place / CONFIG_FILE).unlink()
+    (place / CONFIG_FILE).mkdir()
 
 
 DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
     "cut off": (cut, "is not a safetensors file"),
-    "empty": (content(NUMBERS, b""), "is not a safetensors file"),
-    "a pickle": (content(NUMBERS, b"\x80\x04]\x94."), "is not a safetensors file"),
-    "a huge header": (content(NUMBERS, struct.pack("<Q", 2**62)), "is not a safetensors file"),
-    "no numbers": (without(NUMBERS), "it has no file model.safetensors"),
-    "no words": (without(VOCABULARY), "it has no file vocabulary.json"),
-    "no config": (without(CONFIG), "it has no file config.json"),
+    "empty": (content(TENSORS_FILE, b""), "is not a safetensors file"),
+    "a pickle": (content(TENSORS_FILE, b"\x80\x04]\x94."), "is not a safetensors file"),
+    "a huge header": (content(TENSORS_FILE, struct.pack("<Q", 2**62)), "is not a safetensors file"),
+    "no numbers": (without(TENSORS_FILE), "it has no file model.safetensors"),
+    "no words": (without(VOCABULARY_FILE), "it has no file vocabulary.json"),
+    "no config": (without(CONFIG_FILE), "it has no file config.json"),
     "a link to itself": (linked_to_itself, "it has no file model.safetensors"),
     "a folder for a config": (a_folder, "it has no file config.json"),
-    "no JSON": (content(CONFIG, b"{"), "is not valid JSON"),
-    "a list": (content(CONFIG, b"[]"), "contains no names"),
-    "no UTF-8": (content(VOCABULARY, b"\xff"), "is not UTF-8"),
-    "nested": (content(CONFIG, b"[" * 100_000), "is nested too deep"),
-    "of somebody else": (content(CONFIG, b'{"model_type": "bert"}'), "of the model's weights"),
+    "no JSON": (content(CONFIG_FILE, b"{"), "is not valid JSON"),
+    "a list": (content(CONFIG_FILE, b"[]"), "contains no names"),
+    "no UTF-8": (content(VOCABULARY_FILE, b"\xff"), "is not UTF-8"),
+    "nested": (content(CONFIG_FILE, b"[" * 100_000), "is nested too deep"),
+    "of somebody else": (content(CONFIG_FILE, b'{"model_type": "bert"}'), "of the model's weights"),
     "another format": (config(format=2), "is not the config of an attnviz model"),
     "a number for a name": (config(name=3), "is not as attnviz wrote it"),
     "no settings": (config(settings=[]), "is not as attnviz wrote it"),
@@ -437,11 +437,11 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 def test_scores_that_no_head_has_are_not_said(attnviz: Attnviz, saved: Path) -> None:
-    told = json.loads((saved / CONFIG).read_text())
+    told = json.loads((saved / CONFIG_FILE).read_text())
     told |= {"heads": {"L0H0": "reads the opposite letter"}}
     for score, sentences in ((7.0, 128), (0.9, -3)):
         told["facts"] |= {"scores": {"L0H0": score}, "sentences": sentences}
-        (saved / CONFIG).write_text(json.dumps(told))
+        (saved / CONFIG_FILE).write_text(json.dumps(told))
 
         assert "of its attention" not in attnviz("run", LETTERS, "--model", str(saved)).out
 
@@ -457,9 +457,9 @@ def test_without_a_text_one_is_named_that_the_model_reads(attnviz: Attnviz, mode
 
 
 def test_the_sentence_of_a_task_is_not_named_for_other_words(attnviz: Attnviz, saved: Path) -> None:
-    told = json.loads((saved / CONFIG).read_text())
+    told = json.loads((saved / CONFIG_FILE).read_text())
     told["facts"]["task"] = "agreement"
-    (saved / CONFIG).write_text(json.dumps(told))
+    (saved / CONFIG_FILE).write_text(json.dumps(told))
 
     assert (
         f"such as: attnviz run 'a b c' --model {saved}" in attnviz("run", "--model", str(saved)).err
@@ -572,7 +572,7 @@ def test_what_would_need_another_model_is_not_compared(attnviz: Attnviz, by: str
 
 
 def test_a_window_of_a_model_is_none_where_there_is_to_be_none(tmp_path: Path) -> None:
-    model = model_of("reverse")
+    model = load_model("reverse")
     narrow = replace(model, settings=replace(model.settings, window=2))
     made = compare(LETTERS, model=str(written(narrow, tmp_path / "narrow")), by="mask",
                    values=("none", "causal"))  # fmt: skip
@@ -605,10 +605,10 @@ SHAPES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_models_of_other_shapes_are_written_and_read(tmp_path: Path, shape: str) -> None:
     task = task_of("reverse")
-    model = fresh(task, replace(task.settings, **SHAPES[shape]))
+    model = new_model(task, replace(task.settings, **SHAPES[shape]))
     place = written(model, tmp_path / "mine")
     made = trace(LETTERS, model=str(place))
 
-    assert folder.read(place).parameters.keys() == model.parameters.keys()
+    assert folder.read_learned_model(place).parameters.keys() == model.parameters.keys()
     assert "random" not in made.view().screen.caveat
     assert "seed" not in made.view().settings

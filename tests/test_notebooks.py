@@ -19,7 +19,7 @@ import pytest
 from attnviz import compare, example, inspect, learn, steps, trace
 from attnviz.learning.choices import Choices
 from attnviz.traces.result import Showable
-from attnviz.traces.trained.recomputed_weights import Worked
+from attnviz.traces.trained.recomputed_weights import RecomputedCells
 from docs.notebook import SIZE, Cells, has_picture, stored
 from tests.browser import opened
 from tests.conftest import ROOT
@@ -218,7 +218,7 @@ def test_weights_that_are_worked_out_row_by_row_are_one_tensor_too(
 
     monkeypatch.setattr("attnviz.traces.trained.recomputed_weights.CELLS_AT_ONCE", 1)
 
-    assert isinstance(heard.layers[0].weights.cells("mixing", 0), Worked)
+    assert isinstance(heard.layers[0].weights.cells("mixing", 0), RecomputedCells)
     np.testing.assert_allclose(heard.weights, in_memory, atol=1e-6)
 
 

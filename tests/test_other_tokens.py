@@ -13,9 +13,9 @@ from torch.testing import assert_close
 
 from attnviz import Trace, compare, read, steps, trace
 from attnviz.errors import AttnvizError
-from attnviz.traces.chance import drawn_for_weights
-from attnviz.traces.matrices import matrices
-from attnviz.vectors.positions import sinusoidal
+from attnviz.traces.matrices import parse_matrices
+from attnviz.traces.randomness import random_weight_sources
+from attnviz.vectors.positions import sinusoidal_positions
 
 
 def cross(keys: int = 5, **changes: Any) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def cross(keys: int = 5, **changes: Any) -> dict[str, Any]:
 
 
 def traced(contents: dict[str, Any], **settings: Any) -> Trace:
-    return trace(None, dtype="float64", given=matrices(contents), **settings)
+    return trace(None, dtype="float64", given=parse_matrices(contents), **settings)
 
 
 @pytest.mark.parametrize("keys", [5, 3])  # as many as there are tokens, too
@@ -44,18 +44,18 @@ def test_positions_are_added_to_them_too() -> None:
     contents = cross()
     found = traced(contents, positions="sinusoidal").layers[0]
     y = torch.from_numpy(contents["key_embeddings"])
-    assert_close(found.key_inputs, y + sinusoidal(5, 4).to(y))
+    assert_close(found.key_inputs, y + sinusoidal_positions(5, 4).to(y))
 
 
 def test_nothing_is_random_where_all_vectors_and_matrices_are_given() -> None:
-    assert not list(drawn_for_weights(traced(cross()), by_hand=False))
+    assert not list(random_weight_sources(traced(cross()), by_hand=False))
     alone = traced({name: each for name, each in cross().items() if name != "embeddings"})
-    assert list(drawn_for_weights(alone, by_hand=False))
+    assert list(random_weight_sources(alone, by_hand=False))
 
 
 def test_they_have_the_width_of_embeddings() -> None:
     with pytest.raises(AttnvizError, match="'key_embeddings' is 5 × 3, but should be 5 × 4"):
-        matrices(cross(key_embeddings=np.ones((5, 3))))
+        parse_matrices(cross(key_embeddings=np.ones((5, 3))))
 
 
 def test_a_memory_without_a_block_is_told_of_them() -> None:

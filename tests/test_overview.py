@@ -20,14 +20,14 @@ from rich.text import Text
 from attnviz import inspect, trace
 from attnviz.cells import Cells, Patch
 from attnviz.renderers import Look, render
-from attnviz.renderers.colors import gradient, shade
+from attnviz.renderers.colors import color_anchors, color_values
 from attnviz.renderers.picture.items import Layout
-from attnviz.renderers.terminal.lines import printed
-from attnviz.renderers.terminal.maps import overview
-from attnviz.renderers.terminal.screen import Colors, Screen, segments
+from attnviz.renderers.terminal.lines import view_lines
+from attnviz.renderers.terminal.maps import overview_lines
+from attnviz.renderers.terminal.screen import ColorDepth, Screen, line_segments
 from attnviz.views.grids.description import describe
-from attnviz.views.grids.overview import FINEST, Overview
-from attnviz.views.inspection.heatmap import _fine, overview_of
+from attnviz.views.grids.overview import MAX_CELLS_PER_SIDE, Overview
+from attnviz.views.inspection.heatmap import _overview_patch, heads_overview
 from tests.hand import DRAWN, HOSTILE, view_of
 from tests.overviews import KINDS, overview_by_hand
 from tests.test_slides import SIZES, SLIDE_WIDTH, boxes, corners, layout_of, overlapping
@@ -49,7 +49,7 @@ OF_MANY_SIZES: dict[str, dict[str, Any]] = {
     "hostile words": {"layers": 2, "heads": 2, "queries": len(HOSTILE), "words": HOSTILE},
 }
 every = pytest.mark.parametrize("name", OF_MANY_SIZES)
-COLORS: tuple[Colors, ...] = ("none", "16", "256", "truecolor")
+COLORS: tuple[ColorDepth, ...] = ("none", "16", "256", "truecolor")
 
 
 @cache
@@ -62,7 +62,7 @@ def drawn(name: str) -> Overview:
 
 @given(high=st.integers(1, 20), wide=st.integers(1, 20), queries=st.integers(1, 17))
 def test_rows_of_maps_sum_to_1_however_small_they_are(high: int, wide: int, queries: int) -> None:
-    small = overview_by_hand(2, 5, queries, queries + 3).grained(high, wide)
+    small = overview_by_hand(2, 5, queries, queries + 3).pooled_to(high, wide)
 
     assert small.shape == (min(high, queries), min(wide, queries + 3))
     np.testing.assert_allclose(small.values.sum(2), 1, atol=1e-5)
@@ -71,7 +71,7 @@ def test_rows_of_maps_sum_to_1_however_small_they_are(high: int, wide: int, quer
 @given(high=st.integers(1, 9), wide=st.integers(1, 9))
 def test_even_attention_looks_even_in_any_size(high: int, wide: int) -> None:
     """Blocks of two tokens beside blocks of three would look as if more were read there."""
-    small = overview_by_hand(1, 5, 11, 13).grained(high, wide)
+    small = overview_by_hand(1, 5, 11, 13).pooled_to(high, wide)
 
     np.testing.assert_allclose(small.values[4], 1 / wide, atol=1e-5)
 
@@ -79,7 +79,7 @@ def test_even_attention_looks_even_in_any_size(high: int, wide: int) -> None:
 def test_maps_in_blocks_are_the_means_of_rows_and_the_sums_of_columns() -> None:
     whole = overview_by_hand(1, 4, 6, 6)
 
-    small = whole.grained(3, 2)
+    small = whole.pooled_to(3, 2)
 
     expected = whole.values.reshape(4, 3, 2, 2, 3).mean(2).sum(-1)
     np.testing.assert_allclose(small.values, expected, atol=1e-6)
@@ -90,7 +90,7 @@ def test_how_many_tokens_a_cell_stands_for_is_written_in_full() -> None:
     """Not as 1.1e+02 queries."""
     whole = overview_by_hand(1, 1, 329, 329)
 
-    assert whole.grained(3, 5).pooled == (
+    assert whole.pooled_to(3, 5).pooled == (
         "one cell = mean of about 110 queries, sum of about 66 keys"
     )
 
@@ -103,11 +103,11 @@ def test_maps_that_were_blocks_before_are_averaged_by_how_many_tokens_they_stand
         3,
         3,
         values=tokens.values[:, [0, 2, 4], :3],
-        tall=np.array([2, 2, 1]),
-        wide=np.ones(3),
+        tokens_per_row=np.array([2, 2, 1]),
+        tokens_per_column=np.ones(3),
     )
 
-    (found,) = blocks.grained(1, 3).values
+    (found,) = blocks.pooled_to(1, 3).values
 
     np.testing.assert_allclose(found[0], np.array([0.4, 0.4, 0.2]) @ blocks.values[0], atol=1e-6)
 
@@ -115,15 +115,15 @@ def test_maps_that_were_blocks_before_are_averaged_by_how_many_tokens_they_stand
 def test_a_map_with_room_for_its_cells_is_what_it_was() -> None:
     whole = overview_by_hand(2, 3, 7)
 
-    assert whole.grained(7, 9) is whole
+    assert whole.pooled_to(7, 9) is whole
     assert whole.pooled == ""
 
 
 def test_a_cell_is_hidden_where_all_of_it_is() -> None:
-    small = overview_by_hand(1, 1, 6, causal=True).grained(3, 3)
+    small = overview_by_hand(1, 1, 6, causal=True).pooled_to(3, 3)
 
     assert small.hidden[0].tolist() == [[False, True, True], [False, False, True], [False] * 3]
-    corner = overview_by_hand(1, 1, 4, hidden=np.arange(16).reshape(1, 4, 4) > 0).grained(2, 2)
+    corner = overview_by_hand(1, 1, 4, hidden=np.arange(16).reshape(1, 4, 4) > 0).pooled_to(2, 2)
     assert corner.hidden[0].tolist() == [[False, True], [True, True]]
 
 
@@ -163,8 +163,8 @@ def test_a_scale_of_logarithms_begins_above_0() -> None:
 @pytest.mark.parametrize("colors", COLORS)
 @pytest.mark.parametrize("width", [24, 40, 80, 132])
 @every
-def test_no_line_is_wider_than_the_screen(name: str, width: int, colors: Colors) -> None:
-    lines = list(overview(drawn(name), Screen(width, 24, colors), 20))
+def test_no_line_is_wider_than_the_screen(name: str, width: int, colors: ColorDepth) -> None:
+    lines = list(overview_lines(drawn(name), Screen(width, 24, colors), 20))
 
     assert max(line.cell_len for line in lines) <= width
     words = " ".join(line.plain for line in lines)
@@ -174,15 +174,17 @@ def test_no_line_is_wider_than_the_screen(name: str, width: int, colors: Colors)
 
 
 @pytest.mark.parametrize("colors", COLORS)
-def test_144_heads_stand_in_80_columns(colors: Colors) -> None:
-    lines = [line.plain for line in overview(drawn("12 × 12, causal"), Screen(80, 24, colors), 20)]
+def test_144_heads_stand_in_80_columns(colors: ColorDepth) -> None:
+    lines = [
+        line.plain for line in overview_lines(drawn("12 × 12, causal"), Screen(80, 24, colors), 20)
+    ]
 
     assert sum(line.startswith("L") for line in lines) == 12
     assert lines[0].split() == [f"H{head}" for head in range(12)]
 
 
 def test_72_heads_and_8_kinds_fit_18_lines() -> None:
-    lines = list(overview(drawn("6 × 12"), Screen(80, 24, "truecolor"), 18))
+    lines = list(overview_lines(drawn("6 × 12"), Screen(80, 24, "truecolor"), 18))
 
     assert len(lines) <= 18
     assert all(kind.split()[0] in " ".join(line.plain for line in lines) for kind in KINDS)
@@ -190,7 +192,7 @@ def test_72_heads_and_8_kinds_fit_18_lines() -> None:
 
 def test_more_lines_are_more_cells_and_never_more_lines_than_there_are() -> None:
     heights = [
-        len(list(overview(drawn("6 × 12"), Screen(80, lines, "truecolor"), lines)))
+        len(list(overview_lines(drawn("6 × 12"), Screen(80, lines, "truecolor"), lines)))
         for lines in range(20, 40)
     ]
 
@@ -201,11 +203,11 @@ def test_more_lines_are_more_cells_and_never_more_lines_than_there_are() -> None
 def test_every_cell_has_the_colour_of_its_number() -> None:
     whole = overview_by_hand(1, 1, 5, flags=0, values=np.linspace(0, 1, 25).reshape(1, 5, 5))
     screen = Screen(80, 24, "truecolor", theme="dark")
-    lines = list(overview(whole, screen, 20))[1:4]
+    lines = list(overview_lines(whole, screen, 20))[1:4]
     letters = [segment for line in lines for segment in _letters(line)[3:8]]
 
-    anchors = gradient("ocean", "dark", "sequential")
-    wanted = shade(np.sqrt(whole.values[0]), 0, 1, anchors)
+    anchors = color_anchors("ocean", "dark", "sequential")
+    wanted = color_values(np.sqrt(whole.values[0]), 0, 1, anchors)
     for place, style in enumerate(letters):
         line, column = divmod(place, 5)
         assert style.color is not None
@@ -217,25 +219,25 @@ def test_every_cell_has_the_colour_of_its_number() -> None:
 
 def _letters(line: Text) -> list[Style]:
     """The style of each letter."""
-    parts = segments(line, Console(width=80, color_system="truecolor"))
+    parts = line_segments(line, Console(width=80, color_system="truecolor"))
     return [part.style or Style() for part in parts for _ in part.text.rstrip("\n")]
 
 
 def test_without_colours_the_more_the_darker() -> None:
-    lines = [line.plain for line in overview(overview_by_hand(1, 1, 6, flags=0), Screen(80))]
+    lines = [line.plain for line in overview_lines(overview_by_hand(1, 1, 6, flags=0), Screen(80))]
 
     assert all(line[3] == "█" and set(line[4:9]) <= {" ", "░"} for line in lines[1:3])
 
 
 def test_heads_that_share_keys_stand_under_their_name() -> None:
-    over, heads, *_ = overview(drawn("4 × 16, grouped"), Screen(80, 24, "16"), 20)
+    over, heads, *_ = overview_lines(drawn("4 × 16, grouped"), Screen(80, 24, "16"), 20)
 
     for group in range(4):
         assert over.plain.index(f"kv {group} ") == heads.plain.index(f"H{group * 4}")
 
 
 def test_the_letter_of_a_flag_stands_at_its_map() -> None:
-    lines = [line.plain for line in overview(overview_by_hand(6, 12, flags=3), Screen(80))]
+    lines = [line.plain for line in overview_lines(overview_by_hand(6, 12, flags=3), Screen(80))]
 
     (of_b,) = [line for line in lines if line.startswith("L0")]
     assert of_b.index("b") == lines[0].index("H7") + 4  # the last letter of its map
@@ -246,7 +248,7 @@ def test_the_legend_is_that_of_the_maps_as_they_are_drawn() -> None:
     """In few columns weights can reach 1, where those of 60 tokens are far from it."""
     near, broad = overview_by_hand(1, 5, 60).values[[3, 4]]
     whole = overview_by_hand(1, 2, 60, values=np.stack([near, broad]), flags=0)
-    lines = [line.plain for line in overview(whole, Screen(12 * 2, 24), 20)]
+    lines = [line.plain for line in overview_lines(whole, Screen(12 * 2, 24), 20)]
 
     assert whole.scale.high < 0.5
     assert any(re.search(r"weight 0 .* 1$", line) for line in lines)
@@ -339,10 +341,10 @@ def test_every_flag_is_framed_where_its_head_stands_and_explained() -> None:
     framed_maps = [each.box for each in layout.blocks if each.series is not None and each.outlined]
 
     flags = drawn("6 × 12").flags
-    assert framed_maps == [maps.boxes[flag.map] for flag in flags]
+    assert framed_maps == [maps.boxes[flag.map_index] for flag in flags]
     told = [word.text for word in layout.words]
     assert all(flag.kind in told for flag in flags)
-    assert all(drawn("6 × 12").names[flag.map] in told for flag in flags)
+    assert all(drawn("6 × 12").names[flag.map_index] in told for flag in flags)
 
 
 def test_few_heads_have_their_tokens_beside_them_and_many_have_the_text_below() -> None:
@@ -366,13 +368,13 @@ def test_a_picture_shows_the_colours_of_the_maps() -> None:
     layout = layout_of(view, Look())
     drawn_of_it = render(view, ".png", dpi=100)
     pixels = np.asarray(Image.open(io.BytesIO(drawn_of_it)).convert("RGB"))
-    anchors = gradient("ocean", "light", "sequential")
+    anchors = color_anchors("ocean", "light", "sequential")
     (maps,) = layout.maps
     for values, (left, bottom, width, height) in zip(whole.values, maps.boxes, strict=True):
         for row, column in np.ndindex(4, 4):
             x = left + (column + 0.5) / 4 * width
             y = layout.size[1] - bottom - height + (row + 0.5) / 4 * height
-            wanted = shade(np.sqrt(values[row, column, None]), 0, 1, anchors)[0]
+            wanted = color_values(np.sqrt(values[row, column, None]), 0, 1, anchors)[0]
             found = pixels[round(y * 100), round(x * 100)]
             assert np.abs(found.astype(int) - wanted).max() <= 1
 
@@ -383,7 +385,7 @@ def test_a_picture_shows_the_colours_of_the_maps() -> None:
 def test_maps_are_the_weights_of_the_heads() -> None:
     found = inspect(trace("the old keys near the small cabinet ?", model="agreement"))
 
-    overview = overview_of(found)
+    overview = heads_overview(found)
 
     weights = torch.cat([layer.attended.weights for layer in found.trace.layers])
     np.testing.assert_allclose(overview.values, weights.numpy(), atol=1e-6)
@@ -394,8 +396,8 @@ def test_maps_are_the_weights_of_the_heads() -> None:
 def test_heads_of_groups_are_named_by_what_they_share() -> None:
     found = inspect(trace("I am learning", heads=4, kv_heads=2, dim=16))
 
-    assert overview_of(found).groups == (0, 0, 1, 1)
-    assert overview_of(inspect(trace("I am learning", heads=4, dim=16))).groups == ()
+    assert heads_overview(found).groups == (0, 0, 1, 1)
+    assert heads_overview(inspect(trace("I am learning", heads=4, dim=16))).groups == ()
 
 
 class Endless(Cells):
@@ -417,9 +419,9 @@ class Endless(Cells):
 def test_of_a_long_text_no_map_is_ever_whole() -> None:
     cells = Endless(6000)
 
-    patch = _fine(cells)
+    patch = _overview_patch(cells)
 
-    assert max(patch.values.shape) <= FINEST
+    assert max(patch.values.shape) <= MAX_CELLS_PER_SIDE
     assert cells.largest < 6000**2 / 4
     np.testing.assert_allclose(patch.values.sum(1), 1)
 
@@ -427,7 +429,7 @@ def test_of_a_long_text_no_map_is_ever_whole() -> None:
 def test_a_look_at_minilm_fits_80_by_24() -> None:
     view = inspect(ANIMAL).view()
 
-    lines = printed(view, Screen(80, 24, "truecolor"))
+    lines = view_lines(view, Screen(80, 24, "truecolor"))
 
     assert len(lines) <= 23
     assert max(line.cell_len for line in lines) <= 80

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
-from attnviz.learning.grammar_files import KEYS, OF_READING, OF_SENTENCES
-from attnviz.learning.lookup import task_asked, task_of
-from attnviz.learning.names import CUT
-from attnviz.learning.own import POSITIONS, read_in
-from attnviz.learning.task import NOTHING, Task
+from attnviz.learning.grammar_files import GRAMMAR_KEYS, READING_KEYS, SENTENCES_KEYS
+from attnviz.learning.lookup import requested_task, task_of
+from attnviz.learning.names import LINE_PIECES
+from attnviz.learning.own_tasks import MAX_LINE_TOKENS, readings_in
+from attnviz.learning.task import NO_TOKEN, Task
 from attnviz.learning.training import Choices, learn
 from tests.conftest import ROOT, Attnviz
 
@@ -130,7 +130,7 @@ SENTENCES = [f"the {animal} saw a {thing} ." for animal in ("cat", "dog", "owl",
 
 def lines(text: str, tokenizer: str = "words") -> Task:
     Path("lines.txt").write_text(text, encoding="utf-8")
-    return task_asked({"file": "lines.txt", "tokenizer": tokenizer})
+    return requested_task({"file": "lines.txt", "tokenizer": tokenizer})
 
 
 def drawn(task: Task, *, held_out: bool) -> set[str]:
@@ -138,7 +138,7 @@ def drawn(task: Task, *, held_out: bool) -> set[str]:
     examples = task.draw(1, 200, held_out)
     words, answers = task.vocabulary.words, task.vocabulary.answers
     return {
-        " ".join([words[ids[0]], *(answers[each] for each in asked if each != NOTHING)])
+        " ".join([words[ids[0]], *(answers[each] for each in asked if each != NO_TOKEN)])
         for ids, asked in zip(examples.ids.tolist(), examples.answers.tolist(), strict=True)
     }
 
@@ -151,13 +151,13 @@ def test_of_lines_one_in_ten_is_held_out_and_none_is_in_both() -> None:
     assert learned == {f"{each} ↵" for each in SENTENCES} - measured
 
 
-@pytest.mark.parametrize("tokenizer", CUT)
+@pytest.mark.parametrize("tokenizer", LINE_PIECES)
 def test_lines_are_learned_by_whatever_they_are_cut_into(tokenizer: str) -> None:
     task = lines("\n".join(SENTENCES), tokenizer)
     learned = learn(task, choices=Choices(steps=8, until=math.inf))
 
     assert task.vocabulary.cut(SENTENCES[0]).text == SENTENCES[0]
-    assert task.asked == CUT[tokenizer]
+    assert task.asked == LINE_PIECES[tokenizer]
     assert learned.moments[-1].loss < learned.moments[0].loss
 
 
@@ -173,15 +173,15 @@ def test_a_line_that_comes_twice_is_learned_from_or_held_out() -> None:
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
 def test_readings_of_any_text_are_what_they_are_called(ids: list[int]) -> None:
-    found = read_in(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool))
+    found = readings_in(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool))
 
     for place, each in enumerate(ids):
-        same = max((other for other in range(place) if ids[other] == each), default=NOTHING)
-        after = same + 1 if NOTHING < same < place - 1 else NOTHING
+        same = max((other for other in range(place) if ids[other] == each), default=NO_TOKEN)
+        after = same + 1 if NO_TOKEN < same < place - 1 else NO_TOKEN
         read = {name: int(row[0, place]) for name, row in found.items()}
         assert read == {
             "previous": place - 1,
-            "first": 0 if place else NOTHING,
+            "first": 0 if place else NO_TOKEN,
             "same": same,
             "after same": after,
         }
@@ -190,7 +190,9 @@ def test_readings_of_any_text_are_what_they_are_called(ids: list[int]) -> None:
 def test_nothing_is_read_behind_the_end_of_a_line() -> None:
     there = torch.tensor([[True, True, False]])
 
-    assert all(row[0, 2] == NOTHING for row in read_in(torch.tensor([[1, 1, 0]]), there).values())
+    assert all(
+        row[0, 2] == NO_TOKEN for row in readings_in(torch.tensor([[1, 1, 0]]), there).values()
+    )
 
 
 def test_what_seldom_can_be_read_is_not_measured() -> None:
@@ -203,8 +205,8 @@ def test_what_seldom_can_be_read_is_not_measured() -> None:
         ("", "'lines.txt': there is nothing to learn from", "two different lines"),
         ("one\n\none\n", "'lines.txt': there is only one line to learn", "two different"),
         (
-            f"a\n\n{'b ' * (POSITIONS + 1)}",
-            f"line 3 of 'lines.txt' has {POSITIONS + 1} tokens, but there are only",
+            f"a\n\n{'b ' * (MAX_LINE_TOKENS + 1)}",
+            f"line 3 of 'lines.txt' has {MAX_LINE_TOKENS + 1} tokens, but there are only",
             "split it into shorter lines",
         ),
     ],
@@ -271,5 +273,14 @@ def test_what_the_page_shows_is_a_task_that_is_learned(language: str, name: str)
 def test_the_grammar_of_the_page_has_every_key() -> None:
     (shown,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
-    for key in (*KEYS, *OF_SENTENCES, *OF_READING, "steps", "until", "batch", "rate", "seconds"):
+    for key in (
+        *GRAMMAR_KEYS,
+        *SENTENCES_KEYS,
+        *READING_KEYS,
+        "steps",
+        "until",
+        "batch",
+        "rate",
+        "seconds",
+    ):
         assert re.search(rf"(^|[{{\[, ]){key}(\]| = |\.)", shown, re.MULTILINE), key

@@ -16,13 +16,13 @@ from hypothesis import strategies as some
 from hypothesis.extra import numpy as arrays
 
 from attnviz import cells
-from attnviz.cells import Whole
+from attnviz.cells import StoredCells
 from attnviz.renderers.page import heads, packing
 from attnviz.renderers.page import heads as page_heads
-from attnviz.renderers.page.heads import packed_heads
-from attnviz.renderers.page.packing import Packed, bits_of, packed, small
+from attnviz.renderers.page.heads import pack_heads
+from attnviz.renderers.page.packing import PackedTable, bits_per_number, pack_table, thumbnail_cells
 from attnviz.views.grids.axes import plain_axis
-from attnviz.views.grids.explored import Explored, HeadMap, arranged
+from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 
 BITS = (6, 7, 8, 16)
 FLOATS = some.floats(-1e6, 1e6, width=32)
@@ -47,21 +47,21 @@ def numbers_of(about: dict[str, Any], block: bytes, seen: bytes) -> np.ndarray:
     return numbers.reshape(rows, columns)
 
 
-def read(table: Packed) -> np.ndarray:
+def read(table: PackedTable) -> np.ndarray:
     return numbers_of(table.about, table.block, table.seen)
 
 
-def sums_in(table: Packed) -> np.ndarray:
+def sums_in(table: PackedTable) -> np.ndarray:
     rows = table.shape[0]
     sums: np.ndarray = np.frombuffer(zlib.decompress(table.block), "<f4", rows, 4 * rows)
     return sums
 
 
 @some.composite
-def patches(draw: some.DrawFn, elements: some.SearchStrategy[float] = FLOATS) -> Whole:
+def patches(draw: some.DrawFn, elements: some.SearchStrategy[float] = FLOATS) -> StoredCells:
     shape = draw(some.tuples(some.integers(1, 9), some.integers(1, 12)))
     values = draw(arrays.arrays(np.float32, shape, elements=elements))
-    return Whole(values, draw(arrays.arrays(bool, shape)))
+    return StoredCells(values, draw(arrays.arrays(bool, shape)))
 
 
 def softmax(scores: np.ndarray, hidden: np.ndarray) -> np.ndarray:
@@ -74,12 +74,14 @@ def softmax(scores: np.ndarray, hidden: np.ndarray) -> np.ndarray:
 
 def head(values: np.ndarray, hidden: np.ndarray, **others: Any) -> HeadMap:
     reads, read_ = (plain_axis("token", [str(n) for n in range(count)]) for count in values.shape)
-    return HeadMap(name="head", reads=reads, read=read_, weights=Whole(values, hidden), **others)
+    return HeadMap(
+        name="head", query_axis=reads, key_axis=read_, weights=StoredCells(values, hidden), **others
+    )
 
 
 def random_heads(
     count: int, tokens: int, *, seed: int = 0, columns: int | None = None
-) -> tuple[Explored, list[np.ndarray]]:
+) -> tuple[HeadExplorer, list[np.ndarray]]:
     """Causal heads of random scores, and these."""
     random, wide = np.random.default_rng(seed), columns or tokens
     hidden = np.triu(np.ones((tokens, wide), dtype=bool), 1)
@@ -89,12 +91,12 @@ def random_heads(
         replace(
             sides,
             name=f"H{number}",
-            weights=Whole(softmax(each, hidden), hidden),
-            scores=Whole(np.where(hidden, -np.inf, each), hidden),
+            weights=StoredCells(softmax(each, hidden), hidden),
+            scores=StoredCells(np.where(hidden, -np.inf, each), hidden),
         )
         for number, each in enumerate(scores)
     ]
-    return arranged([("L0", each.name, each) for each in maps]), scores
+    return arrange_heads([("L0", each.name, each) for each in maps]), scores
 
 
 def unpacked(about: dict[str, Any], blocks: dict[str, str], name: str) -> np.ndarray:
@@ -107,9 +109,9 @@ def unpacked(about: dict[str, Any], blocks: dict[str, str], name: str) -> np.nda
 @given(patches(), some.sampled_from(BITS))
 @settings(max_examples=100, deadline=None)
 def test_what_is_read_back_is_as_near_as_it_says_and_never_further_than_half_a_step(
-    patch: Whole, bits: int
+    patch: StoredCells, bits: int
 ) -> None:
-    table = packed(patch, bits)
+    table = pack_table(patch, bits)
     found, seen = read(table), ~patch.hidden
 
     assert (np.isnan(found) == patch.hidden).all()
@@ -119,16 +121,16 @@ def test_what_is_read_back_is_as_near_as_it_says_and_never_further_than_half_a_s
     values = np.where(seen, patch.values, 0)
     reach = np.abs(values).max(axis=1, keepdims=True)
     most = 2 ** (bits - table.signed) - 1
-    shares = np.sqrt(np.abs(values) / np.maximum(reach, packing.TINIEST))
+    shares = np.sqrt(np.abs(values) / np.maximum(reach, packing.MIN_REACH))
     half_a_step = reach * (shares / most + 0.25 / most**2) + 1e-5 * reach + 1e-30
     assert (np.abs(np.where(seen, found - values, 0)) <= half_a_step).all()
 
 
 @given(patches(some.floats(0, 1, width=32, allow_subnormal=False)), some.sampled_from(BITS))
 @settings(max_examples=100, deadline=None)
-def test_the_largest_number_of_a_row_is_kept_as_it_is(patch: Whole, bits: int) -> None:
+def test_the_largest_number_of_a_row_is_kept_as_it_is(patch: StoredCells, bits: int) -> None:
     """Below 1.2e-38, where float32 itself has fewer digits, only as nearly as is stated."""
-    found = np.nan_to_num(read(packed(patch, bits)), nan=0)
+    found = np.nan_to_num(read(pack_table(patch, bits)), nan=0)
     seen = np.where(patch.hidden, 0, patch.values)
 
     assert np.array_equal(found.max(axis=1).astype(np.float32), seen.max(axis=1))
@@ -136,10 +138,12 @@ def test_the_largest_number_of_a_row_is_kept_as_it_is(patch: Whole, bits: int) -
 
 @given(patches(some.floats(width=32)))
 @settings(max_examples=100, deadline=None)
-def test_on_a_small_page_every_number_is_what_it_was_and_so_is_what_is_none(patch: Whole) -> None:
-    for bits in (packing.EXACT, *BITS):
-        table = packed(patch, bits)
-        if bits == packing.EXACT or not np.isfinite(patch.values[~patch.hidden]).all():
+def test_on_a_small_page_every_number_is_what_it_was_and_so_is_what_is_none(
+    patch: StoredCells,
+) -> None:
+    for bits in (packing.EXACT_BITS, *BITS):
+        table = pack_table(patch, bits)
+        if bits == packing.EXACT_BITS or not np.isfinite(patch.values[~patch.hidden]).all():
             same = np.where(patch.hidden, np.nan, patch.values)
             assert np.array_equal(read(table), same, equal_nan=True)
             assert table.error == 0
@@ -148,25 +152,25 @@ def test_on_a_small_page_every_number_is_what_it_was_and_so_is_what_is_none(patc
 def test_numbers_that_need_64_bits_have_them_and_others_do_not() -> None:
     hidden = np.zeros((1, 2), dtype=bool)
 
-    assert packed(Whole(np.array([[0.1, 0.2]]), hidden), 32).bits == 64
-    assert packed(Whole(np.array([[0.5, 0.25]]), hidden), 32).bits == 32
-    assert packed(Whole(np.array([[1, 2]]), hidden), 32).bits == 32
-    half = packed(Whole(np.array([[0.1, 0.2]], dtype=np.float16), hidden), 32)
+    assert pack_table(StoredCells(np.array([[0.1, 0.2]]), hidden), 32).bits == 64
+    assert pack_table(StoredCells(np.array([[0.5, 0.25]]), hidden), 32).bits == 32
+    assert pack_table(StoredCells(np.array([[1, 2]]), hidden), 32).bits == 32
+    half = pack_table(StoredCells(np.array([[0.1, 0.2]], dtype=np.float16), hidden), 32)
     assert np.array_equal(read(half), np.array([[0.1, 0.2]], dtype=np.float16))
 
 
 @given(patches(some.floats(-30, 30, width=32)), some.sampled_from(BITS))
 @settings(max_examples=60, deadline=None)
 def test_scores_come_back_out_of_weights_as_nearly_as_a_code_can_tell(
-    scores: Whole, bits: int
+    scores: StoredCells, bits: int
 ) -> None:
     weights = softmax(scores.values, scores.hidden).astype(np.float32)
-    table = packed(Whole(weights, scores.hidden), bits, scores)
+    table = pack_table(StoredCells(weights, scores.hidden), bits, scores)
 
     assert table.slack is not None
     assert table.slack < 1e-4
     found, most = read(table), 2**bits - 1
-    reach = np.maximum(np.nan_to_num(found, nan=0).max(axis=1, keepdims=True), packing.TINIEST)
+    reach = np.maximum(np.nan_to_num(found, nan=0).max(axis=1, keepdims=True), packing.MIN_REACH)
     codes = np.rint(np.sqrt(found / reach) * most)
     for row, column in np.argwhere(codes > 0):
         code = codes[row, column]
@@ -183,14 +187,14 @@ def test_where_weights_are_not_the_softmax_of_scores_no_scores_are_made_of_them(
     hidden = np.zeros((4, 4), dtype=bool)
     weights = softmax(scores, hidden)[:, ::-1].copy()
 
-    assert packed(Whole(weights, hidden), 8, Whole(scores, hidden)).slack is None
+    assert pack_table(StoredCells(weights, hidden), 8, StoredCells(scores, hidden)).slack is None
 
 
 def test_a_row_that_reads_nothing_and_a_table_that_hides_everything_are_kept() -> None:
     hidden = np.array([[True, True], [False, True]])
-    scores = Whole(np.where(hidden, -np.inf, 0.5), hidden)
-    table = packed(Whole(np.array([[0.0, 0.0], [1.0, 0.0]]), hidden), 8, scores)
-    nothing = packed(Whole(np.zeros((2, 2)), np.ones((2, 2), dtype=bool)), 8)
+    scores = StoredCells(np.where(hidden, -np.inf, 0.5), hidden)
+    table = pack_table(StoredCells(np.array([[0.0, 0.0], [1.0, 0.0]]), hidden), 8, scores)
+    nothing = pack_table(StoredCells(np.zeros((2, 2)), np.ones((2, 2), dtype=bool)), 8)
 
     assert np.array_equal(read(table), [[np.nan, np.nan], [1, np.nan]], equal_nan=True)
     assert np.isnan(read(nothing)).all()
@@ -199,8 +203,8 @@ def test_a_row_that_reads_nothing_and_a_table_that_hides_everything_are_kept() -
 def test_the_same_heads_are_the_same_bytes_and_masks_are_there_once() -> None:
     explored, _ = random_heads(6, 30)
 
-    assert packed_heads(explored) == packed_heads(explored)
-    assert [name for name in packed_heads(explored)[1] if name.startswith("mask")] == [
+    assert pack_heads(explored) == pack_heads(explored)
+    assert [name for name in pack_heads(explored)[1] if name.startswith("mask")] == [
         "mask-0",
         "mask-1",
     ]  # of the heads, and of thumbnails
@@ -208,7 +212,7 @@ def test_the_same_heads_are_the_same_bytes_and_masks_are_there_once() -> None:
 
 def test_a_small_page_has_every_number_and_every_score() -> None:
     explored, scores = random_heads(2, 20)
-    about, blocks = packed_heads(explored)
+    about, blocks = pack_heads(explored)
 
     assert about["accuracy"] == ""
     for number, each in enumerate(explored.heads):
@@ -223,16 +227,16 @@ def test_a_small_page_has_every_number_and_every_score() -> None:
 def test_what_a_page_says_of_its_accuracy_is_its_largest_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(packing, "FEW", {})
+    monkeypatch.setattr(packing, "MAX_CELLS_BY_BITS", {})
     explored, _ = random_heads(3, 20)
-    about, blocks = packed_heads(explored)
+    about, blocks = pack_heads(explored)
 
     largest = 0.0
     for number, each in enumerate(explored.heads):
         patch = each.weights.window(slice(None), slice(None))
         off = np.abs(unpacked(about, blocks, f"weights-{number}") - patch.values)
         largest = max(largest, float(np.nanmax(off)))
-    assert bits_of(1) == 8
+    assert bits_per_number(1) == 8
     assert about["accuracy"] == (
         f"numbers are stored in 8 bits, with an error of {largest:.1e} at most; "
         "scores are computed from them"
@@ -241,7 +245,7 @@ def test_what_a_page_says_of_its_accuracy_is_its_largest_error(
 
 def test_pages_of_128_tokens_have_two_megabytes_at_most() -> None:
     explored, _ = random_heads(8, 128)
-    about, blocks = packed_heads(replace(explored, heads=explored.heads * 18))
+    about, blocks = pack_heads(replace(explored, heads=explored.heads * 18))
 
     assert len(about["heads"]) == 144
     assert about["tables"]["weights-0"]["bits"] == 8
@@ -250,11 +254,11 @@ def test_pages_of_128_tokens_have_two_megabytes_at_most() -> None:
 
 def test_thumbnails_are_heads_in_blocks_and_never_more_than_a_few_cells() -> None:
     explored, _ = random_heads(3, 100)
-    about, blocks = packed_heads(explored)
+    about, blocks = pack_heads(explored)
     found = unpacked(about, blocks, "thumbnails")
 
     for row, (each, one) in enumerate(zip(explored.heads, about["heads"], strict=True)):
-        few = small(each.weights, share=True)
+        few = thumbnail_cells(each.weights, share=True)
         rows, columns = one["small"]
         assert max(rows, columns) <= 32
         near = found[row, : rows * columns].reshape(rows, columns)
@@ -263,10 +267,10 @@ def test_thumbnails_are_heads_in_blocks_and_never_more_than_a_few_cells() -> Non
         assert np.nanmax(np.abs(near - few.values)) <= error
 
 
-def in_little_room(monkeypatch: pytest.MonkeyPatch, explored: Explored, room: int) -> Any:
-    monkeypatch.setattr(packing, "FEW", {})
-    monkeypatch.setattr(page_heads, "ROOM", room)
-    return packed_heads(explored)
+def in_little_room(monkeypatch: pytest.MonkeyPatch, explored: HeadExplorer, room: int) -> Any:
+    monkeypatch.setattr(packing, "MAX_CELLS_BY_BITS", {})
+    monkeypatch.setattr(page_heads, "MAX_HEADS_BYTES", room)
+    return pack_heads(explored)
 
 
 @pytest.mark.parametrize(("room", "bits"), [(10_100, 8), (9_400, 7), (9_000, 6)])
@@ -313,9 +317,9 @@ def test_twice_as_many_tokens_take_at_most_twice_the_memory(
 ) -> None:
     """Of a table that is in memory already, as that of a text of 8,192 tokens and of 16,384."""
     for module, name, number in (
-        (cells, "CELLS_AT_ONCE", 2**11),
-        (heads, "LOOKED_AT", 2**11),
-        (heads, "AT_HAND", 2**11),
+        (cells, "CELLS_PER_BAND", 2**11),
+        (heads, "SAMPLED_CELLS", 2**11),
+        (heads, "MAX_CELLS_IN_MEMORY", 2**11),
     ):
         monkeypatch.setattr(module, name, number)
     peaks = []
@@ -352,8 +356,8 @@ def test_all_whose_numbers_have_one_name_have_one_scale() -> None:
     signed = [
         head(each, hidden, share=False, measure="difference") for each in (values[0], values[1] * 9)
     ]
-    about, _ = packed_heads(
-        arranged([("", str(n), each) for n, each in enumerate(shares + signed)])
+    about, _ = pack_heads(
+        arrange_heads([("", str(n), each) for n, each in enumerate(shares + signed)])
     )
 
     assert [each["scale"] for each in about["heads"]] == [0, 0, 1, 1]

@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 
 import attnviz as library
-from attnviz.cells import unmasked
+from attnviz.cells import unmasked_cells
 from attnviz.renderers.colors import PALETTES, THEMES
-from attnviz.renderers.page.page import STYLES
-from attnviz.renderers.page.panels import MOST_CELLS, panels, table
+from attnviz.renderers.page.page import STYLE_FILES
+from attnviz.renderers.page.panels import MAX_READABLE_CELLS, page_panels, table_markup
 from attnviz.renderers.page.theming import theme_rules
 from attnviz.views.grids.axes import dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.scales import Scale, centred
+from attnviz.views.grids.scales import Scale, centred_scale
 from attnviz.views.view import View
 from tests.conftest import Attnviz
 from tests.learned_by_hand import learned
@@ -168,7 +168,7 @@ def test_the_colours_of_a_page_are_those_of_its_theme_and_nothing_else_has_any()
             theme.ink,
             theme.faint,
         )
-    for name in STYLES:
+    for name in STYLE_FILES:
         named = re.findall(r"#[0-9a-f]{3,8}\b", (FILES / "style" / name).read_text("utf-8"))
         assert [each for each in named if len(each) not in (5, 9)] == [], name  # but shadows
 
@@ -245,19 +245,19 @@ def test_a_page_is_one_and_has_no_place_for_numbers_in_its_name(
 
 def test_a_long_table_is_not_written_out_and_says_how_to_get_it() -> None:
     def grid(rows: int) -> Grid:
-        cells = unmasked(np.zeros((rows, 2)))
+        cells = unmasked_cells(np.zeros((rows, 2)))
         return Grid("numbers", plain_axis("row", ["x"] * rows), dimension_axis(2), cells,
                     Scale("value", 0, 1))  # fmt: skip
 
-    assert table(grid(MOST_CELLS // 2)).count("<td") == MOST_CELLS + 1
-    long = table(grid(MOST_CELLS // 2 + 1))
+    assert table_markup(grid(MAX_READABLE_CELLS // 2)).count("<td") == MAX_READABLE_CELLS + 1
+    long = table_markup(grid(MAX_READABLE_CELLS // 2 + 1))
     assert "<td" not in long
     assert "4,097 × 2 numbers are too many for a table: -o numbers.json writes" in long
 
 
 def test_of_many_long_tables_one_sentence_tells() -> None:
     trace = library.trace(" ".join(map(str, range(900))), tokenizer="words", dim=10, layers=2)
-    text = panels(trace.view())
+    text = page_panels(trace.view())
     assert text.count("too-many") == 1
     assert "<td" not in text
     assert "context vectors L0 (900 × 10), outputs L0 (900 × 10), context vectors L1" in text
@@ -265,11 +265,11 @@ def test_of_many_long_tables_one_sentence_tells() -> None:
 
 def test_cells_have_the_shade_of_their_number() -> None:
     values = np.array([[-2.0, 0.0, 1.0, np.nan]])
-    cells = unmasked(values)
-    scale = centred("value", unmasked(values[:, :3]))
+    cells = unmasked_cells(values)
+    scale = centred_scale("value", unmasked_cells(values[:, :3]))
     grid = Grid("x", plain_axis("row", ["a"]), dimension_axis(4), cells, scale)
 
-    found = re.findall(r'<td(?: class="(\w+)")?>([^<]*)</td>', table(grid))[1:]
+    found = re.findall(r'<td(?: class="(\w+)")?>([^<]*)</td>', table_markup(grid))[1:]
 
     assert found == [("d0", "-2.00"), ("d8", "0.00"), ("d12", "1.00"), ("", "")]
 

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.renderers.page.charts import chart, round_numbers
-from attnviz.renderers.spans import Span
+from attnviz.renderers.page.charts import chart_markup, round_numbers
+from attnviz.renderers.spans import AxisSpan
 from attnviz.views.grids.grid import Curve, Curves
 
 
@@ -17,7 +17,7 @@ def test_a_chart_has_each_point_where_its_numbers_put_it() -> None:
     low, middle, high = (np.array([0.0, each, 1.0]) for each in (0.25, 0.5, 0.75))
     curves = Curves("x", "steps", (1.0, 2.0, 3.0), (Curve("one", middle, low, high),))
 
-    drawn = chart(curves)
+    drawn = chart_markup(curves)
 
     # Along: 0 to 1.08 over 196 pixels; across: 0.92 to 3.08 over 420.
     points = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', drawn)
@@ -33,7 +33,7 @@ def test_a_line_with_a_gap_is_drawn_in_pieces_and_a_formula_with_dashes() -> Non
         Curve("formula", formula, formula, formula, dashed=True),
     )
 
-    drawn = chart(Curves("x", "steps", (1.0, 2.0, 3.0, 4.0), lines))
+    drawn = chart_markup(Curves("x", "steps", (1.0, 2.0, 3.0, 4.0), lines))
 
     assert re.search(r'<path d="M[\d. ]+M[\d. ]+L[\d. ]+" class="line line-0">', drawn)
     assert 'class="line line-1 dashed"' in drawn
@@ -42,7 +42,7 @@ def test_a_line_with_a_gap_is_drawn_in_pieces_and_a_formula_with_dashes() -> Non
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
 def test_numbers_beside_a_chart_are_few_and_lie_inside_it(low: float, reach: float) -> None:
-    span = Span(low, low + reach, False)
+    span = AxisSpan(low, low + reach, False)
 
     numbers = round_numbers(span)
 
@@ -52,7 +52,7 @@ def test_numbers_beside_a_chart_are_few_and_lie_inside_it(low: float, reach: flo
 
 @given(st.floats(1e-6, 1e3), st.floats(8, 1e9))
 def test_numbers_beside_a_logarithmic_chart_are_powers_of_ten(low: float, factor: float) -> None:
-    numbers = round_numbers(Span(low, low * factor, True))
+    numbers = round_numbers(AxisSpan(low, low * factor, True))
 
     assert numbers
     assert all(low <= each <= low * factor for each in numbers)

@@ -11,7 +11,7 @@ import pytest
 import attnviz as library
 from attnviz.analysis.inspection.sentences import compare_sentences
 from attnviz.renderers.page import page as html_page
-from attnviz.renderers.page.panels import step
+from attnviz.renderers.page.panels import step_markup
 from tests.browser import opened
 from tests.pages_by_hand import until, written
 
@@ -40,16 +40,16 @@ def test_all_steps_are_those_of_the_token_that_is_chosen(
             tokens.nth(place).click()
             until(page, lambda n=place: page.input_value("#query")[0] == str(n + 1))  # type: ignore[misc]
             own = library.steps(trace, query=str(place + 1)).view()
-            markup = "".join(map(step, own.sections))
+            markup = "".join(map(step_markup, own.sections))
             wanted = blank.evaluate(SPELLED, markup)
             until(page, lambda steps=wanted: _steps(page) == steps)  # type: ignore[misc]
             assert page.inner_text("h1") == page.title() == own.headline
         page.keyboard.press("Escape")
-        every = "".join(map(step, library.steps(trace).view().sections))
+        every = "".join(map(step_markup, library.steps(trace).view().sections))
         until(page, lambda: _steps(page) == blank.evaluate(SPELLED, every))
     blank.close()
 
-    monkeypatch.setattr(html_page, "ROOM", 1)
+    monkeypatch.setattr(html_page, "MAX_STEP_LETTERS", 1)
     with opened(chromium, written(library.steps(trace, query="3").view(), tmp_path)) as seen:
         seen.page.locator("#sentence .token").nth(1).click()
         lacks = seen.page.locator(".lacks")

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import attnviz as library
-from attnviz.cells import EVERYTHING, Whole
+from attnviz.cells import FULL_SLICE, StoredCells
 from attnviz.renderers.colors import THEMES
 from attnviz.views.grids.axes import Axis
-from attnviz.views.grids.explored import Explored, HeadMap, arranged
-from attnviz.views.trace_data import explored_of_trace
+from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
+from attnviz.views.trace_data import explore_trace
 from tests.browser import opened
 from tests.pages_by_hand import settled
 
@@ -42,17 +42,17 @@ def page(chromium: Browser, trace: Any, tmp_path_factory: pytest.TempPathFactory
         yield seen.page
 
 
-def _special(trace: Any) -> Explored:
-    found = explored_of_trace(trace)
-    side = replace(found.heads[0].reads, special=SPECIAL)
-    return replace(found, heads=tuple(replace(each, reads=side, read=side) for each in found.heads))
+def _special(trace: Any) -> HeadExplorer:
+    found = explore_trace(trace)
+    side = replace(found.heads[0].query_axis, special=SPECIAL)
+    return replace(
+        found, heads=tuple(replace(each, query_axis=side, key_axis=side) for each in found.heads)
+    )
 
 
 def _weights(trace: Any) -> list[Table]:
     """Of each head, NaN where a token does not see another."""
-    patches = (
-        head.weights.window(EVERYTHING, EVERYTHING) for head in explored_of_trace(trace).heads
-    )
+    patches = (head.weights.window(FULL_SLICE, FULL_SLICE) for head in explore_trace(trace).heads)
     return [np.where(each.hidden, np.nan, each.values) for each in patches]
 
 
@@ -170,7 +170,7 @@ def test_heads_are_drawn_together_each_in_its_colour(page: Page, trace: Any) -> 
     drawn = _lines(page)
     assert len(drawn) == seen
     assert {each["stroke"] for each in drawn} == set(THEMES["light"].heads[:4])
-    names = [each.name for each in explored_of_trace(trace).heads]
+    names = [each.name for each in explore_trace(trace).heads]
     legend.get_by_text(names[1], exact=True).click()
     settled(page)
     left = {each["stroke"] for each in _lines(page)}
@@ -282,10 +282,10 @@ SAID = {
 
 def test_what_is_read_most_is_said_as_it_is(chromium: Browser, tmp_path: Path) -> None:
     trace = library.trace("a b c d", tokenizer="words")
-    side = explored_of_trace(trace).heads[0].reads
+    side = explore_trace(trace).heads[0].query_axis
     maps = [("", name, _map(name, side, rows)) for name, rows in BY_HAND.items()]
     path = tmp_path / "x.html"
-    path.write_bytes(replace(trace.view(), explored=lambda: arranged(maps)).render(".html"))
+    path.write_bytes(replace(trace.view(), explored=lambda: arrange_heads(maps)).render(".html"))
     with opened(chromium, path) as seen:
         for (name, end, place), said in SAID.items():
             _open(seen.page, f"&head={name}&{end}={place + 1}")
@@ -294,10 +294,12 @@ def test_what_is_read_most_is_said_as_it_is(chromium: Browser, tmp_path: Path) -
 
 def _map(name: str, side: Axis, rows: list[list[float]]) -> HeadMap:
     values = np.array(rows)
-    cells = Whole(np.nan_to_num(values), np.isnan(values))
+    cells = StoredCells(np.nan_to_num(values), np.isnan(values))
     signed = name == "signed"
     measure = "gain" if signed else "weight"
-    return HeadMap(name=name, reads=side, read=side, weights=cells, signed=signed, measure=measure)
+    return HeadMap(
+        name=name, query_axis=side, key_axis=side, weights=cells, signed=signed, measure=measure
+    )
 
 
 def test_of_very_many_lines_the_largest_are_drawn(chromium: Browser, tmp_path: Path) -> None:
@@ -331,7 +333,7 @@ def test_a_second_sentence_stands_below_and_is_coloured(chromium: Browser, tmp_p
     trace = library.trace("I am here", memory="du bist nicht da", tokenizer="words")
     path = tmp_path / "x.html"
     path.write_bytes(trace.view().render(".html"))
-    names = [each.name for each in explored_of_trace(trace).heads]
+    names = [each.name for each in explore_trace(trace).heads]
     weights = _weights(trace)[1]
     with opened(chromium, path, f"#view=lines&head={names[1]}&query=2") as seen:
         page = seen.page

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from attnviz.analysis.inspection.looking import Looking
-from attnviz.cells import Whole
+from attnviz.analysis.inspection.inspect_options import InspectOptions
+from attnviz.cells import StoredCells
 from attnviz.renderers import Look
-from attnviz.renderers.colors import gradient, shade
+from attnviz.renderers.colors import color_anchors, color_values
 from attnviz.renderers.page.page import html
 from attnviz.views.grids.axes import AXES_NOTE, Axis, plain_axis
-from attnviz.views.grids.explored import Explored, HeadMap
+from attnviz.views.grids.explorer import HeadExplorer, HeadMap
 from attnviz.views.grids.overview import Flag
-from attnviz.views.grids.scales import Scale, logarithmic
-from attnviz.views.inspection.numbers import told
+from attnviz.views.grids.scales import Scale, logarithmic_scale
+from attnviz.views.inspection.map_numbers import format_map_value
 from attnviz.views.view import Page as Shown
 from attnviz.views.view import View
 from attnviz.wording.numbers import fixed_text, share_text
@@ -63,15 +63,15 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     heads = tuple(
         HeadMap(
             name=f"L{head // 3}H{head % 3}",
-            place=divmod(head, 3),
-            reads=SIDE,
-            read=SIDE,
-            weights=Whole(weights_of(head), HIDDEN),
-            scores=Whole(scores_of(head), HIDDEN),
+            chooser_cell=divmod(head, 3),
+            query_axis=SIDE,
+            key_axis=SIDE,
+            weights=StoredCells(weights_of(head), HIDDEN),
+            scores=StoredCells(scores_of(head), HIDDEN),
         )
         for head in range(6)
     )
-    explored = Explored(
+    explored = HeadExplorer(
         heads=heads,
         rows=plain_axis("layer", ("L0", "L1")),
         columns=plain_axis("head", ("H0", "H1", "H2")),
@@ -171,7 +171,7 @@ def cell_of(said: str) -> tuple[int, int, str | None, str | None]:
 
 def colors_of(page: Page, scale: Scale, theme: str) -> set[tuple[int, int]]:
     """Each place of the matrix has the colour of the number that is said of it."""
-    palette = gradient("ocean", theme, "sequential")
+    palette = color_anchors("ocean", theme, "sequential")
     cells, seen = dict[tuple[int, int], list[list[int]]](), set[tuple[int, int]]()
     for said, pixel in places(page):
         row, column, weight, _ = cell_of(said)
@@ -181,7 +181,7 @@ def colors_of(page: Page, scale: Scale, theme: str) -> set[tuple[int, int]]:
         if HIDDEN[row, column]:
             assert all(max(each) - min(each) <= 8 for each in drawn)  # grey, whatever it is
             continue
-        wanted = shade(scale.shares(weights_of(0)[row, column]), 0, 1, palette).astype(int)
+        wanted = color_values(scale.shares(weights_of(0)[row, column]), 0, 1, palette).astype(int)
         if any(np.abs(np.array(each) - wanted).max() <= 2 for each in drawn):
             seen.add((row, column))
     return seen
@@ -205,7 +205,7 @@ def test_every_cell_has_the_colour_of_its_number(page: Page, chromium: Browser) 
     assert len(colors_of(page, scale, "light")) > 0.7 * seen  # the others are under their numbers
     page.click("text=Log")
     settled(page)
-    assert len(colors_of(page, logarithmic(scale, COUNT), "light")) > 0.7 * seen
+    assert len(colors_of(page, logarithmic_scale(scale, COUNT), "light")) > 0.7 * seen
     page.click("text=Linear")
     page.emulate_media(color_scheme="dark")
     settled(page)
@@ -351,6 +351,6 @@ def test_numbers_are_written_as_everywhere_else(shown: Page) -> None:
             share_text(value),
             fixed_text(value, 2),
             fixed_text(value, 1),
-            told(value, Looking()),
+            format_map_value(value, InspectOptions()),
         ]
         assert [text.replace("−", "-") for text in texts] == wanted, value

@@ -12,13 +12,13 @@ import pytest
 
 from attnviz import from_weights, trace
 from attnviz.analysis.comparison import compare
-from attnviz.cells import EVERYTHING
+from attnviz.cells import FULL_SLICE
 from attnviz.renderers import render
 from attnviz.renderers.page import heads as page_heads
 from attnviz.renderers.page import packing
-from attnviz.renderers.page.page import SCRIPTS
+from attnviz.renderers.page.page import SCRIPT_FILES
 from attnviz.traces.result import Showable
-from attnviz.views.grids.explored import HeadMap
+from attnviz.views.grids.explorer import HeadMap
 from tests.browser import opened
 from tests.pages_by_hand import until
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PAGE = Path(packing.__file__).parent
 READING = "".join(
     (PAGE / "script" / name).read_text("utf-8")
-    for name in SCRIPTS
+    for name in SCRIPT_FILES
     if name in ("data.js", "unpacking.js")
 )
 EVERY_CELL = """
@@ -67,8 +67,8 @@ def heads_of(result: Showable) -> tuple[HeadMap, ...]:
 
 def the_same(found: dict[str, Any], head: HeadMap) -> float:
     """Each cell held against its head; the largest error that is stated."""
-    patch = head.weights.window(EVERYTHING, EVERYTHING)
-    scores = None if head.scores is None else head.scores.window(EVERYTHING, EVERYTHING).values
+    patch = head.weights.window(FULL_SLICE, FULL_SLICE)
+    scores = None if head.scores is None else head.scores.window(FULL_SLICE, FULL_SLICE).values
     columns, largest = head.weights.shape[1], 0.0
     for place, cell in enumerate(found["cells"]):
         row, column = divmod(place, columns)
@@ -116,7 +116,7 @@ def test_a_browser_reads_what_was_traced(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(packing, "FEW", {} if bits == 8 else {bits: 10**6})
+    monkeypatch.setattr(packing, "MAX_CELLS_BY_BITS", {} if bits == 8 else {bits: 10**6})
     result = CASES[case]()
     page = read_by(chromium, render(result.view(), ".html"), tmp_path)
 
@@ -133,7 +133,7 @@ def test_numbers_between_two_codes_are_no_further_off_than_is_said(
     chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half-way from one code to the next, where whoever rounds on the way may take the further."""
-    monkeypatch.setattr(packing, "FEW", {16: 10**6})
+    monkeypatch.setattr(packing, "MAX_CELLS_BY_BITS", {16: 10**6})
     halves = (np.linspace(10, 65_000, 40 * 39).reshape(40, 39).round() + 0.5) / 65_535
     weights = np.hstack([np.ones((40, 1)), halves**2]) * np.linspace(0.1, 0.9, 40)[:, None]
     result = from_weights(weights.astype(np.float32))
@@ -145,8 +145,8 @@ def test_numbers_between_two_codes_are_no_further_off_than_is_said(
 def test_of_a_long_text_a_browser_reads_blocks_and_the_rows_that_are_there(
     chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "FEW", {})
-    monkeypatch.setattr(page_heads, "ROOM", 1_000)
+    monkeypatch.setattr(packing, "MAX_CELLS_BY_BITS", {})
+    monkeypatch.setattr(page_heads, "MAX_HEADS_BYTES", 1_000)
     result = trace("I am learning this today " * 12, causal=True)
     [head] = heads_of(result)
     page = read_by(chromium, render(result.view(query="7"), ".html"), tmp_path)
@@ -161,22 +161,22 @@ def test_of_a_long_text_a_browser_reads_blocks_and_the_rows_that_are_there(
     assert np.nanmax(np.abs(near - pooled.values)) < 0.01
     there = [row for row, numbers in enumerate(found["rows"]) if numbers is not None]
     assert 6 in there
-    assert len(head.reads) - 1 in there
-    blocks = [range(first, first + tall) for first in range(0, len(head.reads), tall)]
+    assert len(head.query_axis) - 1 in there
+    blocks = [range(first, first + tall) for first in range(0, len(head.query_axis), tall)]
     kept = [next((each for each in block if each in there), block[0]) for block in blocks]
     assert found["tokens"] == kept
     exact = head.weights.row(6).values[0]
     assert np.allclose(np.nan_to_num(np.array(found["rows"][6])), exact, atol=1e-4)
     assert [cell["blocks"] for cell in found["cells"]] == [
-        row not in there for row in range(len(head.reads)) for _ in range(len(head.read))
+        row not in there for row in range(len(head.query_axis)) for _ in range(len(head.key_axis))
     ]
 
 
 def test_of_a_long_text_rows_that_are_there_are_read_and_it_is_said_how_to_get_others(
     chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "FEW", {})
-    monkeypatch.setattr(page_heads, "ROOM", 1_000)
+    monkeypatch.setattr(packing, "MAX_CELLS_BY_BITS", {})
+    monkeypatch.setattr(page_heads, "MAX_HEADS_BYTES", 1_000)
     path = tmp_path / "page.html"
     words = [f"word{number}" for number in range(60)]
     weights = np.tril(np.random.default_rng(0).exponential(size=(60, 60)))

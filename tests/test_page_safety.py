@@ -15,10 +15,10 @@ import pytest
 
 import attnviz as library
 from attnviz.renderers import render
-from attnviz.renderers.data import FORMULA
-from attnviz.views.grids.explored import Explored
+from attnviz.renderers.data import SPREADSHEET_FORMULA
+from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.view import View
-from attnviz.wording.printable import printable
+from attnviz.wording.printable import printable_text
 from tests.browser import opened
 from tests.conftest import ROOT, Attnviz
 from tests.test_gate import CODES, poisoned, views
@@ -101,7 +101,7 @@ def hostile() -> View:
     )
 
 
-def _with_hostile_names(view: View) -> Explored:
+def _with_hostile_names(view: View) -> HeadExplorer:
     """As those of weights that were handed over under such a name."""
     found = view.heads
     assert found is not None
@@ -156,9 +156,9 @@ def test_hostile_tokens_titles_and_commands_are_shown_as_text(
         assert page.locator("h1").text_content() == view.headline
         assert page.title() == " ".join(view.headline.split())
         said = page.locator("#closing p").all_text_contents()
-        assert said == [printable(each) for each in ATTACKS]
+        assert said == [printable_text(each) for each in ATTACKS]
         assert view.heads is not None
-        labels = list(view.heads.heads[0].read.labels)
+        labels = list(view.heads.heads[0].key_axis.labels)
         page.locator("#table tbody th").first.wait_for(state="attached")
         assert page.locator("#table tbody th").all_text_contents() == labels
         assert labels[0] == ATTACKS[0]
@@ -295,7 +295,7 @@ def test_what_is_saved_from_a_page_is_text_too(chromium: Browser, attacks: Path)
             assert "<img/src=x/onerror=hit()>" in "".join(each.text or "" for each in drawing)
         rows = list(csv.reader(io.StringIO(saved(page, "Numbers as CSV"))))
         assert len({len(row) for row in rows}) == 1
-        assert [cell for row in rows for cell in row if FORMULA.match(cell)] == []
+        assert [cell for row in rows for cell in row if SPREADSHEET_FORMULA.match(cell)] == []
         assert any("=1+1" in cell for row in rows for cell in row)
 
 

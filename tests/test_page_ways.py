@@ -9,7 +9,7 @@ import pytest
 
 from attnviz.analysis.comparison import compare
 from attnviz.renderers import render
-from attnviz.renderers.page.page import SCRIPTS
+from attnviz.renderers.page.page import SCRIPT_FILES
 from tests.browser import opened
 from tests.pages_by_hand import until
 
@@ -73,7 +73,7 @@ def words(chromium: Browser) -> Any:
     """A page with nothing on it, which knows how numbers are put into words."""
     page = chromium.new_page()
     named = ("numbers.js", "reading.js")
-    texts = [(PAGE / "script" / name).read_text("utf-8") for name in SCRIPTS if name in named]
+    texts = [(PAGE / "script" / name).read_text("utf-8") for name in SCRIPT_FILES if name in named]
     page.add_script_tag(content="\n".join(texts))
     yield page
     page.close()

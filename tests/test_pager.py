@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from attnviz.machine.surroundings import odd_sizes
+from attnviz.machine.environment import invalid_terminal_sizes
 from tests.terminals import once, shown_on_terminal
 
 pytestmark = pytest.mark.terminal
 STEPS = ("steps", "I am learning this", "-t", "words")
 CODES = re.compile(r"\x1b\[[\d;]*m")
 PAGED = (
-    "from attnviz.cli.messages import page; "
-    "print(['to be printed', 'was shown'][page('text ✓\\n')])"
+    "from attnviz.cli.messages import show_in_pager; "
+    "print(['to be printed', 'was shown'][show_in_pager('text ✓\\n')])"
 )
 
 
@@ -196,4 +196,4 @@ def test_columns_and_lines_that_are_no_size_are_ignored(
     monkeypatch.setenv("COLUMNS", size)
     monkeypatch.setenv("LINES", "24")
 
-    assert odd_sizes() == ["COLUMNS"]
+    assert invalid_terminal_sizes() == ["COLUMNS"]

@@ -12,11 +12,11 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from attnviz import trace
-from attnviz.traces.matrices import matrices
+from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.trace import Trace
-from attnviz.views.grids.section import Plane, Section, cosine_of, length_of
+from attnviz.views.grids.section import Plane, Section, cosine_between, vector_length
 from attnviz.views.steps.scene import StepSettings
-from attnviz.views.steps.walk import steps, walk
+from attnviz.views.steps.walk import step_sections, steps
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 
@@ -25,7 +25,7 @@ VECTORS = st.lists(st.tuples(*[st.floats(-50, 50)] * 2), min_size=1, max_size=6)
 
 
 def pair_of(made: Trace, query: int = 0, key: int = 1, **asked: Any) -> Section:
-    found = walk(made, StepSettings(query=query, key=key, **asked))
+    found = step_sections(made, StepSettings(query=query, key=key, **asked))
     return next(each for each in found if each.name == "scores")
 
 
@@ -33,7 +33,7 @@ def given_vectors(query: list[float], key: list[float]) -> Section:
     """Two tokens, of which the first asks with one vector and the second is found by another."""
     zeros = [0.0] * len(query)
     numbers = {"queries": [query, zeros], "keys": [zeros, key], "values": [[1.0], [2.0]]}
-    return pair_of(trace(None, given=matrices(numbers), variant="plain"))
+    return pair_of(trace(None, given=parse_matrices(numbers), variant="plain"))
 
 
 def test_a_textbook_pair_has_the_angle_of_the_textbook() -> None:
@@ -48,7 +48,7 @@ def test_a_textbook_pair_has_the_angle_of_the_textbook() -> None:
         "arccos(0.96) = 16.26°",
         "5·5·0.96 = 24",
     ]
-    assert [arrow.written for arrow in section.planes[0].arrows] == ["5", "5"]
+    assert [arrow.length_text for arrow in section.planes[0].arrows] == ["5", "5"]
     assert section.planes[0].angle == "16.26°"
 
 
@@ -77,21 +77,21 @@ def test_what_is_said_of_an_angle_is_so(query: list[float], key: list[float], sa
 @given(VECTORS)
 def test_a_plane_keeps_lengths_and_angle(pairs: list[tuple[float, float]]) -> None:
     query, key = map(list, zip(*pairs, strict=True))
-    plane = Plane("", _arrows(query, key), cosine_of(query, key), "")
+    plane = Plane("", _arrows(query, key), cosine_between(query, key), "")
 
     first, second = plane.tips
 
     dot = first[0] * second[0] + first[1] * second[1]
-    size = length_of(query) * length_of(key)
-    assert math.hypot(*first) == pytest.approx(length_of(query))
-    assert math.hypot(*second) == pytest.approx(length_of(key), abs=1e-4 * (1 + size))
+    size = vector_length(query) * vector_length(key)
+    assert math.hypot(*first) == pytest.approx(vector_length(query))
+    assert math.hypot(*second) == pytest.approx(vector_length(key), abs=1e-4 * (1 + size))
     assert dot == pytest.approx(sum(x * y for x, y in pairs), rel=1e-6, abs=1e-6 * (1 + size))
 
 
 def _arrows(*vectors: list[float]) -> Any:
     from attnviz.views.grids.section import Arrow
 
-    return tuple(Arrow("", length_of(vector), "") for vector in vectors)
+    return tuple(Arrow("", vector_length(vector), "") for vector in vectors)
 
 
 @profile(max_examples=40)
@@ -124,7 +124,9 @@ def test_each_head_has_a_plane_and_one_head_can_be_asked_for() -> None:
 
 
 def test_a_key_restricts_the_arithmetic_of_the_other_steps() -> None:
-    found = {each.name: each.sums for each in walk(trace(TEXT), StepSettings(query=1, key=3))}
+    found = {
+        each.name: each.sums for each in step_sections(trace(TEXT), StepSettings(query=1, key=3))
+    }
 
     for name in ("scaling", "softmax", "weighted"):
         assert [re.match(r"\w+\(am, this\)", line.text) is not None for line in found[name]] == [
@@ -185,7 +187,7 @@ def test_a_key_that_stands_twice_is_asked_for_by_its_number(attnviz: Attnviz) ->
 
 
 def test_given_scores_have_no_vectors_to_draw() -> None:
-    made = trace(None, given=matrices({"scores": [[1.0, 2.0], [3.0, 4.0]]}))
+    made = trace(None, given=parse_matrices({"scores": [[1.0, 2.0], [3.0, 4.0]]}))
 
     with pytest.raises(Exception, match="the scores are given, not computed from a query"):
         pair_of(made)

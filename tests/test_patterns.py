@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attnviz.analysis.inspection import patterns
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection, inspect
-from attnviz.analysis.inspection.looking import Looking
-from attnviz.analysis.inspection.maps import Map, Side, side_of
+from attnviz.analysis.inspection.maps import Map, MapSide, token_side
 from attnviz.analysis.inspection.patterns import (
-    BROADLY,
-    COLUMN,
-    KINDS,
-    Patterns,
-    patterns_of,
-    places_of,
+    BROAD_PATTERN,
+    COLUMN_PATTERN,
+    PATTERN_KINDS,
+    HeadPatterns,
+    find_patterns,
+    read_pattern_tokens,
 )
-from attnviz.cells import Cells, Whole, unmasked
-from attnviz.tokens.tokens import Tokens, named
-from attnviz.views.inspection.heads import heads_table, sentences_on
+from attnviz.cells import Cells, StoredCells, unmasked_cells
+from attnviz.tokens.tokens import Tokens, tokens_of_words
+from attnviz.views.inspection.head_kinds import head_kind_sentences, heads_table
 
 WORDS = ("the", "cat", "saw", "the", "cat", ".")
 
@@ -44,22 +44,22 @@ def a_map(
     tokens = Tokens(
         " ".join(words),
         tuple(word.encode() for word in words),
-        named(words).ids,
+        tokens_of_words(words).ids,
         (True,) * len(words),
         tuple(words),
         frozenset(special),
     )
-    cells: Cells = unmasked(values) if hidden is None else Whole(values, hidden)
-    return Map("L0H0", None, 0, cells, side_of(tokens), side_of(keys or tokens))
+    cells: Cells = unmasked_cells(values) if hidden is None else StoredCells(values, hidden)
+    return Map("L0H0", None, 0, cells, token_side(tokens), token_side(keys or tokens))
 
 
-def score(found: Patterns, short: str, head: int = 0) -> float:
-    kind = next(each for each in KINDS if each.short == short)
+def score(found: HeadPatterns, short: str, head: int = 0) -> float:
+    kind = next(each for each in PATTERN_KINDS if each.short == short)
     return found.score(head, kind)
 
 
-def even(found: Patterns, short: str) -> float:
-    place = next(place for place, each in enumerate(KINDS) if each.short == short)
+def even(found: HeadPatterns, short: str) -> float:
+    place = next(place for place, each in enumerate(PATTERN_KINDS) if each.short == short)
     return float(found.even[0, place])
 
 
@@ -84,7 +84,7 @@ def shifted(count: int, by: int) -> np.ndarray:
     ],
 )
 def test_a_head_that_does_nothing_else_has_all_of_it(short: str, weights: np.ndarray) -> None:
-    found = patterns_of([a_map(weights)])
+    found = find_patterns([a_map(weights)])
     assert score(found, short) == pytest.approx(1)
     if short not in ("same", "induction"):  # which four of the six words can show, and two
         assert [each.short for each in found.kinds if each] == [short]
@@ -93,48 +93,48 @@ def test_a_head_that_does_nothing_else_has_all_of_it(short: str, weights: np.nda
 def test_scores_are_the_mean_share_of_the_tokens_that_can_show_them() -> None:
     """On paper: `a b a`, from whose tokens the one before is read with .2 and .5."""
     weights = [[0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.4, 0.5, 0.1]]
-    found = patterns_of([a_map(weights, ["a", "b", "a"])])
+    found = find_patterns([a_map(weights, ["a", "b", "a"])])
 
     assert score(found, "previous") == pytest.approx((0.2 + 0.5) / 2)
     assert score(found, "next") == pytest.approx((0.3 + 0.6) / 2)
     assert score(found, "itself") == pytest.approx((0.6 + 0.2 + 0.1) / 3)
     assert score(found, "first") == pytest.approx((0.2 + 0.4) / 2)  # its own row is not asked
     assert score(found, "same") == pytest.approx((0.1 + 0.4) / 2)
-    assert found.showing.tolist() == [2, 2, 2, 3, 0, 2, 0, 0, 3]
+    assert found.showing_counts.tolist() == [2, 2, 2, 3, 0, 2, 0, 0, 3]
     bits = [-sum(each * math.log(each) for each in row) / math.log(3) for row in weights]
     assert score(found, "broad") == pytest.approx(sum(bits) / 3)
 
 
 def test_even_attention_gives_what_is_said_of_it_and_no_kind_but_broad() -> None:
-    found = patterns_of([a_map(np.full((6, 6), 1 / 6))])
+    found = find_patterns([a_map(np.full((6, 6), 1 / 6))])
     there = ~np.isnan(found.scores)
     assert np.allclose(found.scores[there], found.even[there])
-    assert found.kinds == (BROADLY,)
-    assert np.allclose(found.beyond[:, :-1][there[:, :-1]], 0, atol=1e-6)
+    assert found.kinds == (BROAD_PATTERN,)
+    assert np.allclose(found.excess[:, :-1][there[:, :-1]], 0, atol=1e-6)
 
 
 def test_under_a_mask_only_what_is_seen_counts_and_the_first_token_has_no_choice() -> None:
     """Causal and even: row t reads each of t + 1 tokens with 1/(t + 1)."""
     seen = np.tril(np.ones((6, 6)))
-    found = patterns_of([a_map(seen / seen.sum(1, keepdims=True), hidden=seen == 0)])
+    found = find_patterns([a_map(seen / seen.sum(1, keepdims=True), hidden=seen == 0)])
 
     one_of = np.mean([1 / (row + 1) for row in range(1, 6)])
     assert math.isnan(score(found, "next"))
     for short in ("previous", "first", "itself"):
         assert score(found, short) == pytest.approx(one_of) == pytest.approx(even(found, short))
     assert score(found, "broad") == pytest.approx(1)
-    assert found.showing[-1] == 5
+    assert found.showing_counts[-1] == 5
 
 
 def test_what_a_text_cannot_show_has_no_number() -> None:
-    found = patterns_of([a_map(np.full((3, 3), 1 / 3), ["a", "b", "c"])])
-    assert [each.short for each in KINDS if not found.strongest(each)] == [
+    found = find_patterns([a_map(np.full((3, 3), 1 / 3), ["a", "b", "c"])])
+    assert [each.short for each in PATTERN_KINDS if not found.strongest(each)] == [
         "separators",
         "same",
         "induction",
         "column",
     ]
-    alone = patterns_of([a_map([[1.0]], ["a"])])
+    alone = find_patterns([a_map([[1.0]], ["a"])])
     assert np.isnan(alone.scores).all()
     assert alone.kinds == (None,)
 
@@ -142,7 +142,7 @@ def test_what_a_text_cannot_show_has_no_number() -> None:
 def test_two_tokens_must_be_repeated_for_induction() -> None:
     """`the` is there twice, and something else comes after it."""
     words = ["the", "cat", "saw", "the", "dog"]
-    found = patterns_of([a_map(np.full((5, 5), 1 / 5), words)])
+    found = find_patterns([a_map(np.full((5, 5), 1 / 5), words)])
     assert score(found, "same") == pytest.approx(0.2)
     assert math.isnan(score(found, "induction"))
 
@@ -151,32 +151,36 @@ def test_separators_are_marks_new_lines_and_what_was_added_but_not_a_mark_inside
     pieces = (b"[CLS]", b"did", b"n", b"'", b"t", b",", b" no", b"\n", b"!", b"[SEP]")
     spaced = (True, True, False, False, False, False, True, True, True, True)
     tokens = Tokens("", pieces, tuple(range(10)), spaced, special=frozenset((0, 9)))
-    side = Side(tokens, tuple((place,) for place in range(10)), tokens.labels, (*range(1, 11),))
-    found = places_of(Map("L0H0", None, 0, unmasked(np.eye(10)), side, side))
+    side = MapSide(tokens, tuple((place,) for place in range(10)), tokens.labels, (*range(1, 11),))
+    found = read_pattern_tokens(Map("L0H0", None, 0, unmasked_cells(np.eye(10)), side, side))
     assert np.flatnonzero(found.separates).tolist() == [0, 5, 7, 8, 9]
 
 
 def test_what_a_tokenizer_added_twice_is_no_token_that_is_there_twice() -> None:
     words = ["[SEP]", "a", "[SEP]"]
-    found = patterns_of([a_map(np.full((3, 3), 1 / 3), words, special=(0, 2))])
+    found = find_patterns([a_map(np.full((3, 3), 1 / 3), words, special=(0, 2))])
     assert math.isnan(score(found, "same"))
     assert score(found, "separators") == pytest.approx(1 / 3)  # the first is the first token
 
 
 def test_of_a_second_text_nothing_is_before_or_after_but_the_same_token_counts() -> None:
-    keys = replace(named(["cat", "a", "b"]), ids=(WORDS.index("cat"), 7, 8))
-    found = patterns_of([a_map(np.full((6, 3), 1 / 3), keys=keys)])
-    assert [each.short for each in KINDS if found.strongest(each)] == ["first", "same", "broad"]
-    assert found.showing.tolist() == [0, 0, 6, 0, 0, 2, 0, 0, 6]
+    keys = replace(tokens_of_words(["cat", "a", "b"]), ids=(WORDS.index("cat"), 7, 8))
+    found = find_patterns([a_map(np.full((6, 3), 1 / 3), keys=keys)])
+    assert [each.short for each in PATTERN_KINDS if found.strongest(each)] == [
+        "first",
+        "same",
+        "broad",
+    ]
+    assert found.showing_counts.tolist() == [0, 0, 6, 0, 0, 2, 0, 0, 6]
 
 
 @given(arrays(np.float32, (3, 7, 7), elements=st.floats(0.015625, 1, width=32)))
 def test_every_score_lies_between_none_and_all(weights: np.ndarray) -> None:
     words = ["a", "b", ",", "a", "b", "c", "."]
     shares = weights / weights.sum(-1, keepdims=True)
-    found = patterns_of([a_map(each, words) for each in shares])
+    found = find_patterns([a_map(each, words) for each in shares])
     columns = [key is not None for key in found.columns]
-    assert (~np.isnan(found.scores[:, KINDS.index(COLUMN)])).tolist() == columns
+    assert (~np.isnan(found.scores[:, PATTERN_KINDS.index(COLUMN_PATTERN)])).tolist() == columns
     scores = np.nan_to_num(found.scores)
     assert ((scores >= 0) & (scores <= 1 + 1e-6)).all()
     assert (np.nan_to_num(found.even) <= 1 + 1e-6).all()
@@ -184,26 +188,26 @@ def test_every_score_lies_between_none_and_all(weights: np.ndarray) -> None:
 
 def test_the_strongest_come_first_and_a_tie_goes_to_the_first_head() -> None:
     heads = [np.full((6, 6), 1 / 6), np.eye(6), np.eye(6)]
-    found = patterns_of([a_map(each) for each in heads])
-    itself = next(each for each in KINDS if each.short == "itself")
+    found = find_patterns([a_map(each) for each in heads])
+    itself = next(each for each in PATTERN_KINDS if each.short == "itself")
     assert found.strongest(itself) == [1, 2, 0]
-    assert found.of_kind(itself) == [1, 2]
+    assert found.heads_of_kind(itself) == [1, 2]
 
 
 def test_bands_of_rows_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(30), 30)
     words = [f"w{number % 11}" for number in range(30)]
-    whole = patterns_of([a_map(weights, words)])
-    monkeypatch.setattr(patterns, "CELLS_AT_ONCE", 1)
-    assert np.allclose(patterns_of([a_map(weights, words)]).scores, whole.scores, equal_nan=True)
+    whole = find_patterns([a_map(weights, words)])
+    monkeypatch.setattr(patterns, "PATTERN_CELLS_AT_ONCE", 1)
+    assert np.allclose(find_patterns([a_map(weights, words)]).scores, whole.scores, equal_nan=True)
 
 
 def test_of_a_long_text_every_so_many_tokens_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "MOST_QUERIES", 10)
-    found = patterns_of([a_map(shifted(35, -1), [f"w{number}" for number in range(35)])])
-    assert (found.asked, found.tokens) == (9, 35)
+    monkeypatch.setattr(patterns, "MAX_SAMPLED_QUERIES", 10)
+    found = find_patterns([a_map(shifted(35, -1), [f"w{number}" for number in range(35)])])
+    assert (found.sampled_count, found.tokens) == (9, 35)
     assert score(found, "previous") == pytest.approx(1)
-    assert found.showing[0] == 8
+    assert found.showing_counts[0] == 8
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +218,7 @@ def minilm() -> Inspection:
 def test_minilm_has_a_head_for_the_token_before_one_for_the_token_after_and_many_sinks(
     minilm: Inspection,
 ) -> None:
-    assert sentences_on(minilm) == (
+    assert head_kind_sentences(minilm) == (
         "L0H2 attends to the previous token (over 99.9\u00a0%), L1H8 to the next token "
         '(55\u00a0%), L4H5 to the first token (90\u00a0%), L5H11 to "animal" (41\u00a0%) and L0H0 '
         "attends broadly (entropy 91\u00a0% of the largest possible).",
@@ -235,18 +239,20 @@ def _sinks(minilm: Inspection) -> int:
 def test_a_head_is_called_after_the_key_that_dominates_it(minilm: Inspection) -> None:
     """In L5H11 the first token has .33 of the attention on average, and "animal" has .41."""
     weights = minilm.trace.layers[5].attended.weights[11]
-    told = sentences_on(replace(minilm, looking=Looking(layer=5, head=11)))
-    first = sentences_on(replace(minilm, looking=Looking(layer=4, head=5)))
-    least = sentences_on(replace(minilm, looking=Looking(layer=5, head=9)))
+    told = head_kind_sentences(replace(minilm, looking=InspectOptions(layer=5, head=11)))
+    first = head_kind_sentences(replace(minilm, looking=InspectOptions(layer=4, head=5)))
+    least = head_kind_sentences(replace(minilm, looking=InspectOptions(layer=5, head=9)))
 
     assert told == ('L5H11: most tokens attend to "animal" (41\u00a0% on average).',)
     assert float(weights[:, 2].mean()) == pytest.approx(0.41, abs=0.005)
     assert sum(int(row.argmax()) == 2 for row in weights) == 10  # of 15
     assert first == ("L4H5: most tokens attend to the first token (90\u00a0% on average).",)
     assert least == ('L5H9: most tokens attend to "tired" (22\u00a0% on average).',)
-    view = replace(minilm, looking=Looking(layer=1, head=2)).view()
+    view = replace(minilm, looking=InspectOptions(layer=1, head=2)).view()
     assert view.headline == "What tokens attend to in L1H2"  # where nothing stands out
-    words = sentences_on(replace(minilm, looking=Looking(layer=5, head=11, words=True)))
+    words = head_kind_sentences(
+        replace(minilm, looking=InspectOptions(layer=5, head=11, words=True))
+    )
     assert words[0].startswith('L5H11: most words attend to "animal" (')
 
 
@@ -278,7 +284,7 @@ def test_a_column_is_found_as_loops_find_it(weights: np.ndarray, causal: bool) -
     count = len(weights)
     hidden = np.triu(np.ones((count, count), bool), 1) & causal
     words = ["a", "b", ",", "a", "b", "c"][:count]
-    found = patterns_of([a_map(np.where(hidden, 0, weights), words, hidden=hidden)])
+    found = find_patterns([a_map(np.where(hidden, 0, weights), words, hidden=hidden)])
     key, share = column_of(np.where(hidden, 0, weights), hidden, marks=(2,))
 
     assert found.columns == (key,)
@@ -289,11 +295,11 @@ def test_the_column_of_a_head_wins_if_it_is_further_from_even_attention() -> Non
     """Most of six tokens read "cat" with .5; the first, or a separator, is no column."""
     weights = np.full((6, 6), 0.1)
     weights[:, 1] = 0.5
-    assert [each.kinds[0] for each in (patterns_of([a_map(weights)]),)] == [COLUMN]
+    assert [each.kinds[0] for each in (find_patterns([a_map(weights)]),)] == [COLUMN_PATTERN]
     for place, short in ((0, "first"), (5, "separators")):
         other = np.full((6, 6), 0.1)
         other[:, place] = 0.5
-        found = patterns_of([a_map(other)])
+        found = find_patterns([a_map(other)])
         assert found.columns == (None,)
         assert found.kinds[0] is not None
         assert found.kinds[0].short == short
@@ -325,7 +331,7 @@ def test_the_numbers_are_those_of_the_weights(minilm: Inspection) -> None:
 
 def test_what_is_left_out_is_no_part_of_what_heads_do(minilm: Inspection) -> None:
     """Worked out again with loops: the token before is that of the sentence, and rows sum to 1."""
-    hiding = replace(minilm, looking=Looking(hide_special=True))
+    hiding = replace(minilm, looking=InspectOptions(hide_special=True))
     found = hiding.patterns
     weights = minilm.trace.layers[2].attended.weights[9].tolist()
     left = range(1, len(weights) - 1)
@@ -334,7 +340,7 @@ def test_what_is_left_out_is_no_part_of_what_heads_do(minilm: Inspection) -> Non
     before = [weights[row][row - 1] / sum(weights[row][key] for key in left) for row in left[1:]]
     assert score(found, "previous", 2 * 12 + 9) == pytest.approx(sum(before) / len(before))
     assert math.isnan(score(found, "first"))
-    assert all(said.startswith("Of what is left, ") for said in sentences_on(hiding))
+    assert all(said.startswith("Of what is left, ") for said in head_kind_sentences(hiding))
 
 
 def test_after_a_token_in_the_middle_is_left_out_none_stands_before_the_next() -> None:
@@ -344,9 +350,9 @@ def test_after_a_token_in_the_middle_is_left_out_none_stands_before_the_next() -
         labels=("the", "cat", "the", "cat"),
         numbers=(1, 2, 4, 5),
     )
-    found = patterns_of([Map("L0H0", None, 0, unmasked(np.full((4, 4), 0.25)), side, side)])
-    before = next(place for place, each in enumerate(KINDS) if each.short == "previous")
-    assert found.showing[before] == 2  # the second and the fifth
+    found = find_patterns([Map("L0H0", None, 0, unmasked_cells(np.full((4, 4), 0.25)), side, side)])
+    before = next(place for place, each in enumerate(PATTERN_KINDS) if each.short == "previous")
+    assert found.showing_counts[before] == 2  # the second and the fifth
 
 
 @pytest.mark.parametrize(
@@ -360,15 +366,17 @@ def test_after_a_token_in_the_middle_is_left_out_none_stands_before_the_next() -
 def test_what_heads_do_says_of_what_numbers(
     minilm: Inspection, choices: dict[str, Any], start: str, note: str
 ) -> None:
-    made = replace(minilm, looking=Looking(**choices))
+    made = replace(minilm, looking=InspectOptions(**choices))
     table = heads_table(made)
     assert table is not None
     assert note in table.note
-    assert sentences_on(made)
-    assert all(said.startswith(start) for said in sentences_on(made))
+    assert head_kind_sentences(made)
+    assert all(said.startswith(start) for said in head_kind_sentences(made))
 
 
 def test_by_lengths_fewer_heads_are_sinks(minilm: Inspection) -> None:
-    sink = next(each for each in KINDS if each.short == "first")
-    by_length = replace(minilm, looking=Looking(weigh="norm"))
-    assert len(by_length.patterns.of_kind(sink)) < len(minilm.patterns.of_kind(sink)) / 2
+    sink = next(each for each in PATTERN_KINDS if each.short == "first")
+    by_length = replace(minilm, looking=InspectOptions(weigh="norm"))
+    assert (
+        len(by_length.patterns.heads_of_kind(sink)) < len(minilm.patterns.heads_of_kind(sink)) / 2
+    )

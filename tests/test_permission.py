@@ -21,8 +21,16 @@ from hypothesis import strategies as st
 from attnviz import AttnvizError, compare, compare_sentences, inspect, read, trace
 from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
 from attnviz.machine.files import NameInFile
-from attnviz.traces.settings import COMES_WITH_ATTNVIZ, Settings, as_information
-from attnviz.wording.commands import CHOICES, FLAGS, OF_TRACES, Command, chosen, command_in, quoted
+from attnviz.traces.settings import SHIPPED_NAMES, Settings, untrusted_settings
+from attnviz.wording.commands import (
+    CHOICE_FIELDS,
+    FLAG_FIELDS,
+    TRACE_COMMANDS,
+    Command,
+    changed_options,
+    parse_command,
+    shell_quoted,
+)
 from tests import LONGEST
 from tests.conftest import Attnviz
 
@@ -202,13 +210,15 @@ def test_a_lesson_may_name_a_model_that_comes_with_attnviz(
 
 def test_every_setting_that_names_something_to_load_is_information_in_a_file() -> None:
     texts = {name: "x" for name, hint in Settings.__annotations__.items() if "str" in hint}
-    named = {name for name, each in as_information(texts).items() if isinstance(each, NameInFile)}
+    named = {
+        name for name, each in untrusted_settings(texts).items() if isinstance(each, NameInFile)
+    }
 
-    assert named == set(COMES_WITH_ATTNVIZ)
+    assert named == set(SHIPPED_NAMES)
     assert {*texts} - named == {  # these are words of a table, sentences, a device, or heads
         "variant", "memory", "target", "without", "device",
     }  # fmt: skip
-    assert chosen(Settings(**as_information({"model": "a b"}))) == {"model": "a b"}
+    assert changed_options(Settings(**untrusted_settings({"model": "a b"}))) == {"model": "a b"}
 
 
 def options_of(path: str) -> set[str]:
@@ -218,26 +228,26 @@ def options_of(path: str) -> set[str]:
 
 def test_the_commands_of_traces_are_known_with_all_of_their_options_but_what_runs_python() -> None:
     tables = {**COMMANDS, **{f"example {name}": each for name, each in EXAMPLE_COMMANDS.items()}}
-    known = {name for command in OF_TRACES for name in options_of(tables[command][0])}
+    known = {name for command in TRACE_COMMANDS for name in options_of(tables[command][0])}
     texts, runs_python = {"text", "other", "name"}, {"trust_remote_code", "learn"}
     of_learning = {"steps", "until", "batch", "rate"}
 
-    assert {*FLAGS, *CHOICES} == known - texts - runs_python - of_learning
+    assert {*FLAG_FIELDS, *CHOICE_FIELDS} == known - texts - runs_python - of_learning
 
 
 @given(
-    name=st.sampled_from(OF_TRACES),
+    name=st.sampled_from(TRACE_COMMANDS),
     text=st.text(),
-    options=st.dictionaries(st.sampled_from([*CHOICES, *FLAGS]), st.text(), max_size=4),
+    options=st.dictionaries(st.sampled_from([*CHOICE_FIELDS, *FLAG_FIELDS]), st.text(), max_size=4),
 )
 def test_every_command_that_is_written_is_read_again(
     name: str, text: str, options: dict[str, str]
 ) -> None:
-    named = {key: True if key in FLAGS else each for key, each in options.items()}
+    named = {key: True if key in FLAG_FIELDS else each for key, each in options.items()}
     line = Command(name=name, argument=text, options=named).line
 
-    assert command_in(line) is not None
-    assert command_in(line).line == line  # type: ignore[union-attr]
+    assert parse_command(line) is not None
+    assert parse_command(line).line == line  # type: ignore[union-attr]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
@@ -249,12 +259,12 @@ def test_a_shell_finds_one_command_and_its_words_in_whatever_is_shown(tmp_path: 
         "--out",
         "a.png",
         "'I am'",
-        *map(quoted, WORDS),
+        *map(shell_quoted, WORDS),
     ]
     lines = [
         f"attnviz run {''.join(draw.choices(parts, k=draw.randint(1, 5)))}" for _ in range(9000)
     ]
-    shown = [each for line in lines if (each := command_in(line)) is not None and each.argument]
+    shown = [each for line in lines if (each := parse_command(line)) is not None and each.argument]
     script = "attnviz() { printf '%s\\0' \"$@\" END; }\n" + "\n".join(each.line for each in shown)
     run = subprocess.run(
         ["bash", "-c", script], capture_output=True, cwd=tmp_path, check=True, timeout=LONGEST

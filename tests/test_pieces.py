@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.trained.loading import Loaded
-from attnviz.traces.trained.pieces import cut, tokens_of_ids
+from attnviz.traces.trained.loading import LoadedTransformer
+from attnviz.traces.trained.pieces import cut_text, tokens_of_ids
 from tests.small_transformers import TOKENIZERS
 
 TEXT = "The cross was too tired 😀"
@@ -32,12 +32,12 @@ class Endless:
 
 
 @cache
-def model(kind: str) -> Loaded:
-    return Loaded("small", Endless(), TOKENIZERS[kind](), "float32")
+def model(kind: str) -> LoadedTransformer:
+    return LoadedTransformer("small", Endless(), TOKENIZERS[kind](), "float32")
 
 
 def read(kind: str, text: str = TEXT) -> Tokens:
-    return cut(model(kind), text)
+    return cut_text(model(kind), text)
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
@@ -104,7 +104,7 @@ def test_tokens_that_stand_for_no_letters_are_special_and_a_gap_is_not() -> None
 def test_an_id_that_ends_a_text_is_special_also_where_unknown_words_have_it() -> None:
     tokenizer = TOKENIZERS["bytes"]()
     tokenizer.add_special_tokens({"unk_token": "</s>"})
-    tokens = cut(Loaded("small", Endless(), tokenizer, "float32"), "it</s>")
+    tokens = cut_text(LoadedTransformer("small", Endless(), tokenizer, "float32"), "it</s>")
 
     assert tokens.labels[-1] == "</s>"
     assert len(tokens) - 1 in tokens.special
@@ -154,7 +154,7 @@ class Slow:
 
 
 def test_a_tokenizer_that_does_not_say_where_tokens_stand_still_says_what_they_are() -> None:
-    tokens = cut(Loaded("small", Endless(), Slow(), "float32"), "the tired it")
+    tokens = cut_text(LoadedTransformer("small", Endless(), Slow(), "float32"), "the tired it")
 
     assert tokens.labels == ("the", "ti", "red", "it")
     assert tokens.spaced == (True, True, False, True)

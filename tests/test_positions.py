@@ -12,18 +12,18 @@ from torch.testing import assert_close
 
 from attnviz import trace
 from attnviz.errors import AttnvizError
-from attnviz.traces.settings import TURNED, Positions
+from attnviz.traces.settings import ROTARY_POSITIONS, Positions
 from attnviz.vectors import positions
-from attnviz.vectors.drawn import Seeds
+from attnviz.vectors.random_numbers import Seeds
 from tests.conftest import Attnviz
 
 
 def test_sinusoidal_positions_are_the_papers() -> None:
-    made = positions.sinusoidal(3, 4)
+    made = positions.sinusoidal_positions(3, 4)
 
     assert made[0].tolist() == [0, 1, 0, 1]
     assert_close(made[2].tolist(), [sin(2), cos(2), sin(2 / 100), cos(2 / 100)])
-    assert positions.sinusoidal(3, 5).shape == (3, 5)
+    assert positions.sinusoidal_positions(3, 5).shape == (3, 5)
 
 
 def test_positions_are_added_and_tell_equal_tokens_apart() -> None:
@@ -32,17 +32,22 @@ def test_positions_are_added_and_tell_equal_tokens_apart() -> None:
 
     assert torch.equal(bare.inputs[0], bare.inputs[1])
     assert not torch.equal(placed.inputs[0], placed.inputs[1])
-    assert_close(placed.inputs - bare.inputs, positions.learned(2, 8, Seeds((42,))).float())
+    assert_close(
+        placed.inputs - bare.inputs, positions.untrained_positions(2, 8, Seeds((42,))).float()
+    )
 
 
 def test_a_position_has_the_same_vector_at_every_length() -> None:
     assert torch.equal(
-        positions.learned(3, 4, Seeds((1,))), positions.learned(9, 4, Seeds((1,)))[:3]
+        positions.untrained_positions(3, 4, Seeds((1,))),
+        positions.untrained_positions(9, 4, Seeds((1,)))[:3],
     )
 
 
 def test_rotary_turns_the_second_token_by_one_radian() -> None:
-    turned = positions.turned(torch.tensor([[[1.0, 0.0], [1.0, 0.0]]], dtype=torch.float64))
+    turned = positions.rotate_by_position(
+        torch.tensor([[[1.0, 0.0], [1.0, 0.0]]], dtype=torch.float64)
+    )
 
     assert turned[0, 0].tolist() == [1, 0]
     assert_close(turned[0, 1].tolist(), [cos(1), sin(1)])
@@ -60,7 +65,7 @@ def test_rotary_is_a_product_of_complex_numbers(
     random = torch.Generator().manual_seed(seed)
     vectors = torch.randn(heads, tokens, 2 * pairs, generator=random, dtype=torch.float64)
 
-    turned = positions.turned(vectors)
+    turned = positions.rotate_by_position(vectors)
 
     frequency = 10_000.0 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
     angle = torch.outer(torch.arange(tokens, dtype=torch.float64), frequency)
@@ -73,7 +78,10 @@ def test_rotary_is_a_product_of_complex_numbers(
 def test_a_rotary_score_hangs_on_the_distance_alone(query: int, key: int, further: int) -> None:
     random = torch.Generator().manual_seed(1)
     one, other = torch.randn(2, 1, 6, generator=random, dtype=torch.float64)
-    queries, keys = positions.turned(one.expand(20, 6)), positions.turned(other.expand(20, 6))
+    queries, keys = (
+        positions.rotate_by_position(one.expand(20, 6)),
+        positions.rotate_by_position(other.expand(20, 6)),
+    )
 
     assert_close(queries[query] @ keys[key], queries[query + further] @ keys[key + further])
 
@@ -86,7 +94,7 @@ def test_rotary_turns_queries_and_keys_of_a_run_and_no_values() -> None:
     assert bare.queries is not None
     assert torch.equal(layer.before_rotary.queries, bare.queries)
     assert layer.queries is not None
-    assert_close(layer.queries, positions.turned(bare.queries))
+    assert_close(layer.queries, positions.rotate_by_position(bare.queries))
     assert torch.equal(layer.values, bare.values)
     assert layer.attended.bias is None
 
@@ -104,7 +112,7 @@ def test_rotary_by_halves_is_hugging_faces_formula(
     random = torch.Generator().manual_seed(seed)
     vectors = torch.randn(2, tokens, 2 * pairs, generator=random, dtype=torch.float64)
 
-    turned = positions.turned(vectors, base, halves=True)
+    turned = positions.rotate_by_position(vectors, base, halves=True)
 
     inverse = 1.0 / base ** (torch.arange(0, 2 * pairs, 2).double() / (2 * pairs))
     angle = torch.cat([torch.outer(torch.arange(tokens).double(), inverse)] * 2, dim=-1)
@@ -116,12 +124,12 @@ def test_rotary_by_halves_is_hugging_faces_formula(
 def test_rotary_by_halves_is_rotary_of_numbers_in_another_order(seed: int, pairs: int) -> None:
     random = torch.Generator().manual_seed(seed)
     vectors = torch.randn(4, 2 * pairs, generator=random, dtype=torch.float64)
-    order = [positions.pair_places(pair, 2 * pairs, halves=True) for pair in range(pairs)]
+    order = [positions.pair_indices(pair, 2 * pairs, halves=True) for pair in range(pairs)]
     places = [place for both in order for place in both]
 
-    turned = positions.turned(vectors, halves=True)
+    turned = positions.rotate_by_position(vectors, halves=True)
 
-    assert_close(turned[:, places], positions.turned(vectors[:, places]))
+    assert_close(turned[:, places], positions.rotate_by_position(vectors[:, places]))
 
 
 def test_rotary_by_halves_is_what_a_run_and_its_steps_turn(attnviz: Attnviz) -> None:
@@ -131,7 +139,9 @@ def test_rotary_by_halves_is_what_a_run_and_its_steps_turn(attnviz: Attnviz) -> 
 
     assert layer.before_rotary is not None
     assert layer.before_rotary.keys is not None
-    assert_close(layer.keys, positions.turned(layer.before_rotary.keys, 500.0, halves=True))
+    assert_close(
+        layer.keys, positions.rotate_by_position(layer.before_rotary.keys, 500.0, halves=True)
+    )
     assert "rotary-halves positions · position base 500" in " ".join(result.out.split())
     assert "Each pair of numbers i and i + 3 of" in result.out
     assert "pair i at position p is rotated by (p - 1) / 500^(2(i - 1)/d_k)" in result.out
@@ -144,7 +154,7 @@ def test_another_base_is_that_of_the_sines() -> None:
     assert_close(added[2].tolist(), [sin(2), cos(2), sin(0.2), cos(0.2)], atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("kind", TURNED)
+@pytest.mark.parametrize("kind", ROTARY_POSITIONS)
 def test_rotary_needs_pairs(kind: Positions) -> None:
     with pytest.raises(AttnvizError, match="a head is 3 wide") as refused:
         trace("tap tap", positions=kind, head_dim=3)
@@ -153,14 +163,23 @@ def test_rotary_needs_pairs(kind: Positions) -> None:
 
 
 def test_slopes_of_eight_heads_are_the_papers() -> None:
-    assert positions.slopes(8) == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
+    assert positions.alibi_slopes(8) == [
+        1 / 2,
+        1 / 4,
+        1 / 8,
+        1 / 16,
+        1 / 32,
+        1 / 64,
+        1 / 128,
+        1 / 256,
+    ]
 
 
 def test_slopes_between_powers_of_two_are_the_papers_too() -> None:
     """Those of 8 heads, then every other one of 16: 2^-0.5, 2^-1.5, 2^-2.5, 2^-3.5."""
-    twelve = positions.slopes(12)
+    twelve = positions.alibi_slopes(12)
 
-    assert twelve[:8] == positions.slopes(8)
+    assert twelve[:8] == positions.alibi_slopes(8)
     assert_close(twelve[8:], [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5])
 
 

@@ -19,7 +19,12 @@ from attnviz.renderers import Look
 from attnviz.renderers.picture.lettering import lettering
 from attnviz.traces.models.model import Model
 from attnviz.views.grids.grid import Grid
-from attnviz.views.prediction import all_answers, answered, best_answers, unasked
+from attnviz.views.prediction import (
+    all_answers_grids,
+    answer_sentences,
+    best_answers_grid,
+    unasked_position_notes,
+)
 from tests.claims_of_runs import Said, _untrue
 from tests.conftest import Attnviz
 from tests.evaluate import holds
@@ -84,7 +89,7 @@ def test_behind_a_word_that_asks_for_what_comes_next_all_is_asked() -> None:
 
 def test_the_table_has_the_likeliest_first_with_their_words() -> None:
     made = traced(untrained(asks=""))
-    grid = best_answers(made)
+    grid = best_answers_grid(made)
 
     assert made.prediction is not None
     for row, likely in enumerate(made.prediction.probabilities):
@@ -95,7 +100,7 @@ def test_the_table_has_the_likeliest_first_with_their_words() -> None:
 
 
 def test_only_places_that_ask_are_in_the_table_and_the_note_says_so() -> None:
-    grid = best_answers(traced(untrained()))
+    grid = best_answers_grid(traced(untrained()))
 
     assert grid.rows.labels == ("?",)
     assert grid.note == (
@@ -106,7 +111,7 @@ def test_only_places_that_ask_are_in_the_table_and_the_note_says_so() -> None:
 
 def test_every_answer_is_in_the_table_of_all() -> None:
     made = traced(untrained())
-    (grid,) = all_answers(made)
+    (grid,) = all_answers_grids(made)
 
     assert made.prediction is not None
     assert grid.columns.labels == ANSWERS
@@ -122,7 +127,7 @@ def sentences() -> Iterator[tuple[Trace, str]]:
     for kind, seed, off in product(KINDS, range(2), offs):
         made = traced(untrained(**kind, seed=seed), without=off)
         for query in (None, 0, len(made.tokens) - 1):
-            yield from ((made, each) for each in answered(made, query))
+            yield from ((made, each) for each in answer_sentences(made, query))
 
 
 @pytest.mark.usefixtures("quick")
@@ -135,7 +140,7 @@ def test_every_sentence_on_answers_is_true() -> None:
 
 def test_a_false_sentence_on_answers_is_found() -> None:
     made = traced(untrained())
-    (right,) = answered(made)
+    (right,) = answer_sentences(made)
     for one, other in (("are", "is"), ("67", "76")):
         false = right.replace(one, "…").replace(other, one).replace("…", other)
 
@@ -145,24 +150,24 @@ def test_a_false_sentence_on_answers_is_found() -> None:
 def test_where_nothing_is_asked_that_is_said() -> None:
     made = traced(replaced_asks(untrained()), "old keys")
 
-    (told,) = answered(made)
+    (told,) = answer_sentences(made)
     assert told.startswith("No token of this text asks the model for an answer; ")
     assert "are" in told
     assert told.endswith(" would")
-    assert len(best_answers(made).rows) == 0
+    assert len(best_answers_grid(made).rows) == 0
 
 
 def test_a_place_that_asks_for_nothing_is_said_to() -> None:
     """`old keys ?`: what is answered at `old` was never learned."""
     made = traced(untrained(), "old keys")
     assert made.prediction is not None
-    (all_places,) = all_answers(made)
+    (all_places,) = all_answers_grids(made)
 
-    assert best_answers(made, 0).note.endswith('· "old" does not ask for an answer')
-    assert "asks for nothing" not in best_answers(made, 2).note
+    assert best_answers_grid(made, 0).note.endswith('· "old" does not ask for an answer')
+    assert "asks for nothing" not in best_answers_grid(made, 2).note
     assert all_places.note == 'only "?" asks for an answer'
-    assert unasked(replace(made.prediction, asked=(0, 1, 2)), made.tokens) == ()
-    assert unasked(replace(made.prediction, asked=(0, 2)), made.tokens) == (
+    assert unasked_position_notes(replace(made.prediction, asked=(0, 1, 2)), made.tokens) == ()
+    assert unasked_position_notes(replace(made.prediction, asked=(0, 2)), made.tokens) == (
         'only "old" and "?" ask for an answer',
     )
 
@@ -175,7 +180,7 @@ def replaced_asks(model: Model) -> Model:
 def test_a_label_that_somebody_typed_stays_and_asks() -> None:
     made = traced(untrained(), "old keys are")
 
-    assert answered(made)[0].startswith('At "are" the model answers: ')
+    assert answer_sentences(made)[0].startswith('At "are" the model answers: ')
 
 
 def test_without_a_model_nothing_is_predicted() -> None:
@@ -307,7 +312,7 @@ def rows_of(grid: Grid) -> list[list[float]]:
 
 
 def test_a_part_of_a_table_keeps_its_words() -> None:
-    grid = best_answers(traced(untrained(asks="")))
+    grid = best_answers_grid(traced(untrained(asks="")))
     part = grid.part(slice(1, 3), slice(0, 2))
 
     assert part.words == tuple(row[:2] for row in grid.words[1:3])
@@ -334,7 +339,7 @@ def test_it_is_read_again_as_it_was_written(tmp_path: Path, suffix: str, off: st
     again = read(str(file))
 
     assert_same(made.prediction, again.prediction)
-    assert answered(again) == answered(made)
+    assert answer_sentences(again) == answer_sentences(made)
     shown, shown_again = (each.view(predict=True).render(".txt") for each in (made, again))
     assert shown_again == shown
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from attnviz import Trace, render, trace
 from attnviz.errors import AttnvizError
-from attnviz.traces.parts import SHOWN
+from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.views.grids.grid import Grid
-from attnviz.views.headline import in_order
+from attnviz.views.headline import order_parts
 from attnviz.views.view import Group
 
 TEXT = "I am learning this"
@@ -67,7 +67,7 @@ def test_keys_are_transposed_and_every_panel_has_its_letter() -> None:
         "S  scores",
     ]
     assert keys.cells.shape == (8, 4)
-    assert (keys.rows.counts, keys.columns.labels) == ("dimension", ("I", "am", "learning", "this"))
+    assert (keys.rows.unit, keys.columns.labels) == ("dimension", ("I", "am", "learning", "this"))
     assert keys.columns.labels == scores.columns.labels
 
 
@@ -94,10 +94,10 @@ def test_on_a_screen_the_parts_of_a_product_stand_side_by_side() -> None:
     ]
 
 
-@given(st.lists(st.sampled_from(sorted(SHOWN)), unique=True))
+@given(st.lists(st.sampled_from(sorted(PARTS_BY_SHOW_NAME)), unique=True))
 def test_an_order_keeps_every_name_once(names: list[str]) -> None:
-    every = [*SHOWN]
-    ordered = in_order(names, every)
+    every = [*PARTS_BY_SHOW_NAME]
+    ordered = order_parts(names, every)
 
     assert sorted(ordered) == sorted(names)
     for product in (OF_SCORES, OF_CONTEXT):

@@ -19,9 +19,9 @@ from torch.testing import assert_close
 
 from attnviz import trace
 from attnviz.errors import AttnvizError
-from attnviz.traces.axes import possible
-from attnviz.traces.matrices import matrices
-from attnviz.traces.parts import GIVEN
+from attnviz.traces.axes import possible_axes
+from attnviz.traces.matrices import parse_matrices
+from attnviz.traces.parts import PARTS_BY_GIVEN_NAME
 from tests.conftest import Attnviz
 
 HEADS_FIRST, TOKENS_FIRST = ["item", "head", "token", "width"], ["item", "token", "head", "width"]
@@ -51,7 +51,7 @@ def tensors(contents: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
 
 def context(contents: dict[str, Any], item: int | None = None, **said: Any) -> Tensor:
     """The context vectors, heads beside each other."""
-    found = trace(None, dtype="float64", given=matrices(contents, item=item, **said))
+    found = trace(None, dtype="float64", given=parse_matrices(contents, item=item, **said))
     return found.layers[0].context
 
 
@@ -84,7 +84,7 @@ def test_a_batch_with_valid_lengths_is_what_the_course_computes(mask: str) -> No
 def test_a_batch_that_could_be_heads_is_refused_with_both_readings() -> None:
     for contents in (D2L, D2L | {"visible": lengths(2, 6, keys=10)[:, None]}):
         with pytest.raises(AttnvizError) as refused:
-            matrices(contents, "d2l.json")
+            parse_matrices(contents, "d2l.json")
 
         assert str(refused.value) == (
             "'queries' in 'd2l.json' is 2 × 1 × 2, which could be 2 items × 1 token × width 2 or "
@@ -101,9 +101,9 @@ def test_each_way_to_say_it_that_the_refusal_names_is_enough() -> None:
     items = {"axes": {"queries": ["item", "token", "width"]}}
     heads = {"axes": {"queries": ["head", "token", "width"]}}
 
-    assert matrices(D2L | mask | items).items == 2
-    assert matrices(D2L | mask, item=1).items == 2
-    for found in (matrices(D2L | mask | heads), matrices(D2L | mask, heads=2)):
+    assert parse_matrices(D2L | mask | items).items == 2
+    assert parse_matrices(D2L | mask, item=1).items == 2
+    for found in (parse_matrices(D2L | mask | heads), parse_matrices(D2L | mask, heads=2)):
         assert (found.items, found.sizes["head"]) == (1, 2)
 
 
@@ -121,16 +121,16 @@ def test_attention_to_itself_in_four_sides_is_refused_with_both_orders() -> None
     itself = vectors(key=4)
 
     with pytest.raises(AttnvizError) as refused:
-        matrices(itself)
+        parse_matrices(itself)
 
     assert "2 items × 3 heads × 4 tokens × width 6 or 2 items × 3 tokens × 4 heads" in str(
         refused.value
     )
     assert "--" not in refused.value.hint
-    assert matrices(itself | {"axes": HEADS_FIRST}).sizes["head"] == 3
-    assert matrices(itself | {"axes": TOKENS_FIRST}).sizes["head"] == 4
-    assert matrices(itself, heads=4).sizes["head"] == 4
-    assert matrices(itself | {"tokens": list("abcd")}).sizes["head"] == 3
+    assert parse_matrices(itself | {"axes": HEADS_FIRST}).sizes["head"] == 3
+    assert parse_matrices(itself | {"axes": TOKENS_FIRST}).sizes["head"] == 4
+    assert parse_matrices(itself, heads=4).sizes["head"] == 4
+    assert parse_matrices(itself | {"tokens": list("abcd")}).sizes["head"] == 3
 
 
 MASKS = ["token key", "item token key", "head token key", "item head token key", "item key", "key"]
@@ -157,7 +157,7 @@ def test_a_mask_that_could_be_of_tokens_or_of_items_is_refused() -> None:
     square = {"embeddings": random(4, 4, 8), "visible": np.ones((4, 4))}
 
     with pytest.raises(AttnvizError, match="could be 4 tokens × 4 keys or 4 items × 4 keys"):
-        matrices(square)
+        parse_matrices(square)
 
 
 def test_matrices_of_each_head_stand_side_by_side() -> None:
@@ -178,7 +178,7 @@ def test_matrices_of_each_head_stand_side_by_side() -> None:
 def test_one_item_and_one_head_are_the_same_and_nothing_is_asked() -> None:
     one = vectors("item", item=1)
 
-    found = matrices(one)
+    found = parse_matrices(one)
 
     assert (found.items, found.sizes["head"]) == (1, 1)
 
@@ -194,8 +194,8 @@ def test_named_sides_may_stand_in_any_order(order: list[str], data: st.DataObjec
     item = data.draw(st.integers(1, 2))
 
     one, other = (
-        matrices(usual, item=item),
-        matrices(turned | {"axes": order}, item=item),
+        parse_matrices(usual, item=item),
+        parse_matrices(turned | {"axes": order}, item=item),
     )
 
     assert all(torch.equal(one.tensors[name], other.tensors[name]) for name in own)
@@ -219,23 +219,23 @@ def test_no_batch_and_no_heads_are_taken_for_something_else(data: st.DataObject)
     )
 
     with suppress(AttnvizError):
-        found = matrices(contents)
+        found = parse_matrices(contents)
         assert (found.items, found.sizes["head"], found.sizes["token"]) == expected
     said = {name: [*lead.split(), *ENDS[name].split()] for name in ENDS}
     if not keras:
-        found = matrices(contents | {"axes": said})
+        found = parse_matrices(contents | {"axes": said})
         assert (found.items, found.sizes["head"], found.sizes["token"]) == expected
 
 
-@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("name", PARTS_BY_GIVEN_NAME)
 def test_every_matrix_can_be_given_alone_in_each_usual_order(name: str) -> None:
     """What a new part can be read as, it can be read as."""
-    part = GIVEN[name]
+    part = PARTS_BY_GIVEN_NAME[name]
     for ndim in range(1, 5):
-        for axes in possible(part, ndim):
+        for axes in possible_axes(part, ndim):
             sizes = {side: 2 + place for place, side in enumerate(axes)}
             numbers = np.ones([sizes[side] for side in axes])
-            found = matrices({name: numbers - part.hides, f"axes.{name}": axes})
+            found = parse_matrices({name: numbers - part.hides, f"axes.{name}": axes})
             assert found.items == sizes.get("item", 1)
             if "head" in axes:
                 assert found.sizes["group" if part.grouped else "head"] == sizes["head"]
@@ -286,7 +286,7 @@ def test_axes_that_cannot_be_are_refused(name: str) -> None:
     axes, problem, hint = ODD[name]
 
     with pytest.raises(AttnvizError) as refused:
-        matrices({"embeddings": random(2, 3, 4), **axes})
+        parse_matrices({"embeddings": random(2, 3, 4), **axes})
 
     assert str(refused.value).startswith(problem)
     assert refused.value.hint.startswith(hint)
@@ -398,11 +398,15 @@ def test_heads_that_are_given_are_joined_by_nothing_that_is_not(
 
     for variant in ("scaled", "multi-head"):
         made = trace(
-            None, dtype="float64", variant=variant, causal=False, given=matrices(contents | heads)
+            None,
+            dtype="float64",
+            variant=variant,
+            causal=False,
+            given=parse_matrices(contents | heads),
         )
         assert made.layers[0].projections is None
         assert_close(made.layers[0].context, joined(contexts))
-    made = trace(None, dtype="float64", given=matrices(contents | heads | {"w_out": w_out}))
+    made = trace(None, dtype="float64", given=parse_matrices(contents | heads | {"w_out": w_out}))
     assert_close(made.layers[0].context, joined(contexts) @ torch.from_numpy(w_out))
 
     path = written(tmp_path / "a.npz", contents, {"queries": heads["axes"]})
@@ -413,7 +417,7 @@ def test_a_trace_of_an_item_comes_back(tmp_path: Path) -> None:
     from attnviz import read
 
     contents = {"embeddings": random(2, 5, 8), "w_query": random(3, 8, 2), "w_key": random(3, 8, 2)}
-    made = trace(None, given=matrices(contents, item=2))
+    made = trace(None, given=parse_matrices(contents, item=2))
     made.view().save(tmp_path / "a.npz")
 
     again = read(str(tmp_path / "a.npz"))
@@ -428,7 +432,7 @@ def test_every_order_of_two_masks_is_one_reading() -> None:
     contents = vectors() | {"visible": np.ones((2, 1, 1, 5)), "kept": np.ones((2, 3, 4, 5))}
     shapes = set()
     for names in list(permutations(contents))[::20]:
-        found = matrices({name: contents[name] for name in names})
+        found = parse_matrices({name: contents[name] for name in names})
         shapes.add(tuple((name, *each.shape) for name, each in found.tensors.items()))
     assert len(shapes) == 1
 

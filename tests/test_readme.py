@@ -14,10 +14,15 @@ from pathlib import Path
 import pytest
 
 from attnviz.examples.claims import CLAIMS
-from attnviz.examples.constructions import WAYS
-from attnviz.examples.draws import DRAW, KINDS, RECIPE
-from attnviz.examples.reading import HOW, KEYS, WHAT, WHERE
-from attnviz.traces.parts import GIVEN_NAMES, STEPS
+from attnviz.examples.constructions import CONSTRUCTIONS
+from attnviz.examples.draws import DRAW, DRAW_KINDS, RECIPE_TYPES
+from attnviz.examples.reading import (
+    EXAMPLE_KEYS,
+    EXPECTATION_PLACE_KEYS,
+    EXPECTATION_TOLERANCE_KEYS,
+    EXPECTATION_VALUE_KEYS,
+)
+from attnviz.traces.parts import GIVEN_NAMES, PARTS_BY_STEP
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
 from tests.warm import Warm, can_run
@@ -95,8 +100,18 @@ def test_the_example_with_every_key_is_one(attnviz: Attnviz, tmp_path: Path) -> 
 
     assert result.status == 0, result.out
     assert "1 example, 6 expectations, 6 printed numbers: all ✓" in result.out
-    assert all(name in code[1] for name in (*KEYS, *RECIPE, *WHERE, *WHAT, *HOW, *DRAW))
-    assert [name for name in (*STEPS, *GIVEN_NAMES) if not _is_named(name, code[1])] == []
+    assert all(
+        name in code[1]
+        for name in (
+            *EXAMPLE_KEYS,
+            *RECIPE_TYPES,
+            *EXPECTATION_PLACE_KEYS,
+            *EXPECTATION_VALUE_KEYS,
+            *EXPECTATION_TOLERANCE_KEYS,
+            *DRAW,
+        )
+    )
+    assert [name for name in (*PARTS_BY_STEP, *GIVEN_NAMES) if not _is_named(name, code[1])] == []
     assert all(f"{start}…" in code[1] for start in ("cross-", "block."))
     assert all(" ".join(claim.split()) in _comments(code[1]) for claim in CLAIMS)
 
@@ -110,9 +125,9 @@ def _is_named(name: str, text: str) -> bool:
 def test_the_page_about_lessons_names_every_draw_and_every_way_to_make_a_matrix() -> None:
     page = (DOCS / "examples.md").read_text("utf-8")
 
-    options = {option for kind in KINDS.values() for option in kind.options}
-    assert all(re.search(rf"`[^`]*\b{name}\b", page) for name in {*KINDS, *options})
-    assert all(f"`{{ {way} = [" in page for way in WAYS)
+    options = {option for kind in DRAW_KINDS.values() for option in kind.options}
+    assert all(re.search(rf"`[^`]*\b{name}\b", page) for name in {*DRAW_KINDS, *options})
+    assert all(f"`{{ {way} = [" in page for way in CONSTRUCTIONS)
 
 
 def _comments(text: str) -> str:

@@ -15,9 +15,9 @@ from torch.nn import functional, init
 
 from attnviz.errors import AttnvizError
 from attnviz.examples import example as examples
-from attnviz.examples.constructions import WAYS, made, shape_of
-from attnviz.examples.draws import KINDS, SKIPPED_AT_ONCE, Draw, Recipe, drawn
-from attnviz.examples.reading import read
+from attnviz.examples.constructions import CONSTRUCTIONS, construct_matrix, construction_shape
+from attnviz.examples.draws import DRAW_KINDS, MAX_SKIPPED_AT_ONCE, MatrixDraw, Recipe, draw_recipe
+from attnviz.examples.reading import read_example
 from attnviz.machine import memory
 from tests.conftest import Attnviz
 
@@ -25,8 +25,8 @@ SEEDS = st.integers(0, 2**63 - 1)
 
 
 def only(recipe: Recipe) -> Tensor:
-    (name,) = recipe.shapes
-    return drawn(recipe)[name]
+    (name,) = recipe.shapes_by_name
+    return draw_recipe(recipe)[name]
 
 
 OF_TORCH: dict[str, tuple[str, dict[str, Any], Callable[[Tensor], Tensor]]] = {
@@ -68,7 +68,8 @@ def test_matrices_are_those_that_torch_initialises(
 
     found = only(
         Recipe(
-            seed=seed, draws=(Draw(name="w", kind=kind, shape=(rows, columns), options=options),)
+            seed=seed,
+            draws=(MatrixDraw(name="w", kind=kind, shape=(rows, columns), options=options),),
         )
     )
 
@@ -81,18 +82,18 @@ def test_a_module_of_torchs_own_is_drawn_with_all_its_matrices() -> None:
     recipe = Recipe(
         seed=7,
         draws=(
-            Draw(name="w_out", kind="linear", shape=(8, 8)),
-            Draw(name="in_proj", kind="xavier_uniform", shape=(24, 8), transposed=True),
+            MatrixDraw(name="w_out", kind="linear", shape=(8, 8)),
+            MatrixDraw(name="in_proj", kind="xavier_uniform", shape=(24, 8), transposed=True),
         ),
     )
-    found = drawn(recipe)
+    found = draw_recipe(recipe)
 
     with torch.random.fork_rng():
         torch.manual_seed(7)
         module = nn.MultiheadAttention(8, 2)
     assert torch.equal(found["w_out"], module.out_proj.weight.T)
     for number, matrix in enumerate(module.in_proj_weight.chunk(3), start=1):
-        assert torch.equal(made({"columns": ["in_proj", number, 3]}, found), matrix.T)
+        assert torch.equal(construct_matrix({"columns": ["in_proj", number, 3]}, found), matrix.T)
 
 
 @given(seed=SEEDS, again=SEEDS, skip=st.integers(0, 30), between=st.integers(0, 30))
@@ -100,11 +101,11 @@ def test_a_second_seed_begins_anew_and_what_is_skipped_is_drawn(
     seed: int, again: int, skip: int, between: int
 ) -> None:
     draws = (
-        Draw(name="x", kind="rand", shape=(2, 3)),
-        Draw(name="y", kind="randn", shape=(4, 4), seed=again, skip=between),
-        Draw(name="z", kind="rand", shape=(3, 2), transposed=True, skip=between),
+        MatrixDraw(name="x", kind="rand", shape=(2, 3)),
+        MatrixDraw(name="y", kind="randn", shape=(4, 4), seed=again, skip=between),
+        MatrixDraw(name="z", kind="rand", shape=(3, 2), transposed=True, skip=between),
     )
-    found = drawn(Recipe(seed=seed, skip=skip, draws=draws))
+    found = draw_recipe(Recipe(seed=seed, skip=skip, draws=draws))
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -118,11 +119,11 @@ def test_a_second_seed_begins_anew_and_what_is_skipped_is_drawn(
 
 
 def test_numbers_are_skipped_some_at_a_time() -> None:
-    skip = SKIPPED_AT_ONCE + 5
+    skip = MAX_SKIPPED_AT_ONCE + 5
     stream = torch.Generator().manual_seed(1)
     torch.rand(skip, generator=stream)
 
-    found = only(Recipe(seed=1, skip=skip, draws=(Draw(name="x", kind="rand", shape=(3,)),)))
+    found = only(Recipe(seed=1, skip=skip, draws=(MatrixDraw(name="x", kind="rand", shape=(3,)),)))
 
     assert torch.equal(found, torch.rand(3, generator=stream))
 
@@ -137,26 +138,28 @@ def test_numbers_are_skipped_some_at_a_time() -> None:
     ],
 )
 def test_a_bias_is_called_after_its_matrix(name: str, bias: str) -> None:
-    recipe = Recipe(draws=(Draw(name=name, kind="linear", shape=(3, 2)),))
+    recipe = Recipe(draws=(MatrixDraw(name=name, kind="linear", shape=(3, 2)),))
 
-    assert set(drawn(recipe)) == {name, bias}
+    assert set(draw_recipe(recipe)) == {name, bias}
 
 
 @given(
-    kind=st.sampled_from(sorted(KINDS)),
+    kind=st.sampled_from(sorted(DRAW_KINDS)),
     shape=st.tuples(st.integers(1, 5), st.integers(1, 5)),
     transposed=st.booleans(),
 )
 def test_the_shapes_of_what_is_drawn_are_known_before(
     kind: str, shape: tuple[int, int], transposed: bool
 ) -> None:
-    recipe = Recipe(draws=(Draw(name="w", kind=kind, shape=shape, transposed=transposed),))
+    recipe = Recipe(draws=(MatrixDraw(name="w", kind=kind, shape=shape, transposed=transposed),))
 
-    assert {name: tuple(each.shape) for name, each in drawn(recipe).items()} == recipe.shapes
+    assert {
+        name: tuple(each.shape) for name, each in draw_recipe(recipe).items()
+    } == recipe.shapes_by_name
 
 
-def dropped(p: float, *, intel: bool) -> Draw:
-    return Draw(name="kept", kind="dropout", shape=(6, 6), options={"p": p, "intel": intel})
+def dropped(p: float, *, intel: bool) -> MatrixDraw:
+    return MatrixDraw(name="kept", kind="dropout", shape=(6, 6), options={"p": p, "intel": intel})
 
 
 @pytest.fixture(scope="module")
@@ -170,8 +173,8 @@ def intel() -> bool:
 
 @given(seed=SEEDS, p=st.floats(0, 0.99))
 def test_dropout_keeps_what_torch_keeps(intel: bool, seed: int, p: float) -> None:
-    after = Draw(name="after", kind="rand", shape=(3,))
-    found = drawn(Recipe(seed=seed, draws=(dropped(p, intel=intel), after)))
+    after = MatrixDraw(name="after", kind="rand", shape=(3,))
+    found = draw_recipe(Recipe(seed=seed, draws=(dropped(p, intel=intel), after)))
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -200,8 +203,8 @@ def test_dropout_keeps_what_tutorials_printed_on_any_processor(by_intel: bool) -
 
 def test_a_second_call_of_dropout_goes_on_where_the_first_stopped() -> None:
     first = dropped(0.5, intel=True)
-    second = Draw(name="second", kind="dropout", shape=(6, 6), options={"intel": True})
-    found = drawn(Recipe(seed=123, draws=(first, second)))["second"]
+    second = MatrixDraw(name="second", kind="dropout", shape=(6, 6), options={"intel": True})
+    found = draw_recipe(Recipe(seed=123, draws=(first, second)))["second"]
 
     rows = ["".join(str(int(each)) for each in row[: at + 1]) for at, row in enumerate(found)]
     assert " ".join(rows) == SECOND
@@ -209,7 +212,7 @@ def test_a_second_call_of_dropout_goes_on_where_the_first_stopped() -> None:
 
 @given(seed=st.integers(0, 2**31 - 1), p=st.floats(0.05, 0.95))
 def test_intels_dropout_keeps_as_many_as_it_should(seed: int, p: float) -> None:
-    draw = Draw(name="kept", kind="dropout", shape=(20_000,), options={"p": p, "intel": True})
+    draw = MatrixDraw(name="kept", kind="dropout", shape=(20_000,), options={"p": p, "intel": True})
 
     kept = only(Recipe(seed=seed, draws=(draw,)))
 
@@ -259,14 +262,14 @@ MADE: dict[str, tuple[dict[str, Any], Callable[[Mapping[str, Tensor]], Tensor]]]
 def test_what_is_made_of_draws_is_what_torch_makes(name: str) -> None:
     value, made_by_torch = MADE[name]
 
-    found = made(value, NUMBERS)
+    found = construct_matrix(value, NUMBERS)
 
     assert torch.allclose(found, made_by_torch(NUMBERS))
-    assert tuple(found.shape) == shape_of(value, SHAPES)
+    assert tuple(found.shape) == construction_shape(value, SHAPES)
 
 
 def test_every_way_is_tried() -> None:
-    assert {next(iter(value)) for value, _ in MADE.values()} == set(WAYS)
+    assert {next(iter(value)) for value, _ in MADE.values()} == set(CONSTRUCTIONS)
 
 
 SIDES = st.lists(st.integers(1, 3), min_size=1, max_size=4).map(tuple)
@@ -281,10 +284,12 @@ def test_what_does_not_fit_is_known_by_its_shapes(way: str, shapes: list[tuple[i
     value = {way: ["a", "b"]}
 
     try:
-        expected = shape_of(value, {name: tuple(each.shape) for name, each in found.items()})
+        expected = construction_shape(
+            value, {name: tuple(each.shape) for name, each in found.items()}
+        )
     except AttnvizError:
         expected = None
-    assert expected is None or tuple(made(value, found).shape) == expected
+    assert expected is None or tuple(construct_matrix(value, found).shape) == expected
     if way == "sum":  # whose rule is torch's own: nothing is refused that torch would add
         assert (expected is None) == (not _added_by_torch(*found.values()))
 
@@ -394,7 +399,7 @@ def test_an_odd_draw_is_refused_with_its_line(tmp_path: Path, name: str) -> None
     path.write_text(f'title = "Bad"\n[recipe]\ndraws = [\n  {{ name = "x", {draw} }},\n]\n')
 
     with pytest.raises(AttnvizError) as raised:
-        read(path)
+        read_example(path)
 
     assert str(raised.value).startswith(f"line 4 of '{path}': ")
     assert problem in str(raised.value)
@@ -406,7 +411,7 @@ def test_the_line_of_a_draw_is_found_whatever_its_name(tmp_path: Path) -> None:
     path.write_text(f'title = "Bad"\n[recipe]\ndraws = [\n{draws}]\n')
 
     with pytest.raises(AttnvizError, match=r"^line 5 of .*no key of a draw with rand 'low'"):
-        read(path)
+        read_example(path)
 
 
 LARGE = {
@@ -429,8 +434,8 @@ def test_what_there_is_no_memory_for_is_refused_before_it_is_drawn(
     draws, given = LARGE[name]
     path = tmp_path / "large.toml"
     path.write_text(f'title = "L"\n[recipe]\n{draws}\n{given}\n[[expect]]\nclaim = "loops agree"\n')
-    monkeypatch.setattr(memory, "free", lambda: 20_000_000)
-    monkeypatch.setattr(examples, "drawn", lambda recipe: pytest.fail("it was drawn"))
+    monkeypatch.setattr(memory, "free_bytes", lambda: 20_000_000)
+    monkeypatch.setattr(examples, "draw_recipe", lambda recipe: pytest.fail("it was drawn"))
 
     result = attnviz("example", "check", str(path))
 

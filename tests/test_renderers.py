@@ -26,7 +26,7 @@ from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.layout import NATURAL_SHARE, lay_out
 from attnviz.renderers.picture.lettering import Lettering, lettering
 from attnviz.views.grids.section import Drawable
-from attnviz.views.view import Group, View, page_of
+from attnviz.views.view import Group, View, build_page
 from tests.hand import DRAWN, HOSTILE, causal_weights, made_with, many_words, vectors, view_of
 
 INSTALLED = glyphs._installed.__wrapped__  # what tests see in its place is nothing
@@ -99,9 +99,9 @@ def test_a_picture_has_the_colours_of_its_scale() -> None:
     pixels = opened(causal_weights())
     found = {tuple(color) for color in np.unique(pixels.reshape(-1, 4)[:, :3], axis=0).tolist()}
 
-    anchors = colors.gradient("ocean", "light", "sequential")
+    anchors = colors.color_anchors("ocean", "light", "sequential")
     for weight in (1.0, 2 / 3, 1 / 3):
-        assert tuple(colors.shade(np.array(weight), 0, 1, anchors).tolist()) in found
+        assert tuple(colors.color_values(np.array(weight), 0, 1, anchors).tolist()) in found
     assert tuple(bytes.fromhex(colors.THEMES["light"].hidden[1:])) in found
 
 
@@ -109,8 +109,8 @@ def test_a_picture_has_the_colours_of_its_scale() -> None:
 def test_what_is_hidden_looks_like_no_weight(theme: str) -> None:
     for palette in colors.PALETTES:
         hidden = np.array([*bytes.fromhex(colors.THEMES[theme].hidden[1:])])
-        every = colors.shade(
-            np.linspace(0, 1, 500), 0, 1, colors.gradient(palette, theme, "sequential")
+        every = colors.color_values(
+            np.linspace(0, 1, 500), 0, 1, colors.color_anchors(palette, theme, "sequential")
         )
         assert np.abs(every.astype(int) - hidden).max(axis=1).min() > 15
 
@@ -118,7 +118,9 @@ def test_what_is_hidden_looks_like_no_weight(theme: str) -> None:
 @pytest.mark.parametrize("palette", colors.PALETTES)
 @pytest.mark.parametrize("theme", colors.THEMES)
 def test_lightness_goes_one_way_from_0_to_1(palette: str, theme: str) -> None:
-    every = colors.shade(np.linspace(0, 1, 33), 0, 1, colors.gradient(palette, theme, "sequential"))
+    every = colors.color_values(
+        np.linspace(0, 1, 33), 0, 1, colors.color_anchors(palette, theme, "sequential")
+    )
     steps = np.diff(every @ np.array([0.2126, 0.7152, 0.0722]))
 
     assert (steps > 0.5).all() or (steps < -0.5).all()
@@ -126,10 +128,10 @@ def test_lightness_goes_one_way_from_0_to_1(palette: str, theme: str) -> None:
 
 @pytest.mark.parametrize("suffix", [".txt", ".md"])
 def test_texts_do_not_speak_of_hatching(suffix: str) -> None:
-    page = page_of([Group("weights", (causal_weights(),))], "settings")
+    page = build_page([Group("weights", (causal_weights(),))], "settings")
     text = render(View(screen=page, picture=page), suffix).decode()
 
-    assert page.hides
+    assert page.has_masked_cells
     assert "hidden by the mask" in text
     assert "hatched" not in text
 

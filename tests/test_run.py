@@ -232,7 +232,7 @@ def test_a_failed_check_is_a_bug_and_exits_1(
 ) -> None:
     from attnviz.analysis import checks
 
-    monkeypatch.setattr(checks, "_against_torch", lambda layer: layer.values + 1)
+    monkeypatch.setattr(checks, "_torch_difference", lambda layer: layer.values + 1)
 
     result = attnviz("run", "I am", "--verify")
 

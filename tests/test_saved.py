@@ -17,8 +17,8 @@ from attnviz import AttnvizError, Trace, compare, read, trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
 from attnviz.examples import names
-from attnviz.traces.matrices import matrices
-from attnviz.traces.parts import SAVED
+from attnviz.traces.matrices import parse_matrices
+from attnviz.traces.parts import TRACE_FILE_SUFFIXES
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"
@@ -93,7 +93,7 @@ def but_for_the_command(places: list[str]) -> list[str]:
     return [place for place in places if not place.startswith(others)]
 
 
-@pytest.mark.parametrize("suffix", SAVED)
+@pytest.mark.parametrize("suffix", TRACE_FILE_SUFFIXES)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_kind_of_trace_comes_back_whole(name: str, suffix: str, tmp_path: Path) -> None:
     made = trace(TEXT, **SETTINGS[name])
@@ -101,15 +101,15 @@ def test_every_kind_of_trace_comes_back_whole(name: str, suffix: str, tmp_path: 
     assert but_for_the_command(unlike(made, again(made, tmp_path, suffix))) == []
 
 
-@pytest.mark.parametrize("suffix", SAVED)
+@pytest.mark.parametrize("suffix", TRACE_FILE_SUFFIXES)
 @pytest.mark.parametrize("name", GIVEN)
 def test_given_matrices_come_back_whole(name: str, suffix: str, tmp_path: Path) -> None:
-    made = trace(None, given=matrices(GIVEN[name]))
+    made = trace(None, given=parse_matrices(GIVEN[name]))
 
     assert but_for_the_command(unlike(made, again(made, tmp_path, suffix))) == []
 
 
-@pytest.mark.parametrize("name", names.names())
+@pytest.mark.parametrize("name", names.example_names())
 def test_worked_examples_come_back_whole(name: str, tmp_path: Path) -> None:
     made = names.example(name).trace()
 
@@ -126,7 +126,10 @@ def test_mistakes_come_back_as_mistakes(name: str, tmp_path: Path) -> None:
 
 
 @settings(max_examples=40)
-@given(text=st.text(min_size=1, max_size=20).filter(str.strip), name=st.sampled_from(SAVED))
+@given(
+    text=st.text(min_size=1, max_size=20).filter(str.strip),
+    name=st.sampled_from(TRACE_FILE_SUFFIXES),
+)
 def test_any_text_comes_back(
     text: str, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -146,7 +149,7 @@ def test_any_text_comes_back(
         ["--given", "given.toml"],
     ],
 )
-@pytest.mark.parametrize("suffix", SAVED)
+@pytest.mark.parametrize("suffix", TRACE_FILE_SUFFIXES)
 def test_the_same_pictures_are_drawn_later(
     attnviz: Attnviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], suffix: str
 ) -> None:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.cells import unmasked
-from attnviz.views.grids.scales import Bend, Scale, weight_scale
+from attnviz.cells import unmasked_cells
+from attnviz.views.grids.scales import Scale, ScaleBend, weight_scale
 
-ENDS: dict[Bend, tuple[float, float]] = {
+ENDS: dict[ScaleBend, tuple[float, float]] = {
     "straight": (-0.5, 2.0),
     "root": (-0.25, 0.25),
     "log": (0.001, 1.0),
@@ -19,17 +19,17 @@ ENDS: dict[Bend, tuple[float, float]] = {
 
 @pytest.mark.parametrize("bend", ENDS)
 @given(share=st.floats(0, 1))
-def test_what_stands_at_a_share_of_a_scale_is_so_far_along(bend: Bend, share: float) -> None:
+def test_what_stands_at_a_share_of_a_scale_is_so_far_along(bend: ScaleBend, share: float) -> None:
     low, high = ENDS[bend]
     scale = Scale("weight", low, high, bend=bend)
 
-    found = scale.shares(scale.at(np.array([share])))
+    found = scale.shares(scale.values_at(np.array([share])))
 
     assert found == pytest.approx([share], abs=1e-6)
 
 
 @pytest.mark.parametrize("bend", ENDS)
-def test_no_number_leaves_a_scale(bend: Bend) -> None:
+def test_no_number_leaves_a_scale(bend: ScaleBend) -> None:
     low, high = ENDS[bend]
     beyond = np.array([-np.inf, -9.0, low, high, 9.0, np.inf])
 
@@ -54,5 +54,5 @@ def test_what_adding_makes_of_1_is_not_said_to_be_beyond_it() -> None:
     values = np.full((99, 40), [0.9, 0.1] + [0] * 38, dtype=np.float32)
     values[0, :2] = np.nextafter(np.float32(1), np.float32(2)), 0
 
-    scale = weight_scale(unmasked(values))
-    assert (scale.high, scale.beyond) == (1.0, False)
+    scale = weight_scale(unmasked_cells(values))
+    assert (scale.high, scale.is_exceeded) == (1.0, False)

@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from PIL import Image
 from rich.cells import cell_len
 
-from attnviz.cells import unmasked
+from attnviz.cells import unmasked_cells
 from attnviz.errors import Note
 from attnviz.renderers import Look, render
 from attnviz.renderers.picture.frame import Captions
@@ -27,10 +27,10 @@ from attnviz.renderers.picture.lettering import SLIDE, Size
 from attnviz.renderers.picture.pages import page
 from attnviz.renderers.picture.stills import stills
 from attnviz.renderers.picture.ticks import text_width
-from attnviz.renderers.terminal.lines import lines
+from attnviz.renderers.terminal.lines import panel_lines
 from attnviz.renderers.terminal.screen import Screen
-from attnviz.renderers.wrapping import aligned, broken
-from attnviz.views.grids.description import caption, describe, hides
+from attnviz.renderers.wrapping import align_sums, break_sum
+from attnviz.views.grids.description import caption, describe, has_masked_cells
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Section
@@ -53,7 +53,7 @@ def table(title: str, tokens: tuple[str, ...], columns: int, seed: int = 0) -> G
     values = np.sin(np.arange(len(tokens) * columns) * (1.7 + seed)).reshape(-1, columns)
     scale = Scale("value", -1.0, 1.0, "diverging")
     rows = words(*tokens, title="token")
-    return Grid(title, rows, dimensions(columns), unmasked(values), scale)
+    return Grid(title, rows, dimensions(columns), unmasked_cells(values), scale)
 
 
 def scores(tokens: tuple[str, ...]) -> Grid:
@@ -62,7 +62,7 @@ def scores(tokens: tuple[str, ...]) -> Grid:
     scale = Scale("score", -3.0, 3.0, "diverging")
     return replace(
         weights,
-        cells=unmasked(values),
+        cells=unmasked_cells(values),
         scale=scale,
         note="query · key, before scaling and mask",
         share=False,
@@ -150,7 +150,7 @@ def path(tokens: tuple[str, ...] = TOKENS, width: int = 3, moments: int = 0) -> 
 
 
 def screen_of(width: int | None, *sections: Section) -> str:
-    return "".join(f"{line.plain.rstrip()}\n" for line in lines(sections, Screen(width)))
+    return "".join(f"{line.plain.rstrip()}\n" for line in panel_lines(sections, Screen(width)))
 
 
 def told() -> View:
@@ -186,7 +186,7 @@ def test_no_line_of_a_step_is_wider_than_any_terminal(
     width: int, count: int, colored: bool
 ) -> None:
     steps = path(tuple(f"word{number}" for number in range(count)), width=count)
-    made = lines([*steps, vectors()], Screen(width, colors="256" if colored else "none"))
+    made = panel_lines([*steps, vectors()], Screen(width, colors="256" if colored else "none"))
 
     assert max(line.cell_len for line in made) <= max(width, 24)
 
@@ -211,23 +211,23 @@ def test_a_cell_that_is_not_yet_filled_is_left_empty() -> None:
 def test_the_first_signs_of_sums_stand_below_each_other() -> None:
     sums = (Sum("a", "1", "", exact=True), Sum("日本", "0.5 + 0.26", "0.8", exact=False))
 
-    assert list(aligned(sums)) == ["a    = 1", "日本 = 0.5 + 0.26 ≈ 0.8"]
+    assert list(align_sums(sums)) == ["a    = 1", "日本 = 0.5 + 0.26 ≈ 0.8"]
 
 
 def test_a_long_sum_is_broken_before_its_signs_and_never_inside_a_number() -> None:
     text = "context(am) = 0.25·[0.12, -0.34] + 0.75·[0.56, 0.78] = [0.45, 0.50]"
 
-    assert list(broken(text, lambda line: len(line) <= 40)) == [
+    assert list(break_sum(text, lambda line: len(line) <= 40)) == [
         "context(am) = 0.25·[0.12, -0.34]",
         "    + 0.75·[0.56, 0.78] = [0.45, 0.50]",
     ]
-    assert list(broken(text, lambda line: len(line) <= 28)) == [
+    assert list(break_sum(text, lambda line: len(line) <= 28)) == [
         "context(am)",
         "    = 0.25·[0.12, -0.34]",
         "    + 0.75·[0.56, 0.78]",
         "    = [0.45, 0.50]",
     ]
-    assert list(broken("w = e^1.2 / (e^1.2 + e^0.3) = 0.7", lambda line: len(line) <= 25)) == [
+    assert list(break_sum("w = e^1.2 / (e^1.2 + e^0.3) = 0.7", lambda line: len(line) <= 25)) == [
         "w = e^1.2",
         "    / (e^1.2 + e^0.3)",
         "    = 0.7",
@@ -236,7 +236,7 @@ def test_a_long_sum_is_broken_before_its_signs_and_never_inside_a_number() -> No
 
 @given(st.text(alphabet="ab0.·[], +=", max_size=60), st.integers(6, 30))
 def test_a_broken_sum_fits_and_loses_nothing(text: str, width: int) -> None:
-    made = list(broken(text, lambda line: cell_len(line) <= width))
+    made = list(break_sum(text, lambda line: cell_len(line) <= width))
 
     assert all(cell_len(line) <= width for line in made)
     assert "".join("".join(made).split()) == "".join(text.split())
@@ -383,8 +383,8 @@ def test_captions_and_descriptions_look_into_sections() -> None:
         "query · key, before scaling and mask · row = query (reads) · column = key (is read) · "
         "each row sums to 1 · seed 42"
     )
-    assert hides(path())
-    assert not hides(path()[:3])
+    assert has_masked_cells(path())
+    assert not has_masked_cells(path()[:3])
     assert describe(path()[3:4]).startswith("8 softmax: Scores become shares. weights: 4 × 4")
 
 
@@ -397,7 +397,7 @@ def test_a_place_to_break_is_found_by_halving() -> None:
         measured.append(line)
         return len(line) <= 60
 
-    assert len(next(iter(broken(text, fits)))) <= 60
+    assert len(next(iter(break_sum(text, fits)))) <= 60
     assert len(measured) < 20
 
 
@@ -409,7 +409,7 @@ def test_a_very_long_word_is_broken_without_measuring_all_of_it_again_and_again(
         measured += len(line)
         return len(line) <= 80
 
-    lines = list(broken(f"a = 0.5·{'x' * 100_000} + 0.25·2 = 1", fits))
+    lines = list(break_sum(f"a = 0.5·{'x' * 100_000} + 0.25·2 = 1", fits))
 
     assert all(len(line) <= 80 for line in lines)
     assert measured < 20 * 100_000

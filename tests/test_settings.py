@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from attnviz import Settings
 from attnviz.errors import AttnvizError
-from attnviz.traces.settings import NAMES, chosen_variant, head_width
-from attnviz.wording.commands import option
+from attnviz.traces.settings import CHOICES_BY_SETTING, chosen_variant, head_width
+from attnviz.wording.commands import option_name
 from tests.conftest import Attnviz
 
 NUMBERS = (
@@ -36,7 +36,7 @@ NEEDED: dict[str, dict[str, Any]] = {  # what else must be given, for a setting 
 def test_every_setting_is_an_option_of_run(attnviz: Attnviz) -> None:
     listed = attnviz("run", "--help-all").out
 
-    assert [field.name for field in fields(Settings) if option(field.name) not in listed] == []
+    assert [field.name for field in fields(Settings) if option_name(field.name) not in listed] == []
 
 
 def _chosen(**settings: Any) -> Settings:
@@ -56,18 +56,20 @@ def test_a_number_is_taken_or_the_nearest_that_is_taken_is_named(name: str, valu
     if _taken(name, value):
         return
 
-    with pytest.raises(AttnvizError, match=f"^{option(name)} is {value}, and must be ") as refused:
+    with pytest.raises(
+        AttnvizError, match=f"^{option_name(name)} is {value}, and must be "
+    ) as refused:
         _chosen(**{name: value}, **NEEDED.get(name, {}))
 
-    named = re.fullmatch(rf"try {option(name)} (\d+)", refused.value.hint)
+    named = re.fullmatch(rf"try {option_name(name)} (\d+)", refused.value.hint)
     assert refused.value.about == name
     assert named
     assert _taken(name, int(named[1]))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CHOICES_BY_SETTING)
 def test_a_word_that_is_in_no_table_is_refused_with_those_that_are(name: str) -> None:
-    kind, known = NAMES[name]
+    kind, known = CHOICES_BY_SETTING[name]
 
     with pytest.raises(AttnvizError, match=f"there is no {kind} 'no such'") as refused:
         _chosen(**{name: "no such"})

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from attnviz import trace
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained.loading import loaded
-from attnviz.traces.trained.refusals import quietly
+from attnviz.traces.trained.loading import load_transformer
+from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.settings_line import settings_line
 from tests.small_transformers import KINDS, MORE, OUTSIDE, Saved, save
 
@@ -33,14 +33,14 @@ class Own:
     """What a model itself makes of a text, with eager attention and nothing of ours."""
 
     def __init__(self, folder: Path, ids: tuple[int, ...]) -> None:
-        loading = loaded(Settings(model=str(folder)))
+        loading = load_transformer(Settings(model=str(folder)))
         self.config, part = loading.text_config, loading.model.base_model
         self.queries: Tensor | None = None
         self.keys: Tensor | None = None
         if loading.config.is_encoder_decoder:
             part = loading.model.get_encoder()
         hooks = [*self._hooks(part)]
-        with quietly(), torch.no_grad(), untold_positions(part):
+        with quiet_transformers(), torch.no_grad(), untold_positions(part):
             found = part(input_ids=torch.tensor([ids]), output_attentions=True).attentions
         for each in hooks:
             each.remove()

@@ -13,7 +13,7 @@ import pytest
 
 from attnviz import compare, trace
 from attnviz.errors import AttnvizError
-from attnviz.renderers import Look, pages
+from attnviz.renderers import Look, divide_into_pages
 from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
 from attnviz.renderers.picture.image import captions_of, pooled
 from attnviz.renderers.picture.items import Layout, Words
@@ -281,7 +281,7 @@ def test_letters_grow_and_shrink_with_the_text_size() -> None:
 
 def test_many_heads_come_on_pages_that_show_every_label() -> None:
     view, look = view_named("twelve heads"), Look(size=SIZES["16:9"])
-    divided = pages(view, look)
+    divided = divide_into_pages(view, look)
     tokens = len(trace(LONGER).tokens)
 
     assert len(divided) > 1
@@ -315,7 +315,9 @@ def test_up_to_four_heads_stand_in_one_row_of_a_slide_with_square_cells(
 
 
 def test_what_fits_on_a_page_is_one_page() -> None:
-    assert pages(view_named("two heads"), Look(size=SIZES["16:9"])) == [view_named("two heads")]
+    assert divide_into_pages(view_named("two heads"), Look(size=SIZES["16:9"])) == [
+        view_named("two heads")
+    ]
 
 
 def test_pages_have_their_numbers_in_their_names(attnviz: Attnviz) -> None:
@@ -372,7 +374,7 @@ def test_of_very_many_heads_layers_are_rows_and_heads_are_columns_each_named_onc
 
 
 def test_pages_say_that_vectors_are_random_as_one_page_does() -> None:
-    for each in pages(view_named("twelve heads"), Look(size=SIZES["16:9"])):
+    for each in divide_into_pages(view_named("twelve heads"), Look(size=SIZES["16:9"])):
         assert each.picture.caveat == view_named("twelve heads").picture.caveat != ""
 
 

@@ -13,8 +13,8 @@ from torch.testing import assert_close
 
 import attnviz as library
 from attnviz import trace
-from attnviz.analysis.checks import verify
-from attnviz.traces.settings import CAPS
+from attnviz.analysis.checks import verify_trace
+from attnviz.traces.settings import SOFT_CAP_RANGE
 from attnviz.views.steps.walk import steps
 from tests.conftest import Attnviz
 from tests.evaluate import holds
@@ -22,7 +22,7 @@ from tests.evaluate import holds
 TEXT = "I am learning this"
 
 
-@given(cap=st.floats(*CAPS), temperature=st.floats(0.01, 10))
+@given(cap=st.floats(*SOFT_CAP_RANGE), temperature=st.floats(0.01, 10))
 def test_no_score_goes_beyond_the_cap_and_each_is_bent_by_tanh(
     cap: float, temperature: float
 ) -> None:
@@ -39,13 +39,13 @@ def test_no_score_goes_beyond_the_cap_and_each_is_bent_by_tanh(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("cap", CAPS)
+@pytest.mark.parametrize("cap", SOFT_CAP_RANGE)
 def test_the_least_and_the_largest_cap_leave_numbers(cap: float, dtype: str) -> None:
     found = trace(TEXT, soft_cap=cap, dtype=dtype)
 
     attended = found.layers[0].attended
     assert attended.weights.isfinite().all()
-    assert [check.passed for check in verify(found)] == [True] * 4
+    assert [check.passed for check in verify_trace(found)] == [True] * 4
     if cap > 1:
         assert_close(attended.capped_scores, attended.scaled_scores)
 

@@ -17,11 +17,11 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from attnviz import AttnvizError, Settings, compare, read, trace
-from attnviz.machine.files import state_of
-from attnviz.traces.trained import place
-from attnviz.traces.trained.place import place_of_table
-from attnviz.vectors import static
-from attnviz.vectors.static import principal
+from attnviz.machine.files import read_folder_state
+from attnviz.traces.trained import model_location
+from attnviz.traces.trained.model_location import locate_embedding_model
+from attnviz.vectors import embedding_tables
+from attnviz.vectors.embedding_tables import principal_components
 from tests.conftest import Attnviz
 from tests.test_house import loaded_after
 
@@ -35,7 +35,7 @@ MERGES = ["c a", "ca t", "Ġ cat"]
 
 @cache
 def folder() -> Path:
-    return place._in_the_wheel()
+    return model_location._minilm_folder()
 
 
 @cache
@@ -155,10 +155,10 @@ def test_the_settings_line_and_the_steps_say_how_much_is_kept(attnviz: Attnviz) 
 @given(st.integers(2, 12), st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_what_components_keep_is_what_they_do_not_lose(count: int, width: int, seed: int) -> None:
     drawn = np.random.default_rng(seed).normal(size=(count, width))
-    few = principal(drawn, min(width, 2))
-    again = few.of(drawn) @ few.directions.T + few.mean
+    few = principal_components(drawn, min(width, 2))
+    again = few.coordinates(drawn) @ few.directions.T + few.mean
 
-    assert few.kept == pytest.approx(
+    assert few.kept_variance == pytest.approx(
         1 - ((again - drawn) ** 2).sum() / (drawn - few.mean).var(0).sum() / count
     )
     assert np.allclose(few.directions.T @ few.directions, np.eye(few.directions.shape[1]))
@@ -204,19 +204,19 @@ def test_a_model_whose_pieces_hold_spaces_gives_a_word_as_in_running_text(of_byt
 
 
 def test_words_of_a_vocabulary_that_marks_them_are_those_with_the_mark(of_bytes: Path) -> None:
-    lexicon = static._lexicon(of_bytes, "tiny", state_of(of_bytes))
+    lexicon = embedding_tables._load_lexicon(of_bytes, "tiny", read_folder_state(of_bytes))
 
-    assert lexicon.words() == [1, *range(10, 18)]
+    assert lexicon.whole_word_ids() == [1, *range(10, 18)]
     with safe_open(of_bytes / "one.safetensors", framework="pt") as tensors:
         stored = tensors.get_tensor("wte.weight").double().numpy()
-    expected = principal(stored[lexicon.words()], 2).of(stored[[1]])
+    expected = principal_components(stored[lexicon.whole_word_ids()], 2).coordinates(stored[[1]])
     assert np.allclose(vectors("cat", embeddings=str(of_bytes), dim=2), expected)
 
 
 def test_a_vocabulary_of_few_words_has_few_components(of_bytes: Path) -> None:
-    few = static._components
+    few = embedding_tables._word_components
     with pytest.raises(AttnvizError, match="the 9 whole words of 'tiny' give fewer components"):
-        few(of_bytes, "tiny", 9, state_of(of_bytes))
+        few(of_bytes, "tiny", 9, read_folder_state(of_bytes))
 
 
 def test_a_second_sentence_has_vectors_of_the_same_table() -> None:
@@ -249,20 +249,20 @@ def test_a_saved_trace_comes_back_where_no_model_is_installed(
     told = attnviz(*COMMAND, "--dim", "8", "--show", "weights")
     attnviz(*COMMAND, "--dim", "8", "-o", str(saved))
     again = attnviz("run", "--trace", str(saved), "--show", "weights")
-    place._in_the_wheel.cache_clear()
-    monkeypatch.setattr(place, "find_spec", lambda name: None)
+    model_location._minilm_folder.cache_clear()
+    monkeypatch.setattr(model_location, "find_spec", lambda name: None)
 
     assert told.out.splitlines()[:5] == again.out.splitlines()[:5]
     assert read(str(saved)).origin.table.width == 384  # type: ignore[union-attr]
     assert attnviz("compare", "--trace", str(saved), "--by", "scale").status == 0
     refused = attnviz(*COMMAND)
-    place._in_the_wheel.cache_clear()
+    model_location._minilm_folder.cache_clear()
     assert refused.status == 2
     assert "the model 'minilm' is not installed" in refused.err
 
 
 def test_no_transformers_are_needed() -> None:
-    code = f"from attnviz.cli.app import main; main({[*COMMAND]})"
+    code = f"from attnviz.cli.app import run_command_line as main; main({[*COMMAND]})"
 
     assert not loaded_after(code) & {"transformers", "huggingface_hub", "matplotlib"}
 
@@ -272,7 +272,7 @@ def test_without_tokenizers_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(AttnvizError, match="need the package tokenizers") as refused:
-        static._tokenizer(of_bytes, "tiny")
+        embedding_tables._read_tokenizer(of_bytes, "tiny")
 
     assert refused.value.hint == 'pip install "attnviz[models]"'
 
@@ -320,4 +320,4 @@ def test_a_name_on_a_hub_that_cannot_be_had_is_refused_in_two_lines(
 
 @pytest.mark.parametrize("name", ["glove.txt", "my/vectors.npy", "a/model.safetensors#wte.weight"])
 def test_files_of_vectors_are_no_models(name: str) -> None:
-    assert place_of_table(name) is None
+    assert locate_embedding_model(name) is None

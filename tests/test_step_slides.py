@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from attnviz.errors import Note
-from attnviz.renderers import Look, pages
+from attnviz.renderers import Look, divide_into_pages
 from attnviz.renderers.picture.items import Layout, scaled_down
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.walk import Walk, steps
@@ -251,7 +251,7 @@ def test_where_sums_do_not_fit_it_is_said_how_many_are_left() -> None:
 @pytest.mark.parametrize("name", ["causal, followed", "two heads, followed", "nine tokens"])
 def test_pages_have_every_step_and_every_sum_in_letters_that_can_be_read(name: str) -> None:
     view, look = walked(name).view(), Look(size=SLIDE)
-    divided = pages(view, look)
+    divided = divide_into_pages(view, look)
     shown = [section for each in divided for section in each.picture.panels]
 
     assert len(divided) > 1

@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 from attnviz import steps, trace
 from attnviz.attention.variants import ACTIVATIONS, NORMS, VARIANTS
 from attnviz.errors import AttnvizError
-from attnviz.renderers.wrapping import aligned
-from attnviz.traces.matrices import matrices
-from attnviz.traces.settings import BASED, POSITIONS, TURNED, Settings
+from attnviz.renderers.wrapping import align_sums
+from attnviz.traces.matrices import parse_matrices
+from attnviz.traces.settings import POSITIONS, POSITIONS_WITH_BASE, ROTARY_POSITIONS, Settings
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
-from attnviz.views.steps.choosing import chosen, refuse_unknown_step
 from attnviz.views.steps.scene import StepSettings
-from attnviz.views.steps.walk import walk
-from attnviz.wording.numbers import Style
+from attnviz.views.steps.step_selection import refuse_unknown_step, select_steps
+from attnviz.views.steps.walk import step_sections
+from attnviz.wording.numbers import NumberStyle
 from attnviz.wording.sums import Sum
 from tests.conftest import Attnviz
 from tests.evaluate import holds
@@ -50,7 +50,7 @@ def steps_of(query: int | None = None, **changes: Any) -> list[Section]:
     asked = {
         name: changes.pop(name) for name in ("digits", "head", "layer", "full") if name in changes
     }
-    return walk(trace(TEXT, **changes), StepSettings(query=query, **asked))
+    return step_sections(trace(TEXT, **changes), StepSettings(query=query, **asked))
 
 
 def step(name: str, query: int | None = None, **changes: Any) -> Section:
@@ -96,7 +96,7 @@ def test_what_a_variant_adds_is_a_step_of_its_own(
 def test_the_tables_of_the_steps_are_the_trace() -> None:
     made = trace(TEXT, variant="causal")
     (layer,) = made.layers
-    found = {each.name: each.grids for each in walk(made)}
+    found = {each.name: each.grids for each in step_sections(made)}
 
     assert np.array_equal(found["scores"][0].values, layer.attended.scores[0].numpy())
     assert np.array_equal(found["scaling"][0].values, layer.attended.scaled_scores[0].numpy())
@@ -109,7 +109,7 @@ def test_the_tables_of_the_steps_are_the_trace() -> None:
 def test_one_scale_of_colour_shows_that_scaling_makes_scores_smaller(query: int | None) -> None:
     """Slide by slide, too: of a step alone a colour means what it means in the others."""
     made = trace(TEXT, variant="causal")
-    found = {each.name: each for each in walk(made, StepSettings(query=query))}
+    found = {each.name: each for each in step_sections(made, StepSettings(query=query))}
     grids = [grid for name in ("scores", "scaling", "mask") for grid in found[name].grids]
     moments = [grid for each in found["scores"].moments for grid in each.grids]
 
@@ -205,9 +205,11 @@ def possible(changes: dict[str, Any]) -> dict[str, Any]:
     if changes["layers"] is None and changes["memory"] is None:
         changes |= {"norm": "post", "activation": "relu"}
     heads = 2 if changes["variant"] == "multi-head" else 1
-    if changes["positions"] not in BASED:
+    if changes["positions"] not in POSITIONS_WITH_BASE:
         changes["position_base"] = Settings.position_base
-    if changes["dim"] % heads or (changes["positions"] in TURNED and changes["dim"] // heads % 2):
+    if changes["dim"] % heads or (
+        changes["positions"] in ROTARY_POSITIONS and changes["dim"] // heads % 2
+    ):
         changes["dim"] = 4
     return changes
 
@@ -220,7 +222,7 @@ def test_the_arithmetic_that_is_printed_keeps_its_word(
 ) -> None:
     made = trace(TEXT, **possible(changes))
 
-    for section in walk(made, StepSettings(query=query, digits=digits, full=True)):
+    for section in step_sections(made, StepSettings(query=query, digits=digits, full=True)):
         for line in written(section):
             assert line.endswith("= −∞") or holds(line), line
 
@@ -268,7 +270,7 @@ def test_an_equals_sign_is_refused_where_the_digits_do_not_add_up() -> None:
 
 
 def test_signs_of_several_lines_stand_below_each_other() -> None:
-    made = aligned([Sum("a", "1", "1", True), Sum("long", "2", "3", False)])
+    made = align_sums([Sum("a", "1", "1", True), Sum("long", "2", "3", False)])
 
     assert tuple(made) == ("a    = 1 = 1", "long = 2 ≈ 3")
 
@@ -288,7 +290,7 @@ def test_signs_of_several_lines_stand_below_each_other() -> None:
 def test_numbers_that_belong_together_are_written_alike(
     values: list[float], value: float, text: str
 ) -> None:
-    assert Style(2).of(*values)(value) == text
+    assert NumberStyle(2).for_values(*values)(value) == text
 
 
 def test_long_sums_are_cut_and_say_so_and_full_writes_them_all() -> None:
@@ -301,7 +303,9 @@ def test_long_sums_are_cut_and_say_so_and_full_writes_them_all() -> None:
 
 def test_of_many_keys_those_that_weigh_most_are_written_out() -> None:
     made = trace("the cat sat on the mat and the dog sat on the log and looked at the cat")
-    section = next(each for each in walk(made, StepSettings(query=3)) if each.name == "softmax")
+    section = next(
+        each for each in step_sections(made, StepSettings(query=3)) if each.name == "softmax"
+    )
 
     assert len(section.sums) == 16
     keys = [re.search(r", (?:\d+ )?(\w+)\)", line) for line in written(section)]
@@ -315,7 +319,9 @@ def test_of_many_keys_those_that_weigh_most_are_written_out() -> None:
 
 def test_a_token_that_stands_twice_is_named_with_its_number() -> None:
     made = trace("the cat the", tokenizer="words")
-    section = next(each for each in walk(made, StepSettings(query=2)) if each.name == "scores")
+    section = next(
+        each for each in step_sections(made, StepSettings(query=2)) if each.name == "scores"
+    )
 
     assert section.sums[0].text.startswith("score(3 the, 1 the) = ")
     assert section.sums[1].text.startswith("score(3 the, cat)")
@@ -357,22 +363,22 @@ def test_parameters_are_counted() -> None:
     ],
 )
 def test_steps_are_chosen_by_name_number_and_range(wanted: str, numbers: list[str]) -> None:
-    assert [each.number for each in chosen(steps_of(), wanted)] == numbers
+    assert [each.number for each in select_steps(steps_of(), wanted)] == numbers
 
 
 def test_a_range_holds_what_stands_between() -> None:
-    found = [each.number for each in chosen(steps_of(positions="rotary"), "4-5")]
+    found = [each.number for each in select_steps(steps_of(positions="rotary"), "4-5")]
 
     assert found == ["4", "4b", "5"]
 
 
 def test_a_softmax_of_large_scores_is_written_less_the_largest() -> None:
     scores = {"scores": [[900.5, 899.25], [-800.5, -802.0]]}
-    made = trace(None, given=matrices(scores), variant="plain")
+    made = trace(None, given=parse_matrices(scores), variant="plain")
     first, second = (
         written(section)
         for query in (0, 1)
-        for section in walk(made, StepSettings(query=query))
+        for section in step_sections(made, StepSettings(query=query))
         if section.name == "softmax"
     )
 
@@ -391,7 +397,7 @@ def test_the_softmax_of_a_query_is_three_rows_of_bars_that_are_the_formula(varia
     assert section.bars.names == ("I", "am", "learning", "this")
     assert exps.values == pytest.approx(powers)
     assert weights.values == pytest.approx([power / sum(powers) for power in powers], rel=1e-5)
-    assert (scores.values[3] is None) == (variant == "causal") == (scores.written[3] == "−∞")
+    assert (scores.values[3] is None) == (variant == "causal") == (scores.value_texts[3] == "−∞")
     assert (exps.total, weights.total) == (f"sum {sum(powers):.2f}", "sum 1")
     assert section.finding.startswith('Softmax: "I" scores highest and gets ')
 
@@ -498,12 +504,12 @@ def test_the_data_of_steps_is_that_of_run(attnviz: Attnviz) -> None:
 
 def test_the_last_layer_reads_what_the_first_made() -> None:
     made = trace(TEXT, layers=2)
-    second = walk(made, StepSettings(layer=1))[1]
+    second = step_sections(made, StepSettings(layer=1))[1]
 
     assert second.name == "inputs"
     assert np.array_equal(second.grids[0].values, made.layers[0].outputs.numpy())
     with pytest.raises(AttnvizError):
-        walk(made, StepSettings(layer=2))
+        step_sections(made, StepSettings(layer=2))
 
 
 def test_course_notes_in_markdown(
@@ -531,7 +537,7 @@ def test_course_notes_in_markdown(
 def test_no_step_that_there_is_can_be_refused_before_there_is_a_walk(
     changes: dict[str, Any],
 ) -> None:
-    for section in walk(trace("I am", **changes)):
+    for section in step_sections(trace("I am", **changes)):
         refuse_unknown_step(section.name)
         refuse_unknown_step(f"{section.name}-,{section.number}")
     with pytest.raises(AttnvizError, match="there is no step 'skores'"):

@@ -16,7 +16,7 @@ import pytest
 import requests
 import tiktoken.load
 
-from attnviz.cli.app import main
+from attnviz.cli.app import run_command_line
 from attnviz.tokens import encodings
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
@@ -27,7 +27,7 @@ def test_a_standard_input_that_is_closed_has_no_text(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", None)
 
-    assert main(["run"]) == 2
+    assert run_command_line(["run"]) == 2
     assert capfd.readouterr().err.startswith("error: there is no text\n")
 
 
@@ -38,7 +38,7 @@ def test_a_standard_input_that_is_only_written_to_gets_two_lines(
     with open(number) as stream:  # noqa: PTH123
         monkeypatch.setattr(sys, "stdin", stream)
 
-        assert main(["run"]) == 2
+        assert run_command_line(["run"]) == 2
 
     assert capfd.readouterr().err == (
         "error: standard input cannot be read: bad file descriptor\n"
@@ -62,7 +62,7 @@ def test_a_standard_error_that_is_full_changes_no_status(
     full = open("/dev/full", "w", buffering=1)  # noqa: SIM115, PTH123, it cannot be closed
     monkeypatch.setattr(sys, "stderr", full)
 
-    assert main(words) == status
+    assert run_command_line(words) == status
     assert Path("x.json").exists() == (status == 0)
 
     monkeypatch.undo()
@@ -107,12 +107,12 @@ def test_settings_that_matplotlib_cannot_read_are_said(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encodings, "PATIENCE", (0.3, 0.3))
+    monkeypatch.setattr(encodings, "DOWNLOAD_TIMEOUT_SECONDS", (0.3, 0.3))
     before = tiktoken.load.read_file
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
-        with encodings._patient(), pytest.raises(OSError, match="timed out"):
+        with encodings._with_download_timeout(), pytest.raises(OSError, match="timed out"):
             tiktoken.load.read_file(url)
 
     assert tiktoken.load.read_file is before

@@ -16,12 +16,12 @@ from attnviz import Settings, trace
 from attnviz.analysis import seeds
 from attnviz.analysis.aspects import ASPECTS
 from attnviz.analysis.comparison import compare
-from attnviz.analysis.measures import measure
-from attnviz.analysis.sweeps import MEASURED, SERIES, Sweep, sweep
+from attnviz.analysis.measures import measure_weights
+from attnviz.analysis.sweeps import SWEEP_MEASURES, SWEEP_SERIES, Sweep, measure_sweep
 from attnviz.attention.variants import VARIANTS
 from attnviz.traces.settings import POSITIONS, Dtype, Positions
 from attnviz.traces.trace import Layer
-from attnviz.views.measures import curves_of
+from attnviz.views.measures import sweep_curves
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"
@@ -41,17 +41,23 @@ def vectors(tmp_path: Path) -> str:
 
 def measured_in(made: Sweep) -> Numbers:
     """All its numbers."""
-    return {(name, series): made.curves[name][series] for name in MEASURED for series in SERIES}
+    return {
+        (name, series): made.curves[name][series]
+        for name in SWEEP_MEASURES
+        for series in SWEEP_SERIES
+    }
 
 
 def curves_of_runs(settings: Settings, by: str, values: Sequence[str], repeats: int) -> Numbers:
     """The same from one run after the other."""
     found = {
-        (name, series): torch.empty(len(values), repeats) for name in MEASURED for series in SERIES
+        (name, series): torch.empty(len(values), repeats)
+        for name in SWEEP_MEASURES
+        for series in SWEEP_SERIES
     }
     for place, value in enumerate(values):
         for column in range(repeats):
-            for series in SERIES:
+            for series in SWEEP_SERIES:
                 chosen = replace(settings, seed=settings.seed + column, scale=series == "scaled")
                 layer = trace(TEXT, ASPECTS[by].choose(chosen, value)).layers[0]
                 for name, number in measured(layer).items():
@@ -66,13 +72,15 @@ def assert_alike(swept: Numbers, run: Numbers) -> None:
 
 def measured(layer: Layer) -> dict[str, float]:
     """What a sweep measures, of one run."""
-    means = measure(layer.attended.weights, layer.visible, None).means()
+    means = measure_weights(layer.attended.weights, layer.visible, None).means()
     seen = layer.attended.logits.double()[:, layer.visible]
-    return {name: means.get(name, float(seen.std(-1, correction=0).mean())) for name in MEASURED}
+    return {
+        name: means.get(name, float(seen.std(-1, correction=0).mean())) for name in SWEEP_MEASURES
+    }
 
 
 def test_the_spread_of_unscaled_scores_follows_the_root_of_the_width() -> None:
-    made = sweep(TEXT * 3, Settings(), "dim", ["8", "32", "128"], 40)
+    made = measure_sweep(TEXT * 3, Settings(), "dim", ["8", "32", "128"], 40)
     spread = made.curves["spread"]
 
     for place, width in enumerate(made.widths):
@@ -97,7 +105,7 @@ def test_a_sweep_of_one_seed_is_what_a_run_of_that_seed_gives(
     chosen = Settings(variant=variant, dim=8, seed=7, positions=positions)
     values = ["0.5", "2"]
 
-    found = sweep(TEXT, chosen, "temperature", values, 3)
+    found = measure_sweep(TEXT, chosen, "temperature", values, 3)
 
     run = compare(TEXT, chosen, by="temperature", values=values)
     for place, measures in enumerate(run.measures):
@@ -111,7 +119,7 @@ def test_curves_are_those_of_single_runs(variant: str, positions: Positions) -> 
     chosen = Settings(variant=variant, dim=8, seed=3, positions=positions)
 
     for by, values in (("temperature", ["0.25", "1.5"]), ("dim", ["4", "12"])):
-        found = sweep(TEXT, chosen, by, values, 3)
+        found = measure_sweep(TEXT, chosen, by, values, 3)
         assert_alike(measured_in(found), curves_of_runs(chosen, by, values, 3))
 
 
@@ -120,7 +128,7 @@ def test_curves_by_heads_are_those_of_single_runs(dtype: Dtype) -> None:
     chosen = Settings(dim=12, causal=True, positions="learned", dtype=dtype)
     values = ["1", "2", "3"]
 
-    found = sweep(TEXT, chosen, "heads", values, 4)
+    found = measure_sweep(TEXT, chosen, "heads", values, 4)
 
     assert found.widths == (12, 6, 4)
     assert_alike(measured_in(found), curves_of_runs(chosen, "heads", values, 4))
@@ -136,7 +144,7 @@ def test_with_embeddings_from_a_file_curves_are_those_of_single_runs(
     )
     values = ["0.5", "2"]
 
-    found = sweep(TEXT, chosen, "temperature", values, 3)
+    found = measure_sweep(TEXT, chosen, "temperature", values, 3)
 
     assert_alike(measured_in(found), curves_of_runs(chosen, "temperature", values, 3))
 
@@ -145,16 +153,16 @@ def test_a_trace_is_swept_as_its_text_is(vectors: str) -> None:
     chosen = Settings(embeddings=vectors, tokenizer="words")
     values = ["0.5", "2"]
 
-    found = sweep(trace(TEXT, chosen), None, "temperature", values, 3)
+    found = measure_sweep(trace(TEXT, chosen), None, "temperature", values, 3)
 
-    from_text = sweep(TEXT, chosen, "temperature", values, 3)
+    from_text = measure_sweep(TEXT, chosen, "temperature", values, 3)
     assert_close(measured_in(found), measured_in(from_text), atol=0, rtol=0)
 
 
 def test_the_width_of_embeddings_from_a_file_is_shared_out_among_heads(vectors: str) -> None:
     chosen = Settings(embeddings=vectors, tokenizer="words")
 
-    found = sweep(TEXT, chosen, "heads", ["1", "2", "3"], 2)
+    found = measure_sweep(TEXT, chosen, "heads", ["1", "2", "3"], 2)
 
     assert found.widths == (12, 6, 4)
 
@@ -162,15 +170,15 @@ def test_the_width_of_embeddings_from_a_file_is_shared_out_among_heads(vectors: 
 def test_many_seeds_are_worked_through_in_groups_and_come_out_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    steps: list[seeds.Step] = []
+    steps: list[seeds.SeedBatch] = []
 
-    def tracked(some: Sequence[seeds.Step]) -> Iterable[seeds.Step]:
+    def tracked(some: Sequence[seeds.SeedBatch]) -> Iterable[seeds.SeedBatch]:
         steps.extend(some)
         return some
 
-    alone = sweep(TEXT, Settings(), "dim", ["8", "16"], 5)
-    monkeypatch.setattr(seeds, "NUMBERS_AT_ONCE", 128)  # two projections of 8 by 8
-    grouped = sweep(TEXT, Settings(), "dim", ["8", "16"], 5, tracked)
+    alone = measure_sweep(TEXT, Settings(), "dim", ["8", "16"], 5)
+    monkeypatch.setattr(seeds, "PROJECTION_NUMBERS_AT_ONCE", 128)  # two projections of 8 by 8
+    grouped = measure_sweep(TEXT, Settings(), "dim", ["8", "16"], 5, tracked)
 
     assert [len(step.seeds) for step in steps] == [2, 2, 1, 1, 1, 1, 1, 1]
     assert_close(alone.curves["peak"]["scaled"], grouped.curves["peak"]["scaled"])
@@ -192,9 +200,9 @@ def test_repeats_that_would_take_hours_are_refused(attnviz: Attnviz) -> None:
 
 
 def test_curves_hold_medians_bands_and_the_root() -> None:
-    spread, *others = curves_of(sweep(TEXT, Settings(), "dim", ["32", "2"], 9))
+    spread, *others = sweep_curves(measure_sweep(TEXT, Settings(), "dim", ["32", "2"], 9))
 
-    assert spread.places == (2, 32)
+    assert spread.x_values == (2, 32)
     assert [line.name for line in spread.lines] == ["unscaled", "scaled", "√d_k"]
     assert_close(spread.lines[2].middle.tolist(), [2**0.5, 32**0.5])
     assert all((line.low <= line.middle).all() for each in (spread, *others) for line in each.lines)
@@ -213,7 +221,9 @@ def test_rotary_and_alibi_change_the_curves() -> None:
     kinds: tuple[Positions, ...] = ("none", "rotary", "alibi")
 
     entropies = [
-        sweep(TEXT, Settings(positions=each), "temperature", ["0.5", "1"], 2).curves["entropy"]
+        measure_sweep(TEXT, Settings(positions=each), "temperature", ["0.5", "1"], 2).curves[
+            "entropy"
+        ]
         for each in kinds
     ]
 

@@ -14,25 +14,30 @@ from hypothesis import strategies as st
 
 from attnviz.learning import shipped_tasks
 from attnviz.learning.lookup import task_of
-from attnviz.learning.shipped_tasks import CLOSES, CLOSING, NUMBERS, OPENING
-from attnviz.learning.task import NOTHING, Examples, examples_of
+from attnviz.learning.shipped_tasks import (
+    CLOSING_BRACKETS,
+    CLOSING_ID,
+    OPENING_BRACKETS,
+    SORT_NUMBERS,
+)
+from attnviz.learning.task import NO_TOKEN, Examples, draw_examples
 from attnviz.learning.training import Choices, Learned, learn
 from tests.conftest import unchecked
 
 ROWS = ("reverse", "sort", "induction", "brackets")  # of symbols; the others are grammars
-PAIRS = dict(zip(OPENING, CLOSING, strict=True))
+PAIRS = dict(zip(OPENING_BRACKETS, CLOSING_BRACKETS, strict=True))
 SEEDS = st.integers(0, 2**40)
 few = profile(max_examples=25)
 
 
 def sentences(name: str, seed: int, *, held_out: bool = False, count: int = 20) -> Examples:
-    return examples_of(task_of(name), seed, count, held_out=held_out)
+    return draw_examples(task_of(name), seed, count, held_out=held_out)
 
 
 def asked(examples: Examples) -> list[list[tuple[int, int]]]:
     """Of each sentence the places at which something is asked, and the answers."""
     return [
-        [(place, answer) for place, answer in enumerate(row) if answer != NOTHING]
+        [(place, answer) for place, answer in enumerate(row) if answer != NO_TOKEN]
         for row in examples.answers.tolist()
     ]
 
@@ -56,7 +61,7 @@ def test_letters_are_asked_for_backwards(seed: int, held_out: bool) -> None:
 @given(seed=SEEDS, held_out=st.booleans())
 def test_numbers_stand_in_order_behind_the_arrow(seed: int, held_out: bool) -> None:
     examples = sentences("sort", seed, held_out=held_out)
-    arrow = len(NUMBERS)
+    arrow = len(SORT_NUMBERS)
 
     for ids, answers, reads in zip(
         examples.ids.tolist(), asked(examples), read_at(examples, "next larger"), strict=True
@@ -91,7 +96,7 @@ def test_letters_come_twice_and_each_is_asked_for_the_one_after_it(
         assert answers == [(place, ids[place + 1]) for place in range(many, 2 * many - 1)]
         assert [(place, ids[read]) for place, read in enumerate(followed) if read >= 0] == answers
         assert all(ids[read - 1] == ids[place] for place, read in enumerate(followed) if read >= 0)
-        assert previous == [place - 1 if place < 2 * many else NOTHING for place in range(24)]
+        assert previous == [place - 1 if place < 2 * many else NO_TOKEN for place in range(24)]
 
 
 @few
@@ -108,22 +113,22 @@ def test_a_closing_bracket_is_asked_for_the_kind_of_what_was_opened_last(
         strict=True,
     ):
         opened: list[int] = []
-        last = max(place for place, answer in enumerate(answers) if answer != NOTHING)
+        last = max(place for place, answer in enumerate(answers) if answer != NO_TOKEN)
         for place in range(last + 1):
-            if ids[place] == CLOSES:
+            if ids[place] == CLOSING_ID:
                 assert reads[place] == opened.pop()
                 assert answers[place] == ids[reads[place]]
             else:
-                assert answers[place] == reads[place] == NOTHING
+                assert answers[place] == reads[place] == NO_TOKEN
                 opened.append(place)
         assert not opened
-        assert answers[last + 1 :] == reads[last + 1 :] == [NOTHING] * (15 - last)
+        assert answers[last + 1 :] == reads[last + 1 :] == [NO_TOKEN] * (15 - last)
 
 
 def test_brackets_are_nested_in_every_way_and_most_close_none_just_before_them() -> None:
     """Of three pairs there are five ways: ((())) (()()) (())() ()(()) ()()()."""
     examples = sentences("brackets", 1, count=5000)
-    closes = (examples.ids == CLOSES) & (examples.answers != NOTHING)
+    closes = (examples.ids == CLOSING_ID) & (examples.answers != NO_TOKEN)
     place, opening = torch.arange(16), examples.readings["its opening"]
 
     assert len(np.unique(closes[closes.sum(1) == 3, :6].numpy(), axis=0)) == 5
@@ -142,7 +147,7 @@ def test_what_is_held_out_is_never_learned_from(name: str) -> None:
 
 
 def test_numbers_that_are_held_out_are_so_in_every_order() -> None:
-    arrow = len(NUMBERS)
+    arrow = len(SORT_NUMBERS)
     learned, held_out = (
         {
             frozenset(row[: row.index(arrow)])
@@ -159,20 +164,18 @@ def test_as_many_rows_are_drawn_as_are_wanted_and_always_the_same(held_out: bool
     def coins(random: torch.Generator, count: int) -> torch.Tensor:
         return torch.randint(2, (count, 30), generator=random)
 
-    drawn = shipped_tasks.rows(coins, 7, 33, held_out)
+    drawn = shipped_tasks.draw_rows(coins, 7, 33, held_out)
 
     assert drawn.shape == (33, 30)
-    assert drawn.equal(shipped_tasks.rows(coins, 7, 33, held_out))
-    assert not drawn.equal(shipped_tasks.rows(coins, 8, 33, held_out))
-    assert (shipped_tasks.are_held_out(drawn) == held_out).all()
+    assert drawn.equal(shipped_tasks.draw_rows(coins, 7, 33, held_out))
+    assert not drawn.equal(shipped_tasks.draw_rows(coins, 8, 33, held_out))
+    assert (shipped_tasks.is_held_out(drawn) == held_out).all()
 
 
 def test_one_row_of_eight_is_held_out() -> None:
     drawn = torch.randint(10, (80_000, 8), generator=torch.Generator().manual_seed(0))
 
-    assert shipped_tasks.are_held_out(drawn).float().mean().item() == pytest.approx(
-        1 / 8, abs=0.005
-    )
+    assert shipped_tasks.is_held_out(drawn).float().mean().item() == pytest.approx(1 / 8, abs=0.005)
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +249,7 @@ def test_no_place_knows_the_answer_by_its_token_and_those_just_before(
 def seen(examples: Examples, before: int) -> tuple[np.ndarray, np.ndarray]:
     """At each place that is asked: where it is with its tokens, as one number; and the answer."""
     ids, answers = examples.ids.numpy(), examples.answers.numpy()
-    rows, found = np.nonzero(answers != NOTHING)
+    rows, found = np.nonzero(answers != NO_TOKEN)
     number = found
     for back in range(before + 1):
         number = number * 32 + ids[rows, np.maximum(found - back, 0)]

@@ -13,31 +13,31 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.style import Style
 
-from attnviz.cells import Whole
+from attnviz.cells import StoredCells
 from attnviz.renderers.colors import PALETTES
-from attnviz.renderers.terminal.lines import lines, printed
-from attnviz.renderers.terminal.ramps import RAMP
-from attnviz.renderers.terminal.screen import HIDDEN, Colors, Screen
-from attnviz.renderers.terminal.sentence import reading
-from attnviz.renderers.terminal.table import Form, Table
-from attnviz.renderers.terminal.tables import fit
+from attnviz.renderers.terminal.lines import panel_lines, view_lines
+from attnviz.renderers.terminal.ramps import BLOCK_RAMP
+from attnviz.renderers.terminal.screen import MASKED_SIGN, ColorDepth, Screen
+from attnviz.renderers.terminal.sentence import sentence_lines
+from attnviz.renderers.terminal.table import TableForm, TerminalTable
+from attnviz.renderers.terminal.tables import fit_tables
 from attnviz.traces.from_text import trace
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.views.reading import readings
+from attnviz.views.reading import query_readings
 from tests.hand import HOSTILE, causal_weights, many_words, vectors, words
 
 
 def drawn(grid: Grid, screen: Screen) -> list[str]:
-    return [line.plain for line in lines([grid], screen)]
+    return [line.plain for line in panel_lines([grid], screen)]
 
 
-def fitted(grid: Grid, screen: Screen) -> Table:
-    ((table,),) = fit([grid], screen)
+def fitted(grid: Grid, screen: Screen) -> TerminalTable:
+    ((table,),) = fit_tables([grid], screen)
     return table
 
 
-def form_of(table: Table) -> str:
+def form_of(table: TerminalTable) -> str:
     cells, heading = table.form.cells, table.form.heading
     return f"{cells} {table.form.width} {heading}" if cells == "blocks" else f"{cells} {heading}"
 
@@ -77,7 +77,9 @@ def test_with_a_height_the_form_follows_from_what_is_seen_at_once(tokens: int, f
     assert form_of(fitted(many_words(tokens), on_a_terminal())) == form
 
 
-def on_a_terminal(width: int = 80, height: int | None = 24, colors: Colors = "truecolor") -> Screen:
+def on_a_terminal(
+    width: int = 80, height: int | None = 24, colors: ColorDepth = "truecolor"
+) -> Screen:
     return Screen(width, height, colors)
 
 
@@ -85,7 +87,7 @@ def on_a_terminal(width: int = 80, height: int | None = 24, colors: Colors = "tr
 def test_up_to_40_tokens_and_the_line_that_explains_them_stay_on_a_screen_of_24_lines(
     tokens: int,
 ) -> None:
-    made = list(lines([many_words(tokens)], on_a_terminal()))
+    made = list(panel_lines([many_words(tokens)], on_a_terminal()))
 
     assert len(made) <= 23  # and a prompt
     assert any("each row sums to 1" in line.plain for line in made)
@@ -94,10 +96,10 @@ def test_up_to_40_tokens_and_the_line_that_explains_them_stay_on_a_screen_of_24_
 @pytest.mark.parametrize("heads", [2, 4, 8])
 def test_many_heads_stand_beside_each_other_and_stay_on_the_screen(heads: int) -> None:
     grids = [many_words(10) for _ in range(heads)]
-    rows = fit(grids, on_a_terminal())
+    rows = fit_tables(grids, on_a_terminal())
 
     assert len(rows) < heads
-    assert len(list(lines(grids, on_a_terminal()))) <= 23
+    assert len(list(panel_lines(grids, on_a_terminal()))) <= 23
     assert sum(len(row) for row in rows) == heads
 
 
@@ -114,13 +116,13 @@ LABELS = ("I", "am", "learning", "this")
 
 
 def drawn_together(grids: list[Grid], screen: Screen | None = None) -> list[str]:
-    return [line.plain.rstrip() for line in lines(grids, screen or Screen(80))]
+    return [line.plain.rstrip() for line in panel_lines(grids, screen or Screen(80))]
 
 
 def test_two_rows_in_one_line_are_the_halves_of_its_cells() -> None:
     """Of an odd number of rows the last is an upper half."""
     grid = replace(many_words(5), scale=Scale("weight", 0.0, 1.0))
-    table = Table(grid, on_a_terminal(), Form("halves", 1, pairs=True), str)
+    table = TerminalTable(grid, on_a_terminal(), TableForm("halves", 1, has_pair_names=True), str)
     heading, *rows = table.lines()
 
     assert heading.plain == "weights           1   5"
@@ -135,7 +137,7 @@ def test_two_rows_in_one_line_are_the_halves_of_its_cells() -> None:
 
 
 def test_the_labels_of_two_rows_in_a_line_are_numbers_where_words_have_no_room() -> None:
-    table = Table(many_words(5), on_a_terminal(), Form("halves", 1), str)
+    table = TerminalTable(many_words(5), on_a_terminal(), TableForm("halves", 1), str)
 
     assert [row.plain[:4] for row in table.lines()][2:] == ["1–2 ", "3–4 ", "5   "]
 
@@ -151,7 +153,7 @@ def test_a_pooled_row_says_its_range_and_not_its_first_word() -> None:
 @pytest.mark.parametrize("tokens", [41, 80, 200, 700, 2000])
 def test_whatever_is_pooled_is_seen_at_once(tokens: int) -> None:
     grid = many_words(tokens)
-    made = list(lines([grid], on_a_terminal()))
+    made = list(panel_lines([grid], on_a_terminal()))
 
     assert len(made) <= 23 or not fitted(grid, on_a_terminal()).grid.pooled
     assert max(line.cell_len for line in made) <= 80
@@ -179,7 +181,7 @@ def test_words_are_written_downwards_over_their_columns() -> None:
 def heads_of(count: int, tokens: int, screen: Screen) -> list[str]:
     each = many_words(tokens)
     heads = [replace(each, title=f"weights · head {head}") for head in range(count)]
-    return [line.plain for line in lines(heads, screen)]
+    return [line.plain for line in panel_lines(heads, screen)]
 
 
 def test_heads_of_halves_name_their_words_in_a_line_and_stand_equally_far_apart() -> None:
@@ -243,10 +245,10 @@ def test_explicit_numbers_are_written_whatever_the_height() -> None:
 @pytest.mark.parametrize("colors", ["none", "16", "256", "truecolor"])
 @pytest.mark.parametrize("tokens", [1, 4, 8, 16, 24, 40, 80, 200, 700])
 def test_every_row_is_labelled_no_cell_is_empty_and_no_line_too_wide(
-    tokens: int, colors: Colors, height: int | None, width: int
+    tokens: int, colors: ColorDepth, height: int | None, width: int
 ) -> None:
     screen, grid = on_a_terminal(width, height, colors), many_words(tokens)
-    made = list(lines([grid, vectors(tokens, 30)], screen))
+    made = list(panel_lines([grid, vectors(tokens, 30)], screen))
     table = fitted(grid, screen)
 
     assert max(line.cell_len for line in made) <= width
@@ -274,7 +276,7 @@ def test_every_row_is_labelled_no_cell_is_empty_and_no_line_too_wide(
 def test_no_line_is_wider_than_any_terminal(
     width: int, tokens: int, columns: int, full: bool
 ) -> None:
-    made = lines([many_words(tokens), vectors(tokens, columns)], Screen(width, full=full))
+    made = panel_lines([many_words(tokens), vectors(tokens, columns)], Screen(width, full=full))
 
     assert max(line.cell_len for line in made) <= max(width, 24)
 
@@ -293,7 +295,7 @@ def test_hidden_cells_look_like_no_weight() -> None:
 
     assert rows[0] == "1 I              1.0        ·        ·        ·"
     assert rows[3] == "4 this           .07      .13      .27      .53"
-    assert HIDDEN not in RAMP
+    assert MASKED_SIGN not in BLOCK_RAMP
 
 
 def test_without_colour_a_ramp_of_glyphs_carries_the_blocks() -> None:
@@ -326,8 +328,8 @@ def test_long_columns_of_vectors_are_cut_with_a_word() -> None:
 def test_heads_stand_side_by_side_while_they_fit() -> None:
     heads = [causal_weights(f"weights L0H{head}") for head in range(3)]
 
-    wide = [line.plain for line in lines(heads, Screen(100))]
-    narrow = [line.plain for line in lines(heads, Screen(50))]
+    wide = [line.plain for line in panel_lines(heads, Screen(100))]
+    narrow = [line.plain for line in panel_lines(heads, Screen(50))]
 
     assert wide[0].split() == ["weights", "L0H0", "weights", "L0H1", "weights", "L0H2"]
     assert narrow[0].split() == ["weights", "L0H0", "weights", "L0H1"]
@@ -336,10 +338,13 @@ def test_heads_stand_side_by_side_while_they_fit() -> None:
 
 def test_what_one_token_reads_is_a_sentence_and_sorted_bars() -> None:
     made = trace("I am learning, again and again", tokenizer="words", variant="causal")
-    text = [line.plain for line in reading(readings(made, 4)[0], Screen(60))]
+    text = [line.plain for line in sentence_lines(query_readings(made, 4)[0], Screen(60))]
 
     sentence = next(line for line in text if line.startswith("I"))
-    assert "".join(letter for letter in sentence if letter not in RAMP + HIDDEN) == made.tokens.text
+    assert (
+        "".join(letter for letter in sentence if letter not in BLOCK_RAMP + MASKED_SIGN)
+        == made.tokens.text
+    )
     bars = [line for line in text if "█" in line and line[0].isdigit()]
     numbers = [float(line.split()[2]) for line in bars]
     assert numbers == sorted(numbers, reverse=True)
@@ -347,18 +352,18 @@ def test_what_one_token_reads_is_a_sentence_and_sorted_bars() -> None:
 
 
 def test_a_word_that_is_longer_than_the_screen_is_cut_with_a_sign_of_it() -> None:
-    (grid,) = readings(trace(f"I {'a' * 90} am", tokenizer="words"), 0)
-    sentence = [line.plain for line in reading(grid, Screen(80))][3:6]
+    (grid,) = query_readings(trace(f"I {'a' * 90} am", tokenizer="words"), 0)
+    sentence = [line.plain for line in sentence_lines(grid, Screen(80))][3:6]
 
-    assert sentence[1].rstrip(RAMP) == "a" * 78 + "…"
+    assert sentence[1].rstrip(BLOCK_RAMP) == "a" * 78 + "…"
 
 
 @pytest.mark.parametrize(
     ("heads", "told"), [(1, "the weights sum to 1"), (2, "the weights of each head sum to 1")]
 )
 def test_bars_are_not_called_rows(heads: int, told: str) -> None:
-    (grid,) = readings(trace("I am", heads=heads), 1)
-    made = [line.plain for line in reading(grid, Screen(80))]
+    (grid,) = query_readings(trace("I am", heads=heads), 1)
+    made = [line.plain for line in sentence_lines(grid, Screen(80))]
 
     assert made[1] == told
     assert not any("row" in line for line in made)
@@ -366,8 +371,8 @@ def test_bars_are_not_called_rows(heads: int, told: str) -> None:
 
 def test_bars_run_from_0_to_the_stated_end_in_the_colours_of_the_legend() -> None:
     made = trace("I am learning, again and again", tokenizer="words", variant="causal")
-    grid = readings(made, 4)[0]
-    shown = list(reading(grid, Screen(60, colors="truecolor")))
+    grid = query_readings(made, 4)[0]
+    shown = list(sentence_lines(grid, Screen(60, colors="truecolor")))
 
     assert shown[0].plain == 'what "again" (5) reads'
     (axis,) = [line for line in shown if line.plain.strip().startswith("0─")]
@@ -385,14 +390,14 @@ def test_bars_run_from_0_to_the_stated_end_in_the_colours_of_the_legend() -> Non
 @pytest.mark.parametrize("colors", ["256", "truecolor"])
 @pytest.mark.parametrize("palette", PALETTES)
 def test_every_word_that_is_read_is_told_apart_from_the_paper_and_from_what_is_hidden(
-    theme: str, colors: Colors, palette: str
+    theme: str, colors: ColorDepth, palette: str
 ) -> None:
     grid = replace(many_words(3), scale=Scale("weight", 0.0, 1.0))
     values = np.array([[0.0, 0.5, 0.0]])
-    one = replace(grid.part(slice(1)), cells=Whole(values, np.array([[False, False, True]])))
+    one = replace(grid.part(slice(1)), cells=StoredCells(values, np.array([[False, False, True]])))
     sentence = next(
         line
-        for line in reading(one, Screen(60, colors=colors, theme=theme, palette=palette))
+        for line in sentence_lines(one, Screen(60, colors=colors, theme=theme, palette=palette))
         if line.plain == "word0 word1 word2"
     )
     *read, hidden = (span.style for span in sentence.spans)
@@ -413,8 +418,8 @@ def behind(style: str | Style) -> np.ndarray:
 @pytest.mark.parametrize("tokens", [5, 20, 40, 100])
 def test_what_one_token_reads_is_seen_at_once(tokens: int) -> None:
     made = trace(" ".join(f"w{place}" for place in range(tokens)), tokenizer="words")
-    (grid,) = readings(made, tokens - 1)
-    shown = [line.plain for line in reading(grid, Screen(80, 24))]
+    (grid,) = query_readings(made, tokens - 1)
+    shown = [line.plain for line in sentence_lines(grid, Screen(80, 24))]
 
     assert len(shown) <= 23
     assert sum("█" in line or "▏" in line for line in shown) >= 5
@@ -423,8 +428,8 @@ def test_what_one_token_reads_is_seen_at_once(tokens: int) -> None:
 
 def test_what_is_hidden_is_dim_with_colours_and_without() -> None:
     for screen in (Screen(80), Screen(80, colors="256"), Screen(80, numbers=False)):
-        row = next(line for line in lines([causal_weights()], screen) if line.plain[0] == "1")
-        dots = [place for place, letter in enumerate(row.plain) if letter == HIDDEN]
+        row = next(line for line in panel_lines([causal_weights()], screen) if line.plain[0] == "1")
+        dots = [place for place, letter in enumerate(row.plain) if letter == MASKED_SIGN]
         dim = {place for span in row.spans if str(span.style) == "dim"
                for place in range(span.start, span.end)}  # fmt: skip
         assert dots
@@ -434,7 +439,7 @@ def test_what_is_hidden_is_dim_with_colours_and_without() -> None:
 def test_the_weights_stand_alone_where_the_vectors_have_no_room() -> None:
     made = trace("I am learning this and that", tokenizer="words").view()
     tall, short = (
-        [line.plain for line in printed(made, Screen(80, height))] for height in (40, 16)
+        [line.plain for line in view_lines(made, Screen(80, height))] for height in (40, 16)
     )
 
     assert "context vectors" in tall
@@ -442,19 +447,19 @@ def test_the_weights_stand_alone_where_the_vectors_have_no_room() -> None:
     assert "context vectors" not in short
     assert "weights" in short
     assert short[-1] == "--show context shows the vectors"
-    assert "context vectors" in [line.plain for line in printed(made, Screen(80))]
+    assert "context vectors" in [line.plain for line in view_lines(made, Screen(80))]
     full = Screen(80, 16, full=True)
-    assert "context vectors" in [line.plain for line in printed(made, full)]
+    assert "context vectors" in [line.plain for line in view_lines(made, full)]
 
 
 def test_what_is_asked_for_is_shown_whatever_the_height() -> None:
     made = trace("I am learning this", tokenizer="words").view(show=["weights", "context"])
 
-    assert "context vectors" in [line.plain for line in printed(made, Screen(80, 10))]
+    assert "context vectors" in [line.plain for line in view_lines(made, Screen(80, 10))]
 
 
 def test_colours_are_backgrounds_with_ink_that_can_be_read() -> None:
-    row = list(lines([causal_weights()], Screen(80, colors="truecolor")))[2]
+    row = list(panel_lines([causal_weights()], Screen(80, colors="truecolor")))[2]
 
     # A weight of 1 on a dark terminal.
     assert str(row.spans[0].style) == "#000000 on #e8fbfa"

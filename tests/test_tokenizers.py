@@ -37,26 +37,27 @@ def test_the_vocabulary_is_the_one_that_tiktoken_makes_of_the_same_files(
     assert package is not None
     assert package.submodule_search_locations
     merges, encoder = (
-        Path(package.submodule_search_locations[0]) / "data" / name for name in gpt2.SUMS
+        Path(package.submodule_search_locations[0]) / "data" / name
+        for name in gpt2.GPT2_FILE_SHA256
     )
 
     theirs = data_gym_to_mergeable_bpe_ranks(str(merges), str(encoder))
 
-    assert gpt2.ranks(merges.read_bytes(), encoder.read_bytes()) == theirs
+    assert gpt2.merge_ranks(merges.read_bytes(), encoder.read_bytes()) == theirs
 
 
 def test_the_sums_are_the_ones_that_tiktoken_names() -> None:
     source = inspect.getsource(tiktoken_ext.openai_public.gpt2)
 
-    assert all(checksum in source for checksum in gpt2.SUMS.values())
+    assert all(checksum in source for checksum in gpt2.GPT2_FILE_SHA256.values())
 
 
 @pytest.mark.parametrize("text", ["I", "日" * 100])
 def test_a_damaged_vocabulary_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     whole = tokenize(text, "gpt2")
-    for kept in (gpt2.encoding, gpt2._entries, gpt2._rank, gpt2._merged):
+    for kept in (gpt2.load_gpt2_encoding, gpt2._encoder_entries, gpt2._find_rank, gpt2._merge_word):
         kept.cache_clear()
-    monkeypatch.setitem(gpt2.SUMS, "encoder.json", "0" * 64)
+    monkeypatch.setitem(gpt2.GPT2_FILE_SHA256, "encoder.json", "0" * 64)
 
     with pytest.raises(AttnvizError, match="GPT-2's vocabulary is damaged"):
         tokenize(text, "gpt2")
@@ -77,27 +78,27 @@ SOME = (
 @settings(max_examples=500)
 @given(SOME)
 def test_words_looked_up_in_the_file_are_cut_as_by_the_whole_vocabulary(text: str) -> None:
-    assert gpt2.gpt2(text) == encode(gpt2.encoding(), text)
+    assert gpt2.gpt2(text) == encode(gpt2.load_gpt2_encoding(), text)
 
 
 def test_a_piece_has_the_id_in_the_file_that_the_vocabulary_gives_it() -> None:
-    ranks = gpt2.ranks(*(gpt2._read(name) for name in gpt2.SUMS))
+    ranks = gpt2.merge_ranks(*(gpt2._read_gpt2_file(name) for name in gpt2.GPT2_FILE_SHA256))
     some = [*ranks][::20]
 
-    assert [gpt2._rank(piece) for piece in some] == [ranks[piece] for piece in some]
+    assert [gpt2._find_rank(piece) for piece in some] == [ranks[piece] for piece in some]
 
 
 def test_a_short_text_needs_no_vocabulary_and_a_long_one_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gpt2, "encoding", lambda: pytest.fail("the vocabulary is loaded"))
+    monkeypatch.setattr(gpt2, "load_gpt2_encoding", lambda: pytest.fail("the vocabulary is loaded"))
 
     assert len(tokenize("unbelievably " * 500, "gpt2")) > 500
     assert len(tokenize("Größe, 日本, naïve", "gpt2")) > 5
     with pytest.raises(pytest.fail.Exception):
-        tokenize(" ".join(map(str, range(gpt2.FEW + 1))), "gpt2")
+        tokenize(" ".join(map(str, range(gpt2.MAX_LOOKUP_WORDS + 1))), "gpt2")
     with pytest.raises(pytest.fail.Exception):
-        tokenize("é" * (gpt2.FOREIGN + 1), "gpt2")
+        tokenize("é" * (gpt2.MAX_NON_ASCII_BYTES + 1), "gpt2")
 
 
 def test_a_special_token_in_a_sentence_is_ordinary_characters() -> None:

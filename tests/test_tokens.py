@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.tokens.tokens import Tokens, label
-from attnviz.wording.printable import printable
+from attnviz.tokens.tokens import Tokens, piece_label
+from attnviz.wording.printable import printable_text
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ from attnviz.wording.printable import printable
     ],
 )
 def test_a_label_shows_what_is_in_a_piece(piece: bytes, shown: str) -> None:
-    assert label(piece) == shown
+    assert piece_label(piece) == shown
 
 
 @given(st.binary(min_size=1))
 def test_a_label_is_never_empty_and_holds_nothing_that_a_terminal_would_obey(piece: bytes) -> None:
-    shown = label(piece)
+    shown = piece_label(piece)
 
     assert shown
     assert "\ufffd" not in shown or "\ufffd".encode() in piece
@@ -60,4 +60,4 @@ def test_a_token_is_found_by_its_label_and_by_its_bytes() -> None:
 
 
 def test_text_for_people_keeps_its_spaces_and_loses_its_escapes() -> None:
-    assert printable("two words\x1b[0m") == "two words\\u001b[0m"
+    assert printable_text("two words\x1b[0m") == "two words\\u001b[0m"

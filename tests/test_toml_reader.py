@@ -117,7 +117,7 @@ x = 1
 """
 KINDS = {
     "names": toml.NAMES,
-    "near": toml.POSITIVE,
+    "near": toml.POSITIVE_TYPE,
     "query": toml.TABLE,
 }
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from attnviz import trace
-from attnviz.analysis.checks import verify
+from attnviz.analysis.checks import verify_trace
 from attnviz.attention.variants import VARIANTS
 
 
@@ -52,7 +52,7 @@ def test_multi_head_joins_two_heads_and_projects_them() -> None:
 def test_every_variant_passes_its_own_checks(name: str, text: str, window: int | None) -> None:
     made = trace(text, variant=name, tokenizer="chars", window=window)
 
-    assert [check for check in verify(made) if not check.passed] == []
+    assert [check for check in verify_trace(made) if not check.passed] == []
 
 
 def test_a_head_may_be_wider_than_its_share() -> None:

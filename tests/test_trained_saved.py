@@ -93,7 +93,7 @@ def test_every_kind_comes_back(name: str, asked: dict[str, str], tmp_path: Path)
 def test_of_very_many_weights_what_makes_them_is_kept(
     made: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attnviz: Attnviz
 ) -> None:
-    monkeypatch.setattr(archive, "MOST_CELLS", 100)
+    monkeypatch.setattr(archive, "MAX_SAVED_CELLS", 100)
     file = str(tmp_path / "trace.npz")
     result = attnviz("run", TEXT, "--model=minilm", "--without=L1H2=mean", "-o", file)
     found = read(file)
@@ -109,7 +109,7 @@ def test_of_very_many_weights_what_makes_them_is_kept(
 def test_what_was_left_out_is_left_out_again(
     made: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "MOST_CELLS", 100)
+    monkeypatch.setattr(archive, "MAX_SAVED_CELLS", 100)
     first, second = tmp_path / "first.npz", tmp_path / "second.npz"
     with pytest.warns(Note, match="are left out of the file"):
         made.view().save(first)

@@ -17,9 +17,9 @@ from attnviz import Trace, trace
 from attnviz.attention.arithmetic import split_heads
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained.loading import loaded
+from attnviz.traces.trained.loading import load_transformer
 from attnviz.vectors import positions
-from attnviz.views.steps.trained import about_scaling
+from attnviz.views.steps.trained import own_scaling_text
 from attnviz.views.steps.walk import Walk, steps
 from tests.claims_of_runs import untrue
 from tests.conftest import Attnviz
@@ -93,7 +93,11 @@ def test_every_sentence_of_a_walk_is_known_and_true(folder: Path, name: str) -> 
 def test_queries_that_a_model_scales_are_shown_as_their_matrix_makes_them(folder: Path) -> None:
     """OPT multiplies them with 1/√d, and no score: the weights are the same."""
     (layer, *_), walk = heard(folder, "opt").layers, steps(heard(folder, "opt"), query="2")
-    attention = loaded(Settings(model=saved(folder, "opt"))).model.model.decoder.layers[0].self_attn
+    attention = (
+        load_transformer(Settings(model=saved(folder, "opt")))
+        .model.model.decoder.layers[0]
+        .self_attn
+    )
 
     assert layer.queries is not None
     assert_close(layer.queries, split_heads(attention.q_proj(layer.inputs), 4))
@@ -108,12 +112,12 @@ def test_where_queries_are_made_in_a_way_of_its_own_no_model_is_said_not_to_scal
     (layer, *_) = heard(folder, "qwen3").layers
     unscaled = replace(layer, scale=1.0)
 
-    assert about_scaling(unscaled) == (
+    assert own_scaling_text(unscaled) == (
         "The scores are not scaled here: if the model scales anything, it does so when it computes "
         "queries and keys."
     )
     of_its_matrices = replace(unscaled, given=frozenset())
-    assert about_scaling(of_its_matrices) == "The model does not scale the scores."
+    assert own_scaling_text(of_its_matrices) == "The model does not scale the scores."
 
 
 @pytest.mark.parametrize("name", RECOGNISED)
@@ -144,13 +148,13 @@ def made_by(layer: Any, kind: str) -> Any:
 
 
 def weights_of(name: str) -> list[torch.Tensor]:
-    model = loaded(Settings(model=name)).model
+    model = load_transformer(Settings(model=name)).model
     return [each.weight for each in model.modules() if isinstance(each, nn.Linear | Conv1D)]
 
 
 def test_no_matrix_is_taken_for_one_that_it_is_not(folder: Path) -> None:
     made = heard(folder, "llama").layers[0]
-    modules = dict(loaded(Settings(model=saved(folder, "llama"))).model.named_modules())
+    modules = dict(load_transformer(Settings(model=saved(folder, "llama"))).model.named_modules())
     own = next(each for name, each in modules.items() if name.endswith("layers.0.self_attn"))
 
     assert made.projections is not None
@@ -164,7 +168,7 @@ def test_rotary_positions_are_recognised_with_the_base_of_their_angles(folder: P
 
     assert made.positions == "rotary-halves"
     assert layer.before_rotary is not None
-    turned = positions.turned(layer.before_rotary.queries, 500.0, halves=True)
+    turned = positions.rotate_by_position(layer.before_rotary.queries, 500.0, halves=True)
     assert_close(turned, layer.queries, rtol=1e-4, atol=1e-5)
     (section,) = steps(made, layer=1, step="rotary").sections
     assert "500^(2(i - 1)/d_k)" in section.formula

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from attnviz import trace
-from attnviz.analysis.comparison import Comparison, compare, restricted
+from attnviz.analysis.comparison import Comparison, compare, restrict_to_query
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
-from attnviz.traces.matrices import matrices
+from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.settings import POSITIONS
 from attnviz.traces.trace import Trace
 from attnviz.views import comparison as views
@@ -113,7 +113,7 @@ class Draw(random.Random):
             hidden = np.random.default_rng(self.randrange(1000)).random((count, 1)) < 0.5
             found["hidden"] = np.repeat(hidden, len(found.get("keys", numbers)), 1).tolist()
         head_dim = self.choice((1, 4, 64)) if name == "scores" else None
-        return trace(None, given=matrices(found), head_dim=head_dim)
+        return trace(None, given=parse_matrices(found), head_dim=head_dim)
 
     def mask(self, queries: int, keys: int) -> dict[str, Any]:
         """Which cells may be read, or what is added to them; of some rows none is."""
@@ -150,7 +150,7 @@ def drawn(number: int) -> Said | None:
         with watched() as found:
             shown = views.view(made, query=query, repeats=draw.repeats())
         if query is not None:
-            made = restricted(made, int(query) - 1)
+            made = restrict_to_query(made, int(query) - 1)
     except AttnvizError:
         return None
     return Said(made, shown, found.get("repeats_of"), found.get("sweep_of"))
@@ -264,7 +264,7 @@ BLIND = {"embeddings": [[1.0, 2.0], [0.5, 1.0]], "hidden": [[0, 1], [1, 1]]}
 
 
 def test_of_what_reads_nothing_no_numbers_are_told() -> None:
-    made = trace(None, given=matrices(BLIND))
+    made = trace(None, given=parse_matrices(BLIND))
 
     assert compare(made).view(query="2", repeats=1).closing[-1] == (
         'There is nothing to compare: every key is masked for "x2" (2).'
@@ -275,7 +275,7 @@ def test_of_what_reads_nothing_no_numbers_are_told() -> None:
 
 
 def test_a_row_that_reads_nothing_does_not_break_the_sums_of_others() -> None:
-    made = trace(None, given=matrices(BLIND))
+    made = trace(None, given=parse_matrices(BLIND))
     told = compare(made, by="mask", values=["none", "zero-scores"]).view(repeats=1).closing
 
     assert "hidden tokens get weight in zero-scores" in "".join(told)
@@ -301,7 +301,7 @@ def test_a_query_that_reads_nothing_reads_no_token_whole(
 ) -> None:
     given = {"embeddings": [[1, 0], [0, 1]], "hidden": [[each] * 2 for each in hidden]}
     values = {"heads": ["1", "2"], "dtype": ["float32", "float64"]}
-    made = compare(trace(None, given=matrices(given)), by=by, values=values.get(by))
+    made = compare(trace(None, given=parse_matrices(given)), by=by, values=values.get(by))
     told = "\n".join(made.view(query=query).closing)
     who = "a query" if query is None else '"x2" (2)'
     assert told.endswith(f"There is nothing to compare: every key is masked for {who}.")
@@ -375,7 +375,7 @@ def test_where_nothing_is_scaled_nothing_is_scaled_by_mistake() -> None:
 
 def test_columns_that_nobody_may_read_do_not_sum_to_one() -> None:
     given = {name: [[1.0], [2.0], [3.0]] for name in ("keys", "values")}
-    made = trace(None, given=matrices({"queries": [[1.0], [2.0]], **given}))
+    made = trace(None, given=parse_matrices({"queries": [[1.0], [2.0]], **given}))
     told = compare(made, by="mask", values=["causal", "softmax-columns"]).view().closing
 
     assert told[0] == "✗ softmax-columns is a mistake: softmax over the wrong axis"
@@ -388,7 +388,7 @@ def test_columns_that_nobody_may_read_do_not_sum_to_one() -> None:
 def test_ways_that_a_file_makes_the_same_are_refused(name: str, by: str) -> None:
     given = {"tokens": ["a", "b"], "embeddings": [[1, 2], [3, 4]]}
     given |= {"tokens": ["a", "b"]} if name == "tokens" else {name: [[1, 0], [1, 1]]}
-    made = trace(None, given=matrices(given), head_dim=2 if name == "scores" else None)
+    made = trace(None, given=parse_matrices(given), head_dim=2 if name == "scores" else None)
 
     with pytest.raises(AttnvizError):
         compare(made, by=by)
@@ -399,7 +399,7 @@ def test_weights_that_dropout_would_change_are_said_to_stand_before_it() -> None
 
 
 def test_weights_by_hand_are_not_what_is_compared() -> None:
-    made = compare(trace(None, given=matrices({"weights": [[1, 0], [0, 1]]})))
+    made = compare(trace(None, given=parse_matrices({"weights": [[1, 0], [0, 1]]})))
 
     assert "weights of the softmax, before the given ones" in made.view().settings
     assert "random vectors" in made.view().screen.caption
@@ -408,7 +408,9 @@ def test_weights_by_hand_are_not_what_is_compared() -> None:
 def test_the_sizes_of_gradients_are_right_where_a_row_has_saturated() -> None:
     """1 − p is next to nothing there, and a difference would have no digit left."""
     scores = [[0.0, 40.0], [0.0, 40.0]]
-    made = compare(trace(None, given=matrices({"scores": scores}), head_dim=4), dtype="float64")
+    made = compare(
+        trace(None, given=parse_matrices({"scores": scores}), head_dim=4), dtype="float64"
+    )
 
     found = [float(each.gradient[0, 0]) for each in made.measures]
     expected = [2 / (2 + np.exp(each) + np.exp(-each)) for each in (40, 20)]

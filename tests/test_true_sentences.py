@@ -15,21 +15,21 @@ import pytest
 import torch
 
 from attnviz import Trace, trace
-from attnviz.analysis.checks import verify
+from attnviz.analysis.checks import verify_trace
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cells import Whole
+from attnviz.cells import StoredCells
 from attnviz.errors import AttnvizError
-from attnviz.examples.names import example, names
-from attnviz.traces.matrices import matrices
-from attnviz.traces.parts import SHOWN
+from attnviz.examples.names import example, example_names
+from attnviz.traces.matrices import parse_matrices
+from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.settings import Settings
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.views.grids.section import cosine_of, opened
+from attnviz.views.grids.section import cosine_between, open_panels
 from attnviz.views.steps.walk import steps
-from attnviz.wording.sums import TERMS
+from attnviz.wording.sums import MAX_TERMS
 from tests.claims_of_runs import untrue
 from tests.conftest import Attnviz
 from tests.drawn_runs import GIVEN, ROWS, SHARES, Draw, Run, given_matrices
@@ -69,7 +69,7 @@ def told(made: Trace, step: str = "", **asked: Any) -> str:
     """What a view, or one step, says in words."""
     if not step:
         view = made.view(**asked)
-        notes = [each.note for each in opened(view.screen.panels)]
+        notes = [each.note for each in open_panels(view.screen.panels)]
         return " | ".join([view.title, view.settings, *notes, view.picture.caption])
     (section,) = steps(made, step=step, **asked).sections
     return " | ".join([section.about, section.formula, *section.remarks])
@@ -128,7 +128,7 @@ def test_the_title_is_of_what_was_done(choices: dict[str, Any], title: str) -> N
 def test_a_mask_and_weights_of_one_s_own_are_in_the_title_and_the_settings() -> None:
     by_hand = of_matrices(embeddings=ROWS, weights=SHARES)
     masked = trace(
-        None, given=matrices(GIVEN["a mask"]), variant="causal", window=2, dropout=0.5
+        None, given=parse_matrices(GIVEN["a mask"]), variant="causal", window=2, dropout=0.5
     ).view()
 
     assert by_hand.view().title == "scaled attention with weights by hand"
@@ -197,9 +197,9 @@ def test_what_is_left_out_is_said_where_it_is_left_out() -> None:
 def test_every_step_with_a_sum_for_each_key_says_how_many_keys_have_none() -> None:
     mask = [[0.5 * (query - key) for key in range(21)] for query in range(21)]
     choices = Settings(tokenizer="words", soft_cap=5.0, positions="alibi", dropout=0.3)
-    made = trace(ALPHABET, choices, given=matrices({"mask": mask}))
+    made = trace(ALPHABET, choices, given=parse_matrices({"mask": mask}))
     walked = {each.name: each for each in steps(made, query="21").sections}
-    by_key = [name for name, each in walked.items() if len(each.sums) == TERMS]
+    by_key = [name for name, each in walked.items() if len(each.sums) == MAX_TERMS]
 
     assert {"soft-cap", "alibi", "additive-mask", "dropout"} < {*by_key}
     for name in by_key:
@@ -297,19 +297,19 @@ def test_a_picture_in_words_calls_nothing_most_that_others_equal() -> None:
 def test_what_is_too_large_is_named(
     contents: dict[str, Any], choices: dict[str, Any], what: str
 ) -> None:
-    source = matrices({"queries": [[0.0]] * 3, "keys": [[0.0]] * 3, **contents})
+    source = parse_matrices({"queries": [[0.0]] * 3, "keys": [[0.0]] * 3, **contents})
 
     with pytest.raises(AttnvizError, match=f"the {what} are too large for float32"):
         trace(None, given=source, **choices)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", example_names())
 def test_no_sentence_about_a_worked_example_is_false(name: str) -> None:
     shipped = example(name)
     made = shipped.trace()
     query = shipped.query or "1"
 
-    assert untrue(Run(made, made.view(show=[*SHOWN]), steps(made, query=query))) == []
+    assert untrue(Run(made, made.view(show=[*PARTS_BY_SHOW_NAME]), steps(made, query=query))) == []
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_no_sentence_about_a_worked_example_is_false(name: str) -> None:
 def test_a_picture_in_words_knows_odd_rows(weights: list[float], said: str) -> None:
     values = np.array([weights])
     axis = Axis("key", "token", ("a", "b", "c"), ("",) * 3)
-    cells = Whole(values, np.zeros_like(values, dtype=bool))
+    cells = StoredCells(values, np.zeros_like(values, dtype=bool))
     grid = Grid("", axis.part(slice(1)), axis, cells, Scale("weight", 0, 1), share=True)
 
     assert describe([grid]).endswith(f"{said}.")
@@ -335,7 +335,7 @@ def test_a_picture_in_words_knows_odd_rows(weights: list[float], said: str) -> N
 
 
 def test_the_checks_name_the_weights_that_they_are_of() -> None:
-    by_hand = [check.text for check in verify(of_matrices(embeddings=ROWS, weights=SHARES))]
+    by_hand = [check.text for check in verify_trace(of_matrices(embeddings=ROWS, weights=SHARES))]
 
     assert [text.split(":")[0] for text in by_hand] == [
         "✓ rows sum to 1, before others by hand take their place",
@@ -343,7 +343,7 @@ def test_the_checks_name_the_weights_that_they_are_of() -> None:
         "✓ torch's own attention agrees, before others by hand take their place",
         "✓ context vectors are computed from the weights by hand",
     ]
-    several = [check.claim for check in verify(trace("I am", layers=1, memory="you are"))]
+    several = [check.claim for check in verify_trace(trace("I am", layers=1, memory="you are"))]
     assert several[0] == "L0: rows sum to 1"
     assert several[3] == "L0 cross: rows sum to 1"
 
@@ -351,7 +351,7 @@ def test_the_checks_name_the_weights_that_they_are_of() -> None:
 @pytest.mark.parametrize("name", MISTAKES)
 def test_what_a_mistake_breaks_is_said_and_is_no_bug_of_ours(name: str) -> None:
     made = trace("I am learning this", variant="causal", heads=2, mistake=name)
-    checks = verify(made)
+    checks = verify_trace(made)
 
     assert [check.text for check in checks if check.failed] == []
     broken = [check.text for check in checks if not check.passed]
@@ -363,7 +363,7 @@ def test_weights_after_dropout_that_are_none_are_found() -> None:
     made = trace("I am learning this", dropout=0.5)
     (layer,) = made.layers
     attended = replace(layer.attended, mixing=layer.attended.mixing + 0.01)
-    checks = verify(replace(made, layers=(replace(layer, attended=attended),)))
+    checks = verify_trace(replace(made, layers=(replace(layer, attended=attended),)))
 
     assert [check.claim for check in checks if check.failed] == [
         "dropout sets weights to 0 or scales them up",
@@ -398,7 +398,7 @@ def test_a_row_that_reads_nothing_is_not_said_to_sum_to_1() -> None:
 
 
 def test_of_many_rows_that_read_nothing_the_rest_is_counted() -> None:
-    blind = matrices({"embeddings": [[1.0, 2.0]] * 6, "hidden": [[1] * 6] * 6})
+    blind = parse_matrices({"embeddings": [[1.0, 2.0]] * 6, "hidden": [[1] * 6] * 6})
 
     assert '"x4" has every key masked, so its row is 0. The same holds for 2 more tokens.' in told(
         trace(None, given=blind), "softmax"
@@ -462,5 +462,5 @@ def test_a_score_that_is_rounded_to_0_is_not_above_0() -> None:
 
 
 def test_vectors_too_short_for_their_product_have_an_angle() -> None:
-    assert cosine_of([1e-200, 0.0], [1e-200, 1e-200]) == pytest.approx(0.5**0.5)
-    assert cosine_of([1e-200, 0.0], [0.0, 0.0]) is None
+    assert cosine_between([1e-200, 0.0], [1e-200, 1e-200]) == pytest.approx(0.5**0.5)
+    assert cosine_between([1e-200, 0.0], [0.0, 0.0]) is None

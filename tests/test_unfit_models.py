@@ -12,8 +12,8 @@ import transformers
 
 from attnviz import AttnvizError, trace
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained.loading import loaded
-from attnviz.traces.trained.refusals import quietly
+from attnviz.traces.trained.loading import load_transformer
+from attnviz.traces.trained.refusals import quiet_transformers
 from tests.conftest import Attnviz
 from tests.small_transformers import OF_BART, SIZES, SPECIAL, TOKENIZERS, Kind, Saved, save
 
@@ -106,7 +106,7 @@ def test_a_model_that_stops_at_a_text_is_refused_in_two_lines(
 def test_the_part_that_reads_text_can_be_looked_at_where_the_hint_puts_it(
     folder_of: Callable[[str], str], tmp_path: Path
 ) -> None:
-    with quietly():
+    with quiet_transformers():
         model = transformers.CLIPModel.from_pretrained(folder_of("clip"))
         model.text_model.save_pretrained(tmp_path / "text")
     TOKENIZERS["wordpiece"]().save_pretrained(tmp_path / "text")
@@ -122,7 +122,7 @@ def test_what_a_decoder_of_fsmt_reads_is_shown_as_it_hands_it_back(
     which: Any, folder_of: Callable[[str], str]
 ) -> None:
     made = trace(TEXT, model=folder_of("fsmt"), attention=which, target="the street")
-    model = loaded(Settings(model=folder_of("fsmt"))).model
+    model = load_transformer(Settings(model=folder_of("fsmt"))).model
     ids = {"input_ids": list(made.keys.ids), "decoder_input_ids": list(made.tokens.ids)}
     if which == "decoder":
         ids["input_ids"] = list(trace(TEXT, model=folder_of("fsmt")).tokens.ids)
@@ -161,10 +161,10 @@ def test_what_a_text_changes_of_a_model_is_undone_before_the_next(
 def test_no_other_model_is_loaded_again(small_transformer: Saved) -> None:
     for name in ("gpt2", "bart"):
         settings = Settings(model=str(small_transformer(name)))
-        model = loaded(settings)
+        model = load_transformer(settings)
         trace(TEXT, settings)
         trace(TEXT, settings, **({"generate": 2} if name == "gpt2" else {"attention": "decoder"}))
-        assert loaded(settings) is model
+        assert load_transformer(settings) is model
 
 
 def test_the_dtype_that_a_model_cannot_have_is_the_one_that_is_asked_for(
@@ -198,7 +198,7 @@ def test_a_model_of_pictures_is_told_that_it_reads_no_text(
     tmp_path: Path, attnviz: Attnviz
 ) -> None:
     config: Any = transformers.ViTConfig
-    with quietly():
+    with quiet_transformers():
         transformers.ViTModel(config(**OF_PICTURES)).save_pretrained(tmp_path / "v")
 
     told = attnviz("inspect", TEXT, "--model", str(tmp_path / "v"))

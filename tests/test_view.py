@@ -11,7 +11,7 @@ import pytest
 
 import attnviz
 from attnviz.renderers import FORMATS, Look, render
-from attnviz.renderers.saving import save
+from attnviz.renderers.saving import save_view
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
 from tests.conftest import Attnviz
@@ -136,9 +136,9 @@ def test_a_look_is_told_in_the_command_that_would_make_the_same(tmp_path: Path) 
 
 def test_what_nobody_can_type_has_no_command(tmp_path: Path) -> None:
     from attnviz import trace
-    from attnviz.traces.matrices import matrices
+    from attnviz.traces.matrices import parse_matrices
 
-    given = trace(None, given=matrices({"scores": [[1.0, 2.0], [3.0, 4.0]]}))
+    given = trace(None, given=parse_matrices({"scores": [[1.0, 2.0], [3.0, 4.0]]}))
     given.view().save(tmp_path / "a.json")
 
     assert json.loads((tmp_path / "a.json").read_text("utf-8"))["attnviz"]["command"] is None
@@ -157,7 +157,7 @@ def test_a_picture_of_the_library_has_title_description_and_provenance() -> None
 def test_a_file_for_each_step_is_saved_where_its_name_has_a_place_for_it(tmp_path: Path) -> None:
     from attnviz import steps
 
-    save(steps(TEXT, step="5-8").view(), tmp_path / "{step}.txt")
+    save_view(steps(TEXT, step="5-8").view(), tmp_path / "{step}.txt")
 
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["05-scores.txt", "06-scaling.txt", "07-mask.txt", "08-softmax.txt"]

@@ -11,16 +11,16 @@ import torch
 from torch.testing import assert_close
 
 from attnviz import AttnvizError, trace
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection, inspect
-from attnviz.analysis.inspection.looking import Looking
 from attnviz.analysis.inspection.maps import Map
-from attnviz.cells import EVERYTHING
+from attnviz.cells import FULL_SLICE
 from attnviz.traces.archive_reader import read
-from attnviz.traces.trained import listening
-from attnviz.traces.trained.gradients import gradients_of
-from attnviz.traces.trained.loading import loaded
-from attnviz.traces.trained.refusals import quietly
-from attnviz.views.inspection.heatmap import on_weighing
+from attnviz.traces.trained import capture
+from attnviz.traces.trained.gradients import answer_gradients
+from attnviz.traces.trained.loading import load_transformer
+from attnviz.traces.trained.refusals import quiet_transformers
+from attnviz.views.inspection.heatmap import weighing_sentences
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
 
@@ -28,7 +28,7 @@ GAP = "The animal [MASK] the street because it was too tired"
 
 
 def values_of(found: Map) -> np.ndarray:
-    return found.cells.window(EVERYTHING, EVERYTHING).values
+    return found.cells.window(FULL_SLICE, FULL_SLICE).values
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "bert"])
@@ -61,7 +61,7 @@ def test_what_heads_hand_on_adds_up_to_what_the_layer_makes(small_transformer: S
 def test_a_sink_that_hands_on_little_is_told_of() -> None:
     made = inspect(TEXT, weigh="norm")
     shares = [np.mean([_first(each) for each in maps]) for maps in (made.plain, made.maps)]
-    (said,) = on_weighing(made)
+    (said,) = weighing_sentences(made)
     assert shares[0] > 0.4 > 0.1 > shares[1]
     assert said == (
         f"on average over 72 heads, [CLS] gets {100 * shares[0]:.0f}\u00a0% of the attention, and "
@@ -100,8 +100,8 @@ def test_gradients_are_those_of_the_weights_of_eager_attention(
     """The model's own matrices of weights, of which torch takes the gradient itself."""
     folder, text = str(small_transformer(kind)), OF_ANSWERS[kind]
     made = inspect(text, model=folder, weigh="gradient")
-    found = gradients_of(made.trace, None)
-    weights, gradients = own_gradients(made, found.place)
+    found = answer_gradients(made.trace, None)
+    weights, gradients = own_gradients(made, found.position)
     for place, each in enumerate(made.maps):
         layer, head = divmod(place, 4)
         wanted = weights[layer][0, head] * gradients[layer][0, head]
@@ -109,10 +109,10 @@ def test_gradients_are_those_of_the_weights_of_eager_attention(
 
 
 def own_gradients(made: Inspection, place: int) -> tuple[Any, Any]:
-    model = loaded(made.trace.origin.settings).model
+    model = load_transformer(made.trace.origin.settings).model
     model.get_input_embeddings().weight.requires_grad_(True)
     try:
-        with quietly():
+        with quiet_transformers():
             ids = torch.tensor([made.trace.tokens.ids])
             theirs = model(input_ids=ids, output_attentions=True)
         weights = theirs.attentions
@@ -125,10 +125,10 @@ def test_gradients_of_a_text_in_bands_are_the_same(
     small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = trace(TEXT, model=str(small_transformer("gpt2")))
-    whole = gradients_of(made, None)
-    monkeypatch.setattr(listening, "CELLS_AT_ONCE", 1)
-    for number, each in gradients_of(made, None).of.items():
-        assert_close(each, whole.of[number])
+    whole = answer_gradients(made, None)
+    monkeypatch.setattr(capture, "CAPTURED_CELLS_AT_ONCE", 1)
+    for number, each in answer_gradients(made, None).by_layer.items():
+        assert_close(each, whole.by_layer[number])
 
 
 def test_a_head_that_is_off_has_nothing_that_an_answer_hangs_on(small_transformer: Saved) -> None:
@@ -143,14 +143,14 @@ def test_toward_names_the_answer(small_transformer: Saved) -> None:
     assert made.prediction is not None
     (place,) = made.prediction.asked
     second = made.prediction.best(place, 2)[1]
-    found = gradients_of(made, made.prediction.answers[second])
-    assert (found.answer, found.place) == (made.prediction.answers[second], place)
+    found = answer_gradients(made, made.prediction.answers[second])
+    assert (found.answer, found.position) == (made.prediction.answers[second], place)
     assert found.score == pytest.approx(float(made.prediction.logits[place, second]), abs=1e-5)
 
 
 def test_it_is_said_of_which_answer_a_gradient_is(small_transformer: Saved) -> None:
     made = inspect(GAP, model=str(small_transformer("bert")), weigh="gradient", toward="the")
-    (said,) = on_weighing(made)
+    (said,) = weighing_sentences(made)
     assert said == 'gradient of the score of "the" at "[MASK]"'
 
 
@@ -169,7 +169,7 @@ def test_what_has_no_answer_has_no_gradient(small_transformer: Saved) -> None:
 def test_an_answer_that_is_no_token_is_refused_with_its_pieces(small_transformer: Saved) -> None:
     made = trace(TEXT, model=str(small_transformer("gpt2")))
     with pytest.raises(AttnvizError, match=r"--toward is 'xyz', which the model .* writes as"):
-        gradients_of(made, "xyz")
+        answer_gradients(made, "xyz")
 
 
 def test_only_a_transformer_has_gradients(attnviz: Attnviz) -> None:
@@ -183,4 +183,4 @@ def test_only_a_transformer_has_gradients(attnviz: Attnviz) -> None:
 
 def test_toward_needs_a_gradient() -> None:
     with pytest.raises(AttnvizError, match="--weigh is weight"):
-        Looking(toward="tired")
+        InspectOptions(toward="tired")

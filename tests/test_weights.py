@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attnviz import Trace, cells, steps, trace
-from attnviz.attention.arithmetic import Attended
-from attnviz.cells import Cells, Patch, Whole
+from attnviz.attention.arithmetic import AttentionStages
+from attnviz.cells import Cells, Patch, StoredCells
 from attnviz.traces.trace import Layer
-from attnviz.traces.weights import Stage, Weights, array
+from attnviz.traces.weights import Stage, Weights, tensor_to_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Row(Cells):
             if self.stage in ("masked scores", "weights", "mixing")
             else torch.zeros_like(hidden)
         )
-        return Patch(array(numbers)[:, columns], array(shown)[:, columns])
+        return Patch(tensor_to_numpy(numbers)[:, columns], tensor_to_numpy(shown)[:, columns])
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +67,13 @@ class FromQueriesAndKeys(Weights):
 def row_by_row(made: Trace) -> Trace:
     """The same trace, whose weights are in no matrix: whoever takes one all the same gets NaN."""
     layers = tuple(
-        replace(layer, asked=FromQueriesAndKeys(layer), attended=_empty(layer.attended))
+        replace(layer, weights_on_demand=FromQueriesAndKeys(layer), attended=_empty(layer.attended))
         for layer in made.layers
     )
     return replace(made, layers=layers)
 
 
-def _empty(attended: Attended) -> Attended:
+def _empty(attended: AttentionStages) -> AttentionStages:
     nothing = torch.full_like(attended.weights, nan)
     return replace(attended, scores=nothing, scaled_scores=nothing, weights=nothing, mixing=nothing)
 
@@ -127,7 +127,7 @@ def test_a_matrix_is_asked_and_never_taken_whole(monkeypatch: pytest.MonkeyPatch
         asked.append(patch.values.size)
         return patch
 
-    monkeypatch.setattr(cells, "CELLS_AT_ONCE", 2000)
+    monkeypatch.setattr(cells, "CELLS_PER_BAND", 2000)
     monkeypatch.setattr(Row, "window", counted)
     made.view().render(".png", dpi=30)
 
@@ -150,10 +150,10 @@ SIZES = st.integers(1, 12)
 def test_blocks_are_the_same_in_whatever_bands_they_are_added_up(
     values: np.ndarray, height: int, width: int, at_once: int, share: bool
 ) -> None:
-    table = Whole(values, values < 0)
+    table = StoredCells(values, values < 0)
     before = table.pooled(height, width, share=share)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "CELLS_AT_ONCE", at_once)
+        patch.setattr(cells, "CELLS_PER_BAND", at_once)
         after = table.pooled(height, width, share=share)
 
     assert np.array_equal(before.values, after.values)
@@ -170,7 +170,7 @@ def test_blocks_are_the_same_in_whatever_bands_they_are_added_up(
 def test_a_block_is_the_mean_of_its_cells_and_of_shares_the_sum_over_its_columns(
     values: np.ndarray, height: int, width: int
 ) -> None:
-    table = cells.unmasked(values)
+    table = cells.unmasked_cells(values)
 
     means = table.pooled(height, width, share=False).values
     shares = table.pooled(height, width, share=True).values
@@ -182,23 +182,25 @@ def test_a_block_is_the_mean_of_its_cells_and_of_shares_the_sum_over_its_columns
 
 
 def test_a_table_knows_its_ends_and_what_it_hides() -> None:
-    table = Whole(np.array([[1.0, -3.0], [np.nan, 2.0]]), np.array([[False, True], [False] * 2]))
+    table = StoredCells(
+        np.array([[1.0, -3.0], [np.nan, 2.0]]), np.array([[False, True], [False] * 2])
+    )
 
     assert table.extent == (-3.0, 2.0)
     assert table.reach == 3.0
-    assert table.hides
+    assert table.has_hidden
     assert table.row(1).values.shape == (1, 2)
-    assert cells.unmasked(np.array([[4], [7]])).extent == (0, 7)
+    assert cells.unmasked_cells(np.array([[4], [7]])).extent == (0, 7)
 
 
 def test_a_sample_of_a_large_table_is_every_so_many_of_its_cells(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     values = np.arange(7 * 11.0).reshape(7, 11)
-    monkeypatch.setattr(cells, "SAMPLE", 20)
-    monkeypatch.setattr(cells, "CELLS_AT_ONCE", 22)
+    monkeypatch.setattr(cells, "MAX_SAMPLED_NUMBERS", 20)
+    monkeypatch.setattr(cells, "CELLS_PER_BAND", 22)
 
-    assert np.array_equal(cells.unmasked(values).sample(), values.ravel()[::3])
+    assert np.array_equal(cells.unmasked_cells(values).sample(), values.ravel()[::3])
 
 
 @pytest.mark.parametrize("variant", ["causal", "multi-head"])

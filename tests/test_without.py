@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from attnviz import Settings, compare, read, steps, trace
-from attnviz.analysis.checks import verify
-from attnviz.attention.arithmetic import join_heads, mix, switched_off
+from attnviz.analysis.checks import verify_trace
+from attnviz.attention.arithmetic import join_heads, mix_values, switch_off_heads
 from attnviz.errors import AttnvizError
-from attnviz.traces.settings import heads_off, name_of
-from attnviz.views.grids.ranked import Ranked
+from attnviz.traces.settings import format_head_id, parse_heads_off
+from attnviz.views.grids.ranked_bars import RankedBars
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"
@@ -45,9 +45,9 @@ def test_the_mean_of_a_head_is_the_same_for_every_token() -> None:
 def test_by_hand_two_heads_of_two_tokens() -> None:
     contexts = torch.tensor([[[1.0, 2.0], [3.0, 6.0]], [[5.0, 5.0], [7.0, 1.0]]])
 
-    assert switched_off(contexts, {0: "mean"}).tolist() == [[[2, 4], [2, 4]], [[5, 5], [7, 1]]]
-    assert switched_off(contexts, {1: "zero"}).tolist() == [[[1, 2], [3, 6]], [[0, 0], [0, 0]]]
-    assert switched_off(contexts, {}) is contexts
+    assert switch_off_heads(contexts, {0: "mean"}).tolist() == [[[2, 4], [2, 4]], [[5, 5], [7, 1]]]
+    assert switch_off_heads(contexts, {1: "zero"}).tolist() == [[[1, 2], [3, 6]], [[0, 0], [0, 0]]]
+    assert switch_off_heads(contexts, {}) is contexts
 
 
 def test_without_all_heads_attention_adds_nothing() -> None:
@@ -66,16 +66,16 @@ def test_a_head_of_the_second_layer_leaves_the_first_as_it_is() -> None:
 
 
 def test_layer_0_may_be_left_out_and_letters_be_small() -> None:
-    assert heads_off("h1, l2h0=MEAN") == {(0, 1): "zero", (2, 0): "mean"}
-    assert heads_off(None) == {}
+    assert parse_heads_off("h1, l2h0=MEAN") == {(0, 1): "zero", (2, 0): "mean"}
+    assert parse_heads_off(None) == {}
 
 
 @given(st.dictionaries(st.tuples(st.integers(0, 99), st.integers(0, 99)),
                        st.sampled_from(["zero", "mean"]), min_size=1, max_size=5))  # fmt: skip
 def test_names_of_heads_are_read_as_they_are_written(off: dict[tuple[int, int], str]) -> None:
-    named = ",".join(f"{name_of(*place)}={how}" for place, how in off.items())
+    named = ",".join(f"{format_head_id(*place)}={how}" for place, how in off.items())
 
-    assert heads_off(named) == off
+    assert parse_heads_off(named) == off
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_heads_that_there_are_not_are_refused_with_those_that_there_are(
 
 
 def test_heads_that_a_file_gives_are_counted() -> None:
-    from attnviz.traces.matrices import matrices
+    from attnviz.traces.matrices import parse_matrices
 
-    found = matrices({"queries": [[[1.0]], [[2.0]]], "keys": [[[1.0]], [[2.0]]],
+    found = parse_matrices({"queries": [[[1.0]], [[2.0]]], "keys": [[[1.0]], [[2.0]]],
                       "values": [[[1.0]], [[2.0]]]}, heads=2)  # fmt: skip
 
     assert trace(None, given=found, without="L0H1").layers[0].off == {1: "zero"}
@@ -181,7 +181,7 @@ def test_weights_values_and_contexts_are_no_equation_where_a_head_is_off() -> No
 def test_the_checks_know_what_is_off() -> None:
     made = trace(TEXT, heads=2, dropout=0.5, without="L0H0,L0H1=mean")
 
-    assert not [each.text for each in verify(made) if each.failed]
+    assert not [each.text for each in verify_trace(made) if each.failed]
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
@@ -201,11 +201,11 @@ def test_it_is_read_again_as_it_was_written(tmp_path: Path, suffix: str) -> None
 
 def test_what_goes_on_is_what_the_last_matrix_is_given() -> None:
     layer = trace(TEXT, heads=2, without="L0H0").layers[0]
-    mixed = mix(layer.attended.mixing, layer.values_of_heads)
+    mixed = mix_values(layer.attended.mixing, layer.values_of_heads)
     assert layer.projections is not None
     assert layer.projections.w_out is not None
 
-    expected = join_heads(switched_off(mixed, {0: "zero"})) @ layer.projections.w_out
+    expected = join_heads(switch_off_heads(mixed, {0: "zero"})) @ layer.projections.w_out
     assert_close(layer.context, expected)
 
 
@@ -214,7 +214,7 @@ AGREEMENT = "the old keys near the small cabinet"
 
 def test_a_head_that_is_off_is_marked_in_every_table_of_it() -> None:
     view = trace(AGREEMENT, model="agreement", without="L1H0").view(show=["weights", "scores"])
-    off = {grid.title: grid.whole_off for grid in view.grids()}
+    off = {grid.title: grid.is_all_off for grid in view.grids()}
 
     assert {title for title, is_off in off.items() if is_off} == {
         title for title in off if title.endswith("L1H0 (off)")
@@ -223,7 +223,7 @@ def test_a_head_that_is_off_is_marked_in_every_table_of_it() -> None:
     readings = trace(AGREEMENT, model="agreement", without="L1H0").view(query="?").grids()[0]
     assert readings.off == (False, False, True, False)
     assert readings.rows.labels[2] == "L1H0 (off)"
-    assert readings.part(slice(2, 3)).whole_off
+    assert readings.part(slice(2, 3)).is_all_off
 
 
 def test_cells_of_a_head_that_is_off_are_grey_in_pictures_and_nothing_else_is() -> None:
@@ -266,7 +266,7 @@ def test_the_picture_of_answers_has_a_bar_for_each_and_a_title_that_says_them() 
     view = made.view(show=["prediction"], query="?")
     (bars,) = view.picture.panels
 
-    assert isinstance(bars, Ranked)
+    assert isinstance(bars, RankedBars)
     assert bars.grid.rows.labels[:2] == ("are", "is")
     assert bars.remarks[:2] == ("with all heads 99.9\u00a0%", "with all heads under 0.1\u00a0%")
     whole = trace(AGREEMENT, model="agreement").view(show=["prediction"], query="?")
@@ -297,7 +297,7 @@ def test_heads_that_are_off_are_compared_by_what_is_answered() -> None:
         first = alone.best(7, 1)[0]
         assert table.words[place][0] == alone.answers[first]
         assert table.values[place, 0] == pytest.approx(float(alone.probabilities[7, first]))
-    off = [grid.title for grid in view.grids() if grid.whole_off]
+    off = [grid.title for grid in view.grids() if grid.is_all_off]
     assert len(off) == 3
     assert all(title.endswith(" (off)") for title in off)
     assert view.heads is not None
@@ -307,10 +307,10 @@ def test_heads_that_are_off_are_compared_by_what_is_answered() -> None:
 def test_the_picture_has_the_same_answers_of_every_way_as_bars_on_one_scale() -> None:
     ways = {"all heads": None, "without L1H0": "L1H0", "without L1H0 and L1H1": "L1H0,L1H1"}
     made = compare(AGREEMENT, model="agreement", by="without", values=["none", "L1H0", "L1H0+L1H1"])
-    bars = [each for each in made.view().picture.panels if isinstance(each, Ranked)]
+    bars = [each for each in made.view().picture.panels if isinstance(each, RankedBars)]
 
     assert [each.grid.title for each in bars] == [*ways]
-    assert {each.reach for each in bars} == {1.0}
+    assert {each.full_length for each in bars} == {1.0}
     for each, without in zip(bars, ways.values(), strict=True):
         alone = trace(AGREEMENT, model="agreement", without=without).prediction
         assert alone is not None

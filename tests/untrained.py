@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from attnviz import Trace
-from attnviz.learning.learner import fresh
+from attnviz.learning.learner import new_model
 from attnviz.learning.task import Examples, Task
-from attnviz.traces.from_text import trace_of
+from attnviz.traces.from_text import trace_source
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.vocabulary import Predicts, Vocabulary
 from attnviz.traces.settings import Settings
@@ -30,7 +30,7 @@ def untrained(predicts: Predicts = "here", asks: str = "?", **settings: Any) -> 
         name="untrained", about="", teaches="", asked="verb", vocabulary=words, draw=_nothing,
         readings=(), watch=TEXT, settings=Settings(**chosen), longest=12,
     )  # fmt: skip
-    return fresh(task, task.settings)
+    return new_model(task, task.settings)
 
 
 def _nothing(seed: int, count: int, held_out: bool) -> Examples:
@@ -40,6 +40,6 @@ def _nothing(seed: int, count: int, held_out: bool) -> Examples:
 
 def traced(model: Model, text: str = TEXT, **settings: Any) -> Trace:
     """A text as the model reads it."""
-    return trace_of(
+    return trace_source(
         Source(text, Settings(model=model.name, **settings), model.matrices, model=model)
     )

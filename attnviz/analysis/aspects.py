@@ -11,32 +11,32 @@ from typing import Any
 
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import NORMS, VARIANTS
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.traces.models.card import Card
 from attnviz.traces.settings import DTYPES, POSITIONS, Settings
 
 DEFAULT_WINDOW = 2
-WITHOUT, ALL_ON = "without", "none"  # heads that are switched off; and that none is
-OF_A_MODEL = (
+ABLATION_ASPECT, NO_HEADS_OFF = "without", "none"  # heads that are switched off; and that none is
+MODEL_ASPECTS = (
     "scale",
     "mask",
     "temperature",
     "dtype",
     "device",
-    WITHOUT,
+    ABLATION_ASPECT,
 )  # what one can do that is there
 SCALES = ("unscaled", "scaled")
-TEXT = "text"  # two sentences, in one way of attending
+TEXT_ASPECT = "text"  # two sentences, in one way of attending
 MASKS = ("causal", "none", "window")  # causal first: mistakes are held against it
-OF_VECTORS = "queries, keys, values"  # what all ways of attending may have in common
-OF_EMBEDDINGS = "embeddings"
-OF_TEXT = "the text"
-OF_LEARNING = "sentences and seeds"
+SHARED_VECTORS = "queries, keys, values"  # what all ways of attending may have in common
+SHARED_EMBEDDINGS = "embeddings"
+SHARED_TEXT = "the text"
+SHARED_TRAINING = "sentences and seeds"
 
-MOST_LEARNERS = 1000  # seeds that a model learns from
-LEARNERS = 10  # unless somebody says how many
+MAX_TRAINING_SEEDS = 1000  # seeds that a model learns from
+DEFAULT_TRAINING_SEEDS = 10  # unless somebody says how many
 
-Choose = Callable[[Settings, str], Settings]
+SettingsChooser = Callable[[Settings, str], Settings]
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,19 @@ class Aspect:
 
     name: str
     values: Callable[[], tuple[str, ...]]
-    choose: Choose  # the settings that a value stands for
+    choose: SettingsChooser  # the settings that a value stands for
     fixed: str  # what all alternatives have in common
     numeric: bool = False  # whether curves can be drawn against it
     about: str = ""  # for --help
 
 
-def chosen_aspect(by: str | None, values: object, *, texts: bool) -> str:
+def choose_aspect(by: str | None, values: object, *, texts: bool) -> str:
     """What is compared by: a second sentence settles it, and without one it is the scale."""
-    chosen = by or (TEXT if texts else "scale")
-    refuse_unknown_aspect(chosen)
-    if texts and chosen != TEXT:
+    aspect_name = by or (TEXT_ASPECT if texts else "scale")
+    refuse_unknown_aspect(aspect_name)
+    if texts and aspect_name != TEXT_ASPECT:
         raise AttnvizError(
-            f"--by {chosen} cannot be combined with a second sentence",
+            f"--by {aspect_name} cannot be combined with a second sentence",
             "leave one of them out: two sentences are compared with the same kind of attention",
         )
     if texts and values is not None:
@@ -65,45 +65,45 @@ def chosen_aspect(by: str | None, values: object, *, texts: bool) -> str:
             "--values cannot be combined with a second sentence: the sentences are compared",
             "leave --values out",
         )
-    if chosen == TEXT and not texts:
+    if aspect_name == TEXT_ASPECT and not texts:
         raise AttnvizError(
             "there is no second sentence to compare with the first",
             'give both: attnviz compare "I am learning this" "you are teaching that"',
         )
-    return chosen
+    return aspect_name
 
 
 def refuse_unknown_aspect(by: str) -> None:
-    if by in LEARNED and by not in ASPECTS:
+    if by in TRAINING_ASPECTS and by not in ASPECTS:
         raise AttnvizError(
             f"--by {by} compares models in training, and no task is given",
             "give a task: --learn reverse",
         )
     if by not in ASPECTS:
-        raise unknown("way to compare by", by, ASPECTS)
+        raise unknown_name_error("way to compare by", by, ASPECTS)
 
 
-def refuse_of_a_model(by: str, card: Card) -> None:
+def refuse_model_change(by: str, card: Card) -> None:
     """Refuse what would need another model."""
-    if by in (*OF_A_MODEL, TEXT):
+    if by in (*MODEL_ASPECTS, TEXT_ASPECT):
         return
     task = card.facts.get("task")
-    learned = by in LEARNED and isinstance(task, str)
-    also = (
+    learned = by in TRAINING_ASPECTS and isinstance(task, str)
+    training_hint = (
         f"attnviz compare --learn {task} --by {by} trains a model for each value; "
         if learned
         else ""
     )
     raise AttnvizError(
         f"--by {by} would change the model '{card.name}' itself, which is already built",
-        f"{also}compare it by {', '.join(OF_A_MODEL)}, or with a second sentence",
+        f"{training_hint}compare it by {', '.join(MODEL_ASPECTS)}, or with a second sentence",
         about="by",
     )
 
 
-def refuse_no_model(by: str) -> None:
+def refuse_ablation_alone(by: str) -> None:
     """Refuse heads to switch off where nothing is answered."""
-    if by == WITHOUT:
+    if by == ABLATION_ASPECT:
         raise AttnvizError(
             "--by without compares the answers of a model, and no model is given",
             "try --model agreement --by without --values none,L1H0,L1H0+L1H1",
@@ -111,55 +111,59 @@ def refuse_no_model(by: str) -> None:
         )
 
 
-def chosen_values(by: str, values: Sequence[object] | None) -> tuple[str, ...]:
+def choose_values(by: str, values: Sequence[object] | None) -> tuple[str, ...]:
     """The values that are asked for, or those that the aspect has of itself."""
-    return values_of(ASPECTS[by], values, Settings())
+    return list_aspect_values(ASPECTS[by], values, Settings())
 
 
-def values_of(
+def list_aspect_values(
     aspect: Aspect, values: Sequence[object] | None, settings: Settings
 ) -> tuple[str, ...]:
     """The same of any aspect, of ways that have all other settings in common."""
     names = aspect.values() if values is None else tuple(str(value) for value in values)
     # Two names of one value, such as 8 and 08, stand for the same settings; mistakes never do.
-    meant = [(aspect.choose(settings, name), name if name in MISTAKES else "") for name in names]
-    for place, meaning in enumerate(meant):
-        if meaning in meant[:place]:
-            raise AttnvizError(f"--values has '{names[place]}' twice", "give each value once")
+    meanings = [(aspect.choose(settings, name), name if name in MISTAKES else "") for name in names]
+    for index, meaning in enumerate(meanings):
+        if meaning in meanings[:index]:
+            raise AttnvizError(f"--values has '{names[index]}' twice", "give each value once")
     if len(names) < 2:
-        only = f"there is only one value to compare: '{names[0]}'" if names else ""
-        raise AttnvizError(only or "there is no value to compare", _more_values(aspect, names))
+        problem = f"there is only one value to compare: '{names[0]}'" if names else ""
+        raise AttnvizError(
+            problem or "there is no value to compare", _more_values_hint(aspect, names)
+        )
     return names
 
 
 def refuse_learning_by(by: str, repeats: int) -> None:
     """Refuse what no models can be compared by, and seeds that would take too long."""
-    if by not in LEARNED:
-        raise unknown("way to compare learning by", by, LEARNED)
-    if not 1 <= repeats <= MOST_LEARNERS:
-        problem = f"--repeats is {repeats}, and must be from 1 to {MOST_LEARNERS:,} with --learn"
-        raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MOST_LEARNERS)}")
+    if by not in TRAINING_ASPECTS:
+        raise unknown_name_error("way to compare learning by", by, TRAINING_ASPECTS)
+    if not 1 <= repeats <= MAX_TRAINING_SEEDS:
+        problem = (
+            f"--repeats is {repeats}, and must be from 1 to {MAX_TRAINING_SEEDS:,} with --learn"
+        )
+        raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MAX_TRAINING_SEEDS)}")
 
 
-def chosen_reference(names: Sequence[str], reference: object) -> int:
+def choose_reference(names: Sequence[str], reference: object) -> int:
     """The place of the value that the others are held against."""
     if reference is None:
         return 0
     if str(reference) not in names:
-        raise unknown("reference value", str(reference), names)
+        raise unknown_name_error("reference value", str(reference), names)
     return list(names).index(str(reference))
 
 
-def _more_values(aspect: Aspect, names: Sequence[str]) -> str:
-    some = list(dict.fromkeys([*names, *aspect.values()]))
-    if len(some) < 2:
+def _more_values_hint(aspect: Aspect, names: Sequence[str]) -> str:
+    examples = list(dict.fromkeys([*names, *aspect.values()]))
+    if len(examples) < 2:
         return f"this machine has no other {aspect.name}"
-    return f"give two or more, such as --values {','.join(some[:3])}"
+    return f"give two or more, such as --values {','.join(examples[:3])}"
 
 
-def _setting(
+def _setting_chooser(
     name: str, parse: Callable[[str], Any], kind: str, values: Callable[[], tuple[str, ...]]
-) -> Choose:
+) -> SettingsChooser:
     """Values that are values of one setting."""
 
     def choose(settings: Settings, value: str) -> Settings:
@@ -174,76 +178,82 @@ def _setting(
     return choose
 
 
-def _scale(settings: Settings, value: str) -> Settings:
+def _choose_scale(settings: Settings, value: str) -> Settings:
     if value not in SCALES:
-        raise unknown("scale to compare", value, SCALES)
+        raise unknown_name_error("scale to compare", value, SCALES)
     return replace(settings, scale=value == "scaled")
 
 
-def _mask(settings: Settings, value: str) -> Settings:
+def _choose_mask(settings: Settings, value: str) -> Settings:
     if value not in (*MASKS, *MISTAKES):
-        raise unknown("mask to compare", value, (*MASKS, *MISTAKES))
+        raise unknown_name_error("mask to compare", value, (*MASKS, *MISTAKES))
     window = (settings.window or DEFAULT_WINDOW) if value == "window" else None
     return replace(settings, causal=value != "none", window=window)
 
 
-def _without(settings: Settings, value: str) -> Settings:
+def _choose_ablation(settings: Settings, value: str) -> Settings:
     """`L1H0+L1H1=mean`: a value has no commas."""
-    return replace(settings, without=None if value == ALL_ON else value.replace("+", ","))
+    return replace(settings, without=None if value == NO_HEADS_OFF else value.replace("+", ","))
 
 
-def _devices() -> tuple[str, ...]:
-    from attnviz.attention.devices import available  # torch, which alone knows
+def _device_names() -> tuple[str, ...]:
+    from attnviz.attention.devices import available_devices  # torch, which alone knows
 
-    return tuple(available())
+    return tuple(available_devices())
 
 
-def _numbers(name: str, values: tuple[str, ...], parse: Callable[[str], Any], fixed: str) -> Aspect:
+def _number_aspect(
+    name: str, values: tuple[str, ...], parse: Callable[[str], Any], fixed: str
+) -> Aspect:
     kind = "whole numbers" if parse is int else "numbers"
-    choose = _setting(name, parse, kind, lambda: values)
+    choose = _setting_chooser(name, parse, kind, lambda: values)
     return Aspect(name, lambda: values, choose, fixed, numeric=True)
 
 
-def _words(name: str, values: Callable[[], tuple[str, ...]], kind: str, fixed: str) -> Aspect:
-    return Aspect(name, values, _setting(name, str, kind, values), fixed)
+def _word_aspect(name: str, values: Callable[[], tuple[str, ...]], kind: str, fixed: str) -> Aspect:
+    return Aspect(name, values, _setting_chooser(name, str, kind, values), fixed)
 
 
 ASPECTS = {
     aspect.name: aspect
     for aspect in (
-        Aspect("scale", lambda: SCALES, _scale, OF_VECTORS),
-        _words("variant", lambda: tuple(VARIANTS)[:4], "variants", OF_EMBEDDINGS),
+        Aspect("scale", lambda: SCALES, _choose_scale, SHARED_VECTORS),
+        _word_aspect("variant", lambda: tuple(VARIANTS)[:4], "variants", SHARED_EMBEDDINGS),
         Aspect(
-            "mask", lambda: (*MASKS, *MISTAKES), _mask, OF_VECTORS, about="with common mistakes"
+            "mask",
+            lambda: (*MASKS, *MISTAKES),
+            _choose_mask,
+            SHARED_VECTORS,
+            about="with common mistakes",
         ),
-        _numbers("dim", ("2", "8", "32", "128", "512"), int, OF_TEXT),
-        _numbers("heads", ("1", "2", "4"), int, OF_EMBEDDINGS),
-        _numbers("temperature", ("0.25", "1", "4"), float, OF_VECTORS),
+        _number_aspect("dim", ("2", "8", "32", "128", "512"), int, SHARED_TEXT),
+        _number_aspect("heads", ("1", "2", "4"), int, SHARED_EMBEDDINGS),
+        _number_aspect("temperature", ("0.25", "1", "4"), float, SHARED_VECTORS),
         # Of numbers that are drawn it says nothing which of them are turned together.
-        _words(
+        _word_aspect(
             "positions",
             lambda: tuple(name for name in POSITIONS if name != "rotary-halves"),
             "kinds of positions",
-            OF_EMBEDDINGS,
+            SHARED_EMBEDDINGS,
         ),
-        replace(_numbers("seed", ("42", "43", "44"), int, OF_TEXT), numeric=False),
-        _words(
+        replace(_number_aspect("seed", ("42", "43", "44"), int, SHARED_TEXT), numeric=False),
+        _word_aspect(
             "dtype",
             lambda: ("float64", *(name for name in DTYPES if name != "float64")),
             "dtypes",
             "the numbers, before rounding",
         ),
-        _words("device", _devices, "devices", "the numbers"),
-        _words("tokenizer", lambda: ("gpt2", "words", "chars"), "tokenizers", OF_TEXT),
+        _word_aspect("device", _device_names, "devices", "the numbers"),
+        _word_aspect("tokenizer", lambda: ("gpt2", "words", "chars"), "tokenizers", SHARED_TEXT),
         Aspect(
-            WITHOUT,
-            lambda: (ALL_ON, "L0H0"),
-            _without,
-            OF_TEXT,
+            ABLATION_ASPECT,
+            lambda: (NO_HEADS_OFF, "L0H0"),
+            _choose_ablation,
+            SHARED_TEXT,
             about="heads of a model that are switched off",
         ),
         Aspect(
-            TEXT,
+            TEXT_ASPECT,
             lambda: (),
             lambda settings, _: settings,
             "the vector of each word",
@@ -252,15 +262,15 @@ ASPECTS = {
     )
 }
 
-LEARNED = {  # what models that learn can be compared by
+TRAINING_ASPECTS = {  # what models that learn can be compared by
     aspect.name: aspect
     for aspect in (
-        replace(ASPECTS["scale"], fixed=f"first numbers, {OF_LEARNING}"),
-        _numbers("heads", ("1", "2", "4"), int, OF_LEARNING),
-        _numbers("layers", ("1", "2"), int, OF_LEARNING),
-        replace(ASPECTS["positions"], fixed=OF_LEARNING),
-        _words("variant", lambda: tuple(VARIANTS), "variants", OF_LEARNING),
-        _words("norm", lambda: tuple(NORMS), "places for the norm", OF_LEARNING),
-        _numbers("dim", ("8", "16", "32", "64"), int, OF_LEARNING),
+        replace(ASPECTS["scale"], fixed=f"first numbers, {SHARED_TRAINING}"),
+        _number_aspect("heads", ("1", "2", "4"), int, SHARED_TRAINING),
+        _number_aspect("layers", ("1", "2"), int, SHARED_TRAINING),
+        replace(ASPECTS["positions"], fixed=SHARED_TRAINING),
+        _word_aspect("variant", lambda: tuple(VARIANTS), "variants", SHARED_TRAINING),
+        _word_aspect("norm", lambda: tuple(NORMS), "places for the norm", SHARED_TRAINING),
+        _number_aspect("dim", ("8", "16", "32", "64"), int, SHARED_TRAINING),
     )
 }

@@ -14,45 +14,51 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.analysis.aspects import (
+    ABLATION_ASPECT,
     ASPECTS,
-    TEXT,
-    WITHOUT,
-    chosen_aspect,
-    chosen_reference,
-    chosen_values,
-    refuse_no_model,
-    refuse_of_a_model,
+    TEXT_ASPECT,
+    choose_aspect,
+    choose_reference,
+    choose_values,
+    refuse_ablation_alone,
+    refuse_model_change,
 )
-from attnviz.analysis.measures import Measures, Weights, measure
-from attnviz.analysis.texts import names_of, other_source
+from attnviz.analysis.measures import Measures, Weights, measure_weights
+from attnviz.analysis.second_sentence import second_source, sentence_names
 from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cells import Cells, Whole
+from attnviz.cells import Cells, StoredCells
 from attnviz.errors import AttnvizError
-from attnviz.tokens.tokens import Tokens, named
+from attnviz.tokens.tokens import Tokens, tokens_of_words
 from attnviz.traces.early_checks import refuse_missing_layer
-from attnviz.traces.from_text import needed_for, trace_of
-from attnviz.traces.memory_estimate import refuse_ways
-from attnviz.traces.parts import OF_A_BLOCK
+from attnviz.traces.from_text import estimate_source_memory, trace_source
+from attnviz.traces.memory_estimate import refuse_oversized_comparison
+from attnviz.traces.parts import GIVEN_BLOCK_NAMES
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.source import (
     Source,
-    command_of,
-    source_of,
-    tokens_of,
-    width_of,
+    build_source,
+    embedding_width,
+    source_command,
+    source_tokens,
     with_vectors,
 )
-from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_alone
-from attnviz.traces.trained.place import is_trained
-from attnviz.traces.weights import array, mask_of
+from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
+from attnviz.traces.trained.model_location import is_trained
+from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.wording.commands import Command
-from attnviz.wording.keywords import of_its_kinds
-from attnviz.wording.words import listed
+from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.words import and_list
 
-OWN = ("by", "other", "values", "reference", "layer")  # keywords beside those of Settings
-NEXT_TO_NOTHING = 1e-6  # a weight, or a difference, that is none
+COMPARE_KEYWORDS = (
+    "by",
+    "other",
+    "values",
+    "reference",
+    "layer",
+)  # keywords beside those of Settings
+MIN_VISIBLE_WEIGHT = 1e-6  # a weight, or a difference, that is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +80,7 @@ class Alternative:
         return None if self.trace is None else self.trace.layers[self.number]
 
     @property
-    def of_scores_alone(self) -> bool:
+    def uses_scores_alone(self) -> bool:
         """Whether the softmax is taken of scores that are only divided, not bent or added to.
 
         Then it is a theorem that dividing them by more makes no row sharper. By log(divisor), the
@@ -84,29 +90,32 @@ class Alternative:
         if self.layer is None:
             return False
         attended = self.layer.attended
-        others = (attended.capped_scores, attended.bias, attended.mask)
-        return all(each is None for each in others)
+        extra_terms = (attended.capped_scores, attended.bias, attended.mask)
+        return all(term is None for term in extra_terms)
 
     def cells(self, head: int | None) -> Cells:
         """The weights of a head, or in the mean of all."""
-        values, masked = array(_of_head(self.weights, head)), ~array(self.seen(head))
-        leaks = (abs(values) > NEXT_TO_NOTHING) & bool(self.mistake)  # and is to be seen
-        return Whole(values, masked & ~leaks)
+        values, masked = (
+            tensor_to_numpy(_head_or_mean_weights(self.weights, head)),
+            ~tensor_to_numpy(self.visible_cells(head)),
+        )
+        leaks = (abs(values) > MIN_VISIBLE_WEIGHT) & bool(self.mistake)  # and is to be seen
+        return StoredCells(values, masked & ~leaks)
 
-    def seen(self, head: int | None) -> Bool[Tensor, "query key"]:
+    def visible_cells(self, head: int | None) -> Bool[Tensor, "query key"]:
         """What a head may read, or any head."""
         by_head: Tensor = self.visible if self.visible.ndim == 3 else self.visible[None]
-        return by_head.any(0) if head is None else mask_of(head, self.visible)
+        return by_head.any(0) if head is None else head_mask(head, self.visible)
 
     @property
-    def right(self) -> Weights:
+    def correct_weights(self) -> Weights:
         """Of a mistake: what the weights of the same scores should be."""
         assert self.layer is not None
         return arithmetic.attention_weights(self.layer.attended.logits, self.visible)
 
-    def from_what_is_right(self, rows: slice) -> float:
+    def largest_error(self, rows: slice) -> float:
         """How far a mistake's weights are from those, at most."""
-        return float((self.weights - self.right)[:, rows].abs().max())
+        return float((self.weights - self.correct_weights)[:, rows].abs().max())
 
 
 @dataclass(frozen=True)
@@ -153,7 +162,7 @@ class Comparison(Showable):
     @property
     def heads(self) -> int | None:
         """How many all alternatives have; None where they have not as many."""
-        counts = {len(each.weights) for each in self.alternatives}
+        counts = {len(alternative.weights) for alternative in self.alternatives}
         return counts.pop() if len(counts) == 1 else None
 
     def difference(self, place: int, head: int | None) -> Cells | None:
@@ -161,12 +170,14 @@ class Comparison(Showable):
         difference = self.differences[place]
         if difference is None:
             return None
-        values = array(_of_head(difference, head))
-        seen = array(self.alternatives[place].seen(head) | self.base.seen(head))
-        return Whole(values, ~seen & (abs(values) <= NEXT_TO_NOTHING))
+        values = tensor_to_numpy(_head_or_mean_weights(difference, head))
+        visible = tensor_to_numpy(
+            self.alternatives[place].visible_cells(head) | self.base.visible_cells(head)
+        )
+        return StoredCells(values, ~visible & (abs(values) <= MIN_VISIBLE_WEIGHT))
 
 
-@of_its_kinds
+@with_checked_arguments
 def compare(
     text: str | Trace | None,
     settings: Settings | None = None,
@@ -190,45 +201,45 @@ def compare(
     'largest change from causal to none: I → I: 1.0 → .28'
     """
     if isinstance(text, Trace):
-        refuse_weights_alone(text, "kinds of attention are compared by vectors and scores", "by")
-    aspect = chosen_aspect(by, values, texts=other is not None)
-    source = source_of(text, settings, OWN, **changes)
-    _refuse_trained(source, other)
+        refuse_weights_only(text, "kinds of attention are compared by vectors and scores", "by")
+    aspect = choose_aspect(by, values, texts=other is not None)
+    source = build_source(text, settings, COMPARE_KEYWORDS, **changes)
+    _refuse_trained_sentences(source, other)
     _refuse_blocks(source)
-    _refuse_what_is_given(source, aspect)
-    number = _layer_of(source, layer)
-    alternatives = _alternatives(source, aspect, values, other, command, number)
+    _refuse_given_parts(source, aspect)
+    number = _choose_layer(source, layer)
+    alternatives = _build_alternatives(source, aspect, values, other, command, number)
     first = alternatives[0].trace
-    names = [each.name for each in alternatives]
-    contrasted = contrast(alternatives, aspect, chosen_reference(names, reference))
-    listed = None if values is None else ",".join(names)
-    named = None if aspect in ("scale", TEXT) else aspect
-    asked = {"by": named, "values": listed, "reference": reference, "layer": layer}
-    again = command_of("compare", source, **asked)
+    names = [alternative.name for alternative in alternatives]
+    contrasted = contrast_alternatives(alternatives, aspect, choose_reference(names, reference))
+    values_text = None if values is None else ",".join(names)
+    named_aspect = None if aspect in ("scale", TEXT_ASPECT) else aspect
+    options = {"by": named_aspect, "values": values_text, "reference": reference, "layer": layer}
+    repeat_command = source_command("compare", source, **options)
     return replace(
         contrasted,
         provenance=first.provenance if first else None,
-        command=again and replace(again, second=other),
+        command=repeat_command and replace(repeat_command, second=other),
     )
 
 
-def _layer_of(source: Source, asked: int | None) -> int:
+def _choose_layer(source: Source, requested: int | None) -> int:
     """The number of the layer that is compared."""
-    layers = source.decided.layers or 1
-    if asked and source.model is None:
+    layers = source.resolved_settings.layers or 1
+    if requested and source.model is None:
         raise AttnvizError(
-            f"--layer is {asked}, but only a single attention layer is compared",
+            f"--layer is {requested}, but only a single attention layer is compared",
             "leave --layer out, or compare the attention of a --model",
             about="layer",
         )
-    if asked is not None:
-        refuse_missing_layer(asked, layers)
-    return layers - 1 if asked is None else asked
+    if requested is not None:
+        refuse_missing_layer(requested, layers)
+    return layers - 1 if requested is None else requested
 
 
-def _refuse_trained(source: Source, other: str | None) -> None:
+def _refuse_trained_sentences(source: Source, other_text: str | None) -> None:
     """Two sentences that a transformer reads are compared head by head, of any length."""
-    if other is not None and source.model is None and is_trained(source.settings.model):
+    if other_text is not None and source.model is None and is_trained(source.settings.model):
         raise AttnvizError(
             f"the trained model '{source.settings.model}' is compared head by head, with both "
             "sentences",
@@ -245,21 +256,23 @@ def _refuse_blocks(source: Source) -> None:
             "compare works on a single attention layer, not on transformer blocks",
             "leave layers and memory out, or see a block with attnviz run or attnviz steps",
         )
-    given = source.matrices
-    of_block = [name for name in given.tensors if name in (*OF_A_BLOCK, "memory")]
-    if of_block or given.above:
-        told = listed(of_block) if of_block else "matrices of layers above the first"
+    matrices = source.matrices
+    block_parts = [name for name in matrices.tensors if name in (*GIVEN_BLOCK_NAMES, "memory")]
+    if block_parts or matrices.upper_layers:
+        parts_phrase = (
+            and_list(block_parts) if block_parts else "matrices of layers above the first"
+        )
         raise AttnvizError(
             "compare works on a single attention layer, not on transformer blocks, and "
-            f"'{given.source}' gives {told}",
+            f"'{matrices.source}' gives {parts_phrase}",
             "leave them out of the file, or see a block with attnviz run or attnviz steps: "
             "--layers 1",
-            about=of_block[0] if of_block else "layers",
-            file=given.source,
+            about=block_parts[0] if block_parts else "layers",
+            file=matrices.source,
         )
 
 
-def _refuse_what_is_given(source: Source, by: str) -> None:
+def _refuse_given_parts(source: Source, by: str) -> None:
     """What is given is the same in every way of attending, whatever that way is called."""
     if by == "tokenizer" and source.text is None:
         raise AttnvizError(
@@ -267,21 +280,23 @@ def _refuse_what_is_given(source: Source, by: str) -> None:
             "give a text, or compare by something else",
         )
     if source.model is None:
-        refuse_no_model(by)
+        refuse_ablation_alone(by)
     else:
-        refuse_of_a_model(by, source.model)
-    given = [
-        name for name in _NOT_COMPARED.get(by, ()) if getattr(source.matrices, name) is not None
+        refuse_model_change(by, source.model)
+    given_parts = [
+        name
+        for name in _PARTS_UNCHANGED_BY_ASPECT.get(by, ())
+        if getattr(source.matrices, name) is not None
     ]
-    if given:
+    if given_parts:
         raise AttnvizError(
-            f"{source.matrices.called} gives '{given[0]}', which --by {by} would not change",
-            f"leave '{given[0]}' out, or compare by something else",
+            f"{source.matrices.source_text} gives '{given_parts[0]}', which --by {by} would not change",
+            f"leave '{given_parts[0]}' out, or compare by something else",
             file=source.matrices.source,
         )
 
 
-_NOT_COMPARED = {"mask": ("visible",), "dim": ("queries", "keys", "scores")}
+_PARTS_UNCHANGED_BY_ASPECT = {"mask": ("visible",), "dim": ("queries", "keys", "scores")}
 
 
 def compare_scores(
@@ -299,29 +314,39 @@ def compare_scores(
     ['unscaled', 'scaled']
     """
     queries, keys = scores.shape[-2:]
-    seen = torch.ones(queries, keys, dtype=torch.bool) if visible is None else visible
-    shown = named(labels or [str(number + 1) for number in range(keys)])
+    all_visible = torch.ones(queries, keys, dtype=torch.bool) if visible is None else visible
+    tokens = tokens_of_words(labels or [str(number + 1) for number in range(keys)])
     alternatives = [
-        Alternative(name, arithmetic.attention_weights(scores * scale, seen), seen, shown, shown)
+        Alternative(
+            name,
+            arithmetic.attention_weights(scores * scale, all_visible),
+            all_visible,
+            tokens,
+            tokens,
+        )
         for name, scale in (("unscaled", 1.0), ("scaled", width**-0.5))
     ]
-    return contrast(alternatives, "scale", 0)
+    return contrast_alternatives(alternatives, "scale", 0)
 
 
-def contrast(alternatives: Sequence[Alternative], by: str, reference: int) -> Comparison:
+def contrast_alternatives(
+    alternatives: Sequence[Alternative], by: str, reference: int
+) -> Comparison:
     """Measure each alternative, and subtract the reference from it."""
     base = alternatives[reference]
-    pairs = [_comparable(base, other, by) for other in alternatives]
+    pairs = [_comparable_weights(base, alternative, by) for alternative in alternatives]
     measures = [
-        measure(other.weights, other.visible, _matched(pair, other.weights))
-        for other, pair in zip(alternatives, pairs, strict=True)
+        measure_weights(
+            alternative.weights, alternative.visible, _matched_reference(pair, alternative.weights)
+        )
+        for alternative, pair in zip(alternatives, pairs, strict=True)
     ]
     differences = [
-        None if pair is None or other is base else pair[1].double() - pair[0].double()
-        for other, pair in zip(alternatives, pairs, strict=True)
+        None if pair is None or alternative is base else pair[1].double() - pair[0].double()
+        for alternative, pair in zip(alternatives, pairs, strict=True)
     ]
     changes = [
-        None if difference is None or pair is None else _largest(difference, *pair)
+        None if difference is None or pair is None else _largest_change(difference, *pair)
         for difference, pair in zip(differences, pairs, strict=True)
     ]
     return Comparison(
@@ -334,68 +359,76 @@ def contrast(alternatives: Sequence[Alternative], by: str, reference: int) -> Co
     )
 
 
-def restricted(comparison: Comparison, query: int) -> Comparison:
+def restrict_to_query(comparison: Comparison, query: int) -> Comparison:
     """The same comparison of one query's row alone."""
     changes: list[LargestChange | None] = []
-    for other, difference in zip(comparison.alternatives, comparison.differences, strict=True):
-        pair = _comparable(comparison.base, other, comparison.by)
+    for alternative, difference in zip(
+        comparison.alternatives, comparison.differences, strict=True
+    ):
+        pair = _comparable_weights(comparison.base, alternative, comparison.by)
         if difference is None or pair is None:
             changes.append(None)
             continue
-        before, after = (each[:, query : query + 1] for each in pair)
-        change = _largest(difference[:, query : query + 1], before, after)
+        before, after = (weights[:, query : query + 1] for weights in pair)
+        change = _largest_change(difference[:, query : query + 1], before, after)
         changes.append(replace(change, query=query))
     return replace(comparison, query=query, changes=tuple(changes))
 
 
-def alternative(
+def build_alternative(
     source: Source, by: str, name: str, command: str | None = None, number: int = 0
 ) -> Alternative:
     """The way of attending that a value stands for."""
     mistake = MISTAKES.get(name) if by == "mask" else None
-    traced = trace_of(
-        _chosen(source, by, name), mistake=mistake.name if mistake else "", command=command
+    trace = trace_source(
+        _source_with_choice(source, by, name),
+        mistake=mistake.name if mistake else "",
+        command=command,
     )
-    layer = traced.layers[number]
+    layer = trace.layers[number]
     return Alternative(
         name=name,
         weights=layer.attended.weights,
         visible=layer.visible,
-        tokens=traced.tokens,
-        keys=traced.keys,
+        tokens=trace.tokens,
+        keys=trace.keys,
         mistake=mistake.about if mistake else "",
-        trace=traced,
+        trace=trace,
         number=number,
     )
 
 
-def _alternatives(
+def _build_alternatives(
     source: Source,
     by: str,
     values: Sequence[object] | None,
-    other: str | None,
+    other_text: str | None,
     command: str | None,
     number: int,
 ) -> list[Alternative]:
     """What is compared: two sentences, or one in several ways."""
-    if other is not None:
-        both = (source, other_source(source, other))
-        _refuse_too_much(both)
-        pairs = zip(both, names_of(*both), strict=True)
-        return [alternative(each, by, name, command, number) for each, name in pairs]
-    names = _with_a_scale(source, chosen_values(by, values), asked=values is not None)
+    if other_text is not None:
+        sources = (source, second_source(source, other_text))
+        _refuse_memory_of_all(sources)
+        pairs = zip(sources, sentence_names(*sources), strict=True)
+        return [
+            build_alternative(one_source, by, name, command, number) for one_source, name in pairs
+        ]
+    names = _drop_scale_mistake(source, choose_values(by, values), is_requested=values is not None)
     if "model-scale" in names:
-        source = replace(source, settings=_with_a_narrow_head(source))
-    _refuse_too_much([_chosen(source, by, name) for name in names])
-    return [alternative(source, by, name, command, number) for name in names]
+        source = replace(source, settings=_narrow_head_settings(source))
+    _refuse_memory_of_all([_source_with_choice(source, by, name) for name in names])
+    return [build_alternative(source, by, name, command, number) for name in names]
 
 
-def _with_a_scale(source: Source, names: tuple[str, ...], *, asked: bool) -> tuple[str, ...]:
+def _drop_scale_mistake(
+    source: Source, names: tuple[str, ...], *, is_requested: bool
+) -> tuple[str, ...]:
     """Where nothing is scaled, nothing can be scaled by mistake."""
-    settings = source.decided
+    settings = source.resolved_settings
     if "model-scale" not in names or chosen_variant(settings).scaled:
         return names
-    if asked:
+    if is_requested:
         raise AttnvizError(
             "'model-scale' divides scores by the wrong number, but here scores are not divided "
             "at all",
@@ -404,59 +437,61 @@ def _with_a_scale(source: Source, names: tuple[str, ...], *, asked: bool) -> tup
     return tuple(name for name in names if name != "model-scale")
 
 
-def _chosen(source: Source, by: str, name: str) -> Source:
+def _source_with_choice(source: Source, by: str, name: str) -> Source:
     """The same source in the way that a value stands for."""
     choose = ASPECTS[by].choose
-    chosen = replace(source, settings=choose(source.settings, name))
-    if source.model is None or by == WITHOUT:  # a model itself has all of its heads
-        return chosen
+    new_source = replace(source, settings=choose(source.settings, name))
+    if source.model is None or by == ABLATION_ASPECT:  # a model itself has all of its heads
+        return new_source
     # What its own settings say goes as well: a window, where there is to be none.
     return replace(
-        chosen, model=replace(source.model, settings=choose(source.model.settings, name))
+        new_source, model=replace(source.model, settings=choose(source.model.settings, name))
     )
 
 
-def _refuse_too_much(sources: Sequence[Source]) -> None:
+def _refuse_memory_of_all(sources: Sequence[Source]) -> None:
     """Each way may fit in memory, and all of them not."""
-    needs, cells = zip(*map(needed_for, sources), strict=True)
-    refuse_ways(needs, cells, len(tokens_of(sources[0])))
+    needs, cells = zip(*map(estimate_source_memory, sources), strict=True)
+    refuse_oversized_comparison(needs, cells, len(source_tokens(sources[0])))
 
 
-def _with_a_narrow_head(source: Source) -> Settings:
+def _narrow_head_settings(source: Source) -> Settings:
     """To show √(model width) taken for √(head width) the two must differ: a head half as wide."""
     settings = source.settings
     if source.model is not None:
         return settings
-    given = source.matrices.sizes.keys() & {"width", "query_width"}
-    own = settings.heads is not None or settings.head_dim is not None or given
+    given_widths = source.matrices.sizes.keys() & {"width", "query_width"}
+    is_fixed = settings.heads is not None or settings.head_dim is not None or given_widths
     variant = chosen_variant(settings)
-    if own or not variant.projected or variant.heads > 1:
+    if is_fixed or not variant.projected or variant.heads > 1:
         return settings
-    tokens = tokens_of(source)
-    dim = width_of(with_vectors(source, tokens))
+    tokens = source_tokens(source)
+    dim = embedding_width(with_vectors(source, tokens))
     return replace(settings, head_dim=max(1, dim // 2))
 
 
-def _of_head(weights: Weights, head: int | None) -> Float[Tensor, "query key"]:
-    chosen: Tensor = weights.mean(0) if head is None else weights[head]
-    return chosen
+def _head_or_mean_weights(weights: Weights, head: int | None) -> Float[Tensor, "query key"]:
+    head_weights: Tensor = weights.mean(0) if head is None else weights[head]
+    return head_weights
 
 
-def _comparable(base: Alternative, other: Alternative, by: str) -> tuple[Weights, Weights] | None:
+def _comparable_weights(
+    base: Alternative, alternative: Alternative, by: str
+) -> tuple[Weights, Weights] | None:
     """The weights of both, head by head; their means if the heads are not as many.
 
     Tokens have to be the same, but of two sentences, which are compared place by place.
     """
-    same = by == TEXT or base.tokens.ids == other.tokens.ids
-    if base.weights.shape[1:] != other.weights.shape[1:] or not same:
+    has_same_tokens = by == TEXT_ASPECT or base.tokens.ids == alternative.tokens.ids
+    if base.weights.shape[1:] != alternative.weights.shape[1:] or not has_same_tokens:
         return None
-    ours, theirs = base.weights.cpu(), other.weights.cpu()
-    if len(ours) == len(theirs):
-        return ours, theirs
-    return ours.mean(0, keepdim=True), theirs.mean(0, keepdim=True)
+    base_weights, other_weights = base.weights.cpu(), alternative.weights.cpu()
+    if len(base_weights) == len(other_weights):
+        return base_weights, other_weights
+    return base_weights.mean(0, keepdim=True), other_weights.mean(0, keepdim=True)
 
 
-def _matched(pair: tuple[Weights, Weights] | None, weights: Weights) -> Weights | None:
+def _matched_reference(pair: tuple[Weights, Weights] | None, weights: Weights) -> Weights | None:
     """The reference's weights, as many heads of them as there are to be held against it."""
     if pair is None:
         return None
@@ -464,7 +499,7 @@ def _matched(pair: tuple[Weights, Weights] | None, weights: Weights) -> Weights 
     return reference if len(reference) == len(weights) else reference.expand_as(weights)
 
 
-def _largest(difference: Weights, before: Weights, after: Weights) -> LargestChange:
+def _largest_change(difference: Weights, before: Weights, after: Weights) -> LargestChange:
     sizes = difference.abs()
     head, row = divmod(int(sizes.argmax()), difference[0].numel())
     query, key = divmod(row, difference.shape[-1])

@@ -8,28 +8,28 @@ from pathlib import Path
 
 import torch
 
-from attnviz.learning.facts import sentences_to_try, task_of_model
+from attnviz.learning.facts import task_for_model, test_sentences
 from attnviz.learning.learner import (
-    Passed,
-    accuracies_of,
-    losses_of,
-    plan_of,
-    scores_of_heads,
-    through,
+    ForwardPass,
+    mean_losses,
+    model_plan,
+    reading_scores,
+    run_learner_model,
+    share_correct,
 )
-from attnviz.learning.task import NOTHING, Examples, Task
-from attnviz.traces.early_checks import refuse_ranking
-from attnviz.traces.from_text import trace_of
+from attnviz.learning.task import NO_TOKEN, Examples, Task
+from attnviz.traces.early_checks import refuse_ranking_trained
+from attnviz.traces.from_text import trace_source
 from attnviz.traces.models.model import Model
-from attnviz.traces.models.shipped import model_of
+from attnviz.traces.models.shipped import load_model
 from attnviz.traces.result import Showable
-from attnviz.traces.settings import HeadPlace, Settings, name_of
+from attnviz.traces.settings import HeadId, Settings, format_head_id
 from attnviz.traces.source import Source
 from attnviz.traces.trace import Provenance, Trace
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialResult:
     """How a model does on sentences that it did not learn from."""
 
     accuracy: float  # of the answers that are asked for
@@ -37,16 +37,16 @@ class Tried:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Head:
+class RankedHead:
     """One head: how the model does without it, and what it reads."""
 
-    place: HeadPlace
-    without: Tried
+    head_id: HeadId
+    without: TrialResult
     scores: Mapping[str, float]  # of each reading: the mean weight on it
 
     @property
     def name(self) -> str:
-        return name_of(*self.place)
+        return format_head_id(*self.head_id)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -57,18 +57,20 @@ class Ranking(Showable):
     task: Task
     sentences: int
     answers: int  # that are asked for in them
-    whole: Tried  # with all heads
-    heads: tuple[Head, ...]
-    none: Tried  # without any
+    whole: TrialResult  # with all heads
+    heads: tuple[RankedHead, ...]
+    none: TrialResult  # without any
     base: Trace  # the model on the sentence that the task watches
 
     @property
     def provenance(self) -> Provenance:
         """What made it: the model, and the task that it was tried on."""
-        made = self.base.provenance
-        return replace(made, settings={**made.settings, "task": self.task.name})
+        base_provenance = self.base.provenance
+        return replace(
+            base_provenance, settings={**base_provenance.settings, "task": self.task.name}
+        )
 
-    def lost(self, head: Head) -> float:
+    def accuracy_lost(self, head: RankedHead) -> float:
         """The share of answers that is right with it, and wrong without."""
         return self.whole.accuracy - head.without.accuracy
 
@@ -82,49 +84,59 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
     """
     name = model.name if isinstance(model, Model) else str(model)
     if not isinstance(model, Model):
-        refuse_ranking(name)
-    found = model if isinstance(model, Model) else model_of(name)
-    known = task if isinstance(task, Task) else task_of_model(found, task)
-    layers, heads = _counts(found)
-    places = [(layer, head) for layer in range(layers) for head in range(heads)]
-    examples = sentences_to_try(known, found)
+        refuse_ranking_trained(name)
+    loaded_model = model if isinstance(model, Model) else load_model(name)
+    known_task = task if isinstance(task, Task) else task_for_model(loaded_model, task)
+    layers, heads = _layer_and_head_counts(loaded_model)
+    head_ids = [(layer, head) for layer in range(layers) for head in range(heads)]
+    examples = test_sentences(known_task, loaded_model)
     with torch.no_grad():
-        passed = _through(found, examples)
-        scores = scores_of_heads(passed, examples)
-        tried = [
-            Head(
-                place=place,
-                without=_tried(_through(found, examples, [place]), examples),
-                scores={name: float(each[place]) for name, each in scores.items()},
+        whole_pass = _pass_without_heads(loaded_model, examples)
+        scores = reading_scores(whole_pass, examples)
+        ranked_heads = [
+            RankedHead(
+                head_id=head_id,
+                without=_measure_trial(
+                    _pass_without_heads(loaded_model, examples, [head_id]), examples
+                ),
+                scores={name: float(each[head_id]) for name, each in scores.items()},
             )
-            for place in places
+            for head_id in head_ids
         ]
-        none = _tried(_through(found, examples, places), examples)
+        none = _measure_trial(_pass_without_heads(loaded_model, examples, head_ids), examples)
     return Ranking(
-        model=found,
-        task=known,
+        model=loaded_model,
+        task=known_task,
         sentences=len(examples.ids),
-        answers=int((examples.answers != NOTHING).sum()),
-        whole=_tried(passed, examples),
-        heads=tuple(sorted(tried, key=lambda each: (each.without.accuracy, -each.without.loss))),
+        answers=int((examples.answers != NO_TOKEN).sum()),
+        whole=_measure_trial(whole_pass, examples),
+        heads=tuple(
+            sorted(ranked_heads, key=lambda each: (each.without.accuracy, -each.without.loss))
+        ),
         none=none,
-        base=trace_of(Source(known.watch, Settings(model=name), found.matrices, model=found)),
+        base=trace_source(
+            Source(
+                known_task.watch, Settings(model=name), loaded_model.matrices, model=loaded_model
+            )
+        ),
     )
 
 
-def _through(model: Model, examples: Examples, off: Sequence[HeadPlace] = ()) -> Passed:
+def _pass_without_heads(
+    model: Model, examples: Examples, off: Sequence[HeadId] = ()
+) -> ForwardPass:
     """What the model makes of the sentences, with some of its heads off."""
-    plan = plan_of(model, training=True)
-    without = ",".join(name_of(*place) for place in off) or None
+    plan = model_plan(model, training=True)
+    without = ",".join(format_head_id(*head_id) for head_id in off) or None
     settings = replace(plan.settings, without=without)
-    return through(model, replace(plan, settings=settings), examples.ids)
+    return run_learner_model(model, replace(plan, settings=settings), examples.ids)
 
 
-def _tried(passed: Passed, examples: Examples) -> Tried:
-    accuracy = float(accuracies_of(passed, examples))
-    return Tried(accuracy, float(losses_of(passed, examples)))
+def _measure_trial(passed: ForwardPass, examples: Examples) -> TrialResult:
+    accuracy = float(share_correct(passed, examples))
+    return TrialResult(accuracy, float(mean_losses(passed, examples)))
 
 
-def _counts(model: Model) -> tuple[int, int]:
+def _layer_and_head_counts(model: Model) -> tuple[int, int]:
     """How many layers there are, and how many heads each has."""
-    return model.settings.layers or 1, plan_of(model).variant.heads
+    return model.settings.layers or 1, model_plan(model).variant.heads

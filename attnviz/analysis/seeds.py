@@ -10,102 +10,106 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.comparison import Comparison
-from attnviz.analysis.measures import Measures, measure
+from attnviz.analysis.measures import Measures, measure_weights
 from attnviz.attention import arithmetic, devices
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.chance import drawn_for_weights
-from attnviz.traces.from_text import placed
-from attnviz.traces.layers import Scored, score
-from attnviz.traces.origin import Drawn
-from attnviz.traces.plan import Plan, planned
+from attnviz.traces.from_text import add_positions
+from attnviz.traces.layers import UnscaledScores, score_keys
+from attnviz.traces.origin import FromSeed
+from attnviz.traces.plan import Plan, build_plan
+from attnviz.traces.randomness import random_weight_sources
 from attnviz.traces.settings import refuse_odd_rotary
-from attnviz.traces.source import Source, embed, source_of
+from attnviz.traces.source import Source, build_source, embed_tokens
 from attnviz.traces.trace import Trace
-from attnviz.vectors.drawn import Seeds
+from attnviz.vectors.random_numbers import Seeds
 
-NUMBERS_AT_ONCE = 2**20  # of one projection: memory that is used again and not asked for anew
-CELLS_AT_ONCE = 2**21  # of their scores, which are measured in float64
-MOST_REPEATS = 100_000
-MOST_NUMBERS = 10**11  # that are worked out for a comparison: half an hour of one core
-MEASURING = 20  # numbers are drawn in the time in which one score is measured
+PROJECTION_NUMBERS_AT_ONCE = (
+    2**20
+)  # of one projection: memory that is used again and not asked for anew
+SCORE_CELLS_AT_ONCE = 2**21  # of their scores, which are measured in float64
+MAX_REPEATS = 100_000
+MAX_DRAWN_NUMBERS = 10**11  # that are worked out for a comparison: half an hour of one core
+DRAWS_PER_MEASURED_SCORE = 20  # numbers are drawn in the time in which one score is measured
 
-REPEATS = 20
+DEFAULT_REPEATS = 20
 
 
 @dataclass(frozen=True)
-class Step:
+class SeedBatch:
     """A value, and the seeds that are drawn for it together."""
 
-    place: int
+    way_index: int
     seeds: range
 
 
-Track = Callable[[Sequence[Step]], Iterable[Step]]
+SeedTracker = Callable[[Sequence[SeedBatch]], Iterable[SeedBatch]]
 
 
 def refuse_odd_repeats(repeats: int) -> None:
-    if not 1 <= repeats <= MOST_REPEATS:
-        problem = f"--repeats is {repeats}, and must be from 1 to {MOST_REPEATS:,}"
-        raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MOST_REPEATS)}")
+    if not 1 <= repeats <= MAX_REPEATS:
+        problem = f"--repeats is {repeats}, and must be from 1 to {MAX_REPEATS:,}"
+        raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MAX_REPEATS)}")
 
 
-def plan_of(source: Source, dim: int, seeds: Seeds | None = None) -> Plan:
-    plan = planned(source.settings, source.matrices, dim, seeds=seeds)
+def plan_for_seeds(source: Source, dim: int, seeds: Seeds | None = None) -> Plan:
+    plan = build_plan(source.settings, source.matrices, dim, seeds=seeds)
     refuse_odd_rotary(source.settings, plan.width)
     return plan
 
 
-def groups_of_seeds(plans: Sequence[Plan], tokens: Sequence[int], repeats: int) -> list[Step]:
+def batch_seeds(plans: Sequence[Plan], tokens: Sequence[int], repeats: int) -> list[SeedBatch]:
     """Groups of seeds, as many together as keep projections and scores in bounds."""
-    _refuse_endless(sum(map(_work, plans, tokens)), repeats)
+    _refuse_long_sampling(sum(map(_numbers_per_seed, plans, tokens)), repeats)
     steps = []
-    for place, (plan, count) in enumerate(zip(plans, tokens, strict=True)):
+    for way_index, (plan, count) in enumerate(zip(plans, tokens, strict=True)):
         first, last = plan.settings.seed, plan.settings.seed + repeats
         numbers = plan.settings.width * plan.variant.heads * (plan.width or 1)
         cells = plan.variant.heads * count**2
-        together = max(1, min(NUMBERS_AT_ONCE // numbers, CELLS_AT_ONCE // cells))
-        for start in range(first, last, together):
-            steps.append(Step(place, range(start, min(start + together, last))))
+        seeds_at_once = max(
+            1, min(PROJECTION_NUMBERS_AT_ONCE // numbers, SCORE_CELLS_AT_ONCE // cells)
+        )
+        for start in range(first, last, seeds_at_once):
+            steps.append(SeedBatch(way_index, range(start, min(start + seeds_at_once, last))))
     return steps
 
 
-def _work(plan: Plan, tokens: int) -> int:
+def _numbers_per_seed(plan: Plan, tokens: int) -> int:
     """How many numbers are drawn for one seed; scores count as what is drawn meanwhile."""
     width, heads = plan.settings.width, plan.variant.heads
-    drawn = width * (tokens + 2 * heads * (plan.width or 1))
-    return drawn + MEASURING * heads * tokens**2
+    drawn_count = width * (tokens + 2 * heads * (plan.width or 1))
+    return drawn_count + DRAWS_PER_MEASURED_SCORE * heads * tokens**2
 
 
-def _refuse_endless(work: int, repeats: int) -> None:
+def _refuse_long_sampling(work: int, repeats: int) -> None:
     """Stop before hours are spent."""
-    if work * repeats > MOST_NUMBERS:
-        fitting = MOST_NUMBERS // work
+    if work * repeats > MAX_DRAWN_NUMBERS:
+        fitting_repeats = MAX_DRAWN_NUMBERS // work
         raise AttnvizError(
             f"--repeats {repeats} takes as long as drawing {work * repeats:,} numbers; the limit "
-            f"is {MOST_NUMBERS:,}",
-            f"try --repeats {fitting}, fewer --values, or a shorter text"
-            if fitting
+            f"is {MAX_DRAWN_NUMBERS:,}",
+            f"try --repeats {fitting_repeats}, fewer --values, or a shorter text"
+            if fitting_repeats
             else "try fewer --values, or a shorter text",
         )
 
 
-def scored(source: Source, tokens: Tokens, seeds: range) -> tuple[Plan, Scored]:
+def score_seeds(source: Source, tokens: Tokens, seeds: range) -> tuple[Plan, UnscaledScores]:
     """What is planned, and the scores of every seed, in float32."""
     settings = source.settings
-    device = devices.choose(settings.device, settings.dtype)
-    drawn = Seeds(tuple(seeds), several=True)
-    vectors = embed(tokens, source, drawn).to(device, torch.float32)
-    plan = plan_of(source, vectors.shape[-1], drawn)
-    inputs = placed(vectors.expand(len(seeds), -1, -1), plan)
-    return plan, score(plan, "", inputs, inputs, own=True)
+    device = devices.choose_device(settings.device, settings.dtype)
+    drawn_seeds = Seeds(tuple(seeds), several=True)
+    vectors = embed_tokens(tokens, source, drawn_seeds).to(device, torch.float32)
+    plan = plan_for_seeds(source, vectors.shape[-1], drawn_seeds)
+    inputs = add_positions(vectors.expand(len(seeds), -1, -1), plan)
+    return plan, score_keys(plan, "", inputs, inputs, is_self_attention=True)
 
 
-FROM_RIGHT = "from_right"  # how far a mistake's weights are, at most, from the right ones
-MEASURES = tuple(each.name for each in fields(Measures) if each.name != "divergence")
-MEASURED = (*MEASURES, FROM_RIGHT)
-ONE_DRAW = ("seed", "dtype", "device")  # compared on purpose with one seed's numbers
+MISTAKE_ERROR = "from_right"  # how far a mistake's weights are, at most, from the right ones
+AVERAGED_MEASURES = tuple(each.name for each in fields(Measures) if each.name != "divergence")
+SEED_MEASURE_NAMES = (*AVERAGED_MEASURES, MISTAKE_ERROR)
+SINGLE_SEED_ASPECTS = ("seed", "dtype", "device")  # compared on purpose with one seed's numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,17 +117,17 @@ class Repeats:
     """`measured[name]` has a row for each way of attending, a column for each seed."""
 
     seeds: range
-    measured: dict[str, Float[Tensor, "way seed"]]
+    by_measure: dict[str, Float[Tensor, "way seed"]]
 
     @property
     def finite(self) -> bool:
         """Whether no seed went beyond what numbers of this kind can hold."""
-        beyond = any(bool(each.isinf().any()) for each in self.measured.values())
-        return not beyond and not bool(self.measured["row_sum"].isnan().any())
+        has_infinity = any(bool(numbers.isinf().any()) for numbers in self.by_measure.values())
+        return not has_infinity and not bool(self.by_measure["row_sum"].isnan().any())
 
 
-def repeats_of(
-    comparison: Comparison, repeats: int, track: Track = lambda steps: steps
+def measure_repeats(
+    comparison: Comparison, repeats: int, track: SeedTracker = lambda steps: steps
 ) -> Repeats | None:
     """The measures of each way, over as many seeds; none where its weights are not left to chance.
 
@@ -131,58 +135,64 @@ def repeats_of(
     compared seed by seed.
     """
     refuse_odd_repeats(repeats)
-    if not repeatable(comparison) or repeats < 2:
+    if not is_repeatable(comparison) or repeats < 2:
         return None
-    traces = [each.trace for each in comparison.alternatives if each.trace is not None]
-    sources = [source_of(trace) for trace in traces]
+    traces = [item.trace for item in comparison.alternatives if item.trace is not None]
+    sources = [build_source(trace) for trace in traces]
     pairs = zip(sources, traces, strict=True)
-    plans = [plan_of(source, trace.embeddings.shape[-1]) for source, trace in pairs]
+    plans = [plan_for_seeds(source, trace.embeddings.shape[-1]) for source, trace in pairs]
     first = plans[0].settings.seed
-    found = {name: torch.full((len(traces), repeats), torch.nan) for name in MEASURED}
-    for step in track(groups_of_seeds(plans, [len(each.tokens) for each in traces], repeats)):
+    by_measure = {
+        name: torch.full((len(traces), repeats), torch.nan) for name in SEED_MEASURE_NAMES
+    }
+    for step in track(batch_seeds(plans, [len(item.tokens) for item in traces], repeats)):
         columns = slice(step.seeds.start - first, step.seeds.stop - first)
-        way = sources[step.place], traces[step.place]
-        for name, numbers in _measured(*way, comparison.query, step.seeds).items():
-            found[name][step.place, columns] = numbers
-    return Repeats(range(first, first + repeats), found)
+        way = sources[step.way_index], traces[step.way_index]
+        for name, numbers in _measure_seeds(*way, comparison.query, step.seeds).items():
+            by_measure[name][step.way_index, columns] = numbers
+    return Repeats(range(first, first + repeats), by_measure)
 
 
-def repeatable(comparison: Comparison) -> bool:
+def is_repeatable(comparison: Comparison) -> bool:
     """Whether another seed would draw other weights, and a seed is all that they need."""
-    traces = [each.trace for each in comparison.alternatives]
-    drawn = [trace is not None and isinstance(trace.origin, Drawn) for trace in traces]
-    return comparison.by not in ONE_DRAW and all(drawn) and left_to_chance(comparison)
+    traces = [alternative.trace for alternative in comparison.alternatives]
+    is_drawn = [trace is not None and isinstance(trace.origin, FromSeed) for trace in traces]
+    return (
+        comparison.by not in SINGLE_SEED_ASPECTS
+        and all(is_drawn)
+        and has_random_weights(comparison)
+    )
 
 
-def left_to_chance(comparison: Comparison) -> bool:
+def has_random_weights(comparison: Comparison) -> bool:
     """Whether the weights of any way were drawn."""
-    traces = (each.trace for each in comparison.alternatives)
-    return any(drawn_for_weights(trace, by_hand=False) for trace in traces if trace is not None)
+    traces = (alternative.trace for alternative in comparison.alternatives)
+    return any(random_weight_sources(trace, by_hand=False) for trace in traces if trace is not None)
 
 
-def _measured(
+def _measure_seeds(
     source: Source, trace: Trace, query: int | None, seeds: range
 ) -> dict[str, Float[Tensor, "seed"]]:
     """One way's measures, in the mean of heads and queries; or of the one query that is shown."""
-    plan, found = scored(source, trace.tokens, seeds)
+    plan, scores = score_seeds(source, trace.tokens, seeds)
     layer = trace.layers[0]
-    bent = arithmetic.capped(found.scores * layer.scale, plan.variant.soft_cap)
-    logits = arithmetic.plus(bent, found.bias)
-    weights = right = arithmetic.attention_weights(logits, found.visible)
+    capped_scores = arithmetic.cap_scores(scores.scores * layer.scale, plan.variant.soft_cap)
+    logits = arithmetic.add_to_scores(capped_scores, scores.bias)
+    weights = correct_weights = arithmetic.attention_weights(logits, scores.visible)
     if layer.mistake:
-        weights = MISTAKES[layer.mistake].weigh(logits, found.visible, layer.ratio)
+        weights = MISTAKES[layer.mistake].weigh(logits, scores.visible, layer.width_ratio)
     rows = slice(None) if query is None else slice(query, query + 1)
-    weights, right, visible = (
+    weights, correct_weights, visible = (
         weights[..., rows, :],
-        right[..., rows, :],
-        found.visible[..., rows, :],
+        correct_weights[..., rows, :],
+        scores.visible[..., rows, :],
     )
-    measures = measure(weights.flatten(0, 1), visible, None)
-    means = {name: _means(getattr(measures, name), len(seeds)) for name in MEASURES}
-    return means | {FROM_RIGHT: (weights - right).abs().amax((1, 2, 3)).float().cpu()}
+    measures = measure_weights(weights.flatten(0, 1), visible, None)
+    means = {name: _seed_means(getattr(measures, name), len(seeds)) for name in AVERAGED_MEASURES}
+    return means | {MISTAKE_ERROR: (weights - correct_weights).abs().amax((1, 2, 3)).float().cpu()}
 
 
-def _means(rows: Float[Tensor, "row query"], seeds: int) -> Float[Tensor, "seed"]:
+def _seed_means(rows: Float[Tensor, "row query"], seeds: int) -> Float[Tensor, "seed"]:
     """Of each seed, leaving out where there is none."""
     mean: Tensor = rows.reshape(seeds, -1).nanmean(1)
     return mean.float().cpu()

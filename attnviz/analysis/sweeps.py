@@ -12,18 +12,24 @@ from torch import Tensor
 from attnviz.analysis import measures
 from attnviz.analysis.aspects import ASPECTS
 from attnviz.analysis.comparison import Comparison
-from attnviz.analysis.seeds import Track, groups_of_seeds, plan_of, refuse_odd_repeats, scored
+from attnviz.analysis.seeds import (
+    SeedTracker,
+    batch_seeds,
+    plan_for_seeds,
+    refuse_odd_repeats,
+    score_seeds,
+)
 from attnviz.attention import arithmetic
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.origin import Drawn
+from attnviz.traces.origin import FromSeed
 from attnviz.traces.settings import Settings
-from attnviz.traces.source import Source, source_of, tokens_of, width_of, with_vectors
+from attnviz.traces.source import Source, build_source, embedding_width, source_tokens, with_vectors
 from attnviz.traces.trace import Trace
 
-MEASURED = ("spread", "entropy", "peak", "gradient")
-SERIES = ("unscaled", "scaled")
-GIVEN = "given matrices"
+SWEEP_MEASURES = ("spread", "entropy", "peak", "gradient")
+SWEEP_SERIES = ("unscaled", "scaled")
+GIVEN_MATRICES_PHRASE = "given matrices"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,40 +43,44 @@ class Sweep:
     curves: dict[str, dict[str, Float[Tensor, "value repeat"]]]
 
 
-def sweep(
+def measure_sweep(
     text: str | Trace,
     settings: Settings | None,
     by: str,
     values: Sequence[str],
     repeats: int,
-    track: Track = lambda steps: steps,
+    track: SeedTracker = lambda steps: steps,
 ) -> Sweep:
     """The spread of the scores, entropy, peak and gradient, each scaled and unscaled."""
     refuse_odd_repeats(repeats)
-    source = source_of(text, settings)
-    tokens = tokens_of(source)
-    chosen = [_valued(source, tokens, by, value) for value in values]
-    plans = [plan_of(each, width_of(each)) for each in chosen]
-    found = {
-        measured: {series: torch.empty(len(values), repeats) for series in SERIES}
-        for measured in MEASURED
+    source = build_source(text, settings)
+    tokens = source_tokens(source)
+    sources = [_source_with_value(source, tokens, by, value) for value in values]
+    plans = [plan_for_seeds(one_source, embedding_width(one_source)) for one_source in sources]
+    curves = {
+        measure: {series: torch.empty(len(values), repeats) for series in SWEEP_SERIES}
+        for measure in SWEEP_MEASURES
     }
-    for step in track(groups_of_seeds(plans, [len(tokens)] * len(plans), repeats)):
-        columns = slice(step.seeds.start - plans[step.place].settings.seed, None)
-        for series, measured in _measured(chosen[step.place], tokens, step.seeds).items():
-            for name, numbers in measured.items():
-                found[name][series][step.place, columns][: len(step.seeds)] = numbers
+    for step in track(batch_seeds(plans, [len(tokens)] * len(plans), repeats)):
+        columns = slice(step.seeds.start - plans[step.way_index].settings.seed, None)
+        for series, measure in _measure_series(sources[step.way_index], tokens, step.seeds).items():
+            for name, numbers in measure.items():
+                curves[name][series][step.way_index, columns][: len(step.seeds)] = numbers
     widths = tuple(plan.width or 1 for plan in plans)
-    return Sweep(by, tuple(map(float, values)), widths, repeats, found)
+    return Sweep(by, tuple(map(float, values)), widths, repeats, curves)
 
 
-def sweep_of(comparison: Comparison, repeats: int, track: Track) -> Sweep | None:
+def sweep_comparison(comparison: Comparison, repeats: int, track: SeedTracker) -> Sweep | None:
     """The curves of what was compared; none where its values are words, or nothing is drawn."""
     trace = comparison.base.trace
-    if not ASPECTS[comparison.by].numeric or trace is None or not isinstance(trace.origin, Drawn):
+    if (
+        not ASPECTS[comparison.by].numeric
+        or trace is None
+        or not isinstance(trace.origin, FromSeed)
+    ):
         return None
-    values = [each.name for each in comparison.alternatives]
-    return sweep(trace, None, comparison.by, values, repeats, track)
+    values = [alternative.name for alternative in comparison.alternatives]
+    return measure_sweep(trace, None, comparison.by, values, repeats, track)
 
 
 def refuse_without_curves(comparison: Comparison) -> None:
@@ -83,40 +93,44 @@ def refuse_without_curves(comparison: Comparison) -> None:
         )
     trace = comparison.base.trace
     learned = trace is not None and trace.model is not None
-    whose, option = ("the numbers of a model", "--model") if learned else (GIVEN, "--given")
+    numbers_phrase, option = (
+        ("the numbers of a model", "--model") if learned else (GIVEN_MATRICES_PHRASE, "--given")
+    )
     raise AttnvizError(
-        f"curves are drawn over many seeds, but {whose} do not depend on a seed",
+        f"curves are drawn over many seeds, but {numbers_phrase} do not depend on a seed",
         f"leave --curves or {option} out",
     )
 
 
-def _valued(source: Source, tokens: Tokens, by: str, value: str) -> Source:
+def _source_with_value(source: Source, tokens: Tokens, by: str, value: str) -> Source:
     """The same with one value of what is swept."""
     settings = ASPECTS[by].choose(source.settings, value)
     return with_vectors(replace(source, settings=settings), tokens)
 
 
-def _measured(source: Source, tokens: Tokens, seeds: range) -> dict[str, dict[str, Tensor]]:
+def _measure_series(source: Source, tokens: Tokens, seeds: range) -> dict[str, dict[str, Tensor]]:
     """For each series, each measure's mean over queries and heads: one number for each seed."""
-    plan, scores = scored(source, tokens, seeds)
-    found = {}
-    for series in SERIES:
+    plan, scores = score_seeds(source, tokens, seeds)
+    means_by_series = {}
+    for series in SWEEP_SERIES:
         variant = replace(plan.variant, scaled=series == "scaled")
-        scaled = scores.scores * arithmetic.scale_of(variant, plan.width or 1)
-        bent = arithmetic.capped(scaled, variant.soft_cap)
-        found[series] = _means(arithmetic.plus(bent, scores.bias), scores.visible)
-    return found
+        scaled = scores.scores * arithmetic.score_scale(variant, plan.width or 1)
+        capped_scores = arithmetic.cap_scores(scaled, variant.soft_cap)
+        means_by_series[series] = _curve_means(
+            arithmetic.add_to_scores(capped_scores, scores.bias), scores.visible
+        )
+    return means_by_series
 
 
-def _means(
+def _curve_means(
     logits: Float[Tensor, "seed head query key"], visible: Bool[Tensor, "query key"]
 ) -> dict[str, Float[Tensor, "seed"]]:
     weights = arithmetic.attention_weights(logits, visible).double()
-    seen = logits.double()[..., visible]  # seed, head, visible cell
-    of_rows = {
-        "spread": seen.std(-1, correction=0)[..., None],
+    visible_logits = logits.double()[..., visible]  # seed, head, visible cell
+    rows_by_measure = {
+        "spread": visible_logits.std(-1, correction=0)[..., None],
         "entropy": measures.entropy(weights),
         "peak": weights.amax(-1),
-        "gradient": measures.gradient(weights),
+        "gradient": measures.softmax_gradient_size(weights),
     }
-    return {name: rows.mean((1, 2)).float().cpu() for name, rows in of_rows.items()}
+    return {name: rows.mean((1, 2)).float().cpu() for name, rows in rows_by_measure.items()}

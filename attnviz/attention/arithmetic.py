@@ -19,18 +19,18 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.attention.variants import Instead, Variant
+from attnviz.attention.variants import AblationValue, Variant
 
 # Where the weights come from that values are mixed by.
 MixedBy = Literal["softmax", "dropout", "hand", "mistake"]
 MIXED_BY: tuple[MixedBy, ...] = get_args(MixedBy)
-NUMBERS_AT_ONCE = 2**22  # of additive scores, before they are added up
-Weigh = Callable[[Tensor, Tensor], Tensor]
+ADDITIVE_NUMBERS_AT_ONCE = 2**22  # of additive scores, before they are added up
+WeightFunction = Callable[[Tensor, Tensor], Tensor]
 Visible = Bool[Tensor, "*#head query key"]  # one for all heads, or one for each
 
 
 @dataclass(frozen=True, eq=False)
-class Attended:
+class AttentionStages:
     """What attention made of scores and values, in the order it happened."""
 
     scores: Float[Tensor, "*batch head query key"]  # raw dot products
@@ -49,22 +49,22 @@ class Attended:
     @property
     def biased(self) -> Float[Tensor, "*batch head query key"]:
         """Scores and what a distance adds to them."""
-        bent = self.scaled_scores if self.capped_scores is None else self.capped_scores
-        return plus(bent, self.bias)
+        base_scores = self.scaled_scores if self.capped_scores is None else self.capped_scores
+        return add_to_scores(base_scores, self.bias)
 
     @property
     def logits(self) -> Float[Tensor, "*batch head query key"]:
         """What the softmax is taken of, but for what is hidden."""
-        return plus(self.biased, self.mask)
+        return add_to_scores(self.biased, self.mask)
 
-    def of_part(self, part: Callable[[Tensor], Tensor]) -> Attended:
+    def select_part(self, part: Callable[[Tensor], Tensor]) -> AttentionStages:
         """The same of some queries, or heads: `part` of each matrix. No sink, which has no rows."""
-        named = {each.name: getattr(self, each.name) for each in fields(self)}
-        parts = {name: part(it) for name, it in named.items() if isinstance(it, Tensor)}
-        return Attended(**(named | parts | {"sink": None}))
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        parts = {name: part(value) for name, value in values.items() if isinstance(value, Tensor)}
+        return AttentionStages(**(values | parts | {"sink": None}))
 
 
-def attend(
+def compute_attention(
     scores: Float[Tensor, "*batch head query key"],
     values: Float[Tensor, "*batch group key value_width"],
     visible: Visible,
@@ -73,34 +73,36 @@ def attend(
     soft_cap: float | None = None,
     bias: Float[Tensor, "*#batch #head query key"] | None = None,
     mask: Float[Tensor, "*#head query key"] | None = None,
-    kept: Float[Tensor, "*#batch #head query key"] | None = None,
+    dropout_factors: Float[Tensor, "*#batch #head query key"] | None = None,
     by_hand: Float[Tensor, "*batch head query key"] | None = None,
-    mistaken: Weigh | None = None,
-    off: Mapping[int, Instead] | None = None,
+    mistaken_weights: WeightFunction | None = None,
+    off: Mapping[int, AblationValue] | None = None,
     sink: Float[Tensor, "head"] | None = None,
-) -> Attended:
+) -> AttentionStages:
     """Attention from its scores on: scale, soft cap, bias, masks and softmax, dropout, mixture.
 
-    `kept` is what dropout multiplies the weights with; weights `by_hand` take their place. A
+    `dropout_factors` is what dropout multiplies the weights with; weights `by_hand` take their place. A
     mistake weighs in a way of its own, and nothing else is done to its weights. Heads that are
     `off` weigh as ever, and hand on nothing of it. A `sink` takes part in the softmax, and what it
     gets is lost.
     """
     scaled_scores = scores * scale
-    capped_scores = None if soft_cap is None else capped(scaled_scores, soft_cap)
-    logits = plus(scaled_scores if capped_scores is None else capped_scores, bias, mask)
+    capped_scores = None if soft_cap is None else cap_scores(scaled_scores, soft_cap)
+    logits = add_to_scores(scaled_scores if capped_scores is None else capped_scores, bias, mask)
     mixed_by: MixedBy = "softmax"
-    if mistaken is None:
+    if mistaken_weights is None:
         weights = mixing = attention_weights(logits, visible, sink)
     else:
-        weights = mixing = mistaken(logits, visible)
-        mixed_by, kept, by_hand = "mistake", None, None
-    if kept is not None:
-        mixing, mixed_by = weights * kept, "dropout"
+        weights = mixing = mistaken_weights(logits, visible)
+        mixed_by, dropout_factors, by_hand = "mistake", None, None
+    if dropout_factors is not None:
+        mixing, mixed_by = weights * dropout_factors, "dropout"
     if by_hand is not None:
         mixing, mixed_by = by_hand, "hand"
-    contexts = switched_off(mix(mixing, of_heads(values, scores.shape[-3])), off or {})
-    return Attended(
+    contexts = switch_off_heads(
+        mix_values(mixing, repeat_groups(values, scores.shape[-3])), off or {}
+    )
+    return AttentionStages(
         scores,
         scaled_scores,
         capped_scores,
@@ -114,7 +116,7 @@ def attend(
     )
 
 
-def capped(
+def cap_scores(
     scores: Float[Tensor, "*batch head query key"], soft_cap: float | None
 ) -> Float[Tensor, "*batch head query key"]:
     """Scores bent so that none goes beyond the cap: cap · tanh(score / cap).
@@ -127,11 +129,11 @@ def capped(
     return (soft_cap * (precise / soft_cap).tanh()).to(scores)
 
 
-def plus(
-    scores: Float[Tensor, "*batch head query key"], *added: Float[Tensor, "..."] | None
+def add_to_scores(
+    scores: Float[Tensor, "*batch head query key"], *terms: Float[Tensor, "..."] | None
 ) -> Float[Tensor, "*batch head query key"]:
     """Scores and what is added to them, by a distance or by a mask, where anything is."""
-    return reduce(add, (each for each in added if each is not None), scores)
+    return reduce(add, (term for term in terms if term is not None), scores)
 
 
 def project(
@@ -140,18 +142,18 @@ def project(
     bias: Float[Tensor, "... out"] | None = None,
 ) -> Float[Tensor, "*batch token out"]:
     """Each token's query, key or value: x W, and a bias if there is one."""
-    made = _product(inputs, matrix)
-    return made if bias is None else made + bias
+    product = _batched_product(inputs, matrix)
+    return product if bias is None else product + bias
 
 
-def _product(
+def _batched_product(
     inputs: Float[Tensor, "*#batch token dim"], matrix: Float[Tensor, "*#batch dim out"]
 ) -> Float[Tensor, "*batch token out"]:
     """x W; all sentences of one of several models at once, which takes a third of the time."""
     if matrix.ndim < 4 or matrix.shape[-3] != 1:
         return inputs @ matrix
-    of_all_sentences = inputs.flatten(-3, -2) @ matrix.squeeze(-3)
-    return of_all_sentences.reshape(*inputs.shape[:-1], matrix.shape[-1])
+    flat_product = inputs.flatten(-3, -2) @ matrix.squeeze(-3)
+    return flat_product.reshape(*inputs.shape[:-1], matrix.shape[-1])
 
 
 def split_heads(
@@ -168,7 +170,7 @@ def join_heads(
     return rearrange(split, "... head token width -> ... token (head width)")
 
 
-def of_heads(
+def repeat_groups(
     vectors: Float[Tensor, "*batch group key width"], heads: int
 ) -> Float[Tensor, "*batch {heads} key width"]:
     """Keys or values of each head, where neighbouring heads share those of a group."""
@@ -194,15 +196,18 @@ def additive_similarity(
     """
     heads, count = queries.shape[-3:-1]
     weights = rearrange(w_score, "... (head width) -> ... head width 1", head=heads)
-    together = max(1, NUMBERS_AT_ONCE // max(1, keys.numel()))
-    made = [
+    queries_at_once = max(1, ADDITIVE_NUMBERS_AT_ONCE // max(1, keys.numel()))
+    similarities = [
         ((part[..., :, None, :] + keys[..., None, :, :]).tanh() @ weights[..., None, :, :])
-        for part in (queries[..., at : at + together, :] for at in range(0, count, together))
+        for part in (
+            queries[..., start : start + queries_at_once, :]
+            for start in range(0, count, queries_at_once)
+        )
     ]
-    return torch.cat(made, dim=-3).squeeze(-1)
+    return torch.cat(similarities, dim=-3).squeeze(-1)
 
 
-def scale_of(variant: Variant, width: int) -> float:
+def score_scale(variant: Variant, width: int) -> float:
     """What scores are multiplied with: 1/√width if they are scaled, over the temperature."""
     return (width**-0.5 if variant.scaled else 1.0) / variant.temperature
 
@@ -225,31 +230,33 @@ def attention_weights(
     A row from which everything is hidden reads nothing, and is 0 throughout. Where there is a
     sink, it is one more key of the softmax, and a row sums to what it leaves.
     """
-    seen = scores if visible.all() else scores.masked_fill(~visible, -inf)
+    visible_scores = scores if visible.all() else scores.masked_fill(~visible, -inf)
     if sink is None:
-        return shares(seen, -1)
-    beside = sink.to(seen)[:, None, None].expand(*seen.shape[:-1], 1)
-    return shares(torch.cat([seen, beside], dim=-1), -1)[..., :-1]
+        return softmax_or_zeros(visible_scores, -1)
+    sink_scores = sink.to(visible_scores)[:, None, None].expand(*visible_scores.shape[:-1], 1)
+    return softmax_or_zeros(torch.cat([visible_scores, sink_scores], dim=-1), -1)[..., :-1]
 
 
-def shares(numbers: Float[Tensor, "*any"], side: int) -> Float[Tensor, "*any"]:
+def softmax_or_zeros(numbers: Float[Tensor, "*any"], dim: int) -> Float[Tensor, "*any"]:
     """The softmax along one side; 0 wherever that has nothing but −∞, of which 0/0 would come."""
-    found = numbers.softmax(dim=side)
-    if not found.sum().isnan():  # a single look at all of them: the rule, in every step of training
-        return found
-    nothing = (numbers == -inf).all(dim=side, keepdim=True)
-    return found.masked_fill(nothing, 0)
+    weights = numbers.softmax(dim=dim)
+    if (
+        not weights.sum().isnan()
+    ):  # a single look at all of them: the rule, in every step of training
+        return weights
+    all_hidden = (numbers == -inf).all(dim=dim, keepdim=True)
+    return weights.masked_fill(all_hidden, 0)
 
 
-def weighted(
+def weigh_values(
     weights: Float[Tensor, "*batch head key"], values: Float[Tensor, "*batch head key value_width"]
 ) -> Float[Tensor, "*batch head key value_width"]:
     """What each key's value adds to one query's context vector."""
     return weights[..., None] * values
 
 
-def switched_off(
-    contexts: Float[Tensor, "*batch head query value_width"], off: Mapping[int, Instead]
+def switch_off_heads(
+    contexts: Float[Tensor, "*batch head query value_width"], off: Mapping[int, AblationValue]
 ) -> Float[Tensor, "*batch head query value_width"]:
     """Context vectors, but 0, or their mean over the sentence, for heads that are switched off."""
     if not off:
@@ -261,7 +268,7 @@ def switched_off(
     return torch.stack(heads, -3)
 
 
-def mix(
+def mix_values(
     weights: Float[Tensor, "*batch head query key"],
     values: Float[Tensor, "*batch head key value_width"],
 ) -> Float[Tensor, "*batch head query value_width"]:

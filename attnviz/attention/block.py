@@ -17,12 +17,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnviz.attention.arithmetic import project
-from attnviz.attention.variants import Activation, Place
+from attnviz.attention.variants import Activation, NormPlacement
 
 Vectors = Float[Tensor, "*batch token dim"]
 Hidden = Float[Tensor, "*batch token hidden"]
 
-EPSILON = 1e-5  # torch's
+NORM_EPSILON = 1e-5  # torch's
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Residual:
 
 
 @dataclass(frozen=True, eq=False)
-class Fed:
+class FeedForwardStages:
     """What feed-forward makes of each token."""
 
     residual: Residual
@@ -69,32 +69,32 @@ class Fed:
 class Block:
     """What surrounds a layer's attention."""
 
-    place: Place
+    norm_placement: NormPlacement
     attention: Residual
     cross: Residual | None
-    fed: Fed | None  # None: attention is all there is to it
+    feed_forward: FeedForwardStages | None  # None: attention is all there is to it
 
     @property
-    def feeding(self) -> Fed:
+    def required_feed_forward(self) -> FeedForwardStages:
         """Its feed-forward, where there is one."""
-        assert self.fed is not None
-        return self.fed
+        assert self.feed_forward is not None
+        return self.feed_forward
 
     @property
     def outputs(self) -> Vectors:
         """What leaves the block."""
         last = self.cross or self.attention
-        return last.outputs if self.fed is None else self.fed.residual.outputs
+        return last.outputs if self.feed_forward is None else self.feed_forward.residual.outputs
 
     @property
     def residuals(self) -> dict[str, Residual]:
         """The sub-layers in their order."""
-        named = {
+        residuals = {
             "attention": self.attention,
             "cross": self.cross,
-            "feed_forward": None if self.fed is None else self.fed.residual,
+            "feed_forward": None if self.feed_forward is None else self.feed_forward.residual,
         }
-        return {name: residual for name, residual in named.items() if residual is not None}
+        return {name: residual for name, residual in residuals.items() if residual is not None}
 
 
 def layer_norm(vectors: Vectors, norm: Norm) -> Vectors:
@@ -103,14 +103,14 @@ def layer_norm(vectors: Vectors, norm: Norm) -> Vectors:
     Of several models side by side each has a gain and a shift of its own.
     """
     if norm.gain.ndim > 1:
-        normed = functional.layer_norm(vectors, vectors.shape[-1:], eps=EPSILON)
+        normed = functional.layer_norm(vectors, vectors.shape[-1:], eps=NORM_EPSILON)
         return normed * norm.gain + norm.shift
-    return functional.layer_norm(vectors, vectors.shape[-1:], norm.gain, norm.shift, EPSILON)
+    return functional.layer_norm(vectors, vectors.shape[-1:], norm.gain, norm.shift, NORM_EPSILON)
 
 
-def hidden(vectors: Vectors, parameters: FeedForward) -> Hidden:
+def hidden_activations(vectors: Vectors, parameters: FeedForward) -> Hidden:
     """The first half of feed-forward: another width, and the activation."""
-    activation = FUNCTIONS[parameters.activation]
+    activation = FEED_FORWARD_ACTIVATIONS[parameters.activation]
     return activation(project(vectors, parameters.w_1, parameters.b_1))
 
 
@@ -119,21 +119,21 @@ def feed_forward(hidden: Hidden, parameters: FeedForward) -> Vectors:
     return project(hidden, parameters.w_2, parameters.b_2)
 
 
-def normed_before(inputs: Vectors, norm: Norm | None, place: Place) -> Vectors:
+def norm_before_sublayer(inputs: Vectors, norm: Norm | None, placement: NormPlacement) -> Vectors:
     """What a sub-layer reads."""
-    return layer_norm(inputs, norm) if norm is not None and place == "pre" else inputs
+    return layer_norm(inputs, norm) if norm is not None and placement == "pre" else inputs
 
 
-def residual(
+def build_residual(
     inputs: Vectors,
     sublayer_inputs: Vectors,
     sublayer_outputs: Vectors,
     norm: Norm | None,
-    place: Place,
+    placement: NormPlacement,
 ) -> Residual:
     """x + f(x), normalised where the place says."""
     added = inputs + sublayer_outputs
-    outputs = layer_norm(added, norm) if norm is not None and place == "post" else added
+    outputs = layer_norm(added, norm) if norm is not None and placement == "post" else added
     return Residual(norm, inputs, sublayer_inputs, sublayer_outputs, added, outputs)
 
 
@@ -147,14 +147,14 @@ def gelu(vectors: Tensor) -> Tensor:
     return vectors * (1 + torch.erf(vectors / 2**0.5)) / 2
 
 
-def gelu_by_tanh(vectors: Tensor) -> Tensor:
+def gelu_tanh(vectors: Tensor) -> Tensor:
     """The same, nearly: the share by a formula without an integral, as GPT-2 has it."""
-    bent = vectors + 0.044715 * vectors**3
-    return vectors * (1 + torch.tanh((2 / pi) ** 0.5 * bent)) / 2
+    cubic = vectors + 0.044715 * vectors**3
+    return vectors * (1 + torch.tanh((2 / pi) ** 0.5 * cubic)) / 2
 
 
-FUNCTIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+FEED_FORWARD_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": relu,
     "gelu": gelu,
-    "gelu-tanh": gelu_by_tanh,
+    "gelu-tanh": gelu_tanh,
 }

@@ -9,28 +9,33 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 
 
-def choose(name: str, dtype: str) -> torch.device:
+def choose_device(name: str, dtype: str) -> torch.device:
     """The device of this name; `auto` is the fastest that this machine has."""
     refuse_unknown_device(name)
     if name == "auto":
-        preferred = [found for found in reversed(available()) if supports(found, dtype)]
+        preferred = [
+            device for device in reversed(available_devices()) if supports_dtype(device, dtype)
+        ]
         return torch.device("cuda" if "cuda:0" in preferred else preferred[0])
-    wanted = name if ":" in name or name in ("cpu", "mps") else f"{name}:0"
-    if wanted.removesuffix(":0") not in {found.removesuffix(":0") for found in available()}:
+    full_name = name if ":" in name or name in ("cpu", "mps") else f"{name}:0"
+    if full_name.removesuffix(":0") not in {
+        device.removesuffix(":0") for device in available_devices()
+    }:
         raise AttnvizError(
-            f"this machine has no device '{name}'", f"choose one of: {', '.join(available())}"
+            f"this machine has no device '{name}'",
+            f"choose one of: {', '.join(available_devices())}",
         )
-    if not supports(wanted, dtype):
+    if not supports_dtype(full_name, dtype):
         raise AttnvizError(
             f"{name} cannot compute in {dtype}", "try --device cpu, or --dtype float32"
         )
     return torch.device(name)
 
 
-def available() -> list[str]:
+def available_devices() -> list[str]:
     """Every device of this machine, the slowest first.
 
-    >>> available()[0]
+    >>> available_devices()[0]
     'cpu'
     """
     cuda = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
@@ -39,7 +44,7 @@ def available() -> list[str]:
     return ["cpu", *mps, *reversed(xpu), *reversed(cuda)]
 
 
-def supports(device: str, dtype: str) -> bool:
+def supports_dtype(device: str, dtype: str) -> bool:
     return not (device.startswith("mps") and dtype == "float64")
 
 
@@ -47,4 +52,4 @@ def free_memory(device: torch.device) -> int | None:
     """Bytes that can still be had, or None where nobody can tell."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return memory.free()
+    return memory.free_bytes()

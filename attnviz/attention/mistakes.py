@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # The scores as they should be scaled, what is visible, and √(model width) over √(head width).
-Numbers = Callable[["Tensor", "Tensor", float], "Tensor"]
-Over = Literal["row", "column", "matrix"]
+MistakenScores = Callable[["Tensor", "Tensor", float], "Tensor"]
+SoftmaxAxis = Literal["row", "column", "matrix"]
 # Hidden tokens get weight; rows do not sum to 1; they are more even than they should be.
 Symptom = Literal["leaks", "breaks", "flattens"]
 
@@ -27,9 +27,9 @@ class Mistake:
     name: str
     cause: str
     effect: str
-    shows: tuple[Symptom, ...]  # all of which the effect says
-    numbers: Numbers  # what exp is taken of; -inf gets no weight
-    over: Over = "row"  # what sums to 1
+    symptoms: tuple[Symptom, ...]  # all of which the effect says
+    softmax_inputs: MistakenScores  # what exp is taken of; -inf gets no weight
+    softmax_axis: SoftmaxAxis = "row"  # what sums to 1
     masked: bool = True  # what is hidden is -inf before the softmax, as it should be
     zeroed: bool = False  # what is hidden is zeroed after it
 
@@ -40,42 +40,44 @@ class Mistake:
 
     def weigh(self, scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
         """The weights that the mistake gives."""
-        weights = _SHARED_OUT[self.over](self.numbers(scores, visible, ratio))
+        weights = _SOFTMAX_OVER[self.softmax_axis](self.softmax_inputs(scores, visible, ratio))
         return weights.masked_fill(~visible, 0) if self.zeroed else weights
 
 
-def _shares(numbers: Tensor, side: int) -> Tensor:
-    from attnviz.attention.arithmetic import shares  # torch is there, for there are scores
+def _softmax_along(numbers: Tensor, side: int) -> Tensor:
+    from attnviz.attention.arithmetic import (
+        softmax_or_zeros,  # torch is there, for there are scores
+    )
 
-    found: Tensor = shares(numbers, side)
-    return found
+    weights: Tensor = softmax_or_zeros(numbers, side)
+    return weights
 
 
-_SHARED_OUT: dict[Over, Callable[[Tensor], Tensor]] = {
-    "row": lambda numbers: _shares(numbers, -1),
-    "column": lambda numbers: _shares(numbers, -2),
-    "matrix": lambda numbers: _shares(numbers.flatten(-2), -1).view_as(numbers),
+_SOFTMAX_OVER: dict[SoftmaxAxis, Callable[[Tensor], Tensor]] = {
+    "row": lambda numbers: _softmax_along(numbers, -1),
+    "column": lambda numbers: _softmax_along(numbers, -2),
+    "matrix": lambda numbers: _softmax_along(numbers.flatten(-2), -1).view_as(numbers),
 }
 
 
-def _right(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
+def _masked_scores(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
     return scores.masked_fill(~visible, -inf)
 
 
-def _with_zeros(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
+def _zero_masked_scores(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
     return scores.masked_fill(~visible, 0)
 
 
-def _unmasked(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
+def _unmasked_scores(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
     return scores
 
 
-def _weights(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    return _shares(_right(scores, visible, ratio), -1)
+def _softmax_weights(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
+    return _softmax_along(_masked_scores(scores, visible, ratio), -1)
 
 
-def _too_small(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    return _right(scores / ratio, visible, ratio)
+def _overdivided_scores(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
+    return _masked_scores(scores / ratio, visible, ratio)
 
 
 MISTAKES = {
@@ -86,7 +88,7 @@ MISTAKES = {
             "0 written into the scores instead of -inf",
             "exp(0) is 1, so the future keeps weight",
             ("leaks",),
-            _with_zeros,
+            _zero_masked_scores,
             masked=False,
         ),
         Mistake(
@@ -94,7 +96,7 @@ MISTAKES = {
             "0 written into the weights after the softmax",
             "rows no longer sum to 1",
             ("breaks",),
-            _unmasked,
+            _unmasked_scores,
             masked=False,
             zeroed=True,
         ),
@@ -103,30 +105,30 @@ MISTAKES = {
             "softmax taken twice",
             "the second one flattens the rows and revives what was hidden",
             ("leaks", "flattens"),
-            _weights,
+            _softmax_weights,
         ),
         Mistake(
             "softmax-all",
             "softmax over the whole matrix instead of each row",
             "the matrix sums to 1, not the rows",
             ("breaks",),
-            _right,
-            over="matrix",
+            _masked_scores,
+            softmax_axis="matrix",
         ),
         Mistake(
             "softmax-columns",
             "softmax over the wrong axis",
             "columns sum to 1 instead of rows",
             ("breaks",),
-            _right,
-            over="column",
+            _masked_scores,
+            softmax_axis="column",
         ),
         Mistake(
             "model-scale",
             "scores divided by √(model width) instead of √(head width)",
             "rows come out too flat",
             ("flattens",),
-            _too_small,
+            _overdivided_scores,
         ),
     )
 }

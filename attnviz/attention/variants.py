@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from attnviz.errors import unknown
+from attnviz.errors import unknown_name_error
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,24 +38,24 @@ class Variant:
     def sees(self, query: Tensor, key: Tensor) -> Tensor:
         """May the token at position `query` look at the one at position `key`?"""
         if self.window is None:
-            return before(query, key) if self.causal else everything(query, key)
-        nearby = near(query, key, self.window)
-        return nearby & before(query, key) if self.causal else nearby
+            return sees_before(query, key) if self.causal else sees_all(query, key)
+        nearby = sees_near(query, key, self.window)
+        return nearby & sees_before(query, key) if self.causal else nearby
 
 
-def everything(query: Tensor, key: Tensor) -> Tensor:
+def sees_all(query: Tensor, key: Tensor) -> Tensor:
     return (query >= 0) & (key >= 0)  # as every position is
 
 
-def before(query: Tensor, key: Tensor) -> Tensor:
+def sees_before(query: Tensor, key: Tensor) -> Tensor:
     return key <= query
 
 
-def near(query: Tensor, key: Tensor, window: int) -> Tensor:
+def sees_near(query: Tensor, key: Tensor, window: int) -> Tensor:
     return (query - key).abs() < window
 
 
-OTHER_NAMES = {  # of variants, in textbooks and libraries
+VARIANT_ALIASES = {  # of variants, in textbooks and libraries
     "masked": "causal",
     "autoregressive": "causal",
     "decoder": "causal",
@@ -96,22 +96,22 @@ VARIANTS = {
 }
 
 
-Place = Literal["post", "pre", "none"]  # of the norm
+NormPlacement = Literal["post", "pre", "none"]  # of the norm
 Activation = Literal["relu", "gelu", "gelu-tanh"]
-Instead = Literal["zero", "mean"]  # of what a head makes that is switched off
+AblationValue = Literal["zero", "mean"]  # of what a head makes that is switched off
 
-KINDS = ("cpu", "cuda", "mps", "xpu")  # of devices
-DEVICES = ("auto", *KINDS)
-Scoring = Literal["dot", "additive"]
-SCORINGS: dict[Scoring, str] = {  # how a query is held against a key
+DEVICE_KINDS = ("cpu", "cuda", "mps", "xpu")  # of devices
+DEVICES = ("auto", *DEVICE_KINDS)
+ScoreKind = Literal["dot", "additive"]
+SCORE_KINDS: dict[ScoreKind, str] = {  # how a query is held against a key
     "dot": "query · key",
     "additive": "w_score · tanh(query + key), as in Bahdanau's attention",
 }
-NORMS: tuple[Place, ...] = get_args(Place)
+NORMS: tuple[NormPlacement, ...] = get_args(NormPlacement)
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 
 
 def refuse_unknown_device(name: str) -> None:
     """A name that no machine has; whether this one has it, torch alone knows."""
-    if name != "auto" and not re.fullmatch(rf"({'|'.join(KINDS)})(:\d+)?", name):
-        raise unknown("device", name, DEVICES)
+    if name != "auto" and not re.fullmatch(rf"({'|'.join(DEVICE_KINDS)})(:\d+)?", name):
+        raise unknown_name_error("device", name, DEVICES)

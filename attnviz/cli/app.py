@@ -17,71 +17,80 @@ from typer.core import TyperGroup
 
 from attnviz.cli import help, parsing
 from attnviz.cli.help import SectionedCommand, write_sections
-from attnviz.cli.messages import tell
-from attnviz.cli.parsing import Parsing
-from attnviz.errors import AttnvizError, Note, unknown
+from attnviz.cli.messages import print_message
+from attnviz.cli.parsing import ParsingMixin
+from attnviz.errors import AttnvizError, Note, unknown_name_error
 from attnviz.machine import memory
-from attnviz.machine.surroundings import odd_sizes, without
+from attnviz.machine.environment import invalid_terminal_sizes, without_variables
 from attnviz.version import __version__
 
 COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
-    "run": ("attnviz.cli.run:run", "Show which token of a sentence reads (attends to) which."),
+    "run": (
+        "attnviz.cli.run:run_command",
+        "Show which token of a sentence reads (attends to) which.",
+    ),
     "compare": (
-        "attnviz.cli.compare:compare",
+        "attnviz.cli.compare:compare_command",
         "Compare ways of attending: side by side, subtracted and measured.",
     ),
     "steps": (
-        "attnviz.cli.steps:steps",
+        "attnviz.cli.steps:steps_command",
         "Show every number, step by step; with --query the arithmetic.",
     ),
     "inspect": (
-        "attnviz.cli.inspect:inspect",
+        "attnviz.cli.inspect:inspect_command",
         "Show what the heads of a trained model do on a sentence.",
     ),
     "demo": (
-        "attnviz.cli.demo:demo",
+        "attnviz.cli.demo:demo_command",
         "Take a tour: five pictures in the terminal, each with its command.",
     ),
     "learn": (
-        "attnviz.cli.learn:learn",
+        "attnviz.cli.learn:learn_command",
         "Train a small model on a task, and watch its attention form.",
     ),
     "heads": (
-        "attnviz.cli.heads:heads",
+        "attnviz.cli.heads:heads_command",
         "Rank the heads of a model by the accuracy lost without each.",
     ),
     "example": ("", "Recompute worked examples from textbooks, step by step."),
     "variants": (
-        "attnviz.cli.answers:variants",
+        "attnviz.cli.listings:list_variants",
         "List the kinds of attention, and what each does.",
     ),
-    "tokenizers": ("attnviz.cli.answers:tokenizers", "List the ways to cut a text into tokens."),
-    "help": ("attnviz.cli.answers:help_", "Show the help of a command, as its --help does."),
-    "version": ("attnviz.cli.answers:version", "Print the version."),
+    "tokenizers": (
+        "attnviz.cli.listings:list_tokenizers",
+        "List the ways to cut a text into tokens.",
+    ),
+    "help": ("attnviz.cli.listings:print_help", "Show the help of a command, as its --help does."),
+    "version": ("attnviz.cli.listings:print_version", "Print the version."),
 }
-GROUPS = {  # of the help: each begins with this command
+HELP_GROUPS = {  # of the help: each begins with this command
     "run": "Look",
     "learn": "Learn",
     "example": "Check and look up",
     "list": "Commands",
 }
 EXAMPLE_COMMANDS = {
-    "list": ("attnviz.cli.answers:examples", "List the worked examples, and what each shows."),
-    "show": ("attnviz.cli.example:show", "Show a worked example step by step."),
+    "list": (
+        "attnviz.cli.listings:list_examples",
+        "List the worked examples, and what each shows.",
+    ),
+    "show": ("attnviz.cli.example:show_command", "Show a worked example step by step."),
     "check": (
-        "attnviz.cli.example:check",
+        "attnviz.cli.example:check_command",
         "Recompute worked examples, and compare them with the printed digits.",
     ),
 }
-WORDS = "attnviz.words"  # of the command line, in what typer hands from call to call
-ELSEWHERE = {  # words that people expect to be commands, and mean no text if they stand alone
+WORDS_META_KEY = "attnviz.words"  # of the command line, in what typer hands from call to call
+COMMAND_HINTS = {  # words that people expect to be commands, and mean no text if they stand alone
     "list": "attnviz example list?",
     "train": "attnviz learn?",
     "show": "attnviz example show? attnviz example list names what there is",
 }
-DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-NO_MEMORY = "there is not enough memory", "try fewer tokens, heads or dimensions"
-PLAIN: dict[str, Any] = {
+DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+NO_MEMORY_MESSAGE = "there is not enough memory", "try fewer tokens, heads or dimensions"
+TYPER_OPTIONS: dict[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,  # typer's own boxes take longer than the rest of --help
     "pretty_exceptions_enable": False,
@@ -89,20 +98,20 @@ PLAIN: dict[str, Any] = {
 }
 
 
-class Commands(Parsing, TyperGroup):
+class CommandGroup(ParsingMixin, TyperGroup):
     """The table above as a group: a command is imported when it is called."""
 
     table = COMMANDS
-    usual = "run"  # what is called where no command is named
+    default_command = "run"  # what is called where no command is named
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*self.table]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """With the usual command before options that are its own, and before a bare dash."""
-        ctx.meta[WORDS] = tuple(args)
+        ctx.meta[WORDS_META_KEY] = tuple(args)
         if args and args[0].startswith("-") and not self._is_own_option(ctx, args[0]):
-            return super().parse_args(ctx, [self.usual, *args])
+            return super().parse_args(ctx, [self.default_command, *args])
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -111,40 +120,40 @@ class Commands(Parsing, TyperGroup):
             return super().resolve_command(ctx, args)
         if not ctx.resilient_parsing:
             self.refuse_misspelt(args)
-        return super().resolve_command(ctx, [self.usual, *args])
+        return super().resolve_command(ctx, [self.default_command, *args])
 
     def refuse_misspelt(self, args: Sequence[str]) -> None:
         """A sentence is a text, and so is a word that is like no command."""
         word = args[0]
-        line, problem = parsing.meant_command(args), f"there is no command '{word}'"
-        if line and word.lower() in parsing.COMMANDS:
+        line, problem = parsing.suggest_command(args), f"there is no command '{word}'"
+        if line and word.lower() in parsing.COMMAND_ALIASES:
             raise AttnvizError(problem, f"try: {line}")
-        if word in ELSEWHERE:
-            raise AttnvizError(problem, f"did you mean {ELSEWHERE[word]}")
-        if parsing.resembles(word, self.table):
-            raise unknown("command", word, self.table)
+        if word in COMMAND_HINTS:
+            raise AttnvizError(problem, f"did you mean {COMMAND_HINTS[word]}")
+        if parsing.is_misspelling(word, self.table):
+            raise unknown_name_error("command", word, self.table)
         if line:
             raise AttnvizError(problem, f"try: {line}")
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.table:
-            raise unknown("command", cmd_name, self.table)
+            raise unknown_name_error("command", cmd_name, self.table)
         path, _ = self.table[cmd_name]
         if not path:
-            return typer.main.get_command(_examples())
-        alone = typer.Typer(**PLAIN)
-        alone.command(cmd_name, cls=SectionedCommand)(pkgutil.resolve_name(path))
-        return typer.main.get_command(alone)
+            return typer.main.get_command(_build_example_app())
+        single_app = typer.Typer(**TYPER_OPTIONS)
+        single_app.command(cmd_name, cls=SectionedCommand)(pkgutil.resolve_name(path))
+        return typer.main.get_command(single_app)
 
     def _is_own_option(self, ctx: Any, word: str) -> bool:
-        names = {name for each in self.get_params(ctx) for name in each.opts}
+        names = {name for parameter in self.get_params(ctx) for name in parameter.opts}
         return word.partition("=")[0] in names
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
         heading = "Commands"
         for name, (_, about) in self.table.items():
-            heading = GROUPS.get(name, heading)
+            heading = HELP_GROUPS.get(name, heading)
             groups.setdefault(heading, []).append((name, about))
         for heading, records in groups.items():
             with formatter.section(heading):
@@ -152,24 +161,26 @@ class Commands(Parsing, TyperGroup):
         write_sections(self, ctx, formatter)
 
 
-class ExampleCommands(Commands):
+class ExampleCommandGroup(CommandGroup):
     """The commands below `attnviz example`."""
 
     table = EXAMPLE_COMMANDS
-    usual = "show"
+    default_command = "show"
 
     def refuse_misspelt(self, args: Sequence[str]) -> None:
         """An example's name is enough to show it."""
         from attnviz.examples import names
 
         word = args[0]
-        if not names.is_one(word):
-            raise unknown("command or example", word, [*self.table, *names.names()])
+        if not names.is_example(word):
+            raise unknown_name_error(
+                "command or example", word, [*self.table, *names.example_names()]
+            )
 
 
-def _examples() -> typer.Typer:
+def _build_example_app() -> typer.Typer:
     """`attnviz example`, whose help lists its own commands."""
-    group = typer.Typer(name="example", cls=ExampleCommands, **PLAIN)
+    group = typer.Typer(name="example", cls=ExampleCommandGroup, **TYPER_OPTIONS)
 
     @group.callback(invoke_without_command=True)
     def example(context: typer.Context) -> None:
@@ -183,31 +194,31 @@ def _examples() -> typer.Typer:
     return group
 
 
-app = typer.Typer(name="attnviz", cls=Commands, **PLAIN)
+app = typer.Typer(name="attnviz", cls=CommandGroup, **TYPER_OPTIONS)
 
 
-def _version(context: typer.Context, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
+def _version_callback(context: typer.Context, is_given: bool) -> None:
+    if is_given and not context.resilient_parsing:
         typer.echo(f"attnviz {__version__}")
         raise typer.Exit
 
 
-def _install_completion(context: typer.Context, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        written = help.install(_shell_after(context, "--install-completion"))
-        typer.echo(f"wrote {written}; it takes effect in the next shell")
+def _install_completion(context: typer.Context, is_given: bool) -> None:
+    if is_given and not context.resilient_parsing:
+        path = help.install_completion(_shell_after_option(context, "--install-completion"))
+        typer.echo(f"wrote {path}; it takes effect in the next shell")
         raise typer.Exit
 
 
-def _show_completion(context: typer.Context, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        typer.echo(help.script(_shell_after(context, "--show-completion")))
+def _show_completion(context: typer.Context, is_given: bool) -> None:
+    if is_given and not context.resilient_parsing:
+        typer.echo(help.completion_script(_shell_after_option(context, "--show-completion")))
         raise typer.Exit
 
 
-def _shell_after(context: typer.Context, option: str) -> str | None:
+def _shell_after_option(context: typer.Context, option: str) -> str | None:
     """The shell that is named after an option, which may as well find out itself."""
-    words = context.meta[WORDS]
+    words = context.meta[WORDS_META_KEY]
     following = words[words.index(option) + 1 :] if option in words else ()
     return next((word for word in following[:1] if not word.startswith("-")), None)
 
@@ -216,10 +227,13 @@ _SHELLS = ", ".join(help.SHELLS)
 
 
 @app.callback(invoke_without_command=True)
-def attnviz_(
+def attnviz_callback(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_version_callback, is_eager=True
+        ),
     ] = False,
     install_completion: Annotated[
         bool,
@@ -250,34 +264,36 @@ def attnviz_(
         typer.echo(context.get_help())
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def run_command_line(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status; bugs come out with their traceback."""
     _prepare_streams()
-    help.prepare()
+    help.prepare_completion()
     try:
         # A backend that Jupyter names to its commands need not be there, and shows windows.
-        with _notes_told(), without("MPLBACKEND", *odd_sizes()):
+        with _printing_notes(), without_variables("MPLBACKEND", *invalid_terminal_sizes()):
             status = app(args=arguments, prog_name="attnviz", standalone_mode=False)
         sys.stdout.flush()
     except AttnvizError as error:
-        return _refuse(str(error), error.hint)
+        return _print_error(str(error), error.hint)
     except (MemoryError, RuntimeError, ImportError) as error:
-        if not memory.ran_out(error):
+        if not memory.is_out_of_memory(error):
             raise
-        return _refuse(*NO_MEMORY)
+        return _print_error(*NO_MEMORY_MESSAGE)
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:  # the reader (`| head -1`) has had enough
         return _discard_output()
     except OSError as error:
-        if memory.ran_out(error):
-            return _refuse(*NO_MEMORY)
-        if error.errno not in DISK_IS_FULL:
+        if memory.is_out_of_memory(error):
+            return _print_error(*NO_MEMORY_MESSAGE)
+        if error.errno not in DISK_FULL_ERRNOS:
             raise
         _discard_output()
-        return _refuse(f"the output cannot be written: {error.strerror}", "write it somewhere else")
-    except SystemExit as stopped:
-        if isinstance(stopped.__context__, BrokenPipeError):  # typer's own answer to one
+        return _print_error(
+            f"the output cannot be written: {error.strerror}", "write it somewhere else"
+        )
+    except SystemExit as exit_error:
+        if isinstance(exit_error.__context__, BrokenPipeError):  # typer's own answer to one
             return _discard_output()
         raise
     return status if isinstance(status, int) else 0
@@ -296,17 +312,17 @@ def _prepare_streams() -> None:
 
 
 @contextmanager
-def _notes_told() -> Iterator[None]:
+def _printing_notes() -> Iterator[None]:
     """What is worth saying while something is done, as a note."""
 
     with warnings.catch_warnings():
-        otherwise = warnings.showwarning
+        default_show = warnings.showwarning
 
         def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, Note):
-                tell(f"note: {message}")
+                print_message(f"note: {message}")
             else:
-                otherwise(message, category, *where, **more)
+                default_show(message, category, *where, **more)
 
         warnings.simplefilter("always", Note)
         warnings.showwarning = show
@@ -319,9 +335,9 @@ def _discard_output() -> int:
     return 0
 
 
-def _refuse(problem: str, hint: str) -> int:
+def _print_error(problem: str, hint: str) -> int:
     """Two lines on standard error: what is wrong, and what to try."""
     colored = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    tell(problem, start="error: ", color="red" if colored else None)
-    tell(hint, start=" hint: ")
+    print_message(problem, prefix="error: ", color="red" if colored else None)
+    print_message(hint, prefix=" hint: ")
     return 2

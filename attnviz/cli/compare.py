@@ -11,25 +11,25 @@ import typer
 
 from attnviz.analysis.aspects import (
     ASPECTS,
-    LEARNED,
-    TEXT,
-    chosen_aspect,
-    chosen_reference,
-    chosen_values,
-    refuse_no_model,
-    refuse_of_a_model,
+    TEXT_ASPECT,
+    TRAINING_ASPECTS,
+    choose_aspect,
+    choose_reference,
+    choose_values,
+    refuse_ablation_alone,
+    refuse_model_change,
 )
 from attnviz.cli import output, source
-from attnviz.cli.help import in_section
-from attnviz.cli.messages import with_bar
+from attnviz.cli.help import section_option
+from attnviz.cli.messages import with_progress_bar
 from attnviz.cli.options import (
-    Typed,
-    accepts,
+    TypedOptions,
+    accept_options,
     command_line,
-    named_again,
-    refuse_both,
-    refuse_others,
-    settings_of,
+    refuse_beside_trace,
+    refuse_model_conflicts,
+    settings_from_options,
+    take_model_options,
 )
 from attnviz.cli.output_options import OutputOptions, PictureOptions
 from attnviz.cli.trace_options import (
@@ -41,14 +41,14 @@ from attnviz.cli.trace_options import (
     TextOptions,
     TrainedOptions,
 )
-from attnviz.cli.training_options import TeachingOptions
+from attnviz.cli.training_options import TrainingOptions
 from attnviz.errors import AttnvizError
 from attnviz.learning.names import TASKS
 from attnviz.renderers import suffixes
 from attnviz.traces import early_checks
-from attnviz.traces.models.shipped import card_of
-from attnviz.traces.trained.place import is_trained
-from attnviz.wording.commands import option
+from attnviz.traces.models.shipped import load_card
+from attnviz.traces.trained.model_location import is_trained
+from attnviz.wording.commands import option_name
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
@@ -56,20 +56,20 @@ if TYPE_CHECKING:
     from attnviz.traces.trace import Trace
     from attnviz.views.view import View
 
-PANEL = "Comparison"
-_LISTED = ", ".join(
+COMPARISON_PANEL = "Comparison"
+_ASPECTS_TEXT = ", ".join(
     f"{name} ({aspect.about})" if aspect.about else name for name, aspect in ASPECTS.items()
 )
-_ABOUT = dict.fromkeys(LEARNED, "with --learn") | {
+_ASPECT_SUMMARIES = dict.fromkeys(TRAINING_ASPECTS, "with --learn") | {
     name: aspect.about for name, aspect in ASPECTS.items()
 }
 
 
-def _values(typed: Mapping[str, Any]) -> Sequence[str]:
+def _complete_aspect_values(typed: Mapping[str, Any]) -> Sequence[str]:
     """What the values of --values may be, which nobody waits for torch to hear."""
     by = typed.get("by") or "scale"
-    known = LEARNED if typed.get("learn") is not None else ASPECTS
-    return () if by == "device" or by not in known else known[by].values()
+    aspects = TRAINING_ASPECTS if typed.get("learn") is not None else ASPECTS
+    return () if by == "device" or by not in aspects else aspects[by].values()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +87,8 @@ class ComparisonOptions:
     ] = None
     learn: Annotated[
         str | None,
-        in_section(
-            PANEL,
+        section_option(
+            COMPARISON_PANEL,
             "--learn",
             metavar="TASK",
             help="Instead of a text: train a small model on a task in each way, all on the same "
@@ -100,32 +100,32 @@ class ComparisonOptions:
     ] = None
     by: Annotated[
         str | None,
-        in_section(
-            PANEL,
+        section_option(
+            COMPARISON_PANEL,
             "--by",
             metavar="WHAT",
-            help=f"What differs: {_LISTED}; with --learn {', '.join(LEARNED)}.  [default: scale]",
+            help=f"What differs: {_ASPECTS_TEXT}; with --learn {', '.join(TRAINING_ASPECTS)}.  [default: scale]",
             short=f"What differs: {', '.join(ASPECTS)}.",
-            among=_ABOUT,
+            among=_ASPECT_SUMMARIES,
         ),
     ] = None
     values: Annotated[
         str | None,
-        in_section(
-            PANEL,
+        section_option(
+            COMPARISON_PANEL,
             "--values",
             metavar="A,B,…",
             help="The values to compare, separated by commas.  [default: sensible ones]",
             short="The values to compare: --by dim --values 8,64",
             example="8,64",
-            among_by=_values,
+            among_by=_complete_aspect_values,
             several=True,
         ),
     ] = None
     reference: Annotated[
         str | None,
-        in_section(
-            PANEL,
+        section_option(
+            COMPARISON_PANEL,
             "--reference",
             metavar="VALUE",
             help="The value that is subtracted from the others.  [default: the first]",
@@ -134,8 +134,8 @@ class ComparisonOptions:
     ] = None
     repeats: Annotated[
         int,
-        in_section(
-            PANEL,
+        section_option(
+            COMPARISON_PANEL,
             "--repeats",
             metavar="N",
             help="How many seeds conclusions and curves are based on; with --learn 10 by default.",
@@ -144,8 +144,8 @@ class ComparisonOptions:
     ] = 20
     layer: Annotated[
         int | None,
-        in_section(
-            PANEL,
+        section_option(
+            COMPARISON_PANEL,
             "--layer",
             metavar="N",
             help="Which layer of a model, from 0.  [default: the last]",
@@ -154,8 +154,8 @@ class ComparisonOptions:
     ] = None
     head: Annotated[
         int | None,
-        in_section(
-            PANEL,
+        section_option(
+            COMPARISON_PANEL,
             "--head",
             metavar="N",
             help="Only this head of a trained model, from 0.  [default: all]",
@@ -164,20 +164,22 @@ class ComparisonOptions:
     ] = None
     mean: Annotated[
         bool,
-        in_section(PANEL, "--mean", help="Show the mean of the heads instead of each head."),
+        section_option(
+            COMPARISON_PANEL, "--mean", help="Show the mean of the heads instead of each head."
+        ),
     ] = False
     curves: Annotated[
         bool,
-        in_section(PANEL, "--curves", help="Show only the curves."),
+        section_option(COMPARISON_PANEL, "--curves", help="Show only the curves."),
     ] = False
 
-    def names(self) -> list[str] | None:
+    def value_names(self) -> list[str] | None:
         """The values after --values; None leaves them to what is compared."""
         if self.values is None:
             return None
         return [value.strip() for value in self.values.split(",") if value.strip()]
 
-    def refuse_odd(self, settings: Settings) -> None:
+    def refuse_incomparable(self, settings: Settings) -> None:
         """What can be refused before anything is computed."""
         by = self.aspect
         if self.head is not None:
@@ -186,30 +188,30 @@ class ComparisonOptions:
                 "leave --head out, or give --model minilm and a second sentence",
                 about="head",
             )
-        if by == TEXT or (by == "device" and self.values is None):
+        if by == TEXT_ASPECT or (by == "device" and self.values is None):
             return  # only tokens, or torch, tell more
         if settings.model is None:
-            refuse_no_model(by)
+            refuse_ablation_alone(by)
         else:
-            card = card_of(settings.model)
-            refuse_of_a_model(by, card)
+            card = load_card(settings.model)
+            refuse_model_change(by, card)
             early_checks.refuse_missing_layer(self.layer or 0, card.settings.layers or 1)
-        names = chosen_values(by, self.names())
-        chosen_reference(names, self.reference)
+        names = choose_values(by, self.value_names())
+        choose_reference(names, self.reference)
         for name in names:
-            early_checks.refuse_settings(ASPECTS[by].choose(settings, name))
+            early_checks.refuse_impossible_settings(ASPECTS[by].choose(settings, name))
 
     @property
     def aspect(self) -> str:
         """What differs, said or not."""
-        return chosen_aspect(self.by, self.values, texts=self.other is not None)
+        return choose_aspect(self.by, self.values, texts=self.other is not None)
 
-    def query_of(self, wanted: OutputOptions) -> str | None:
+    def shared_query(self, outputs: OutputOptions) -> str | None:
         """The token that is asked for, where every way of attending has the same tokens."""
-        return None if self.aspect in ("tokenizer", TEXT) else wanted.query
+        return None if self.aspect in ("tokenizer", TEXT_ASPECT) else outputs.query
 
 
-@accepts(
+@accept_options(
     TextOptions,
     SavedOptions,
     ComparisonOptions,
@@ -218,26 +220,26 @@ class ComparisonOptions:
     AttentionOptions,
     MatrixOptions,
     BlockOptions,
-    TeachingOptions,
+    TrainingOptions,
     OutputOptions,
     PictureOptions,
     without=("memory",),
     rarely=("steps", "until", "tokenizer"),
 )
-def compare(
+def compare_command(
     text: TextOptions,
     saved: SavedOptions,
-    chosen: ComparisonOptions,
+    comparison_options: ComparisonOptions,
     model: ModelOptions,
     trained: TrainedOptions,
     attention: AttentionOptions,
     matrices: MatrixOptions,
     blocks: BlockOptions,
-    teaching: TeachingOptions,
-    wanted: OutputOptions,
+    training_options: TrainingOptions,
+    outputs: OutputOptions,
     pictures: PictureOptions,
     *,
-    typed: Typed,
+    typed: TypedOptions,
 ) -> None:
     """Compare ways of attending: side by side, subtracted and measured.
 
@@ -249,92 +251,107 @@ def compare(
     attnviz compare "I am learning this" --by mask
     attnviz compare "I am learning this" --by dim --values 8,64 -o width.png
     """
-    output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
-    if chosen.learn is not None:
-        from attnviz.cli.compare_learning import compare_learning
+    output.refuse_undeliverable(outputs, pictures, suffixes("arrays"))
+    if comparison_options.learn is not None:
+        from attnviz.cli.compare_learning import deliver_learning_comparison
 
-        compare_learning(chosen, attention, blocks, teaching, wanted, pictures, typed)
+        deliver_learning_comparison(
+            comparison_options, attention, blocks, training_options, outputs, pictures, typed
+        )
         return
-    _refuse_what_is_learned(typed.of(blocks, teaching))
-    text, chosen, told = _beside_a_file(text, chosen, saved.trace, typed.of(text))
-    beside = told | typed.of(model, trained, matrices)
-    named = named_again(saved.trace, beside)
-    refuse_both(saved.trace, beside)
-    refuse_others(model.model, typed.of(text, attention, matrices))
-    settings = settings_of(text, model, trained, attention, matrices)
-    base = _of_a_file(saved.trace, chosen, wanted, pictures, typed.of(attention) | named)
+    _refuse_training_options(typed.values_of(blocks, training_options))
+    text, comparison_options, typed_text = _move_text_to_other(
+        text, comparison_options, saved.trace, typed.values_of(text)
+    )
+    typed_beside = typed_text | typed.values_of(model, trained, matrices)
+    model_overrides = take_model_options(saved.trace, typed_beside)
+    refuse_beside_trace(saved.trace, typed_beside)
+    refuse_model_conflicts(model.model, typed.values_of(text, attention, matrices))
+    settings = settings_from_options(text, model, trained, attention, matrices)
+    base = _read_base_trace(
+        saved.trace,
+        comparison_options,
+        outputs,
+        pictures,
+        typed.values_of(attention) | model_overrides,
+    )
     if base is not None and base.trained is None:
-        refuse_both(saved.trace, named)
+        refuse_beside_trace(saved.trace, model_overrides)
     if is_trained(settings.model) or (base is not None and base.trained is not None):
-        from attnviz.cli.compare_sentences import compare_sentences
+        from attnviz.cli.compare_sentences import deliver_sentence_comparison
 
-        known = settings if base is None else base.origin.settings
-        compare_sentences(text, base, known, chosen, wanted, pictures, typed)
+        base_settings = settings if base is None else base.origin.settings
+        deliver_sentence_comparison(
+            text, base, base_settings, comparison_options, outputs, pictures, typed
+        )
         return
-    _compare_ways(text, base, settings, chosen, wanted, pictures)
+    _deliver_comparison(text, base, settings, comparison_options, outputs, pictures)
 
 
-def _compare_ways(
+def _deliver_comparison(
     text: TextOptions,
     base: Trace | None,
     settings: Settings,
-    chosen: ComparisonOptions,
-    wanted: OutputOptions,
+    comparison_options: ComparisonOptions,
+    outputs: OutputOptions,
     pictures: PictureOptions,
 ) -> None:
     """Ways of attending side by side: of a text, or of a trace that was written before."""
-    chosen.refuse_odd(settings)
+    comparison_options.refuse_incomparable(settings)
     if base is None:
-        comparison = _of_texts(text, settings, chosen, wanted, pictures)
+        comparison = _compare_texts(text, settings, comparison_options, outputs, pictures)
     else:
         command = base.provenance.command or ""
-        comparison = compared(base, base.origin.settings, chosen, command)
-    output.deliver(viewed(comparison, chosen, wanted), wanted, pictures)
-    quiet = wanted.quiet or base is not None
-    source.ask_about_files(text.text, chosen.other, quiet=quiet)
-    source.ask_about_words(text.text, chosen.other, quiet=quiet)
-    source.tell_of_items(comparison.base.trace, settings.item, quiet=quiet)
+        comparison = build_comparison(base, base.origin.settings, comparison_options, command)
+    output.deliver_view(comparison_view(comparison, comparison_options, outputs), outputs, pictures)
+    quiet = outputs.quiet or base is not None
+    source.note_texts_name_files(text.text, comparison_options.other, quiet=quiet)
+    source.note_split_sentence(text.text, comparison_options.other, quiet=quiet)
+    source.note_first_item(comparison.base.trace, settings.item, quiet=quiet)
 
 
-def _beside_a_file(
-    text: TextOptions, chosen: ComparisonOptions, trace: str | None, told: dict[str, Any]
+def _move_text_to_other(
+    text: TextOptions,
+    comparison_options: ComparisonOptions,
+    trace: str | None,
+    typed_text: dict[str, Any],
 ) -> tuple[TextOptions, ComparisonOptions, dict[str, Any]]:
     """Where a saved trace is the first sentence, the only one that is typed is the second."""
-    if trace is None or text.text is None or chosen.other is not None:
-        return text, chosen, told
-    others = {name: each for name, each in told.items() if name != "text"}
-    return replace(text, text=None), replace(chosen, other=text.text), others
+    if trace is None or text.text is None or comparison_options.other is not None:
+        return text, comparison_options, typed_text
+    typed_others = {name: value for name, value in typed_text.items() if name != "text"}
+    return replace(text, text=None), replace(comparison_options, other=text.text), typed_others
 
 
-def _of_texts(
+def _compare_texts(
     text: TextOptions,
     settings: Settings,
-    chosen: ComparisonOptions,
-    wanted: OutputOptions,
+    comparison_options: ComparisonOptions,
+    outputs: OutputOptions,
     pictures: PictureOptions,
 ) -> Comparison:
     """What is compared of a text, or of two."""
-    words = source.read_or_given(text, settings, "attnviz compare")
-    early_checks.refuse_text(words, settings, chosen.query_of(wanted))
-    with source.asking_about_files(words, chosen.other):
-        early_checks.refuse_other(words, chosen.other, settings)
-    command = command_line("compare", text, settings, chosen, wanted, pictures)
-    return compared(words, settings, chosen, command)
+    words = source.read_text_if_needed(text, settings, "attnviz compare")
+    early_checks.refuse_unusable_text(words, settings, comparison_options.shared_query(outputs))
+    with source.suggesting_file_contents(words, comparison_options.other):
+        early_checks.refuse_unequal_texts(words, comparison_options.other, settings)
+    command = command_line("compare", text, settings, comparison_options, outputs, pictures)
+    return build_comparison(words, settings, comparison_options, command)
 
 
-def _refuse_what_is_learned(options: Mapping[str, Any]) -> None:
+def _refuse_training_options(options: Mapping[str, Any]) -> None:
     """Ways of attending are compared in a single attention, and nothing is learned."""
     for name in options:
         raise AttnvizError(
-            f"{option(name)} is about training, and no task is given",
-            f"give a task, such as --learn reverse, or leave {option(name)} out",
+            f"{option_name(name)} is about training, and no task is given",
+            f"give a task, such as --learn reverse, or leave {option_name(name)} out",
         )
 
 
-def _of_a_file(
+def _read_base_trace(
     file: str | None,
-    chosen: ComparisonOptions,
-    wanted: OutputOptions,
+    comparison_options: ComparisonOptions,
+    outputs: OutputOptions,
     pictures: PictureOptions,
     settings: dict[str, object],
 ) -> Trace | None:
@@ -342,32 +359,39 @@ def _of_a_file(
     if file is None:
         return None
 
-    from attnviz.cli.saved import read_again
+    from attnviz.cli.saved_trace import read_saved_trace
 
-    return read_again("compare", file, chosen, wanted, pictures, **settings)
+    return read_saved_trace("compare", file, comparison_options, outputs, pictures, **settings)
 
 
-def compared(
-    text: str | Trace | None, settings: Settings, chosen: ComparisonOptions, command: str
+def build_comparison(
+    text: str | Trace | None,
+    settings: Settings,
+    comparison_options: ComparisonOptions,
+    command: str,
 ) -> Comparison:
     """What is compared with what, as it was chosen."""
     from attnviz.analysis import comparison, seeds  # torch, for which errors need not wait
 
-    seeds.refuse_odd_repeats(chosen.repeats)
+    seeds.refuse_odd_repeats(comparison_options.repeats)
     return comparison.compare(
         text,
         settings,
-        by=chosen.by,
-        other=chosen.other,
-        values=chosen.names(),
-        reference=chosen.reference,
-        layer=chosen.layer,
+        by=comparison_options.by,
+        other=comparison_options.other,
+        values=comparison_options.value_names(),
+        reference=comparison_options.reference,
+        layer=comparison_options.layer,
         command=command,
     )
 
 
-def viewed(comparison: Comparison, chosen: ComparisonOptions, wanted: OutputOptions) -> View:
+def comparison_view(
+    comparison: Comparison, comparison_options: ComparisonOptions, outputs: OutputOptions
+) -> View:
     """What is to be shown of it."""
-    track = partial(with_bar, told="drawing seeds", quiet=wanted.quiet)
-    what = {each: getattr(chosen, each) for each in ("curves", "repeats", "mean")}
-    return comparison.view(query=wanted.query, full=wanted.full, track=track, **what)
+    track = partial(with_progress_bar, label="drawing seeds", quiet=outputs.quiet)
+    view_options = {
+        name: getattr(comparison_options, name) for name in ("curves", "repeats", "mean")
+    }
+    return comparison.view(query=outputs.query, full=outputs.full, track=track, **view_options)

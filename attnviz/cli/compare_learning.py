@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attnviz.analysis.aspects import LEARNERS, refuse_learning_by
+from attnviz.analysis.aspects import DEFAULT_TRAINING_SEEDS, refuse_learning_by
 from attnviz.cli import output
-from attnviz.cli.messages import tell, with_bar
-from attnviz.cli.options import Typed, line_as_typed
+from attnviz.cli.messages import print_message, with_progress_bar
+from attnviz.cli.options import TypedOptions, typed_command_line
 from attnviz.cli.output_options import OutputOptions, PictureOptions
 from attnviz.cli.trace_options import AttentionOptions, BlockOptions
-from attnviz.cli.training_options import TeachingOptions, settings_for
+from attnviz.cli.training_options import TrainingOptions, task_settings_with
 from attnviz.errors import AttnvizError
 from attnviz.learning.lookup import task_of
-from attnviz.machine import leaving
-from attnviz.traces.early_checks import OF_A_TRAINED_MODEL
-from attnviz.wording.commands import option
+from attnviz.machine import exit_handling
+from attnviz.traces.early_checks import TRAINED_ONLY_SETTINGS
+from attnviz.wording.commands import option_name
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -27,66 +27,68 @@ if TYPE_CHECKING:
     from attnviz.traces.settings import Settings
 
 # What is compared are curves, of models whose words and vectors are the task's.
-MEANS_NOTHING = (
+REFUSED_WITH_LEARN = (
     "text", "other", "file", "tokenizer", "trace", "model", "given", "item", "embeddings",
     "reference", "mean", "curves", "query", "full", "dropout", "dtype", "layer", "head",
-    *OF_A_TRAINED_MODEL,
+    *TRAINED_ONLY_SETTINGS,
 )  # fmt: skip
-OF_WIDTH = ("dim", "head_dim")
-FIRST_STEPS = 5  # which tell how long all will take
-LONG = 90.0  # seconds
+WIDTH_OPTIONS = ("dim", "head_dim")
+TIMED_STEPS = 5  # which tell how long all will take
+LONG_TRAINING_SECONDS = 90.0  # seconds
 
 
-def compare_learning(
-    chosen: ComparisonOptions,
+def deliver_learning_comparison(
+    comparison_options: ComparisonOptions,
     attention: AttentionOptions,
     blocks: BlockOptions,
-    teaching: TeachingOptions,
-    wanted: OutputOptions,
+    training_options: TrainingOptions,
+    outputs: OutputOptions,
     pictures: PictureOptions,
-    typed: Typed,
+    typed: TypedOptions,
 ) -> None:
     """Train, and show what came of it; Ctrl-C shows what there is by then."""
-    refuse_others(typed)
-    repeats = chosen.repeats if "repeats" in typed.names else LEARNERS
-    by = chosen.by or "scale"
+    refuse_with_learn(typed)
+    repeats = comparison_options.repeats if "repeats" in typed.names else DEFAULT_TRAINING_SEEDS
+    by = comparison_options.by or "scale"
     refuse_learning_by(by, repeats)
-    assert chosen.learn is not None
-    choices, task = teaching.choices, task_of(chosen.learn)
-    settings = settings_of(task, by, typed.of(attention, blocks))
+    assert comparison_options.learn is not None
+    choices, task = training_options.choices, task_of(comparison_options.learn)
+    settings = compared_task_settings(task, by, typed.values_of(attention, blocks))
 
     from attnviz.analysis import learning  # torch, for which errors need not wait
 
-    with leaving.stopping() as stopped:
-        learned = learning.compare_learning(
+    with exit_handling.stop_on_interrupt() as stopped:
+        comparison = learning.compare_learning(
             task,
             settings,
             by=by,
-            values=chosen.names(),
+            values=comparison_options.value_names(),
             repeats=repeats,
             choices=choices,
-            named=chosen.learn,
-            track=tracked(stopped, quiet=wanted.quiet),
+            named=comparison_options.learn,
+            track=steps_until_stopped(stopped, quiet=outputs.quiet),
         )
-    line = line_as_typed("compare", typed, chosen, attention, blocks, teaching, wanted, pictures)
-    output.deliver(learned.view(command=line), wanted, pictures)
+    line = typed_command_line(
+        "compare", typed, comparison_options, attention, blocks, training_options, outputs, pictures
+    )
+    output.deliver_view(comparison.view(command=line), outputs, pictures)
 
 
-def refuse_others(typed: Typed) -> None:
+def refuse_with_learn(typed: TypedOptions) -> None:
     """What nobody would take into account."""
-    for name in MEANS_NOTHING:
+    for name in REFUSED_WITH_LEARN:
         if name in typed.names:
-            called = name.upper() if name in ("text", "other") else option(name)
+            option_text = name.upper() if name in ("text", "other") else option_name(name)
             raise AttnvizError(
-                f"--learn trains on sentences of its own, so {called} cannot be given",
-                f"leave {called} out, or --learn",
+                f"--learn trains on sentences of its own, so {option_text} cannot be given",
+                f"leave {option_text} out, or --learn",
             )
 
 
-def settings_of(task: Task, by: str, typed: dict[str, Any]) -> Settings:
+def compared_task_settings(task: Task, by: str, typed: dict[str, Any]) -> Settings:
     """The task's own, but for what was typed; wide heads, unless a width was."""
-    settings = settings_for(task, typed)
-    if by != "scale" or any(name in typed for name in OF_WIDTH):
+    settings = task_settings_with(task, typed)
+    if by != "scale" or any(name in typed for name in WIDTH_OPTIONS):
         return settings
 
     from attnviz.analysis.learning import with_wide_heads
@@ -94,27 +96,27 @@ def settings_of(task: Task, by: str, typed: dict[str, Any]) -> Settings:
     return with_wide_heads(settings)
 
 
-def tracked(
+def steps_until_stopped(
     stopped: Callable[[], bool], *, quiet: bool
 ) -> Callable[[Sequence[int]], Iterable[int]]:
     """Steps until somebody stops them; with a bar on standard error, if somebody may see it."""
 
     def until_stopped(steps: Sequence[int]) -> Iterator[int]:
         started = time.perf_counter()
-        for step in with_bar(steps, told="learning", quiet=quiet):
+        for step in with_progress_bar(steps, label="learning", quiet=quiet):
             if stopped():
                 return
-            if step == FIRST_STEPS + 1 and not quiet:
-                note_of_time((time.perf_counter() - started) * len(steps) / FIRST_STEPS)
+            if step == TIMED_STEPS + 1 and not quiet:
+                note_long_training((time.perf_counter() - started) * len(steps) / TIMED_STEPS)
             yield step
 
     return until_stopped
 
 
-def note_of_time(seconds: float) -> None:
+def note_long_training(seconds: float) -> None:
     """Say so before anybody waits for minutes."""
-    if seconds >= LONG:
-        tell(
+    if seconds >= LONG_TRAINING_SECONDS:
+        print_message(
             f"note: this takes up to {counted(math.ceil(seconds / 60), 'minute')}; fewer "
             "--repeats or --steps take less time, and Ctrl-C shows the results so far"
         )

@@ -4,136 +4,149 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attnviz.analysis.aspects import ASPECTS, TEXT, refuse_unknown_aspect
-from attnviz.analysis.inspection.looking import Looking
+from attnviz.analysis.aspects import ASPECTS, TEXT_ASPECT, refuse_unknown_aspect
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cli import output, source
 from attnviz.cli.options import command_line
 from attnviz.errors import AttnvizError
 from attnviz.traces import early_checks
-from attnviz.wording.commands import Command, option
-from attnviz.wording.commands import chosen as chosen_options
+from attnviz.wording.commands import Command, option_name
+from attnviz.wording.commands import changed_options as chosen_options
 
 if TYPE_CHECKING:
     from attnviz.analysis.inspection.sentences import Sentences
     from attnviz.cli.compare import ComparisonOptions
-    from attnviz.cli.options import Typed
+    from attnviz.cli.options import TypedOptions
     from attnviz.cli.output_options import OutputOptions, PictureOptions
     from attnviz.cli.trace_options import TextOptions
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
-BY = ("dtype", "device")  # in which the same model can be run twice
-USUAL = {"dtype": ["float32", "bfloat16"]}
-MEANS_NOTHING = ("repeats", "curves", "mean", "reference")
-EXAMPLE = 'attnviz compare "it was too tired" "it was too wide" --model minilm'
+MODEL_RUN_ASPECTS = ("dtype", "device")  # in which the same model can be run twice
+DEFAULT_ASPECT_VALUES = {"dtype": ["float32", "bfloat16"]}
+REFUSED_WITH_MODEL = ("repeats", "curves", "mean", "reference")
+PATTERN_EXAMPLE = 'attnviz compare "it was too tired" "it was too wide" --model minilm'
 
 
-def compare_sentences(
+def deliver_sentence_comparison(
     text: TextOptions,
     saved: Trace | None,
     settings: Settings,
-    chosen: ComparisonOptions,
-    wanted: OutputOptions,
+    comparison_options: ComparisonOptions,
+    outputs: OutputOptions,
     pictures: PictureOptions,
-    typed: Typed,
+    typed: TypedOptions,
 ) -> None:
     """Run the model on both, and show how the attention of its heads changes."""
-    refuse_odd(chosen, typed)
-    early_checks.refuse_settings(settings)
-    words = None if saved is not None else source.read_or_given(text, settings, "attnviz compare")
-    looking = Looking(layer=chosen.layer, head=chosen.head, query=wanted.query)
-    command = command_line("compare", text, settings, chosen, wanted, pictures)
-    found = _held(saved or str(words), settings, chosen, looking, command)
-    asked = chosen_options(settings, looking) | {"by": chosen.by, "values": chosen.values}
-    made = Command(
-        name="compare",
-        argument=found.first.text,
-        second=chosen.other,
-        options={name: each for name, each in asked.items() if each is not None},
+    refuse_sentence_options(comparison_options, typed)
+    early_checks.refuse_impossible_settings(settings)
+    words = (
+        None if saved is not None else source.read_text_if_needed(text, settings, "attnviz compare")
     )
-    output.deliver(found.view(full=wanted.full, command=made), wanted, pictures)
-    quiet = wanted.quiet or saved is not None
-    source.ask_about_files(text.text, chosen.other, quiet=quiet)
-    source.ask_about_words(text.text, chosen.other, quiet=quiet)
+    looking = InspectOptions(
+        layer=comparison_options.layer, head=comparison_options.head, query=outputs.query
+    )
+    command = command_line("compare", text, settings, comparison_options, outputs, pictures)
+    comparison = _compare_two_runs(
+        saved or str(words), settings, comparison_options, looking, command
+    )
+    options = chosen_options(settings, looking) | {
+        "by": comparison_options.by,
+        "values": comparison_options.values,
+    }
+    view_command = Command(
+        name="compare",
+        argument=comparison.first.text,
+        second=comparison_options.other,
+        options={name: value for name, value in options.items() if value is not None},
+    )
+    output.deliver_view(comparison.view(full=outputs.full, command=view_command), outputs, pictures)
+    quiet = outputs.quiet or saved is not None
+    source.note_texts_name_files(text.text, comparison_options.other, quiet=quiet)
+    source.note_split_sentence(text.text, comparison_options.other, quiet=quiet)
 
 
-def _held(
+def _compare_two_runs(
     first: str | Trace,
     settings: Settings,
-    chosen: ComparisonOptions,
-    looking: Looking,
+    comparison_options: ComparisonOptions,
+    looking: InspectOptions,
     command: str,
 ) -> Sentences:
     """Two sentences against each other; or one, as the model reads it in two ways."""
     from attnviz.analysis.inspection import sentences  # torch, for which errors need not wait
     from attnviz.traces.from_text import trace
-    from attnviz.traces.trained.tracing import model_of
+    from attnviz.traces.trained.tracing import reload_model
 
-    if chosen.other is not None:
+    if comparison_options.other is not None:
         return sentences.compare_sentences(
             first,
-            chosen.other,
+            comparison_options.other,
             settings,
             layer=looking.layer,
             head=looking.head,
             query=looking.query,
             command=command,
         )
-    by, values = str(chosen.by), _values(chosen)
+    by, values = str(comparison_options.by), _two_values(comparison_options)
     words = first if isinstance(first, str) else first.text
-    ways = [ASPECTS[by].choose(settings, each) for each in values]
+    both_settings = [ASPECTS[by].choose(settings, each) for each in values]
     if not isinstance(first, str):
-        model_of(first)  # which is refused unless it made the trace
-    both = [trace(words, each, command=command) for each in ways]
-    return sentences.held(both[0], both[1], (values[0], values[1]), looking)
+        reload_model(first)  # which is refused unless it made the trace
+    traces = [trace(words, each, command=command) for each in both_settings]
+    return sentences.compare_traces(traces[0], traces[1], (values[0], values[1]), looking)
 
 
-def refuse_odd(chosen: ComparisonOptions, typed: Typed) -> None:
+def refuse_sentence_options(comparison_options: ComparisonOptions, typed: TypedOptions) -> None:
     """Refuse what no trained model can be compared by, before it is loaded."""
-    for name in MEANS_NOTHING:
+    for name in REFUSED_WITH_MODEL:
         if name in typed.names:
             raise AttnvizError(
-                f"{option(name)} changes how attention is computed, which is fixed in a trained "
+                f"{option_name(name)} changes how attention is computed, which is fixed in a trained "
                 "model",
-                f"leave {option(name)} out",
+                f"leave {option_name(name)} out",
                 about=name,
             )
-    by = chosen.by or (None if chosen.other is None and chosen.values is None else TEXT)
-    if by is None or (by == TEXT and chosen.other is None):
+    by = comparison_options.by or (
+        None
+        if comparison_options.other is None and comparison_options.values is None
+        else TEXT_ASPECT
+    )
+    if by is None or (by == TEXT_ASPECT and comparison_options.other is None):
         raise AttnvizError(
-            "there is no second sentence to compare with the first", f"give both: {EXAMPLE}"
+            "there is no second sentence to compare with the first", f"give both: {PATTERN_EXAMPLE}"
         )
     refuse_unknown_aspect(by)
-    if by not in (*BY, TEXT):
+    if by not in (*MODEL_RUN_ASPECTS, TEXT_ASPECT):
         raise AttnvizError(
             f"--by {by} changes how attention is computed, which is fixed in a trained model",
-            f"give a second sentence, or {' or '.join(f'--by {each}' for each in BY)}",
+            f"give a second sentence, or {' or '.join(f'--by {aspect}' for aspect in MODEL_RUN_ASPECTS)}",
             about="by",
         )
-    if by in BY and chosen.other is not None:
+    if by in MODEL_RUN_ASPECTS and comparison_options.other is not None:
         raise AttnvizError(
             f"--by {by} cannot be combined with a second sentence",
             "leave one of them out",
             about="by",
         )
-    if by == TEXT and chosen.values is not None:
+    if by == TEXT_ASPECT and comparison_options.values is not None:
         raise AttnvizError(
             "--values cannot be combined with a second sentence: the sentences are compared",
             "leave --values out",
         )
-    if by in BY:
-        _values(chosen)
+    if by in MODEL_RUN_ASPECTS:
+        _two_values(comparison_options)
 
 
-def _values(chosen: ComparisonOptions) -> list[str]:
+def _two_values(comparison_options: ComparisonOptions) -> list[str]:
     """The two ways in which one sentence is read."""
-    by = str(chosen.by)
-    names = chosen.names()
-    found = USUAL.get(by, [*ASPECTS[by].values()]) if names is None else names
-    if len({*found}) != 2 or len(found) != 2:
-        few = f"only {found[0]}" if len(found) == 1 else ", ".join(found) or "none"
+    by = str(comparison_options.by)
+    names = comparison_options.value_names()
+    values = DEFAULT_ASPECT_VALUES.get(by, [*ASPECTS[by].values()]) if names is None else names
+    if len({*values}) != 2 or len(values) != 2:
+        values_text = f"only {values[0]}" if len(values) == 1 else ", ".join(values) or "none"
         raise AttnvizError(
-            f"a trained model is compared in two ways, but --by {by} has {few}",
-            f"give two, such as --values {','.join(USUAL.get(by, ['cpu', 'cuda']))}",
+            f"a trained model is compared in two ways, but --by {by} has {values_text}",
+            f"give two, such as --values {','.join(DEFAULT_ASPECT_VALUES.get(by, ['cpu', 'cuda']))}",
         )
-    return found
+    return values

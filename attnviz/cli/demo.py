@@ -10,7 +10,7 @@ import typer
 
 from attnviz.cli import background
 
-TOUR = (  # what is to be seen, and the command that shows it; each fits 80 columns and 24 lines
+TOUR_STOPS = (  # what is to be seen, and the command that shows it; each fits 80 columns and 24 lines
     (
         "Attention weights: each row shows how much one token attends to the others.",
         'attnviz run "The cat sat on the mat" --show weights',
@@ -34,27 +34,27 @@ TOUR = (  # what is to be seen, and the command that shows it; each fits 80 colu
         '    --query "?" --show prediction --without L1H0,L1H1',
     ),
 )
-NEXT = "Enter: next · Ctrl-C: end "
-MORE = 'Now a sentence of your own: attnviz "…" -o view.html; attnviz --help lists more.'
+NEXT_PROMPT = "Enter: next · Ctrl-C: end "
+CLOSING_LINE = 'Now a sentence of your own: attnviz "…" -o view.html; attnviz --help lists more.'
 
 
-def demo() -> None:
+def demo_command() -> None:
     """Take a tour: five pictures in the terminal, each with its command.
 
     On a terminal Enter shows the next one, and Ctrl-C ends the tour.
     """
-    waits = sys.stdin.isatty() and sys.stdout.isatty()
-    for number, (about, command) in enumerate(TOUR, start=1):
-        typer.secho(f"{number}/{len(TOUR)} {about}", bold=True)
+    is_interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    for number, (about, command) in enumerate(TOUR_STOPS, start=1):
+        typer.secho(f"{number}/{len(TOUR_STOPS)} {about}", bold=True)
         typer.echo(f"$ {command}\n")
-        _run(command)
+        _run_tour_command(command)
         typer.echo()
-        if waits and number < len(TOUR) and not _goes_on():
+        if is_interactive and number < len(TOUR_STOPS) and not _wait_for_enter():
             return
-    typer.echo(MORE)
+    typer.echo(CLOSING_LINE)
 
 
-def _run(command: str) -> None:
+def _run_tour_command(command: str) -> None:
     """The command in this process, which has loaded torch after the first."""
     from attnviz.cli.app import app  # which names this module, and is there by now
 
@@ -64,17 +64,17 @@ def _run(command: str) -> None:
     sys.stdout.flush()
 
 
-def _goes_on() -> bool:
+def _wait_for_enter() -> bool:
     """Whether Enter is pressed, and neither Ctrl-C nor Ctrl-D."""
-    background.settle()  # or a late answer of the terminal would be taken for a line
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    background.discard_late_answers()  # or a late answer of the terminal would be taken for a line
+    handler_before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        typer.echo(NEXT, nl=False)
+        typer.echo(NEXT_PROMPT, nl=False)
         line = sys.stdin.readline()
     except KeyboardInterrupt:
         line = ""
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler_before)
     if not line:
         typer.echo()
     return bool(line)

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnviz.cli import output, source
-from attnviz.cli.help import in_section, positional
-from attnviz.cli.messages import paged, say
-from attnviz.cli.options import accepts, command_line
+from attnviz.cli.help import section_argument, section_option
+from attnviz.cli.messages import paged_output, print_result_line
+from attnviz.cli.options import accept_options, command_line
 from attnviz.cli.output_options import Limit, OutputOptions, PictureOptions
-from attnviz.cli.steps import StepOptions, refuse_odd_steps
+from attnviz.cli.steps import StepOptions, refuse_step_options
 from attnviz.errors import AttnvizError
-from attnviz.examples.names import names as all_names
-from attnviz.examples.names import path_of, titles
+from attnviz.examples.names import example_names as all_names
+from attnviz.examples.names import example_path, example_titles
 from attnviz.machine import files
 from attnviz.renderers import suffixes
-from attnviz.tokens.finding import find_query
-from attnviz.traces import texts
+from attnviz.tokens.token_lookup import find_query
+from attnviz.traces import structured_text
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
-    from attnviz.examples.checking import Finding
+    from attnviz.examples.checking import ExpectationFinding
     from attnviz.examples.example import Example
 
 
@@ -34,17 +34,17 @@ class ExampleOptions:
 
     name: Annotated[
         str,
-        positional(
+        section_argument(
             "Example",
             metavar="NAME",
             help="An example's name (attnviz example list), or a file of your own.",
             short="An example's name (attnviz example list), or a file of your own.",
-            among=titles,
+            among=example_titles,
         ),
     ]
     item: Annotated[
         int | None,
-        in_section(
+        section_option(
             "Example",
             "--item",
             metavar="N",
@@ -55,9 +55,12 @@ class ExampleOptions:
     ] = None
 
 
-@accepts(ExampleOptions, StepOptions, OutputOptions, PictureOptions)
-def show(
-    chosen: ExampleOptions, walking: StepOptions, wanted: OutputOptions, pictures: PictureOptions
+@accept_options(ExampleOptions, StepOptions, OutputOptions, PictureOptions)
+def show_command(
+    example_options: ExampleOptions,
+    step_options: StepOptions,
+    outputs: OutputOptions,
+    pictures: PictureOptions,
 ) -> None:
     """Show a worked example step by step.
 
@@ -68,36 +71,38 @@ def show(
     attnviz example show simplified
     attnviz example show dave --step softmax -o dave.png
     """
-    output.refuse_undeliverable(wanted, pictures, suffixes())
-    refuse_odd_steps(walking, wanted)
-    command = command_line("example show", chosen, walking, wanted, pictures)
+    output.refuse_undeliverable(outputs, pictures, suffixes())
+    refuse_step_options(step_options, outputs)
+    command = command_line("example show", example_options, step_options, outputs, pictures)
 
-    path_of(chosen.name)  # which refuses a name before more is loaded
+    example_path(example_options.name)  # which refuses a name before more is loaded
 
     from attnviz.examples import names
 
-    example = names.example(chosen.name)
-    if wanted.query is not None and example.tokens is not None:
-        find_query(example.tokens, wanted.query)
-    trace = example.trace(chosen.item, command=command)
-    view = example.view(trace=trace, item=chosen.item, **walking.asked(wanted))
-    output.deliver(view, wanted, pictures, walking.seconds_per_step)
-    source.tell_of_items(trace, chosen.item, quiet=wanted.quiet)
+    example = names.example(example_options.name)
+    if outputs.query is not None and example.tokens is not None:
+        find_query(example.tokens, outputs.query)
+    trace = example.trace(example_options.item, command=command)
+    view = example.view(
+        trace=trace, item=example_options.item, **step_options.walk_options(outputs)
+    )
+    output.deliver_view(view, outputs, pictures, step_options.seconds_per_step)
+    source.note_first_item(trace, example_options.item, quiet=outputs.quiet)
 
 
-def check(
+def check_command(
     names: Annotated[
         list[str] | None,
-        positional(
+        section_argument(
             "Example",
             metavar="[NAME…]",
             help="Examples by name, or files of your own.  [default: all]",
-            among=titles,
+            among=example_titles,
         ),
     ] = None,
     quiet: Annotated[
         bool,
-        in_section("Output", "--quiet", "-q", help="Print only what differs."),
+        section_option("Output", "--quiet", "-q", help="Print only what differs."),
     ] = False,
     limit: Limit = None,
 ) -> None:
@@ -106,82 +111,94 @@ def check(
     Each expectation is printed with ✓, or with ✗ and the first number that differs. The exit
     status is 1 if any differs.
     """
-    files.allow(limit)
-    with paged():
-        checked = _checked(names or all_names(), quiet)
-        wrong = sum(not found.passed for _, each in checked.done for found in each)
-        if checked.done:
-            say(f"{_counts(checked)}: {_verdict(wrong, len(checked.refused))}")
-    if checked.refused:
-        raise checked.refused[0]
+    files.set_size_limit(limit)
+    with paged_output():
+        results = _check_examples(names or all_names(), quiet)
+        wrong = sum(
+            not finding.passed
+            for _, example_findings in results.findings_by_example
+            for finding in example_findings
+        )
+        if results.findings_by_example:
+            print_result_line(
+                f"{_counts_sentence(results)}: {_verdict_sentence(wrong, len(results.errors))}"
+            )
+    if results.errors:
+        raise results.errors[0]
     if wrong:
         raise typer.Exit(1)
 
 
-def _counts(checked: Checked) -> str:
+def _counts_sentence(results: CheckedExamples) -> str:
     """How much was held against what is printed."""
-    from attnviz.examples.checking import numbers_in
+    from attnviz.examples.checking import printed_number_count
 
-    numbers = sum(numbers_in(example) for example, _ in checked.done)
-    findings = sum(len(found) for _, found in checked.done)
+    number_count = sum(printed_number_count(example) for example, _ in results.findings_by_example)
+    finding_count = sum(
+        len(example_findings) for _, example_findings in results.findings_by_example
+    )
     return (
-        f"{counted(len(checked.done), 'example')}, {counted(findings, 'expectation')}, "
-        f"{counted(numbers, 'printed number')}"
+        f"{counted(len(results.findings_by_example), 'example')}, {counted(finding_count, 'expectation')}, "
+        f"{counted(number_count, 'printed number')}"
     )
 
 
-def _verdict(wrong: int, refused: int) -> str:
+def _verdict_sentence(wrong: int, refused: int) -> str:
     """
-    >>> _verdict(0, 0), _verdict(2, 1), _verdict(0, 1)
+    >>> _verdict_sentence(0, 0), _verdict_sentence(2, 1), _verdict_sentence(0, 1)
     ('all ✓', '✗ 2 expectations not met, and 1 example refused', '✓, and 1 example refused')
     """
-    met = f"✗ {counted(wrong, 'expectation')} not met" if wrong else "✓" if refused else "all ✓"
-    return f"{met}, and {counted(refused, 'example')} refused" if refused else met
+    outcome = f"✗ {counted(wrong, 'expectation')} not met" if wrong else "✓" if refused else "all ✓"
+    return f"{outcome}, and {counted(refused, 'example')} refused" if refused else outcome
 
 
 @dataclass(frozen=True, eq=False)
-class Checked:
+class CheckedExamples:
     """Examples with what was found in them; and what is wrong with those that are broken."""
 
-    done: list[tuple[Example, list[Finding]]]
-    refused: list[AttnvizError]
+    findings_by_example: list[tuple[Example, list[ExpectationFinding]]]
+    errors: list[AttnvizError]
 
 
-def _checked(names: Sequence[str], quiet: bool) -> Checked:
+def _check_examples(names: Sequence[str], quiet: bool) -> CheckedExamples:
     """A file that is broken does not keep the others from being checked."""
-    from attnviz.traces.texts import in_keys
+    from attnviz.traces.structured_text import options_as_keys
 
-    done: list[tuple[Example, list[Finding]]] = []
-    refused: list[AttnvizError] = []
+    findings_by_example: list[tuple[Example, list[ExpectationFinding]]] = []
+    errors: list[AttnvizError] = []
     for name in names:
         try:
             # One that is missing is refused before torch is there.
-            texts.read(path_of(name), "lesson")
+            structured_text.read_text_file(example_path(name), "lesson")
 
             from attnviz.examples import checking
             from attnviz.examples.names import example as read_example
 
             example = read_example(name)
-            done.append((example, _told(example, checking.findings(example), quiet)))
+            findings_by_example.append(
+                (example, _print_findings(example, checking.check_example(example), quiet))
+            )
         except AttnvizError as error:
-            refused.append(in_keys(error))
-            why = f": {refused[-1]}" if len(refused) > 1 else ""  # the first is said in the end
-            say(f"✗ {name} is refused{why}")
-    return Checked(done, refused)
+            errors.append(options_as_keys(error))
+            why = f": {errors[-1]}" if len(errors) > 1 else ""  # the first is said in the end
+            print_result_line(f"✗ {name} is refused{why}")
+    return CheckedExamples(findings_by_example, errors)
 
 
-def _told(example: Example, findings: Iterator[Finding], quiet: bool) -> list[Finding]:
+def _print_findings(
+    example: Example, findings: Iterator[ExpectationFinding], quiet: bool
+) -> list[ExpectationFinding]:
     """An example's findings, each printed as soon as it is known."""
-    found = []
+    printed_findings = []
     if not quiet:
-        say(f"{example.name}: {example.title}")
-    for each in findings:
-        found.append(each)
+        print_result_line(f"{example.name}: {example.title}")
+    for finding in findings:
+        printed_findings.append(finding)
         mark, start = (
-            ("✓", "  ") if each.passed else ("✗", "  " if not quiet else f"{example.name}: ")
+            ("✓", "  ") if finding.passed else ("✗", "  " if not quiet else f"{example.name}: ")
         )
-        if not (each.passed and quiet):
-            say(f"{start}{mark} {each.what}: {each.about}")
+        if not (finding.passed and quiet):
+            print_result_line(f"{start}{mark} {finding.what}: {finding.about}")
     if not quiet:
         typer.echo()
-    return found
+    return printed_findings

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from attnviz.cli import output
-from attnviz.cli.help import in_section
-from attnviz.cli.options import accepts
+from attnviz.cli.help import section_option
+from attnviz.cli.options import accept_options
 from attnviz.cli.output_options import OutputOptions, PictureOptions
 from attnviz.cli.trace_options import ModelOptions
 from attnviz.errors import AttnvizError
 from attnviz.learning.names import TASKS
 from attnviz.renderers import suffixes
-from attnviz.traces.early_checks import refuse_ranking
-from attnviz.traces.models.names import names, place_of
-from attnviz.wording.commands import Command, chosen
+from attnviz.traces.early_checks import refuse_ranking_trained
+from attnviz.traces.models.names import find_model_path, shipped_names
+from attnviz.wording.commands import Command, changed_options
 
-OF_A_SENTENCE = ("query", "full")  # and there is none
-THAT_ANSWER = [name for name in names() if name in TASKS]
+SENTENCE_OPTIONS = ("query", "full")  # and there is none
+ANSWERING_MODELS = [name for name in shipped_names() if name in TASKS]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,16 +27,16 @@ class AnsweringModelOptions(ModelOptions):
 
     model: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Model",
             "--model",
             "-m",
             metavar="NAME",
-            help=f"The model whose heads are ranked: {', '.join(THAT_ANSWER)}, or a folder that "
+            help=f"The model whose heads are ranked: {', '.join(ANSWERING_MODELS)}, or a folder that "
             "attnviz learn --save wrote.",
-            short=f"The model: {', '.join(THAT_ANSWER)}, or a folder that attnviz learn wrote.",
+            short=f"The model: {', '.join(ANSWERING_MODELS)}, or a folder that attnviz learn wrote.",
             example="agreement",
-            among=THAT_ANSWER,
+            among=ANSWERING_MODELS,
         ),
     ] = None
 
@@ -47,7 +47,7 @@ class HeadsOptions:
 
     task: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Model",
             "--task",
             metavar="TASK",
@@ -59,11 +59,13 @@ class HeadsOptions:
     ] = None
 
 
-@accepts(AnsweringModelOptions, HeadsOptions, OutputOptions, PictureOptions, without=OF_A_SENTENCE)
-def heads(
+@accept_options(
+    AnsweringModelOptions, HeadsOptions, OutputOptions, PictureOptions, without=SENTENCE_OPTIONS
+)
+def heads_command(
     model: AnsweringModelOptions,
-    tried: HeadsOptions,
-    wanted: OutputOptions,
+    heads_options: HeadsOptions,
+    outputs: OutputOptions,
     pictures: PictureOptions,
 ) -> None:
     """Rank the heads of a model by the accuracy lost without each.
@@ -76,16 +78,18 @@ def heads(
     attnviz heads --model agreement
     attnviz heads --model my-model -o heads.csv
     """
-    output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
+    output.refuse_undeliverable(outputs, pictures, suffixes("arrays"))
     if model.model is None:
-        one = next(iter(THAT_ANSWER), "FOLDER")
-        raise AttnvizError("no model is given, so there are no heads to rank", f"try --model {one}")
-    refuse_ranking(model.model)
-    place_of(model.model)
+        model_name = next(iter(ANSWERING_MODELS), "FOLDER")
+        raise AttnvizError(
+            "no model is given, so there are no heads to rank", f"try --model {model_name}"
+        )
+    refuse_ranking_trained(model.model)
+    find_model_path(model.model)
 
     from attnviz.analysis.heads import rank  # torch, for which errors need not wait
 
-    made = Command(name="heads", options=chosen(model, tried))
-    line = made.also(**chosen(wanted, pictures)).line
-    view = rank(model.model, tried.task).view(command=made, line=line)
-    output.deliver(view, wanted, pictures)
+    command = Command(name="heads", options=changed_options(model, heads_options))
+    line = command.with_options(**changed_options(outputs, pictures)).line
+    view = rank(model.model, heads_options.task).view(command=command, line=line)
+    output.deliver_view(view, outputs, pictures)

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from attnviz.cli.parsing import Parsing, refuse_more
-from attnviz.errors import AttnvizError, unknown
+from attnviz.cli.parsing import ParsingMixin, refuse_extra_words
+from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files
 
-ALL = "--help-all"
+HELP_ALL_OPTION = "--help-all"
 
 
 class Heading(str):
@@ -36,14 +36,14 @@ class Heading(str):
         return heading
 
 
-def in_section(
+def section_option(
     heading: str,
     *names: str,
     help: str,
     short: str = "",
     example: str = "",
-    among: Names | None = None,
-    among_by: Callable[[Mapping[str, Any]], Names] | None = None,
+    among: NameSource | None = None,
+    among_by: Callable[[Mapping[str, Any]], NameSource] | None = None,
     several: bool = False,
     **more: Any,
 ) -> Any:
@@ -52,32 +52,32 @@ def in_section(
     `among_by` finds them by what else was typed.
     With a `short` sentence it is one of the options that matter, which --help shows.
     """
-    place = Heading(heading, short, example)
+    panel = Heading(heading, short, example)
     if among is not None:
-        more["autocompletion"] = completing(among, several=several)
+        more["autocompletion"] = build_completer(among, several=several)
     if among_by is not None:
-        more["autocompletion"] = completing_by(among_by, several=several)
-    return typer.Option(*names, help=help, rich_help_panel=place, **more)
+        more["autocompletion"] = build_context_completer(among_by, several=several)
+    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
 
 
-def positional(
+def section_argument(
     heading: str,
     *,
     help: str,
     short: str = "",
-    among: Names | None = None,
-    among_by: Callable[[Mapping[str, Any]], Names] | None = None,
+    among: NameSource | None = None,
+    among_by: Callable[[Mapping[str, Any]], NameSource] | None = None,
     **more: Any,
 ) -> Any:
     """The same for a word that stands without an option."""
     if among is not None:
-        more["autocompletion"] = completing(among)
+        more["autocompletion"] = build_completer(among)
     if among_by is not None:
-        more["autocompletion"] = completing_by(among_by)
+        more["autocompletion"] = build_context_completer(among_by)
     return typer.Argument(help=help, rich_help_panel=Heading(heading, short), **more)
 
 
-class SectionedCommand(Parsing, TyperCommand):
+class SectionedCommand(ParsingMixin, TyperCommand):
     """A command whose help shows the options that matter, and with --help-all every one."""
 
     allow_extra_args = True  # which are refused here
@@ -85,16 +85,16 @@ class SectionedCommand(Parsing, TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
         if rest and not ctx.resilient_parsing:
-            refuse_more(self, ctx, rest)
+            refuse_extra_words(self, ctx, rest)
         return rest
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        if any(_short(each) for each in self.params):
-            _write_short(self, ctx, formatter)
+        if any(_short_help(parameter) for parameter in self.params):
+            _write_main_options(self, ctx, formatter)
         else:
             write_sections(self, ctx, formatter)
 
-    def help_of_all(self, ctx: Any) -> str:
+    def full_help(self, ctx: Any) -> str:
         """Help with every option, each under the heading that it was declared with."""
         formatter = ctx.make_formatter()
         self.format_usage(ctx, formatter)
@@ -109,150 +109,156 @@ def write_sections(command: Any, ctx: Any, formatter: Any) -> None:
         record = parameter.get_help_record(ctx)
         if record:
             heading = getattr(parameter, "rich_help_panel", None) or "Other"
-            argument = parameter.param_type_name == "argument"
-            named = (parameter.metavar, record[1]) if argument else record
-            sections.setdefault(heading, []).append(named)
+            is_argument = parameter.param_type_name == "argument"
+            entry = (parameter.metavar, record[1]) if is_argument else record
+            sections.setdefault(heading, []).append(entry)
     for heading, records in sections.items():
         with formatter.section(heading):
             formatter.write_dl(records)
 
 
-def _write_short(command: Any, ctx: Any, formatter: Any) -> None:
+def _write_main_options(command: Any, ctx: Any, formatter: Any) -> None:
     with formatter.section("The options that matter most"):
-        formatter.write_dl(_records(command))
-    count = len([each for each in command.params if each.param_type_name == "option"])
+        formatter.write_dl(_main_option_records(command))
+    count = len(
+        [parameter for parameter in command.params if parameter.param_type_name == "option"]
+    )
     formatter.write_paragraph()
-    formatter.write_text(f"{ctx.command_path} {ALL} lists all {count} options.")
+    formatter.write_text(f"{ctx.command_path} {HELP_ALL_OPTION} lists all {count} options.")
 
 
-def _records(command: Any) -> Iterator[tuple[str, str]]:
-    for each in command.params:
-        if _short(each):
-            names = sorted(each.opts, key=len) if each.param_type_name == "option" else []
-            named = ", ".join(names)
-            yield f"{named} {each.metavar or ''}".strip(), _short(each)
+def _main_option_records(command: Any) -> Iterator[tuple[str, str]]:
+    for parameter in command.params:
+        if _short_help(parameter):
+            names = sorted(parameter.opts, key=len) if parameter.param_type_name == "option" else []
+            names_text = ", ".join(names)
+            yield f"{names_text} {parameter.metavar or ''}".strip(), _short_help(parameter)
 
 
-def _short(parameter: Any) -> str:
+def _short_help(parameter: Any) -> str:
     return str(getattr(getattr(parameter, "rich_help_panel", None), "short", ""))
 
 
-def _show_all(context: typer.Context, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        from attnviz.cli.messages import paged  # subprocess, which --help need not wait for
+def _print_full_help(context: typer.Context, is_given: bool) -> None:
+    if is_given and not context.resilient_parsing:
+        from attnviz.cli.messages import paged_output  # subprocess, which --help need not wait for
 
         command: Any = context.command
-        with paged():
-            typer.echo(command.help_of_all(context))
+        with paged_output():
+            typer.echo(command.full_help(context))
         raise typer.Exit
 
 
 HelpAll = Annotated[
     bool,
     typer.Option(
-        ALL,
+        HELP_ALL_OPTION,
         help="Show this message with every option, and exit.",
-        callback=_show_all,
+        callback=_print_full_help,
         is_eager=True,
         expose_value=False,
     ),
 ]
 
 
-VARIABLE = "_ATTNVIZ_COMPLETE"  # set by the shell's own script when it asks
+COMPLETION_VARIABLE = "_ATTNVIZ_COMPLETE"  # set by the shell's own script when it asks
 SHELLS = ("bash", "zsh", "fish")
 
-Names = Iterable[str] | Mapping[str, str] | Callable[[], Iterable[str] | Mapping[str, str]]
+NameSource = Iterable[str] | Mapping[str, str] | Callable[[], Iterable[str] | Mapping[str, str]]
 
 
-def completing(among: Names, *, several: bool = False) -> Callable[[str], list[tuple[str, str]]]:
+def build_completer(
+    among: NameSource, *, several: bool = False
+) -> Callable[[str], list[tuple[str, str]]]:
     """What completes a word to one of some names, with what each is about; or several, by commas.
 
-    >>> completing(["weights", "context"], several=True)("weights,c")
+    >>> build_completer(["weights", "context"], several=True)("weights,c")
     [('weights,context', '')]
     """
 
     def complete(incomplete: str) -> list[tuple[str, str]]:
-        known = among() if callable(among) else among
-        about = known if isinstance(known, Mapping) else dict.fromkeys(known, "")
-        done, comma, begun = incomplete.rpartition(",") if several else ("", "", incomplete)
-        chosen = done.split(",")
+        names = among() if callable(among) else among
+        summaries = names if isinstance(names, Mapping) else dict.fromkeys(names, "")
+        finished, comma, prefix = incomplete.rpartition(",") if several else ("", "", incomplete)
+        finished_names = finished.split(",")
         return [
-            (f"{done}{comma}{name}", told)
-            for name, told in about.items()
-            if name.startswith(begun) and name not in chosen
+            (f"{finished}{comma}{name}", summary)
+            for name, summary in summaries.items()
+            if name.startswith(prefix) and name not in finished_names
         ]
 
     return complete
 
 
-def completing_by(
-    among: Callable[[Mapping[str, Any]], Names], *, several: bool = False
+def build_context_completer(
+    among: Callable[[Mapping[str, Any]], NameSource], *, several: bool = False
 ) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
     """The same, where the names depend on what was typed before."""
 
     def complete(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-        return completing(among(context.params), several=several)(incomplete)
+        return build_completer(among(context.params), several=several)(incomplete)
 
     # Which parameter is which, typer reads off annotations.
     complete.__annotations__ = {"context": typer.Context, "incomplete": str}
     return complete
 
 
-def prepare() -> None:
+def prepare_completion() -> None:
     """Tell typer's protocol which shells there are, where a shell is asking."""
-    if VARIABLE in os.environ:
+    if COMPLETION_VARIABLE in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()
 
 
-def script(shell: str | None = None) -> str:
+def completion_script(shell: str | None = None) -> str:
     """The lines that make a shell complete attnviz; that of this terminal, if none is named."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     text: str = get_completion_script(
-        prog_name="attnviz", complete_var=VARIABLE, shell=_named(shell)
+        prog_name="attnviz", complete_var=COMPLETION_VARIABLE, shell=_check_shell(shell)
     )
     return text
 
 
-def install(shell: str | None = None) -> Path:
+def install_completion(shell: str | None = None) -> Path:
     """Write those lines where the shell finds them when it starts."""
     from typer.completion import install as written  # type: ignore[attr-defined]
 
     try:
-        path: Path = written(shell=_named(shell), prog_name="attnviz", complete_var=VARIABLE)[1]
+        path: Path = written(
+            shell=_check_shell(shell), prog_name="attnviz", complete_var=COMPLETION_VARIABLE
+        )[1]
     except OSError as error:
         raise AttnvizError(
-            f"'{error.filename}' cannot be written: {files.reason(error)}",
+            f"'{error.filename}' cannot be written: {files.error_reason(error)}",
             "print the lines with attnviz --show-completion, and save them yourself",
         ) from None
     return path
 
 
-def _named(shell: str | None) -> str:
+def _check_shell(shell: str | None) -> str:
     if shell is None:
-        return shell_here()
+        return current_shell()
     if shell not in SHELLS:
-        raise unknown("completion for the shell", shell, SHELLS)
+        raise unknown_name_error("completion for the shell", shell, SHELLS)
     return shell
 
 
-def shell_here() -> str:
+def current_shell() -> str:
     """The shell that attnviz was called from; else the one that the machine starts for a person."""
-    found = _parent() or Path(os.environ.get("SHELL", "")).name
-    if found not in SHELLS:
-        about = (
-            f"completion is not available for the shell '{found}'"
-            if found
+    shell = _parent_shell() or Path(os.environ.get("SHELL", "")).name
+    if shell not in SHELLS:
+        problem = (
+            f"completion is not available for the shell '{shell}'"
+            if shell
             else "no shell was found"
         )
-        raise AttnvizError(about, f"call it from one of: {', '.join(SHELLS)}")
-    return found
+        raise AttnvizError(problem, f"call it from one of: {', '.join(SHELLS)}")
+    return shell
 
 
-def _parent() -> str:
+def _parent_shell() -> str:
     import shellingham
 
     try:

@@ -6,13 +6,26 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Annotated
 
-from attnviz.analysis.inspection.looking import BY, DRAW, MERGE, RANK, WEIGH, Looking
+from attnviz.analysis.inspection.inspect_options import (
+    BY_DESCRIPTIONS,
+    DRAW_DESCRIPTIONS,
+    MERGE_DESCRIPTIONS,
+    RANK_DESCRIPTIONS,
+    WEIGH_DESCRIPTIONS,
+    InspectOptions,
+)
 from attnviz.cli import output, source
-from attnviz.cli.help import in_section
-from attnviz.cli.messages import with_bar
-from attnviz.cli.options import Typed, accepts, named_again, refuse_both, settings_of
+from attnviz.cli.help import section_option
+from attnviz.cli.messages import with_progress_bar
+from attnviz.cli.options import (
+    TypedOptions,
+    accept_options,
+    refuse_beside_trace,
+    settings_from_options,
+    take_model_options,
+)
 from attnviz.cli.output_options import OutputOptions, PictureOptions
-from attnviz.cli.run import print_checks, refuse_lines_without_picture, traced
+from attnviz.cli.run import print_checks, refuse_lines_without_picture, trace_from_options
 from attnviz.cli.trace_options import (
     AttentionOptions,
     ModelOptions,
@@ -22,12 +35,14 @@ from attnviz.cli.trace_options import (
     WithoutOptions,
 )
 from attnviz.renderers import suffixes
-from attnviz.traces.trained.place import MINILM
-from attnviz.wording.commands import Command, chosen
+from attnviz.traces.trained.model_location import MINILM
+from attnviz.wording.commands import Command, changed_options
 
-PANEL = "Heads"
-ON_A_DEVICE = ("device", "dtype")  # what of attention a trained model has not decided
-DECIDED = tuple(each.name for each in fields(AttentionOptions) if each.name not in ON_A_DEVICE)
+HEADS_PANEL = "Heads"
+DEVICE_OPTIONS = ("device", "dtype")  # what of attention a trained model has not decided
+MODEL_DECIDED_OPTIONS = tuple(
+    each.name for each in fields(AttentionOptions) if each.name not in DEVICE_OPTIONS
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +51,8 @@ class LookingOptions:
 
     layer: Annotated[
         int | None,
-        in_section(
-            PANEL,
+        section_option(
+            HEADS_PANEL,
             "--layer",
             metavar="N",
             help="Only this layer, from 0.",
@@ -47,12 +62,14 @@ class LookingOptions:
     ] = None
     head: Annotated[
         int | None,
-        in_section(PANEL, "--head", metavar="N", help="Only this head, from 0.", example="7"),
+        section_option(
+            HEADS_PANEL, "--head", metavar="N", help="Only this head, from 0.", example="7"
+        ),
     ] = None
     source: Annotated[
         str | None,
-        in_section(
-            PANEL,
+        section_option(
+            HEADS_PANEL,
             "--from",
             metavar="TOKEN",
             help="Rank the heads by how much this token attends to --to.",
@@ -62,8 +79,8 @@ class LookingOptions:
     ] = None
     to: Annotated[
         str | None,
-        in_section(
-            PANEL,
+        section_option(
+            HEADS_PANEL,
             "--to",
             metavar="TOKEN",
             help="The token that --from attends to.",
@@ -72,49 +89,49 @@ class LookingOptions:
     ] = None
     rank: Annotated[
         str,
-        in_section(
-            PANEL,
+        section_option(
+            HEADS_PANEL,
             "--rank",
             metavar="HOW",
-            help=f"How --from sorts heads: {'; '.join(f'{n} ({t})' for n, t in RANK.items())}.",
-            among=RANK,
+            help=f"How --from sorts heads: {'; '.join(f'{n} ({t})' for n, t in RANK_DESCRIPTIONS.items())}.",
+            among=RANK_DESCRIPTIONS,
         ),
-    ] = Looking.rank
+    ] = InspectOptions.rank
     by: Annotated[
         str,
-        in_section(
-            PANEL,
+        section_option(
+            HEADS_PANEL,
             "--by",
             metavar="KIND",
-            help=f"What heads are ranked by: {'; '.join(f'{n} ({t})' for n, t in BY.items())}.",
-            among=BY,
+            help=f"What heads are ranked by: {'; '.join(f'{n} ({t})' for n, t in BY_DESCRIPTIONS.items())}.",
+            among=BY_DESCRIPTIONS,
         ),
-    ] = Looking.by
+    ] = InspectOptions.by
     merge: Annotated[
         str | None,
-        in_section(
-            PANEL,
+        section_option(
+            HEADS_PANEL,
             "--merge",
             metavar="HOW",
-            help=f"Several heads as one: {'; '.join(f'{n} ({t})' for n, t in MERGE.items())}.",
+            help=f"Several heads as one: {'; '.join(f'{n} ({t})' for n, t in MERGE_DESCRIPTIONS.items())}.",
             example="mean",
-            among=MERGE,
+            among=MERGE_DESCRIPTIONS,
         ),
     ] = None
     weigh: Annotated[
         str,
-        in_section(
-            PANEL,
+        section_option(
+            HEADS_PANEL,
             "--weigh",
             metavar="HOW",
-            help=f"Each weight {'; '.join(f'{t} ({n})' for n, t in WEIGH.items())}.",
-            among=WEIGH,
+            help=f"Each weight {'; '.join(f'{t} ({n})' for n, t in WEIGH_DESCRIPTIONS.items())}.",
+            among=WEIGH_DESCRIPTIONS,
         ),
-    ] = Looking.weigh
+    ] = InspectOptions.weigh
     toward: Annotated[
         str | None,
-        in_section(
-            PANEL,
+        section_option(
+            HEADS_PANEL,
             "--toward",
             metavar="TOKEN",
             help="The answer whose gradient --weigh gradient takes.  [default: the most likely "
@@ -124,59 +141,69 @@ class LookingOptions:
     ] = None
     hide_special: Annotated[
         bool,
-        in_section(
-            PANEL,
+        section_option(
+            HEADS_PANEL,
             "--hide-special",
             help="Leave out tokens that the tokenizer added, such as [CLS].",
         ),
     ] = False
     hide_first: Annotated[
         bool,
-        in_section(PANEL, "--hide-first", help="Leave out the first token, which is often a sink."),
+        section_option(
+            HEADS_PANEL, "--hide-first", help="Leave out the first token, which is often a sink."
+        ),
     ] = False
     renormalise: Annotated[
         bool,
-        in_section(PANEL, "--renormalise", help="Scale what is left so that rows sum to 1."),
+        section_option(
+            HEADS_PANEL, "--renormalise", help="Scale what is left so that rows sum to 1."
+        ),
     ] = False
     words: Annotated[
         bool,
-        in_section(PANEL, "--words", help="Combine the pieces of each word."),
+        section_option(HEADS_PANEL, "--words", help="Combine the pieces of each word."),
     ] = False
     log: Annotated[
         bool,
-        in_section(PANEL, "--log", help="Colour by logarithm, which shows small weights."),
+        section_option(
+            HEADS_PANEL, "--log", help="Colour by logarithm, which shows small weights."
+        ),
     ] = False
     predict: Annotated[
         bool,
-        in_section(PANEL, "--predict", help="Also show what the model answers."),
+        section_option(HEADS_PANEL, "--predict", help="Also show what the model answers."),
     ] = False
     as_: Annotated[
         str | None,
-        in_section(
-            PANEL,
+        section_option(
+            HEADS_PANEL,
             "--as",
             metavar="WAY",
-            help=f"How weights are drawn: {', '.join(f'{n} ({t})' for n, t in DRAW.items())}.",
+            help=f"How weights are drawn: {', '.join(f'{n} ({t})' for n, t in DRAW_DESCRIPTIONS.items())}.",
             short="Draw lines between words: --layer 5 --head 11 --as arcs",
-            among=DRAW,
+            among=DRAW_DESCRIPTIONS,
         ),
     ] = None
     verify: Annotated[
         bool,
-        in_section(
-            PANEL, "--verify", help="Check the numbers, also against the model's own attention."
+        section_option(
+            HEADS_PANEL,
+            "--verify",
+            help="Check the numbers, also against the model's own attention.",
         ),
     ] = False
 
-    def looking(self, wanted: OutputOptions) -> Looking:
+    def build_looking(self, outputs: OutputOptions) -> InspectOptions:
         """The choices, once it is sure that they make sense."""
-        named = {
-            name: getattr(self, name) for name in Looking.__dataclass_fields__ if name != "query"
+        choices = {
+            name: getattr(self, name)
+            for name in InspectOptions.__dataclass_fields__
+            if name != "query"
         }
-        return Looking(**named, query=wanted.query)
+        return InspectOptions(**choices, query=outputs.query)
 
 
-@accepts(
+@accept_options(
     TextOptions,
     SavedOptions,
     LookingOptions,
@@ -186,20 +213,20 @@ class LookingOptions:
     WithoutOptions,
     OutputOptions,
     PictureOptions,
-    without=("tokenizer", *DECIDED),
+    without=("tokenizer", *MODEL_DECIDED_OPTIONS),
 )
-def inspect(
+def inspect_command(
     text: TextOptions,
     saved: SavedOptions,
-    looked: LookingOptions,
+    looking_options: LookingOptions,
     model: ModelOptions,
     trained: TrainedOptions,
-    computed: AttentionOptions,
+    attention: AttentionOptions,
     without: WithoutOptions,
-    wanted: OutputOptions,
+    outputs: OutputOptions,
     pictures: PictureOptions,
     *,
-    typed: Typed,
+    typed: TypedOptions,
 ) -> None:
     """Show what the heads of a trained model do on a sentence.
 
@@ -210,28 +237,37 @@ def inspect(
     attnviz inspect "The animal didn't cross the street because it was too tired"
     attnviz inspect "The animal was tired" --layer 4 --head 7 -o head.png
     """
-    output.refuse_undeliverable(wanted, pictures, suffixes())
-    looking = looked.looking(wanted)
-    refuse_lines_without_picture(looking.as_, wanted)
-    beside = typed.of(text, model, trained, computed, without)
-    reads_again = looking.by == "effect" or looking.weigh == "gradient"
-    named = named_again(saved.trace, beside) if reads_again else {}
-    refuse_both(saved.trace, beside)
-    asked = replace(model, model=model.model or MINILM)
-    settings = settings_of(text, asked, trained, computed, without)
-    groups = (looked, wanted, pictures)
-    trace = traced("inspect", text, saved, settings, *groups, kept=looking.layers, named=named)
+    output.refuse_undeliverable(outputs, pictures, suffixes())
+    looking = looking_options.build_looking(outputs)
+    refuse_lines_without_picture(looking.as_, outputs)
+    typed_beside = typed.values_of(text, model, trained, attention, without)
+    reruns_model = looking.by == "effect" or looking.weigh == "gradient"
+    model_overrides = take_model_options(saved.trace, typed_beside) if reruns_model else {}
+    refuse_beside_trace(saved.trace, typed_beside)
+    model_or_default = replace(model, model=model.model or MINILM)
+    settings = settings_from_options(text, model_or_default, trained, attention, without)
+    groups = (looking_options, outputs, pictures)
+    trace = trace_from_options(
+        "inspect",
+        text,
+        saved,
+        settings,
+        *groups,
+        layers=looking.layers,
+        model_overrides=model_overrides,
+    )
 
     from attnviz.analysis.inspection.inspection import Inspection
 
-    made = Command(
+    command = Command(
         name="inspect",
         argument=trace.text,
-        options=chosen(model, trained, computed, without, looked) | {"query": wanted.query},
+        options=changed_options(model, trained, attention, without, looking_options)
+        | {"query": outputs.query},
     )
-    track = partial(with_bar, told="switching heads off", quiet=wanted.quiet)
-    view = Inspection(trace=trace, looking=looking, track=track).view(command=made)
-    output.deliver(view, wanted, pictures)
-    source.ask_about_a_file(text.text, quiet=wanted.quiet)
-    if looked.verify:
-        print_checks(trace, wanted)
+    track = partial(with_progress_bar, label="switching heads off", quiet=outputs.quiet)
+    view = Inspection(trace=trace, looking=looking, track=track).view(command=command)
+    output.deliver_view(view, outputs, pictures)
+    source.note_text_names_file(text.text, quiet=outputs.quiet)
+    if looking_options.verify:
+        print_checks(trace, outputs)

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attnviz.cli import output
-from attnviz.cli.help import in_section, positional
-from attnviz.cli.messages import say, tell
-from attnviz.cli.options import Typed, accepts, line_as_typed
+from attnviz.cli.help import section_argument, section_option
+from attnviz.cli.messages import print_message, print_result_line
+from attnviz.cli.options import TypedOptions, accept_options, typed_command_line
 from attnviz.cli.output_options import OutputOptions, PictureOptions
 from attnviz.cli.trace_options import AttentionOptions, BlockOptions
-from attnviz.cli.training_options import LEARNING, TeachingOptions, settings_for
+from attnviz.cli.training_options import LEARNING_PANEL, TrainingOptions, task_settings_with
 from attnviz.errors import AttnvizError
-from attnviz.learning.choices import Choices, refuse_missing, refuse_place
-from attnviz.learning.lookup import task_asked, task_of_folder
-from attnviz.learning.names import CUT, TASKS, is_path
-from attnviz.machine import leaving
+from attnviz.learning.choices import Choices, refuse_missing_training, refuse_save_folder
+from attnviz.learning.lookup import requested_task, task_of_saved_model
+from attnviz.learning.names import LINE_PIECES, TASKS, is_task_path
+from attnviz.machine import exit_handling
 from attnviz.renderers import suffixes
-from attnviz.tokens.finding import find_query
-from attnviz.wording.commands import option, quoted
+from attnviz.tokens.token_lookup import find_query
+from attnviz.wording.commands import option_name, shell_quoted
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from attnviz.learning.training import Learned, Training
 
 # What means nothing to a model that learns: its vectors and its one sentence are its own.
-WITHOUT = ("embeddings", "dropout", "memory", "dtype")
+EXCLUDED_LEARN_OPTIONS = ("embeddings", "dropout", "memory", "dtype")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,8 @@ class LearnOptions:
 
     task: Annotated[
         str | None,
-        positional(
-            LEARNING,
+        section_argument(
+            LEARNING_PANEL,
             metavar="TASK",
             help=f"The task: {', '.join(TASKS)}; or your own: a Python file or a grammar (mine.py, "
             "mine.toml).  [default: list the tasks]",
@@ -52,8 +52,8 @@ class LearnOptions:
     ] = None
     file: Annotated[
         Path | None,
-        in_section(
-            LEARNING,
+        section_option(
+            LEARNING_PANEL,
             "--file",
             metavar="PATH",
             help="Instead of a task: learn to continue the lines of a UTF-8 file; one line in ten "
@@ -64,21 +64,21 @@ class LearnOptions:
     ] = None
     tokenizer: Annotated[
         str | None,
-        in_section(
-            LEARNING,
+        section_option(
+            LEARNING_PANEL,
             "--tokenizer",
             "-t",
             metavar="NAME",
-            help=f"How those lines are cut into tokens: {', '.join(CUT)}.  [default: "
-            f"{next(iter(CUT))}]",
-            among=[*CUT],
+            help=f"How those lines are cut into tokens: {', '.join(LINE_PIECES)}.  [default: "
+            f"{next(iter(LINE_PIECES))}]",
+            among=[*LINE_PIECES],
             example="chars",
         ),
     ] = None
     watch: Annotated[
         str | None,
-        in_section(
-            LEARNING,
+        section_option(
+            LEARNING_PANEL,
             "--watch",
             metavar="TEXT",
             help="The sentence whose heatmaps are drawn, in the task's own words.",
@@ -88,8 +88,8 @@ class LearnOptions:
     ] = None
     save: Annotated[
         Path | None,
-        in_section(
-            LEARNING,
+        section_option(
+            LEARNING_PANEL,
             "--save",
             metavar="FOLDER",
             help="Save the model (for --model in run and steps) and everything that --from needs.",
@@ -99,8 +99,8 @@ class LearnOptions:
     ] = None
     from_: Annotated[
         Path | None,
-        in_section(
-            LEARNING,
+        section_option(
+            LEARNING_PANEL,
             "--from",
             metavar="FOLDER",
             help="Continue the training that --save saved.",
@@ -110,25 +110,25 @@ class LearnOptions:
     ] = None
 
 
-@accepts(
+@accept_options(
     LearnOptions,
-    TeachingOptions,
+    TrainingOptions,
     AttentionOptions,
     BlockOptions,
     OutputOptions,
     PictureOptions,
-    without=WITHOUT,
+    without=EXCLUDED_LEARN_OPTIONS,
     of_a_task=(AttentionOptions, BlockOptions),
 )
-def learn(
-    chosen: LearnOptions,
-    teaching: TeachingOptions,
+def learn_command(
+    learn_options: LearnOptions,
+    training_options: TrainingOptions,
     attention: AttentionOptions,
     blocks: BlockOptions,
-    wanted: OutputOptions,
+    outputs: OutputOptions,
     pictures: PictureOptions,
     *,
-    typed: Typed,
+    typed: TypedOptions,
 ) -> None:
     """Train a small model on a task, and watch its attention form.
 
@@ -139,171 +139,194 @@ def learn(
     attnviz learn reverse
     attnviz learn reverse --heads 2 --steps 200
     """
-    if chosen.task is None and chosen.from_ is None and chosen.file is None:
-        list_or_refuse(typed)
+    if learn_options.task is None and learn_options.from_ is None and learn_options.file is None:
+        list_tasks_or_refuse(typed)
         return
-    output.refuse_undeliverable(wanted, pictures, suffixes("arrays"))
-    if chosen.save is not None:
-        refuse_place(chosen.save)
-    begun = begin if chosen.from_ is None else go_on
-    training = begun(chosen, teaching.choices, typed.of(attention, blocks))
-    if chosen.from_ is not None and not (wanted.out or wanted.json):
-        _refuse_what_is_done(training, chosen.from_)
-    on_screen = not training.done and _watched(training, wanted, pictures)
-    if chosen.save is not None:
-        _save(chosen.save, training.progress(), quiet=wanted.quiet)
-    line = line_as_typed("learn", typed, chosen, teaching, attention, blocks, wanted, pictures)
-    _deliver(training.learned(), line, wanted, pictures, on_screen=on_screen)
+    output.refuse_undeliverable(outputs, pictures, suffixes("arrays"))
+    if learn_options.save is not None:
+        refuse_save_folder(learn_options.save)
+    start_training = begin_training if learn_options.from_ is None else continue_training
+    training = start_training(
+        learn_options, training_options.choices, typed.values_of(attention, blocks)
+    )
+    if learn_options.from_ is not None and not (outputs.out or outputs.json):
+        _refuse_finished_training(training, learn_options.from_)
+    on_screen = not training.done and _train_watched(training, outputs, pictures)
+    if learn_options.save is not None:
+        _save_training(learn_options.save, training.progress(), quiet=outputs.quiet)
+    line = typed_command_line(
+        "learn", typed, learn_options, training_options, attention, blocks, outputs, pictures
+    )
+    _deliver_learned(training.learned(), line, outputs, pictures, on_screen=on_screen)
 
 
-def _watched(training: Training, wanted: OutputOptions, pictures: PictureOptions) -> bool:
+def _train_watched(training: Training, outputs: OutputOptions, pictures: PictureOptions) -> bool:
     """Learn, until Ctrl-C at most; and whether it was seen on a screen."""
-    if wanted.query is not None:
-        find_query(training.task.vocabulary.as_read(training.watched), wanted.query)
+    if outputs.query is not None:
+        find_query(training.task.vocabulary.as_read(training.watched), outputs.query)
 
-    from attnviz.cli.live import watched  # torch, for which errors need not wait
+    from attnviz.cli.live import watch_training  # torch, for which errors need not wait
 
-    with leaving.stopping() as stopped:
-        return watched(training, stopped, wanted, pictures)
+    with exit_handling.stop_on_interrupt() as stopped:
+        return watch_training(training, stopped, outputs, pictures)
 
 
-def list_or_refuse(typed: Typed) -> None:
+def list_tasks_or_refuse(typed: TypedOptions) -> None:
     """Without a task those that there are; options alone teach nothing."""
     if typed.names:
         raise AttnvizError(
             "there is no task to learn",
             f"name one of: {', '.join(TASKS)}; attnviz learn lists them",
         )
-    from attnviz.cli.answers import tasks
+    from attnviz.cli.listings import list_tasks
 
-    tasks()
+    list_tasks()
 
 
-def begin(chosen: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Training:
+def begin_training(
+    learn_options: LearnOptions, choices: Choices, typed: dict[str, Any]
+) -> Training:
     """A model that has not learned anything yet."""
-    asked = asked_for(chosen)
-    task = task_asked(asked)
-    settings = settings_for(task, typed)
+    request = build_task_request(learn_options)
+    task = requested_task(request)
+    settings = task_settings_with(task, typed)
 
     from attnviz.learning.training import Training
 
-    return Training(task, settings, choices, chosen.watch, asked=asked)
+    return Training(task, settings, choices, learn_options.watch, asked=request)
 
 
-def asked_for(chosen: LearnOptions) -> dict[str, str]:
+def build_task_request(learn_options: LearnOptions) -> dict[str, str]:
     """Where the task is from: its name, or a file of lines."""
-    if chosen.file is None:
-        if chosen.tokenizer is not None:
+    if learn_options.file is None:
+        if learn_options.tokenizer is not None:
             raise AttnvizError(
                 "--tokenizer splits lines of your own; a task has words of its own",
                 "leave it out, or give lines with --file",
                 about="tokenizer",
             )
-        assert chosen.task is not None
-        return {"task": chosen.task}
-    if chosen.task is not None:
+        assert learn_options.task is not None
+        return {"task": learn_options.task}
+    if learn_options.task is not None:
         raise AttnvizError(
-            f"--file and a task are both given: {chosen.task}",
+            f"--file and a task are both given: {learn_options.task}",
             "leave one of them out",
         )
-    return {"file": str(chosen.file), "tokenizer": chosen.tokenizer or next(iter(CUT))}
+    return {
+        "file": str(learn_options.file),
+        "tokenizer": learn_options.tokenizer or next(iter(LINE_PIECES)),
+    }
 
 
-def go_on(chosen: LearnOptions, choices: Choices, options: dict[str, Any]) -> Training:
+def continue_training(
+    learn_options: LearnOptions, choices: Choices, options: dict[str, Any]
+) -> Training:
     """A model that was written while it learned; whatever would make it another is refused."""
-    folder = chosen.from_
+    folder = learn_options.from_
     assert folder is not None
-    elsewhere = {"device": options.pop("device")} if "device" in options else {}
-    others = [name for name in ("watch", "tokenizer") if getattr(chosen, name) is not None]
-    for name in (*options, *others):
+    device_setting = {"device": options.pop("device")} if "device" in options else {}
+    other_options = [
+        name for name in ("watch", "tokenizer") if getattr(learn_options, name) is not None
+    ]
+    for name in (*options, *other_options):
         raise AttnvizError(
-            f"--from continues a training with its own settings, and {option(name)} would change "
+            f"--from continues a training with its own settings, and {option_name(name)} would change "
             "them",
-            f"leave {option(name)} out, or --from",
+            f"leave {option_name(name)} out, or --from",
         )
-    refuse_missing(folder)
+    refuse_missing_training(folder)
 
-    from attnviz.learning.progress import read
+    from attnviz.learning.progress import read_progress
     from attnviz.learning.training import Training
 
-    since = read(folder)
-    asked = _asked_again(chosen, since.asked)
-    typed = chosen.task is not None or chosen.file is not None
-    task = task_asked(asked) if typed else task_of_folder(asked, since.source, folder)
-    _refuse_another(task, asked, since, folder)
-    choices = choices.over(since.choices)
-    settings = replace(since.model.settings, **elsewhere)
-    return Training(task, settings, choices, since.watch, since, asked)
+    progress = read_progress(folder)
+    request = _renew_task_request(learn_options, progress.asked)
+    is_named_again = learn_options.task is not None or learn_options.file is not None
+    task = (
+        requested_task(request)
+        if is_named_again
+        else task_of_saved_model(request, progress.source, folder)
+    )
+    _refuse_changed_task(task, request, progress, folder)
+    choices = choices.over(progress.choices)
+    settings = replace(progress.model.settings, **device_setting)
+    return Training(task, settings, choices, progress.watch, progress, request)
 
 
-def _asked_again(chosen: LearnOptions, since: Mapping[str, str]) -> Mapping[str, str]:
+def _renew_task_request(
+    learn_options: LearnOptions, saved_request: Mapping[str, str]
+) -> Mapping[str, str]:
     """Where the task is from, and if somebody names it again, where it is now."""
-    if chosen.task is None and chosen.file is None:
-        return since
-    kind, typed = next(iter(asked_for(chosen).items()))
-    name = since.get(kind, "")
-    own = kind == "file" or is_path(typed) is is_path(name)
-    if not own or Path(typed).name != Path(name).name:
+    if learn_options.task is None and learn_options.file is None:
+        return saved_request
+    kind, typed = next(iter(build_task_request(learn_options).items()))
+    name = saved_request.get(kind, "")
+    is_same_kind = kind == "file" or is_task_path(typed) is is_task_path(name)
+    if not is_same_kind or Path(typed).name != Path(name).name:
         raise AttnvizError(
-            f"'{chosen.from_}' learns {since.get('task', since.get('file'))}, but {typed} is given",
+            f"'{learn_options.from_}' learns {saved_request.get('task', saved_request.get('file'))}, but {typed} is given",
             f"leave {typed} out, or --from",
         )
-    return {**since, kind: typed}
+    return {**saved_request, kind: typed}
 
 
-def _refuse_another(task: Task, asked: Mapping[str, str], since: Progress, folder: Path) -> None:
+def _refuse_changed_task(
+    task: Task, request: Mapping[str, str], progress: Progress, folder: Path
+) -> None:
     """Refuse a file that has changed since: with other words, or other things that are measured."""
-    name = asked.get("task", asked.get("file"))
-    words = task.vocabulary == since.model.vocabulary
-    if words and {each.name for each in task.readings} == {*since.moments[0].scores}:
+    name = request.get("task", request.get("file"))
+    same_words = task.vocabulary == progress.model.vocabulary
+    if same_words and {reading.name for reading in task.readings} == {*progress.moments[0].scores}:
         return
     raise AttnvizError(
-        f"the {'readings' if words else 'words'} of {name} are not those that the model in "
+        f"the {'readings' if same_words else 'words'} of {name} are not those that the model in "
         f"'{folder}' learned",
-        f"start a new training: attnviz learn {'' if 'task' in asked else '--file '}{name}",
+        f"start a new training: attnviz learn {'' if 'task' in request else '--file '}{name}",
     )
 
 
-def _refuse_what_is_done(training: Training, folder: Path) -> None:
+def _refuse_finished_training(training: Training, folder: Path) -> None:
     """Who asks for no file wants more to be learned, and there is nothing left to learn."""
     last = training.moments[-1]
     if not training.done:
         return
 
-    from attnviz.views.conclusions.learned import how_right
+    from attnviz.views.conclusions.training_outcome import accuracy_text
 
     steps, until = training.choices.steps or 0, training.choices.until or 0
     if last.step >= steps:
         problem = f"the model in '{folder}' has already learned for {counted(last.step, 'step')}"
         raise AttnvizError(problem, f"try --steps {2 * max(last.step, 1)}")
     raise AttnvizError(
-        f"in the model in '{folder}', {how_right(last.accuracy, training.task.asked)} already; "
+        f"in the model in '{folder}', {accuracy_text(last.accuracy, training.task.asked)} already; "
         f"the goal is {until:g}",
         f"try --steps {2 * max(last.step, 1)}, which continues whatever the accuracy is",
     )
 
 
-def _deliver(
+def _deliver_learned(
     learned: Learned,
     line: str,
-    wanted: OutputOptions,
+    outputs: OutputOptions,
     pictures: PictureOptions,
     *,
     on_screen: bool,
 ) -> None:
     """What came of it: where it was watched on a screen, all but a sentence is there already."""
-    view = learned.view(query=wanted.query, command=line)
-    if wanted.out or wanted.json or not on_screen:
-        output.deliver(view, wanted, pictures)
-    if not wanted.json and (wanted.out or on_screen):
-        say(view.headline)
-    if learned.ended == "nan" and not wanted.quiet:
-        tell(f"note: a lower --rate than {learned.choices.rate:g} may help")
+    view = learned.view(query=outputs.query, command=line)
+    if outputs.out or outputs.json or not on_screen:
+        output.deliver_view(view, outputs, pictures)
+    if not outputs.json and (outputs.out or on_screen):
+        print_result_line(view.headline)
+    if learned.ended == "nan" and not outputs.quiet:
+        print_message(f"note: a lower --rate than {learned.choices.rate:g} may help")
 
 
-def _save(folder: Path, progress: Progress, *, quiet: bool) -> None:
-    from attnviz.learning.progress import write
+def _save_training(folder: Path, progress: Progress, *, quiet: bool) -> None:
+    from attnviz.learning.progress import write_progress
 
-    write(folder, progress)
+    write_progress(folder, progress)
     if not quiet:
-        tell(f"wrote {folder}; use it with: attnviz run TEXT --model {quoted(str(folder))}")
+        print_message(
+            f"wrote {folder}; use it with: attnviz run TEXT --model {shell_quoted(str(folder))}"
+        )

@@ -16,39 +16,47 @@ from rich.segment import Segment
 from rich.text import Text
 
 from attnviz.cli import background
-from attnviz.cli.messages import tell
-from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_of
+from attnviz.cli.messages import print_message
+from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
 from attnviz.learning.names import TASKS
-from attnviz.learning.training import Choices, Moment, Training, decided
-from attnviz.machine import leaving
-from attnviz.renderers.terminal.glimpse import glimpsed
-from attnviz.renderers.terminal.screen import Screen, segments
-from attnviz.views.glimpse import glimpse_of, line_of
+from attnviz.learning.training import Choices, Moment, Training, complete_choices
+from attnviz.machine import exit_handling
+from attnviz.renderers.terminal.glimpse import glimpse_lines
+from attnviz.renderers.terminal.screen import Screen, line_segments
+from attnviz.views.glimpse import build_glimpse, moment_line
 from attnviz.wording.words import counted
 
-FRAMES = 10  # a second, at most
-SHARE = 0.08  # of the time, which drawing takes at most
-SMALLEST = 24, 8  # columns and lines, in which there is something to be seen
-BELOW, HIGH = 2, 20  # lines that stay free for what is said in the end, on a screen so high
-SHORTEST = 2.0  # seconds: who learned faster is shown again, slower,
-AGAIN = 25  # in so many frames
-FEWEST_BETWEEN, GROWTH = 10, 4  # steps between two lines; and so many times fewer than there were
+MAX_FRAMES_PER_SECOND = 10  # a second, at most
+MAX_DRAWING_SHARE = 0.08  # of the time, which drawing takes at most
+MIN_SCREEN_SIZE = 24, 8  # columns and lines, in which there is something to be seen
+FREE_LINES, HIGH_SCREEN_LINES = (
+    2,
+    20,
+)  # lines that stay free for what is said in the end, on a screen so high
+MIN_WATCHED_SECONDS = 2.0  # seconds: who learned faster is shown again, slower,
+REPLAY_FRAMES = 25  # in so many frames
+MIN_STEPS_BETWEEN_LINES, LINE_INTERVAL_DIVISOR = (
+    10,
+    4,
+)  # steps between two lines; and so many times fewer than there were
 SHOW_CURSOR = b"\x1b[?25h"
-BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"  # around a frame, which is then shown whole
+BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"  # around a frame, which is then shown whole
 
-Stopped = Callable[[], bool]
+StopCheck = Callable[[], bool]
 
 
-def watched(
-    training: Training, stopped: Stopped, wanted: OutputOptions, pictures: PictureOptions
+def watch_training(
+    training: Training, stopped: StopCheck, outputs: OutputOptions, pictures: PictureOptions
 ) -> bool:
     """Learn until it is done, or until somebody stops it; and whether it was seen on a screen."""
-    drawn = is_screen() and not (wanted.json or wanted.quiet)
-    if drawn:
-        _on_screen(training, stopped, wanted, pictures)
+    is_on_screen = is_screen() and not (outputs.json or outputs.quiet)
+    if is_on_screen:
+        _train_on_screen(training, stopped, outputs, pictures)
     else:
-        _learn(training, stopped, (lambda moment: None) if wanted.quiet else _Lines(training))
-    return drawn
+        _train(
+            training, stopped, (lambda moment: None) if outputs.quiet else _ProgressLines(training)
+        )
+    return is_on_screen
 
 
 def is_screen() -> bool:
@@ -56,17 +64,17 @@ def is_screen() -> bool:
     if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         return False
     columns, lines = os.get_terminal_size(sys.stdout.fileno())
-    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    return unicode and columns >= SMALLEST[0] and lines >= SMALLEST[1]
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    return is_utf8 and columns >= MIN_SCREEN_SIZE[0] and lines >= MIN_SCREEN_SIZE[1]
 
 
-def _learn(training: Training, stopped: Stopped, show: Callable[[Moment], None]) -> None:
+def _train(training: Training, stopped: StopCheck, show: Callable[[Moment], None]) -> None:
     training.stopped = stopped
     for moment in training:
         show(moment)
 
 
-class _Lines:
+class _ProgressLines:
     """A line at the first step, and whenever there were a good many more."""
 
     def __init__(self, training: Training) -> None:
@@ -76,34 +84,36 @@ class _Lines:
     def __call__(self, moment: Moment) -> None:
         last = self._training.is_last(moment)
         if moment.step >= self._next or last:
-            tell(line_of(self._training.task, moment))
-            self._next = moment.step + max(FEWEST_BETWEEN, moment.step // GROWTH)
+            print_message(moment_line(self._training.task, moment))
+            self._next = moment.step + max(
+                MIN_STEPS_BETWEEN_LINES, moment.step // LINE_INTERVAL_DIVISOR
+            )
 
 
-def _on_screen(
-    training: Training, stopped: Stopped, wanted: OutputOptions, pictures: PictureOptions
+def _train_on_screen(
+    training: Training, stopped: StopCheck, outputs: OutputOptions, pictures: PictureOptions
 ) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
-    screen = screen_of(console, wanted, pictures)
-    background.settle()
-    with _drawing(console) as live:
-        picture = _Picture(training, live, screen)
-        _learn(training, stopped, picture)
-        if picture.seconds < SHORTEST and not stopped():
-            picture.again(stopped)
+    screen = screen_from_options(console, outputs, pictures)
+    background.discard_late_answers()
+    with _live_display(console) as live:
+        picture = _TrainingPicture(training, live, screen)
+        _train(training, stopped, picture)
+        if picture.seconds < MIN_WATCHED_SECONDS and not stopped():
+            picture.replay(stopped)
         picture.end()
 
 
 @contextmanager
-def _drawing(console: Console) -> Iterator[Live]:
+def _live_display(console: Console) -> Iterator[Live]:
     """What is drawn anew in one place, on a terminal that shows nothing of what is typed."""
     show_cursor = partial(os.write, sys.stdout.fileno(), SHOW_CURSOR)
     live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
-    with leaving.undoing(show_cursor), background.silent(), live:
+    with exit_handling.undo_on_signal(show_cursor), background.silent_terminal(), live:
         yield live
 
 
-class _Picture:
+class _TrainingPicture:
     """What is on the screen; it is drawn anew no more often than that it takes little time."""
 
     def __init__(self, training: Training, live: Live, screen: Screen) -> None:
@@ -122,16 +132,16 @@ class _Picture:
         self._first = self._first or moment
         if now < self._next:
             return
-        self._draw(self._training.moments, *self._pace(moment, now))
-        self._next = now + max(1 / FRAMES, (self.seconds - now) / SHARE)
+        self._draw(self._training.moments, *self._pace_notes(moment, now))
+        self._next = now + max(1 / MAX_FRAMES_PER_SECOND, (self.seconds - now) / MAX_DRAWING_SHARE)
 
-    def again(self, stopped: Stopped) -> None:
+    def replay(self, stopped: StopCheck) -> None:
         """What went too fast to be seen."""
         moments = self._training.moments
-        every = max(1, -(-len(moments) // AGAIN))
-        for count in range(1, len(moments), every):
+        stride = max(1, -(-len(moments) // REPLAY_FRAMES))
+        for count in range(1, len(moments), stride):
             self._draw(moments[:count], "slowed down for display")
-            time.sleep(1 / FRAMES)
+            time.sleep(1 / MAX_FRAMES_PER_SECOND)
             if stopped():
                 return
 
@@ -139,43 +149,44 @@ class _Picture:
         """The last frame, which stays."""
         moments = self._training.moments
         seconds = moments[-1].seconds
-        self._draw(moments, f"{seconds:.1f} s", *_steps_a_second(moments[-1].step, seconds))
+        self._draw(moments, f"{seconds:.1f} s", *_speed_notes(moments[-1].step, seconds))
 
-    def _pace(self, moment: Moment, now: float) -> Sequence[str]:
+    def _pace_notes(self, moment: Moment, now: float) -> Sequence[str]:
         """Steps in a second, and how long the rest can take."""
         assert self._first is not None
-        done = moment.step - self._first.step
-        if not done or now < 1 / FRAMES:
+        steps_done = moment.step - self._first.step
+        if not steps_done or now < 1 / MAX_FRAMES_PER_SECOND:
             return ()
-        left = ((self._training.choices.steps or 0) - moment.step) * now / done
-        return (self._until(left), *_steps_a_second(done, now))
+        seconds_left = ((self._training.choices.steps or 0) - moment.step) * now / steps_done
+        return (self._time_left_text(seconds_left), *_speed_notes(steps_done, now))
 
-    def _until(self, left: float) -> str:
+    def _time_left_text(self, seconds_left: float) -> str:
         """When it is usually done, where that is known; else how long it can take at most."""
         training = self._training
-        usual = TASKS[training.task.name].usual if training.task.name in TASKS else 0
-        known = training.settings == training.task.settings and training.choices == decided(
-            training.task, Choices()
+        usual_steps = TASKS[training.task.name].usual_steps if training.task.name in TASKS else 0
+        is_usual_training = (
+            training.settings == training.task.settings
+            and training.choices == complete_choices(training.task, Choices())
         )
-        if known and usual:
-            return f"usually done near step {usual:,}"
-        return f"at most {_duration(left)} left"
+        if is_usual_training and usual_steps:
+            return f"usually done near step {usual_steps:,}"
+        return f"at most {_duration_text(seconds_left)} left"
 
-    def _draw(self, moments: Sequence[Moment], *told: str) -> None:
+    def _draw(self, moments: Sequence[Moment], *notes: str) -> None:
         size = self._live.console.size
-        below = BELOW if size.height >= HIGH else 0
-        screen = replace(self._screen, width=size.width, height=size.height - below)
-        lines = glimpsed(glimpse_of(self._training, moments, *told), screen)
-        with leaving.later():
+        free_lines = FREE_LINES if size.height >= HIGH_SCREEN_LINES else 0
+        screen = replace(self._screen, width=size.width, height=size.height - free_lines)
+        lines = glimpse_lines(build_glimpse(self._training, moments, *notes), screen)
+        with exit_handling.delay_interrupt():
             file = self._live.console.file
-            file.write(BEGIN)
-            self._live.update(_Frame(lines), refresh=True)
-            file.write(END)
+            file.write(BEGIN_FRAME)
+            self._live.update(_ScreenFrame(lines), refresh=True)
+            file.write(END_FRAME)
             file.flush()
 
 
 @dataclass(frozen=True)
-class _Frame:
+class _ScreenFrame:
     """Lines that are as long as they are to be: nobody need break them anew."""
 
     lines: Sequence[Text]
@@ -184,16 +195,16 @@ class _Frame:
         for number, line in enumerate(self.lines):
             if number:
                 yield Segment.line()
-            yield from segments(line, console)
+            yield from line_segments(line, console)
 
 
-def _steps_a_second(steps: int, seconds: float) -> Sequence[str]:
+def _speed_notes(steps: int, seconds: float) -> Sequence[str]:
     return (f"{steps / seconds:,.0f} steps/s",) if steps and seconds else ()
 
 
-def _duration(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     """
-    >>> _duration(4.2), _duration(130.0)
+    >>> _duration_text(4.2), _duration_text(130.0)
     ('5 s', '3 minutes')
     """
     return f"{int(seconds) + 1} s" if seconds < 100 else counted(int(seconds / 60) + 1, "minute")

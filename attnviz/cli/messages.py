@@ -17,56 +17,60 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from attnviz.machine import leaving
-from attnviz.wording.printable import printable
+from attnviz.machine import exit_handling
+from attnviz.wording.printable import printable_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-SHORTEST_LINE = 20  # columns, in which words are still worth keeping whole
+MIN_WRAP_COLUMNS = 20  # columns, in which words are still worth keeping whole
 
-ENDLESS, INDENT = 10**6, "    "
+UNLIMITED_COLUMNS, CONTINUATION_INDENT = 10**6, "    "
 
 
-def tell(line: str, *, start: str = "", color: str | None = None) -> None:
+def print_message(line: str, *, prefix: str = "", color: str | None = None) -> None:
     """A line; behind a word, if it starts with one, in lines that stand below each other.
 
     A full disk behind standard error changes nothing of what was done.
     """
-    text = printable(line)
+    text = printable_text(line)
     with suppress(OSError, ValueError):
-        if start:
-            typer.secho(start, err=True, nl=False, fg=color, color=color is not None)
-            text = _broken(text, len(start))
+        if prefix:
+            typer.secho(prefix, err=True, nl=False, fg=color, color=color is not None)
+            text = _wrap_message(text, len(prefix))
         typer.echo(text, err=True)
 
 
-def say(line: str, *, err: bool = False) -> None:
+def print_result_line(line: str, *, err: bool = False) -> None:
     """A line of a result, in several where a screen, or COLUMNS, is narrower; a pipe is not."""
-    text, room = printable(line), get_terminal_size((ENDLESS, 1)).columns
+    text, columns = printable_text(line), get_terminal_size((UNLIMITED_COLUMNS, 1)).columns
     lines = textwrap.wrap(
-        text, room, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
+        text,
+        columns,
+        subsequent_indent=CONTINUATION_INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
-    typer.echo("\n".join(lines if len(text) > room >= SHORTEST_LINE else [text]), err=err)
+    typer.echo("\n".join(lines if len(text) > columns >= MIN_WRAP_COLUMNS else [text]), err=err)
 
 
-def _broken(text: str, start: int) -> str:
+def _wrap_message(text: str, indent: int) -> str:
     """Where somebody looks at it, in lines that end between words, below each other."""
-    room = get_terminal_size().columns - start
-    if not sys.stderr.isatty() or room < SHORTEST_LINE or len(text) <= room:
+    columns = get_terminal_size().columns - indent
+    if not sys.stderr.isatty() or columns < MIN_WRAP_COLUMNS or len(text) <= columns:
         return text
-    lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
-    return ("\n" + " " * start).join(lines)
+    lines = textwrap.wrap(text, columns, break_long_words=False, break_on_hyphens=False)
+    return ("\n" + " " * indent).join(lines)
 
 
-LESS = "less -FRX"
+DEFAULT_PAGER = "less -FRX"
 NO_PAGERS = ("", "cat")
-KILLED = 128  # and above: what a shell answers of a command that a signal has ended
+KILLED_STATUS = 128  # and above: what a shell answers of a command that a signal has ended
 
 
 @contextmanager
-def paged() -> Iterator[None]:
+def paged_output() -> Iterator[None]:
     """What is printed meanwhile, in a pager if somebody looks at a screen that is too small."""
     if not sys.stdout.isatty():
         yield
@@ -76,58 +80,60 @@ def paged() -> Iterator[None]:
         with redirect_stdout(text):
             yield
     finally:
-        told = text.getvalue()
-        if told.count("\n") < shutil.get_terminal_size().lines or not page(told):
-            sys.stdout.write(told)
+        output_text = text.getvalue()
+        if output_text.count("\n") < shutil.get_terminal_size().lines or not show_in_pager(
+            output_text
+        ):
+            sys.stdout.write(output_text)
 
 
-def page(text: str) -> bool:
+def show_in_pager(text: str) -> bool:
     """Show a text in PAGER, else in less; False if there is none, or it failed."""
-    command = os.environ.get("PAGER", LESS).strip()
-    if command in NO_PAGERS or (command == LESS and shutil.which("less") is None):
+    command = os.environ.get("PAGER", DEFAULT_PAGER).strip()
+    if command in NO_PAGERS or (command == DEFAULT_PAGER and shutil.which("less") is None):
         return False
     # Ctrl-C is for the pager, which is still there: whoever left would take its terminal along.
     # What is ignored the pager would ignore, too; a function of ours it does not inherit.
     interrupts: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
+    handler_before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
     try:
-        running = subprocess.Popen(
+        process = subprocess.Popen(
             command,
             shell=True,  # PAGER is a line for a shell, as everywhere
             stdin=subprocess.PIPE,
-            env=_environment(),
+            env=_pager_environment(),
             encoding=sys.stdout.encoding,
             errors="backslashreplace",
         )
-        running.communicate(text)  # a reader who quits early has had enough
+        process.communicate(text)  # a reader who quits early has had enough
     finally:
-        signal.signal(signal.SIGINT, before)
-    return bool(interrupts) or not 0 < running.returncode < KILLED
+        signal.signal(signal.SIGINT, handler_before)
+    return bool(interrupts) or not 0 < process.returncode < KILLED_STATUS
 
 
-def _environment() -> dict[str, str]:
+def _pager_environment() -> dict[str, str]:
     """For a pager that is named without options: leave what fits, show colours, clear nothing."""
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     characters = {"LESSCHARSET": "utf-8"} if utf8 else {}
     return {"LESS": "FRX", "LV": "-c", **characters, **os.environ}
 
 
-Step = TypeVar("Step")
-PATIENCE = 1.0  # seconds, after which somebody wants to know what takes so long
+StepItem = TypeVar("StepItem")
+SECONDS_BEFORE_TIMER = 1.0  # seconds, after which somebody wants to know what takes so long
 
 
-def with_bar(steps: Sequence[Step], *, told: str, quiet: bool) -> Iterable[Step]:
+def with_progress_bar(steps: Sequence[StepItem], *, label: str, quiet: bool) -> Iterable[StepItem]:
     """The steps, with a bar that goes when they are done."""
     if quiet or not sys.stderr.isatty():
         return steps
     from rich.console import Console
     from rich.progress import track
 
-    return track(steps, told, console=Console(stderr=True), transient=True)
+    return track(steps, label, console=Console(stderr=True), transient=True)
 
 
 @contextmanager
-def while_working(told: str, *, quiet: bool) -> Iterator[None]:
+def with_timer(label: str, *, quiet: bool) -> Iterator[None]:
     """What is done in the block, and for how long, if it takes a while; it goes in the end."""
     if quiet or not sys.stderr.isatty():
         yield
@@ -141,17 +147,17 @@ def while_working(told: str, *, quiet: bool) -> Iterator[None]:
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         console = Console(stderr=True)
         lines.append(Progress(*columns, console=console, transient=True, redirect_stdout=False))
-        lines[0].add_task(told, total=None)
+        lines[0].add_task(label, total=None)
         lines[0].start()
 
     def hide() -> None:
         for line in lines:
             line.stop()  # and shows the cursor again
 
-    patience = Timer(PATIENCE, show)
+    patience = Timer(SECONDS_BEFORE_TIMER, show)
     patience.start()
     try:
-        with leaving.undoing(hide):
+        with exit_handling.undo_on_signal(hide):
             yield
     finally:
         patience.cancel()

@@ -28,34 +28,34 @@ from attnviz.cli.trace_options import (
 )
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
-from attnviz.machine.writing import refuse_lost
-from attnviz.traces.models.shipped import card_of
+from attnviz.machine.atomic_files import refuse_overwriting
+from attnviz.traces.models.shipped import load_card
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained.place import is_trained
-from attnviz.wording.commands import Command, chosen, option
+from attnviz.traces.trained.model_location import is_trained
+from attnviz.wording.commands import Command, changed_options, option_name
 
-THE_TASKS = "[default: the task's]"
-READ_OR_SAVED = ("file", "trace", "given", "embeddings", "model", "from_", "save")  # by options
-OF_NO_TASK = ("seed", "device")  # which tasks leave to whoever types
+TASK_DEFAULT_TEXT = "[default: the task's]"
+FILE_OPTIONS = ("file", "trace", "given", "embeddings", "model", "from_", "save")  # by options
+TASK_INDEPENDENT_OPTIONS = ("seed", "device")  # which tasks leave to whoever types
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedOptions:
     """The names of the options that somebody typed, whether or not they differ from a default."""
 
     names: frozenset[str] = frozenset()
 
-    def of(self, *groups: Any) -> dict[str, Any]:
+    def values_of(self, *groups: Any) -> dict[str, Any]:
         """Those of some groups, with what was typed."""
         return {
-            each.name: getattr(group, each.name)
+            option_field.name: getattr(group, option_field.name)
             for group in groups
-            for each in fields(group)
-            if each.name in self.names
+            for option_field in fields(group)
+            if option_field.name in self.names
         }
 
 
-def accepts(
+def accept_options(
     *groups: type,
     without: Collection[str] = (),
     rarely: Collection[str] = (),
@@ -68,40 +68,50 @@ def accepts(
     task says. A command that must know what was typed takes it after them, as `typed`.
     """
     parameters = [
-        _listed_last(each) if each.name in rarely else each
+        _without_short_help(each) if each.name in rarely else each
         for group in groups
-        for each in (_of_a_task if group in of_a_task else list)(_parameters(group))
+        for each in (_task_parameters if group in of_a_task else list)(_group_parameters(group))
         if each.name not in without
     ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        asks = "typed" in inspect.signature(command).parameters
+        takes_typed = "typed" in inspect.signature(command).parameters
 
-        def call(context: typer.Context, **given: Any) -> None:
-            memory.refuse_to_start()
-            named = (given[name] for name in READ_OR_SAVED if given.get(name) is not None)
-            refuse_lost(given.get("out", ()), [*named])
-            found = [
+        def call(context: typer.Context, **values: Any) -> None:
+            memory.refuse_too_few_addresses()
+            file_names = (values[name] for name in FILE_OPTIONS if values.get(name) is not None)
+            refuse_overwriting(values.get("out", ()), [*file_names])
+            group_values = [
                 group(
-                    **{each.name: given[each.name] for each in fields(group) if each.name in given}
+                    **{
+                        each.name: values[each.name]
+                        for each in fields(group)
+                        if each.name in values
+                    }
                 )
                 for group in groups
             ]
-            command(*found, **({"typed": _typed(context)} if asks else {}))
+            command(*group_values, **({"typed": _typed_options(context)} if takes_typed else {}))
 
         call.__doc__ = command.__doc__
         call.__name__ = command.__name__
-        taken = [_CONTEXT, *parameters, _HELP_ALL]
-        call.__annotations__ = {each.name: each.annotation for each in taken}
-        call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+        command_parameters = [_CONTEXT, *parameters, _HELP_ALL]
+        call.__annotations__ = {each.name: each.annotation for each in command_parameters}
+        call.__signature__ = inspect.Signature(command_parameters)  # type: ignore[attr-defined]
         return call
 
     return decorate
 
 
-def _filled(group: type, given: Mapping[str, Any]) -> Any:
+def _fill_option_group(group: type, values: Mapping[str, Any]) -> Any:
     """The group as one value, with its defaults where the command has no such option."""
-    return group(**{each.name: given[each.name] for each in fields(group) if each.name in given})
+    return group(
+        **{
+            option_field.name: values[option_field.name]
+            for option_field in fields(group)
+            if option_field.name in values
+        }
+    )
 
 
 _CONTEXT = inspect.Parameter(
@@ -112,58 +122,61 @@ _HELP_ALL = inspect.Parameter(
 )
 
 
-def _typed(context: typer.Context) -> Typed:
+def _typed_options(context: typer.Context) -> TypedOptions:
     sources = {name: context.get_parameter_source(name) for name in context.params}
     names = (name for name, source in sources.items() if source and source.name == "COMMANDLINE")
-    return Typed(frozenset(names))
+    return TypedOptions(frozenset(names))
 
 
-def _parameters(group: type) -> list[inspect.Parameter]:
+def _group_parameters(group: type) -> list[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     return [
         inspect.Parameter(
-            each.name,
+            option_field.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=_default(each),
-            annotation=hints[each.name],
+            default=_option_default(option_field),
+            annotation=hints[option_field.name],
         )
-        for each in fields(group)
+        for option_field in fields(group)
     ]
 
 
-def _listed_last(parameter: inspect.Parameter) -> inspect.Parameter:
+def _without_short_help(parameter: inspect.Parameter) -> inspect.Parameter:
     """The same without the sentence that the first screen of help has of it."""
     kind, declared = get_args(parameter.annotation)
     heading = declared.rich_help_panel
-    unsaid = copy(declared)
-    unsaid.rich_help_panel = Heading(heading, example=heading.example)
-    return parameter.replace(annotation=Annotated[kind, unsaid])
+    unlisted = copy(declared)
+    unlisted.rich_help_panel = Heading(heading, example=heading.example)
+    return parameter.replace(annotation=Annotated[kind, unlisted])
 
 
-def _of_a_task(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
+def _task_parameters(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
     """The same, but that help does not say what is usual for `run`."""
-    return [each if each.name in OF_NO_TASK else _usual(each) for each in parameters]
+    return [
+        parameter if parameter.name in TASK_INDEPENDENT_OPTIONS else _with_task_default(parameter)
+        for parameter in parameters
+    ]
 
 
-def _usual(parameter: inspect.Parameter) -> inspect.Parameter:
+def _with_task_default(parameter: inspect.Parameter) -> inspect.Parameter:
     kind, declared = get_args(parameter.annotation)
-    heading, told = declared.rich_help_panel, copy(declared)
+    heading, task_option = declared.rich_help_panel, copy(declared)
     short = re.sub(", if not [0-9]+", "", heading.short)
-    told.rich_help_panel = Heading(heading, short, heading.example)
-    told.help = re.sub(r"\[default: [^\]]*\]", THE_TASKS, declared.help)
+    task_option.rich_help_panel = Heading(heading, short, heading.example)
+    task_option.help = re.sub(r"\[default: [^\]]*\]", TASK_DEFAULT_TEXT, declared.help)
     if isinstance(parameter.default, str):  # which typer would name
-        told.help, told.show_default = f"{declared.help}  {THE_TASKS}", False
-    return parameter.replace(annotation=Annotated[kind, told])
+        task_option.help, task_option.show_default = f"{declared.help}  {TASK_DEFAULT_TEXT}", False
+    return parameter.replace(annotation=Annotated[kind, task_option])
 
 
-def _default(declared: Field[Any]) -> Any:
+def _option_default(declared: Field[Any]) -> Any:
     """What an option is unless it is given; nothing for what must be given."""
     if declared.default_factory is not MISSING:
         return declared.default_factory()
     return inspect.Parameter.empty if declared.default is MISSING else declared.default
 
 
-def settings_of(
+def settings_from_options(
     text: TextOptions,
     *groups: ModelOptions
     | TrainedOptions
@@ -176,8 +189,12 @@ def settings_of(
     for group in groups:
         if isinstance(group, AttentionOptions):
             refuse_mistake(group.variant)
-    fields_of = {each.name: getattr(group, each.name) for group in groups for each in fields(group)}
-    return Settings(tokenizer=text.tokenizer, **fields_of)
+    setting_values = {
+        option_field.name: getattr(group, option_field.name)
+        for group in groups
+        for option_field in fields(group)
+    }
+    return Settings(tokenizer=text.tokenizer, **setting_values)
 
 
 def refuse_mistake(variant: str) -> None:
@@ -189,7 +206,7 @@ def refuse_mistake(variant: str) -> None:
         )
 
 
-def refuse_both(trace: str | None, others: Mapping[str, Any]) -> None:
+def refuse_beside_trace(trace: str | None, others: Mapping[str, Any]) -> None:
     """A trace that is there already cannot be made in another way."""
     if trace is None:
         return
@@ -197,12 +214,12 @@ def refuse_both(trace: str | None, others: Mapping[str, Any]) -> None:
         raise AttnvizError("a text and --trace are both given", "give one of them")
     for name in others:
         raise AttnvizError(
-            f"--trace reads a finished trace, and {option(name)} is about making one",
-            f"leave {option(name)} out, or --trace",
+            f"--trace reads a finished trace, and {option_name(name)} is about making one",
+            f"leave {option_name(name)} out, or --trace",
         )
 
 
-def named_again(trace: str | None, typed: dict[str, Any]) -> dict[str, Any]:
+def take_model_options(trace: str | None, typed: dict[str, Any]) -> dict[str, Any]:
     """The model of a trace, where somebody names it anew: taken out of what is typed beside it.
 
     A file may not name what is loaded: neither a model, nor one whose code is trusted.
@@ -211,13 +228,13 @@ def named_again(trace: str | None, typed: dict[str, Any]) -> dict[str, Any]:
     return {name: typed.pop(name) for name in names if name in typed}
 
 
-def refuse_others(model: str | None, options: Mapping[str, Any]) -> None:
+def refuse_model_conflicts(model: str | None, options: Mapping[str, Any]) -> None:
     """A model has decided already what some options are about, also by their usual values."""
     if model is not None and not is_trained(model):
         about = {
-            name: each for name, each in options.items() if name in Settings.__dataclass_fields__
+            name: value for name, value in options.items() if name in Settings.__dataclass_fields__
         }
-        card_of(model).refuse_others(about)
+        load_card(model).refuse_other_settings(about)
 
 
 def command_line(name: str, *groups: Any) -> str:
@@ -226,18 +243,18 @@ def command_line(name: str, *groups: Any) -> str:
     >>> command_line("run", TextOptions(text="I am"), AttentionOptions(causal=False, heads=2))
     "attnviz run 'I am' --heads 2 --no-causal"
     """
-    return _line(name, chosen(*groups))
+    return _format_command_line(name, changed_options(*groups))
 
 
-def line_as_typed(name: str, typed: Typed, *groups: Any) -> str:
+def typed_command_line(name: str, typed: TypedOptions, *groups: Any) -> str:
     """The same of all that was typed: what is usual for `run` need not be for a task."""
-    options = typed.of(*groups)
+    options = typed.values_of(*groups)
     if name == "learn" and "task" in options:
         options["name"] = options.pop("task")
-    return _line(name, options)
+    return _format_command_line(name, options)
 
 
-def _line(name: str, options: dict[str, Any]) -> str:
+def _format_command_line(name: str, options: dict[str, Any]) -> str:
     argument = options.pop("text", options.pop("name", None))
     second = options.pop("other", None)
     return Command(name=name, argument=argument, second=second, options=options).line

@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnviz.cli import background
-from attnviz.cli.messages import tell, while_working
-from attnviz.cli.output_options import OutputOptions, PictureOptions, look_of, screen_of
-from attnviz.errors import AttnvizError, unknown
+from attnviz.cli.messages import print_message, with_timer
+from attnviz.cli.output_options import (
+    OutputOptions,
+    PictureOptions,
+    look_from_options,
+    screen_from_options,
+)
+from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files
-from attnviz.machine.writing import refuse_paths
-from attnviz.renderers import FORMATS, PAGE, STEP, Look, refuse_uninstalled
+from attnviz.machine.atomic_files import refuse_unwritable_paths
+from attnviz.renderers import FORMATS, PAGE_PLACEHOLDER, STEP_PLACEHOLDER, Look, refuse_uninstalled
 from attnviz.renderers.look import refuse_small_slides
 
 if TYPE_CHECKING:
@@ -25,110 +30,114 @@ if TYPE_CHECKING:
 
 
 def refuse_undeliverable(
-    wanted: OutputOptions, pictures: PictureOptions, suffixes: Sequence[str]
+    outputs: OutputOptions, pictures: PictureOptions, suffixes: Sequence[str]
 ) -> None:
     """Refuse what cannot be delivered before anything is computed."""
-    files.allow(wanted.limit)
-    for path in wanted.out:
+    files.set_size_limit(outputs.limit)
+    for path in outputs.out:
         files.refuse_folder(path)
         if not path.suffix and path.name in suffixes:
             raise AttnvizError(
                 f"'{path}' has no name before its suffix", f"try -o heatmap{path.name}"
             )
         if path.suffix.lower() not in suffixes:
-            raise unknown("format for", str(path.suffix or path), suffixes)
+            raise unknown_name_error("format for", str(path.suffix or path), suffixes)
         refuse_uninstalled(path.suffix.lower())
-        _refuse_several_decks(path)
+        _refuse_deck_placeholders(path)
         _refuse_pages_of_text(path)
-    refuse_paths(wanted.out)
-    look = look_of(pictures)
-    if any(FORMATS[path.suffix.lower()].kind == "slides" for path in wanted.out):
+    refuse_unwritable_paths(outputs.out)
+    look = look_from_options(pictures)
+    if any(FORMATS[path.suffix.lower()].kind == "slides" for path in outputs.out):
         refuse_small_slides(look.size)
 
 
 def _refuse_pages_of_text(path: Path) -> None:
-    if PAGE in path.name and FORMATS[path.suffix.lower()].kind != "picture":
+    if PAGE_PLACEHOLDER in path.name and FORMATS[path.suffix.lower()].kind != "picture":
         raise AttnvizError(
-            f"{PAGE} stands for the pages of a picture, and '{path}' is not a picture",
+            f"{PAGE_PLACEHOLDER} stands for the pages of a picture, and '{path}' is not a picture",
             f"try -o {path.with_suffix('.png')}",
         )
 
 
-def _refuse_several_decks(path: Path) -> None:
+def _refuse_deck_placeholders(path: Path) -> None:
     """A slide for each is what one file has already."""
-    odd = [each for each in (STEP, PAGE) if each in path.name]
-    if odd and FORMATS[path.suffix.lower()].kind == "slides":
+    placeholders = [
+        placeholder
+        for placeholder in (STEP_PLACEHOLDER, PAGE_PLACEHOLDER)
+        if placeholder in path.name
+    ]
+    if placeholders and FORMATS[path.suffix.lower()].kind == "slides":
         raise AttnvizError(
-            f"'{path}' is one file with all slides: {odd[0]} has no meaning in its name",
+            f"'{path}' is one file with all slides: {placeholders[0]} has no meaning in its name",
             f"try -o slides{path.suffix}",
         )
 
 
-def deliver(
-    view: View, wanted: OutputOptions, pictures: PictureOptions, seconds: float = Look.seconds
+def deliver_view(
+    view: View, outputs: OutputOptions, pictures: PictureOptions, seconds: float = Look.seconds
 ) -> None:
     """A view where it was wanted: files, JSON, or tables."""
     if pictures.title is not None:
         view = replace(view, title=pictures.title, headline=pictures.title, titled=True)
-    if wanted.out:
-        write(view, wanted, look_of(pictures, seconds))
-    if wanted.json:
+    if outputs.out:
+        write_view_files(view, outputs, look_from_options(pictures, seconds))
+    if outputs.json:
         print_json(view)
-    elif not wanted.out:
-        print_tables(view, wanted, pictures)
+    elif not outputs.out:
+        print_tables(view, outputs, pictures)
 
 
-def write(view: View, wanted: OutputOptions, look: Look) -> None:
+def write_view_files(view: View, outputs: OutputOptions, look: Look) -> None:
     """Files, and on standard error their names."""
     from attnviz.renderers import saving
 
-    with while_working("writing", quiet=wanted.quiet):
-        written, notes = saving.write(view, wanted.out, look)
-    told = [*(f"note: {note}" for note in notes), *(f"wrote {path}" for path in written)]
-    for line in [] if wanted.quiet else told:
-        tell(line)
+    with with_timer("writing", quiet=outputs.quiet):
+        paths, notes = saving.write_files(view, outputs.out, look)
+    message_lines = [*(f"note: {note}" for note in notes), *(f"wrote {path}" for path in paths)]
+    for line in [] if outputs.quiet else message_lines:
+        print_message(line)
 
 
 def print_json(view: View) -> None:
     """As bytes: JSON is UTF-8, whatever the terminal is."""
-    from attnviz.renderers import chunks
+    from attnviz.renderers import render_chunks
 
     sys.stdout.flush()
-    for chunk in chunks(view, ".json"):
+    for chunk in render_chunks(view, ".json"):
         sys.stdout.buffer.write(chunk)
     sys.stdout.buffer.flush()
 
 
-def print_tables(view: View, wanted: OutputOptions, pictures: PictureOptions) -> None:
+def print_tables(view: View, outputs: OutputOptions, pictures: PictureOptions) -> None:
     from rich.console import Console
 
-    from attnviz.renderers.terminal.lines import heading, printed
+    from attnviz.renderers.terminal.lines import heading_lines, view_lines
 
     console = Console(highlight=False, markup=False, emoji=False)
     try:
-        screen = screen_of(console, wanted, pictures)
-        lines = printed(view, screen, quiet=wanted.quiet)
+        screen = screen_from_options(console, outputs, pictures)
+        lines = view_lines(view, screen, quiet=outputs.quiet)
         # The heading may leave the screen at its top, and nobody need turn a page for it.
-        above = 0 if wanted.quiet else len(list(heading(view, screen)))
-        if len(lines) - above > screen.rows and not wanted.no_pager:
-            first = printed(view, screen, quiet=wanted.quiet, conclusion_first=True)
-            if _paged(console, first):
+        heading_count = 0 if outputs.quiet else len(list(heading_lines(view, screen)))
+        if len(lines) - heading_count > screen.rows and not outputs.no_pager:
+            pager_lines = view_lines(view, screen, quiet=outputs.quiet, conclusion_first=True)
+            if _print_paged(console, pager_lines):
                 return
-        _print(console, lines)
+        _print_lines(console, lines)
     finally:
-        background.settle()
+        background.discard_late_answers()
 
 
-def _paged(console: Console, lines: Iterable[Text]) -> bool:
-    from attnviz.cli.messages import page
+def _print_paged(console: Console, lines: Iterable[Text]) -> bool:
+    from attnviz.cli.messages import show_in_pager
 
-    background.settle()  # or a late answer would be taken for keys
+    background.discard_late_answers()  # or a late answer would be taken for keys
     with console.capture() as text:
-        _print(console, lines)
-    return page(text.get())
+        _print_lines(console, lines)
+    return show_in_pager(text.get())
 
 
-def _print(console: Console, lines: Iterable[Text]) -> None:
+def _print_lines(console: Console, lines: Iterable[Text]) -> None:
     if console.is_terminal:
         for line in lines:
             console.print(line, crop=False, no_wrap=True, overflow="ignore", end="\n")

@@ -12,39 +12,41 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attnviz.cli.help import in_section
-from attnviz.errors import AttnvizError, unknown
+from attnviz.cli.help import section_option
+from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files, memory
 from attnviz.renderers import Look, suffixes
 from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
 from attnviz.renderers.look import (
-    DPI,
-    INCHES,
-    LABEL_ON_A_SLIDE,
-    LARGEST_SIDE,
-    TEXT_SIZES,
-    refuse_odd_points,
+    DPI_LIMITS,
+    INCH_LIMITS,
+    MAX_SIDE_PIXELS,
+    SLIDE_LABEL_POINTS,
+    TEXT_SIZE_POINTS,
+    refuse_text_points,
 )
-from attnviz.traces.parts import ALL, SHOWN, parts_to_show
-from attnviz.views.ways import WAYS
+from attnviz.traces.parts import PARTS_BY_SHOW_NAME, SHOW_ALL, parts_to_show
+from attnviz.views.drawing_ways import DRAWING_WAYS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from attnviz.renderers.terminal.screen import Colors, Screen
+    from attnviz.renderers.terminal.screen import ColorDepth, Screen
 
 
-NOT_OF_COMPARISONS = [each for each in suffixes() if each not in suffixes("arrays")]
+ARRAY_SUFFIXES = [each for each in suffixes() if each not in suffixes("arrays")]
 
 
-_SIZES = ", ".join(f"a {kind} {memory.size(amount)}" for kind, amount in files.LARGEST.items())
+_FILE_LIMITS_TEXT = ", ".join(
+    f"a {kind} {memory.format_size(amount)}" for kind, amount in files.MAX_FILE_BYTES.items()
+)
 Limit = Annotated[
     str | None,
-    in_section(
+    section_option(
         "Output",
         "--limit",
         metavar="SIZE",
-        help=f"The largest file that is read, such as 100MB.  [default: {_SIZES}]",
+        help=f"The largest file that is read, such as 100MB.  [default: {_FILE_LIMITS_TEXT}]",
         example="100MB",
     ),
 ]
@@ -56,34 +58,34 @@ class ShowOptions:
 
     show: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Output",
             "--show",
             metavar="NAMES",
-            help=f"What to show, with commas: {', '.join(SHOWN)} (of a block), or all.  [default: "
+            help=f"What to show, with commas: {', '.join(PARTS_BY_SHOW_NAME)} (of a block), or all.  [default: "
             "weights,context; in a picture weights]",
             short="What to show: --show queries,keys,scores; or all.",
             example="weights",
-            among=[*SHOWN, ALL],
+            among=[*PARTS_BY_SHOW_NAME, SHOW_ALL],
             several=True,
         ),
     ] = None
     as_: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Output",
             "--as",
             metavar="WAY",
             help="How weights are drawn: "
-            f"{', '.join(f'{name} ({way.about})' for name, way in WAYS.items())}.",
-            short=f"How weights are drawn: {', '.join(WAYS)}.",
+            f"{', '.join(f'{name} ({way.about})' for name, way in DRAWING_WAYS.items())}.",
+            short=f"How weights are drawn: {', '.join(DRAWING_WAYS)}.",
             example="arcs",
-            among=[*WAYS],
+            among=[*DRAWING_WAYS],
         ),
     ] = None
     predict: Annotated[
         bool,
-        in_section(
+        section_option(
             "Output",
             "--predict",
             help="With --model: show the three most likely answers at every position that asks "
@@ -92,7 +94,7 @@ class ShowOptions:
     ] = False
     verify: Annotated[
         bool,
-        in_section(
+        section_option(
             "Output",
             "--verify",
             help="Check the result: rows sum to 1, hidden weights are 0, torch's own attention "
@@ -100,7 +102,7 @@ class ShowOptions:
         ),
     ] = False
 
-    def names(self) -> tuple[str, ...] | None:
+    def part_names(self) -> tuple[str, ...] | None:
         """The names after --show; None leaves it to the command."""
         if self.show is None:
             return None
@@ -109,7 +111,7 @@ class ShowOptions:
     def refuse_unknown(self) -> None:
         """Before anything is computed."""
         if self.show is not None:
-            parts_to_show(self.names() or ())
+            parts_to_show(self.part_names() or ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +120,7 @@ class OutputOptions:
 
     query: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Output",
             "--query",
             metavar="TOKEN",
@@ -130,12 +132,12 @@ class OutputOptions:
     ] = None
     out: Annotated[
         list[Path],
-        in_section(
+        section_option(
             "Output",
             "--out",
             "-o",
             metavar="FILE",
-            help=f"Write a file: {', '.join(suffixes())} (no {' or '.join(NOT_OF_COMPARISONS)} in "
+            help=f"Write a file: {', '.join(suffixes())} (no {' or '.join(ARRAY_SUFFIXES)} in "
             "compare). May be given several times.",
             short="Write a file; its suffix says of which kind: -o view.html",
             example="heatmap.png",
@@ -144,19 +146,19 @@ class OutputOptions:
     ] = field(default_factory=list)
     json: Annotated[
         bool,
-        in_section("Output", "--json", help="Print all numbers, as JSON."),
+        section_option("Output", "--json", help="Print all numbers, as JSON."),
     ] = False
     full: Annotated[
         bool,
-        in_section("Output", "--full", help="Show wide vectors and long lists in full."),
+        section_option("Output", "--full", help="Show wide vectors and long lists in full."),
     ] = False
     quiet: Annotated[
         bool,
-        in_section("Output", "--quiet", "-q", help="Print no notes, only results."),
+        section_option("Output", "--quiet", "-q", help="Print no notes, only results."),
     ] = False
     no_pager: Annotated[
         bool,
-        in_section(
+        section_option(
             "Output",
             "--no-pager",
             help="Print output longer than the screen without stopping (otherwise PAGER shows it).",
@@ -171,7 +173,7 @@ class PictureOptions:
 
     theme: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Looks",
             "--theme",
             metavar="NAME",
@@ -184,7 +186,7 @@ class PictureOptions:
     ] = None
     size: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Looks",
             "--size",
             metavar="SIZE",
@@ -197,7 +199,7 @@ class PictureOptions:
     ] = None
     dpi: Annotated[
         int | None,
-        in_section(
+        section_option(
             "Looks",
             "--dpi",
             metavar="N",
@@ -206,11 +208,11 @@ class PictureOptions:
         ),
     ] = None
     transparent: Annotated[
-        bool, in_section("Looks", "--transparent", help="Leave out the background.")
+        bool, section_option("Looks", "--transparent", help="Leave out the background.")
     ] = False
     colors: Annotated[
         str,
-        in_section(
+        section_option(
             "Looks",
             "--colors",
             metavar="NAME",
@@ -220,17 +222,17 @@ class PictureOptions:
     ] = DEFAULT_PALETTE
     text_size: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Looks",
             "--text-size",
             metavar="SIZE",
-            help=f"{', '.join(TEXT_SIZES)}, or the size of labels in points, on a slide (13.33 "
+            help=f"{', '.join(TEXT_SIZE_POINTS)}, or the size of labels in points, on a slide (13.33 "
             "inches wide).  [default: medium, 18 points]",
         ),
     ] = None
     footnote: Annotated[
         bool | None,
-        in_section(
+        section_option(
             "Looks",
             "--footnote/--no-footnote",
             help="Write the settings in small print below a picture.  [default: not on 16:9 and "
@@ -239,13 +241,13 @@ class PictureOptions:
     ] = None
     title: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Looks", "--title", metavar="TEXT", help="A title of your own.", example='"My title"'
         ),
     ] = None
     numbers: Annotated[
         bool | None,
-        in_section(
+        section_option(
             "Looks",
             "--numbers/--no-numbers",
             help="Write numbers into cells.  [default: if they fit]",
@@ -253,19 +255,19 @@ class PictureOptions:
     ] = None
 
 
-COLORS: dict[str, Colors] = {  # of a terminal, as rich calls them
+COLORS_BY_SYSTEM: dict[str, ColorDepth] = {  # of a terminal, as rich calls them
     "standard": "16",
     "windows": "16",
     "256": "256",
     "truecolor": "truecolor",
 }
-WIDTH = 80  # of what goes through a pipe
-SIZES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "square": (10.0, 10.0)}
-SLIDE = 40 / 3  # inches: how wide a slide is
-LARGEST_INCH = 100  # two larger numbers are pixels
+PIPE_COLUMNS = 80  # of what goes through a pipe
+NAMED_SIZES_INCHES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "square": (10.0, 10.0)}
+SLIDE_WIDTH_INCHES = 40 / 3  # inches: how wide a slide is
+MAX_SIZE_IN_INCHES = 100  # two larger numbers are pixels
 
 
-def look_of(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
+def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
     """The options of a picture."""
     size, dpi = size_and_dpi(pictures.size, pictures.dpi)
     return Look(
@@ -276,34 +278,38 @@ def look_of(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
         seconds=seconds,
         transparent=pictures.transparent,
         numbers=pictures.numbers,
-        text_size=1.0 if pictures.text_size is None else times(pictures.text_size),
+        text_size=1.0 if pictures.text_size is None else parse_text_size(pictures.text_size),
         footnote=pictures.footnote,
     )
 
 
-def screen_of(console: Console, wanted: OutputOptions, pictures: PictureOptions) -> Screen:
+def screen_from_options(
+    console: Console, outputs: OutputOptions, pictures: PictureOptions
+) -> Screen:
     """What standard output can show: how much at once, if somebody looks at it, and in colour."""
-    from attnviz.cli.background import theme_of_terminal
+    from attnviz.cli.background import terminal_theme
     from attnviz.renderers.terminal.screen import Screen
 
-    colors = "none" if console.no_color else COLORS.get(console.color_system or "", "none")
+    colors = (
+        "none" if console.no_color else COLORS_BY_SYSTEM.get(console.color_system or "", "none")
+    )
     return Screen(
-        width=_width(console, wanted),
+        width=_screen_columns(console, outputs),
         height=console.height if sys.stdout.isatty() else None,
         colors=colors,
-        theme=pictures.theme or ("dark" if colors == "none" else theme_of_terminal()),
+        theme=pictures.theme or ("dark" if colors == "none" else terminal_theme()),
         palette=pictures.colors,
         numbers=pictures.numbers,
-        full=wanted.full,
+        full=outputs.full,
     )
 
 
-def _width(console: Console, wanted: OutputOptions) -> int | None:
+def _screen_columns(console: Console, outputs: OutputOptions) -> int | None:
     """Of a terminal its own; of a pipe what COLUMNS says, or 80, or none where all is wanted."""
-    said = os.environ.get("COLUMNS", "")
-    if console.is_terminal or (said.isdigit() and int(said)):
-        return console.width or WIDTH
-    return None if wanted.full else WIDTH
+    columns_variable = os.environ.get("COLUMNS", "")
+    if console.is_terminal or (columns_variable.isdigit() and int(columns_variable)):
+        return console.width or PIPE_COLUMNS
+    return None if outputs.full else PIPE_COLUMNS
 
 
 def size_and_dpi(
@@ -316,58 +322,62 @@ def size_and_dpi(
     """
     if size is None:
         return None, dpi
-    width, height = inches(size)
-    if min(width, height) <= LARGEST_INCH:
+    width, height = parse_picture_size(size)
+    if min(width, height) <= MAX_SIZE_IN_INCHES:
         return (width, height), dpi
-    return _of_pixels(width, height, dpi)
+    return _size_from_pixels(width, height, dpi)
 
 
-def _of_pixels(width: float, height: float, dpi: int | None) -> tuple[tuple[float, float], int]:
+def _size_from_pixels(
+    width: float, height: float, dpi: int | None
+) -> tuple[tuple[float, float], int]:
     """A picture of so many pixels: as wide as a slide, unless it is said how dense they are."""
-    if max(width, height) > LARGEST_SIDE:
+    if max(width, height) > MAX_SIDE_PIXELS:
         raise AttnvizError(
-            f"--size is {width:g} by {height:g} pixels, and at most {LARGEST_SIDE:,} can be drawn",
+            f"--size is {width:g} by {height:g} pixels, and at most {MAX_SIDE_PIXELS:,} can be drawn",
             "try --size 1920x1080",
         )
-    dense = dpi or min(max(round(width / SLIDE), DPI[0]), DPI[1])
-    size = (width / dense, height / dense)
-    if not all(INCHES[0] <= side <= INCHES[1] for side in size):
+    pixels_per_inch = dpi or min(
+        max(round(width / SLIDE_WIDTH_INCHES), DPI_LIMITS[0]), DPI_LIMITS[1]
+    )
+    size = (width / pixels_per_inch, height / pixels_per_inch)
+    if not all(INCH_LIMITS[0] <= side <= INCH_LIMITS[1] for side in size):
         raise AttnvizError(
-            f"{width:g} by {height:g} pixels at {dense} dpi are {size[0]:.3g} by {size[1]:.3g} "
-            f"inches, and each must be from {INCHES[0]:g} to {INCHES[1]:g}",
+            f"{width:g} by {height:g} pixels at {pixels_per_inch} dpi are {size[0]:.3g} by {size[1]:.3g} "
+            f"inches, and each must be from {INCH_LIMITS[0]:g} to {INCH_LIMITS[1]:g}",
             "try --size 1920x1080" if dpi is None else "leave --dpi out",
         )
-    return size, dense
+    return size, pixels_per_inch
 
 
-def inches(size: str) -> tuple[float, float]:
+def parse_picture_size(size: str) -> tuple[float, float]:
     """
     Numbers that are too large for inches are pixels, and stay what they are.
 
-    >>> inches("16:9"), inches("8x5")
+    >>> parse_picture_size("16:9"), parse_picture_size("8x5")
     ((13.333, 7.5), (8.0, 5.0))
     """
-    if size in SIZES:
-        return SIZES[size]
-    given = re.fullmatch(r"(\d+(?:\.\d+)?)[x×](\d+(?:\.\d+)?)", size)
-    if not given:
+    if size in NAMED_SIZES_INCHES:
+        return NAMED_SIZES_INCHES[size]
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)[x×](\d+(?:\.\d+)?)", size)
+    if not match:
         raise AttnvizError(
             f"there is no size '{size}'",
-            f"try {', '.join(SIZES)}, inches such as 8x5, or pixels such as 1920x1080",
+            f"try {', '.join(NAMED_SIZES_INCHES)}, inches such as 8x5, or pixels such as 1920x1080",
         )
-    return float(given[1]), float(given[2])
+    return float(match[1]), float(match[2])
 
 
-def times(text_size: str) -> float:
+def parse_text_size(text_size: str) -> float:
     """How many times as large as usual letters are to be.
 
-    >>> times("medium"), times("36")
+    >>> parse_text_size("medium"), parse_text_size("36")
     (1.0, 2.0)
     """
-    if text_size in TEXT_SIZES:
-        return TEXT_SIZES[text_size] / LABEL_ON_A_SLIDE
+    if text_size in TEXT_SIZE_POINTS:
+        return TEXT_SIZE_POINTS[text_size] / SLIDE_LABEL_POINTS
     if not re.fullmatch(r"\d+(\.\d+)?(pt)?", text_size):
-        raise unknown("text size", text_size, [*TEXT_SIZES, "points such as 20"])
+        raise unknown_name_error("text size", text_size, [*TEXT_SIZE_POINTS, "points such as 20"])
     points = float(text_size.removesuffix("pt"))
-    refuse_odd_points(points)
-    return points / LABEL_ON_A_SLIDE
+    refuse_text_points(points)
+    return points / SLIDE_LABEL_POINTS

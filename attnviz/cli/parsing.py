@@ -14,13 +14,13 @@ import typer
 
 from attnviz.cli import parsing
 from attnviz.errors import AttnvizError
-from attnviz.wording.commands import quoted
-from attnviz.wording.words import listed
+from attnviz.wording.commands import shell_quoted
+from attnviz.wording.words import and_list
 
-LONGEST = 40  # letters of what was typed, that are said again
+MAX_QUOTED_LETTERS = 40  # letters of what was typed, that are said again
 
 
-class Parsing:
+class ParsingMixin:
     """What a command, or a group of them, does with its words.
 
     typer would hand every value to a library that takes longer to load than all else that an
@@ -28,26 +28,32 @@ class Parsing:
     """
 
     @cached_property
-    def kinds(self) -> Mapping[str, Any]:
+    def parameter_types(self) -> Mapping[str, Any]:
         """What each parameter takes, as the function behind the command is annotated."""
         callback: Any = getattr(self, "callback", None)
         return {} if callback is None else get_type_hints(callback)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for each in found:
-            each.process_value = partial(_processed, each, self.kinds.get(each.name, bool))
-        return found
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            parameter.process_value = partial(
+                _process_value, parameter, self.parameter_types.get(parameter.name, bool)
+            )
+        return parameters
 
     def make_parser(self, ctx: Any) -> Any:
         """With other names for some options, that no help lists."""
         parser: Any = super().make_parser(ctx)  # type: ignore[misc]
-        for each in self.get_params(ctx):
-            others = [name for name, meant in parsing.OTHER_NAMES.items() if meant in each.opts]
-            if others:
-                names, each.opts = each.opts, others
-                each.add_to_parser(parser, ctx)
-                each.opts = names
+        for parameter in self.get_params(ctx):
+            aliases = [
+                name
+                for name, option_name in parsing.OPTION_ALIASES.items()
+                if option_name in parameter.opts
+            ]
+            if aliases:
+                names, parameter.opts = parameter.opts, aliases
+                parameter.add_to_parser(parser, ctx)
+                parameter.opts = names
         return parser
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -55,119 +61,129 @@ class Parsing:
         try:
             rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         except typer.TyperException as error:
-            raise _refused(self, ctx, words, error) from None
+            raise _parser_error(self, ctx, words, error) from None
         return rest
 
 
-def refuse_more(command: Any, ctx: Any, rest: Sequence[str]) -> None:
+def refuse_extra_words(command: Any, ctx: Any, rest: Sequence[str]) -> None:
     """Words that no parameter takes: most likely a text without quotes."""
-    places = [each for each in command.params if each.param_type_name == "argument"]
-    taken = [ctx.params.get(each.name) for each in places]
-    words = [word for word in (*taken, *rest) if isinstance(word, str)]
-    if not places:  # what such a command is about, if it is about anything, is the model
-        has_model = any("--model" in each.opts for each in command.params)
+    arguments = [
+        parameter for parameter in command.params if parameter.param_type_name == "argument"
+    ]
+    argument_values = [ctx.params.get(parameter.name) for parameter in arguments]
+    words = [word for word in (*argument_values, *rest) if isinstance(word, str)]
+    if not arguments:  # what such a command is about, if it is about anything, is the model
+        has_model = any("--model" in parameter.opts for parameter in command.params)
         raise AttnvizError(
-            f"'{_short(rest[0])}' is one word too many",
-            f"did you mean {ctx.command_path} --model {quoted(_short(rest[0]))}?"
+            f"'{_shorten_word(rest[0])}' is one word too many",
+            f"did you mean {ctx.command_path} --model {shell_quoted(_shorten_word(rest[0]))}?"
             if has_model
             else f"{ctx.command_path} takes no text",
         )
-    if places[0].name != "text":
+    if arguments[0].name != "text":
         raise AttnvizError(
-            f"'{_short(rest[0])}' is one word too many",
-            f"{ctx.command_path} takes one {places[0].metavar}",
+            f"'{_shorten_word(rest[0])}' is one word too many",
+            f"{ctx.command_path} takes one {arguments[0].metavar}",
         )
-    told = " ".join(words)
+    text = " ".join(words)
     raise AttnvizError(
-        f"{len(words):,} texts are given, and {'one is' if len(places) == 1 else 'two are'} "
+        f"{len(words):,} texts are given, and {'one is' if len(arguments) == 1 else 'two are'} "
         "expected",
-        f'put quotes around a text of several words: {ctx.command_path} "{told}"',
+        f'put quotes around a text of several words: {ctx.command_path} "{text}"',
     )
 
 
-def _refused(command: Any, ctx: Any, words: Sequence[str], error: Any) -> AttnvizError:
+def _parser_error(command: Any, ctx: Any, words: Sequence[str], error: Any) -> AttnvizError:
     """What the parser refuses: an option that is not there, or that is written in another way."""
     name = str(getattr(error, "option_name", ""))
     if hasattr(error, "possibilities"):
-        whole = next((word for word in words if word.startswith(name)), name)
-        return parsing.no_option(name, whole, command, ctx)
-    meant = parsing.OTHER_NAMES.get(name, name)
+        typed_word = next((word for word in words if word.startswith(name)), name)
+        return parsing.unknown_option_error(name, typed_word, command, ctx)
+    option_name = parsing.OPTION_ALIASES.get(name, name)
     option = next(
-        each for each in command.get_params(ctx) if meant in (*each.opts, *each.secondary_opts)
+        parameter
+        for parameter in command.get_params(ctx)
+        if option_name in (*parameter.opts, *parameter.secondary_opts)
     )
     if getattr(option, "is_flag", False):
         return AttnvizError(
             f"{name} takes no value", f"write {' or '.join([*option.opts, *option.secondary_opts])}"
         )
-    return AttnvizError(f"{name} needs a value", f"write {name} {_example(option)}")
+    return AttnvizError(f"{name} needs a value", f"write {name} {_example_value(option)}")
 
 
-def _processed(parameter: Any, kind: Any, context: Any, value: Any) -> Any:
+def _process_value(parameter: Any, kind: Any, context: Any, value: Any) -> Any:
     """The value of a parameter, of the kind that its command takes."""
     if value is None and parameter.required:
         raise AttnvizError(
             f"{context.command_path} needs a {parameter.metavar}",
-            parsing.MISSING.get(context.command_path, f"see {context.command_path} --help"),
+            parsing.MISSING_ARGUMENT_HINTS.get(
+                context.command_path, f"see {context.command_path} --help"
+            ),
         )
-    read = _READERS.get(_element(kind), _as_it_is)
+    parse_value = _VALUE_PARSERS.get(_element_type(kind), _keep_value)
     if isinstance(value, (list, tuple)):
-        value = tuple(read(parameter, each) for each in value)
+        value = tuple(parse_value(parameter, item) for item in value)
     elif value is not None:
-        value = read(parameter, value)
+        value = parse_value(parameter, value)
     return value if parameter.callback is None else parameter.callback(context, parameter, value)
 
 
-def _element(kind: Any) -> Any:
+def _element_type(kind: Any) -> Any:
     """
-    >>> _element(list[Path] | None) is Path, _element(int) is int
+    >>> _element_type(list[Path] | None) is Path, _element_type(int) is int
     (True, True)
     """
-    inner = [each for each in get_args(kind) if each is not type(None)]
-    return _element(inner[0]) if inner else kind
+    inner = [argument for argument in get_args(kind) if argument is not type(None)]
+    return _element_type(inner[0]) if inner else kind
 
 
-def _whole(parameter: Any, value: Any) -> int:
+def _parse_whole_number(parameter: Any, value: Any) -> int:
     if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,300}", value.strip()):
-        raise _no_number(parameter, value, "a whole number")
+        raise _number_error(parameter, value, "a whole number")
     return int(value)
 
 
-def _number(parameter: Any, value: Any) -> float:
+def _parse_number(parameter: Any, value: Any) -> float:
     try:
         return float(value)
     except ValueError:
-        raise _no_number(parameter, value, "a number") from None
+        raise _number_error(parameter, value, "a number") from None
 
 
-def _path(parameter: Any, value: Any) -> Path:
+def _parse_path(parameter: Any, value: Any) -> Path:
     return Path(value)
 
 
-def _as_it_is(parameter: Any, value: Any) -> Any:
+def _keep_value(parameter: Any, value: Any) -> Any:
     return value
 
 
-_READERS: Mapping[Any, Callable[[Any, Any], Any]] = {int: _whole, float: _number, Path: _path}
+_VALUE_PARSERS: Mapping[Any, Callable[[Any, Any], Any]] = {
+    int: _parse_whole_number,
+    float: _parse_number,
+    Path: _parse_path,
+}
 
 
-def _no_number(parameter: Any, value: str, kind: str) -> AttnvizError:
+def _number_error(parameter: Any, value: str, kind: str) -> AttnvizError:
     name = parameter.opts[0]
-    problem = f"{name} is '{_short(value)}', and must be {kind}"
-    return AttnvizError(problem, f"try {name} {_example(parameter)}")
+    problem = f"{name} is '{_shorten_word(value)}', and must be {kind}"
+    return AttnvizError(problem, f"try {name} {_example_value(parameter)}")
 
 
-def _example(parameter: Any) -> str:
+def _example_value(parameter: Any) -> str:
     """A value that works: the one that its declaration gives, or its default."""
-    declared = getattr(getattr(parameter, "rich_help_panel", None), "example", "")
+    declared_example = getattr(getattr(parameter, "rich_help_panel", None), "example", "")
     default = parameter.default if isinstance(parameter.default, (int, float, str)) else None
-    return str(declared or default or parameter.metavar)
+    return str(declared_example or default or parameter.metavar)
 
 
-def _short(word: str) -> str:
-    return word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…"
+def _shorten_word(word: str) -> str:
+    return word if len(word) <= MAX_QUOTED_LETTERS else f"{word[: MAX_QUOTED_LETTERS - 1]}…"
 
 
-OTHER_NAMES = {  # that work, and are listed nowhere
+OPTION_ALIASES = {  # that work, and are listed nowhere
     "--output": "--out",
     "--colour": "--colors",
     "--colours": "--colors",
@@ -175,7 +191,9 @@ OTHER_NAMES = {  # that work, and are listed nowhere
     "--cmap": "--colors",
 }
 
-MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, and what there is
+OPTION_HINTS: dict[
+    tuple[str, ...], str
+] = {  # names of options that people expect, and what there is
     ("mask", "masked", "masking", "autoregressive", "decoder"): "did you mean --causal, --window?",
     ("palette", "colormap", "colourmap", "color-map"): "did you mean --colors?",
     ("save", "write", "to", "export", "outfile", "output-file", "dest"): "did you mean --out?",
@@ -256,7 +274,7 @@ MEANT: dict[tuple[str, ...], str] = {  # names of options that people expect, an
     ("version",): "attnviz version prints it",
     ("list", "examples"): "attnviz example list names the examples",
 }
-COMMANDS = {  # words that people expect to be commands, in front of a text
+COMMAND_ALIASES = {  # words that people expect to be commands, in front of a text
     "visualize": "run",
     "visualise": "run",
     "visualization": "run",
@@ -276,91 +294,114 @@ COMMANDS = {  # words that people expect to be commands, in front of a text
     "analyze": "inspect",
     "analyse": "inspect",
 }
-MOST_NAMED = 3  # commands that have an option
-MISSING = {"attnviz example show": "attnviz example list names them"}
-_SENTENCES = {name: told for names, told in MEANT.items() for name in names}
+MAX_NAMED_COMMANDS = 3  # commands that have an option
+MISSING_ARGUMENT_HINTS = {"attnviz example show": "attnviz example list names them"}
+_HINTS_BY_WORD = {name: told for names, told in OPTION_HINTS.items() for name in names}
 
 
-def no_option(name: str, whole: str, command: Any, ctx: Any) -> AttnvizError:
+def unknown_option_error(name: str, typed_word: str, command: Any, ctx: Any) -> AttnvizError:
     """An option that is not there, with what is: by its spelling, by its meaning, elsewhere."""
-    if " " in whole.partition("=")[0]:
+    if " " in typed_word.partition("=")[0]:
         return AttnvizError(
-            f"'{whole}' looks like an option", f'put -- before it: {ctx.command_path} -- "…"'
+            f"'{typed_word}' looks like an option", f'put -- before it: {ctx.command_path} -- "…"'
         )
-    known = [*_options(command, ctx)]
+    known_options = [*_option_names(command, ctx)]
     return AttnvizError(
-        f"{ctx.command_path} has no option {name}", _hint(name.lower(), known, command, ctx)
+        f"{ctx.command_path} has no option {name}",
+        _option_hint(name.lower(), known_options, command, ctx),
     )
 
 
-def _hint(name: str, known: Sequence[str], command: Any, ctx: Any) -> str:
-    told = _SENTENCES.get(name.lstrip("-").replace("_", "-"), "")
-    if ctx.command_path in told and (spelt := _near(name, known, 0.8)):
-        return f"did you mean {spelt[0]}?"
-    named = re.findall(r"--[\w-]+", told)
-    if told and ("attnviz " in told or all(each in known for each in named)):
-        return told
-    near = [] if told else _near(name, known, 0.8)
-    wanted = named[0] if named else name
-    elsewhere = [path for path, options in _commands(ctx) if wanted in options]
-    belongs = f"{wanted} belongs to {listed(elsewhere[:MOST_NAMED])}" if elsewhere else ""
-    if near:
-        return f"did you mean {near[0]}?{f' {belongs}' if belongs else ''}"
-    if belongs:
-        return belongs
-    near = _near(name, known, 0.6)
-    lists = "--help-all" if "--help-all" in known else "--help"
-    return f"did you mean {near[0]}?" if near else f"{ctx.command_path} {lists} lists the options"
+def _option_hint(name: str, known_options: Sequence[str], command: Any, ctx: Any) -> str:
+    hint = _HINTS_BY_WORD.get(name.lstrip("-").replace("_", "-"), "")
+    if ctx.command_path in hint and (nearest := _nearest_options(name, known_options, 0.8)):
+        return f"did you mean {nearest[0]}?"
+    hinted_options = re.findall(r"--[\w-]+", hint)
+    if hint and (
+        "attnviz " in hint
+        or all(hinted_option in known_options for hinted_option in hinted_options)
+    ):
+        return hint
+    near_options = [] if hint else _nearest_options(name, known_options, 0.8)
+    option_name = hinted_options[0] if hinted_options else name
+    command_paths = [path for path, options in _options_by_command(ctx) if option_name in options]
+    belongs_sentence = (
+        f"{option_name} belongs to {and_list(command_paths[:MAX_NAMED_COMMANDS])}"
+        if command_paths
+        else ""
+    )
+    if near_options:
+        return (
+            f"did you mean {near_options[0]}?{f' {belongs_sentence}' if belongs_sentence else ''}"
+        )
+    if belongs_sentence:
+        return belongs_sentence
+    near_options = _nearest_options(name, known_options, 0.6)
+    help_option = "--help-all" if "--help-all" in known_options else "--help"
+    return (
+        f"did you mean {near_options[0]}?"
+        if near_options
+        else f"{ctx.command_path} {help_option} lists the options"
+    )
 
 
-def _near(name: str, known: Sequence[str], cutoff: float) -> list[str]:
+def _nearest_options(name: str, known_options: Sequence[str], cutoff: float) -> list[str]:
     """Options that begin so, or that are spelt nearly so."""
     word = name.lstrip("-").replace("_", "-")  # dashes are common to all
-    options = {each.removeprefix("--"): each for each in known if each.startswith("--")}
-    begun = [each for each in options if len(word) > 2 and each.startswith(word)]
-    return [options[each] for each in begun or get_close_matches(word, options, 1, cutoff)]
+    options = {
+        option_name.removeprefix("--"): option_name
+        for option_name in known_options
+        if option_name.startswith("--")
+    }
+    beginning_so = [
+        option_name for option_name in options if len(word) > 2 and option_name.startswith(word)
+    ]
+    return [
+        options[option_name]
+        for option_name in beginning_so or get_close_matches(word, options, 1, cutoff)
+    ]
 
 
-def _options(command: Any, ctx: Any) -> Iterator[str]:
-    for each in command.get_params(ctx):
-        if each.param_type_name == "option":
-            yield from (*each.opts, *each.secondary_opts)
+def _option_names(command: Any, ctx: Any) -> Iterator[str]:
+    for parameter in command.get_params(ctx):
+        if parameter.param_type_name == "option":
+            yield from (*parameter.opts, *parameter.secondary_opts)
 
 
-def _commands(ctx: Any) -> Iterator[tuple[str, list[str]]]:
+def _options_by_command(ctx: Any) -> Iterator[tuple[str, list[str]]]:
     """Every other command, by the words that call it, with its options."""
-    yield from _below(ctx.find_root().command, ctx.find_root(), "attnviz")
+    yield from _options_below_group(ctx.find_root().command, ctx.find_root(), "attnviz")
 
 
-def _below(group: Any, ctx: Any, path: str) -> Iterator[tuple[str, list[str]]]:
+def _options_below_group(group: Any, ctx: Any, path: str) -> Iterator[tuple[str, list[str]]]:
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
         if hasattr(command, "list_commands"):
-            yield from _below(command, ctx, f"{path} {name}")
+            yield from _options_below_group(command, ctx, f"{path} {name}")
         else:
-            yield f"{path} {name}", [*_options(command, ctx)]
+            yield f"{path} {name}", [*_option_names(command, ctx)]
 
 
-def meant_command(args: Sequence[str]) -> str | None:
+def suggest_command(args: Sequence[str]) -> str | None:
     """The line that is meant by words whose first is no command, and stands before a text.
 
-    >>> meant_command(["visualize", "hello world"]), meant_command(["hello", "world"])
+    >>> suggest_command(["visualize", "hello world"]), suggest_command(["hello", "world"])
     ('attnviz run "hello world"', None)
     """
     word, *others = args
-    texts = [*takewhile(lambda each: not each.startswith("-"), others)]
+    texts = [*takewhile(lambda word_after: not word_after.startswith("-"), others)]
     if not texts or (len(texts) > 1 and " " not in texts[0]):
         return None
-    meant = COMMANDS.get(word.lower())
-    if meant is None and not (" " in texts[0] and re.fullmatch("[a-z]+", word)):
+    command_name = COMMAND_ALIASES.get(word.lower())
+    if command_name is None and not (" " in texts[0] and re.fullmatch("[a-z]+", word)):
         return None
-    return f'attnviz {meant or "run"} "{texts[0]}"'
+    return f'attnviz {command_name or "run"} "{texts[0]}"'
 
 
-def resembles(word: str, names: Iterable[str]) -> bool:
+def is_misspelling(word: str, names: Iterable[str]) -> bool:
     """Whether a single word is most likely one of these, misspelt.
 
-    >>> resembles("runn", ["run", "steps"]), resembles("I am", ["run"]), resembles("hello", ["run"])
+    >>> is_misspelling("runn", ["run", "steps"]), is_misspelling("I am", ["run"]), is_misspelling("hello", ["run"])
     (True, False, False)
     """
     return bool(get_close_matches(word.lower(), list(names), n=1, cutoff=0.7))

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from attnviz.cli import output, source
-from attnviz.cli.messages import say, while_working
+from attnviz.cli.messages import print_result_line, with_timer
 from attnviz.cli.options import (
-    Typed,
-    accepts,
+    TypedOptions,
+    accept_options,
     command_line,
-    refuse_both,
-    refuse_others,
-    settings_of,
+    refuse_beside_trace,
+    refuse_model_conflicts,
+    settings_from_options,
 )
 from attnviz.cli.output_options import OutputOptions, PictureOptions, ShowOptions
 from attnviz.cli.trace_options import (
@@ -34,14 +34,14 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.renderers import FORMATS, suffixes
 from attnviz.traces import early_checks
-from attnviz.views.ways import refuse_odd_way
+from attnviz.views.drawing_ways import refuse_impossible_way
 
 if TYPE_CHECKING:
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
 
-@accepts(
+@accept_options(
     TextOptions,
     SavedOptions,
     ModelOptions,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     OutputOptions,
     PictureOptions,
 )
-def run(
+def run_command(
     text: TextOptions,
     saved: SavedOptions,
     model: ModelOptions,
@@ -63,11 +63,11 @@ def run(
     matrices: MatrixOptions,
     blocks: BlockOptions,
     without: WithoutOptions,
-    shown: ShowOptions,
-    wanted: OutputOptions,
+    show_options: ShowOptions,
+    outputs: OutputOptions,
     pictures: PictureOptions,
     *,
-    typed: Typed,
+    typed: TypedOptions,
 ) -> None:
     """Show which token of a sentence reads (attends to) which.
 
@@ -78,87 +78,92 @@ def run(
     attnviz run "I am learning this" --variant causal
     attnviz run --file story.txt --query it -o it.png --size 16:9
     """
-    output.refuse_undeliverable(wanted, pictures, suffixes())
-    chosen = typed.of(text, model, trained, attention, matrices, blocks, without)
-    refuse_both(saved.trace, chosen)
-    refuse_others(model.model, chosen)
-    shown.refuse_unknown()
-    refuse_undrawable(shown, wanted)
-    settings = settings_of(text, model, trained, attention, matrices, blocks, without)
-    trace = traced("run", text, saved, settings, shown, wanted, pictures)
-    with while_working("working out weights", quiet=wanted.quiet):
+    output.refuse_undeliverable(outputs, pictures, suffixes())
+    typed_values = typed.values_of(text, model, trained, attention, matrices, blocks, without)
+    refuse_beside_trace(saved.trace, typed_values)
+    refuse_model_conflicts(model.model, typed_values)
+    show_options.refuse_unknown()
+    refuse_undrawable(show_options, outputs)
+    settings = settings_from_options(text, model, trained, attention, matrices, blocks, without)
+    trace = trace_from_options("run", text, saved, settings, show_options, outputs, pictures)
+    with with_timer("working out weights", quiet=outputs.quiet):
         view = trace.view(
-            show=shown.names(), query=wanted.query, as_=shown.as_, predict=shown.predict
+            show=show_options.part_names(),
+            query=outputs.query,
+            as_=show_options.as_,
+            predict=show_options.predict,
         )
-    output.deliver(view, wanted, pictures)
-    source.ask_about_a_file(text.text, quiet=wanted.quiet)
-    source.tell_of_items(trace, settings.item, quiet=wanted.quiet or saved.trace is not None)
-    if shown.verify:
-        print_checks(trace, wanted)
+    output.deliver_view(view, outputs, pictures)
+    source.note_text_names_file(text.text, quiet=outputs.quiet)
+    source.note_first_item(trace, settings.item, quiet=outputs.quiet or saved.trace is not None)
+    if show_options.verify:
+        print_checks(trace, outputs)
 
 
-def refuse_undrawable(shown: ShowOptions, wanted: OutputOptions) -> None:
+def refuse_undrawable(show_options: ShowOptions, outputs: OutputOptions) -> None:
     """Refuse a way to draw that nothing which is asked for can be drawn in."""
-    if shown.as_ is None:
+    if show_options.as_ is None:
         return
-    refuse_odd_way(shown.as_, shown.names(), wanted.query, predict=shown.predict)
-    suffixes_asked = {path.suffix.lower() for path in wanted.out}
-    if shown.as_ == "terminal" and ".svg" not in suffixes_asked:
+    refuse_impossible_way(
+        show_options.as_, show_options.part_names(), outputs.query, predict=show_options.predict
+    )
+    suffixes_asked = {path.suffix.lower() for path in outputs.out}
+    if show_options.as_ == "terminal" and ".svg" not in suffixes_asked:
         raise AttnvizError("--as terminal can only be written as .svg", "try -o terminal.svg")
-    refuse_lines_without_picture(shown.as_, wanted)
+    refuse_lines_without_picture(show_options.as_, outputs)
 
 
-def refuse_lines_without_picture(way: str | None, wanted: OutputOptions) -> None:
+def refuse_lines_without_picture(way: str | None, outputs: OutputOptions) -> None:
     """Refuse lines between words where nothing is written that can show them."""
-    kinds = {FORMATS[path.suffix.lower()].kind for path in wanted.out}
+    kinds = {FORMATS[path.suffix.lower()].kind for path in outputs.out}
     if way == "arcs" and not kinds & {"picture", "slides"}:
         raise AttnvizError(
             "--as arcs draws lines in a picture, and no picture is written", "try -o arcs.png"
         )
 
 
-def traced(
+def trace_from_options(
     name: str,
     text: TextOptions,
     saved: SavedOptions,
     settings: Settings,
     *groups: object,
-    kept: tuple[int, ...] | None = None,
-    named: Mapping[str, object] = MappingProxyType({}),
+    layers: tuple[int, ...] | None = None,
+    model_overrides: Mapping[str, object] = MappingProxyType({}),
 ) -> Trace:
     """The trace that is asked for: of a text, or one that was written before.
 
-    Of the layers of a trained model those are `kept` that are asked for. What is `named` says
+    Of the layers of a trained model those are `layers` that are asked for. What is `model_overrides` says
     which model made a trace that was written.
     """
     if saved.trace is None:
-        early_checks.refuse_settings(settings)
-        words = source.read_or_given(text, settings, f"attnviz {name}")
-        early_checks.refuse_text(words, settings, *_asked(groups))
+        early_checks.refuse_impossible_settings(settings)
+        words = source.read_text_if_needed(text, settings, f"attnviz {name}")
+        early_checks.refuse_unusable_text(words, settings, *_requested_tokens(groups))
         command = command_line(name, text, settings, *groups)
 
         from attnviz.traces.from_text import trace  # torch: for two seconds; errors do not wait
 
-        return trace(words, settings, command=command, kept=kept)
-    files.refuse_missing(Path(saved.trace), "read a trace from")
+        return trace(words, settings, command=command, kept=layers)
+    files.refuse_missing_file(Path(saved.trace), "read a trace from")
 
-    from attnviz.cli.saved import read_again
+    from attnviz.cli.saved_trace import read_saved_trace
 
-    return read_again(name, saved.trace, *groups, **named)
+    return read_saved_trace(name, saved.trace, *groups, **model_overrides)
 
 
-def _asked(groups: tuple[object, ...]) -> Iterator[str | None]:
+def _requested_tokens(groups: tuple[object, ...]) -> Iterator[str | None]:
     """The tokens that are asked for: a query, and a key."""
     for name in ("query", "key"):
-        yield next((getattr(each, name) for each in groups if hasattr(each, name)), None)
+        yield next((getattr(group, name) for group in groups if hasattr(group, name)), None)
 
 
-def print_checks(trace: Trace, wanted: OutputOptions) -> None:
+def print_checks(trace: Trace, outputs: OutputOptions) -> None:
     """The self-checks; one that fails unmeant is a bug of ours, and the exit status says so."""
-    from attnviz.analysis.checks import verify
+    from attnviz.analysis.checks import verify_trace
 
-    checks = verify(trace)
-    for each in checks:
-        say(each.text, err=wanted.json)
-    if any(each.failed for each in checks):
+    checks = verify_trace(trace)
+    for check in checks:
+        print_result_line(check.text, err=outputs.json)
+    if any(check.failed for check in checks):
         raise typer.Exit(1)

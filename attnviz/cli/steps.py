@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from attnviz.cli import output, source
-from attnviz.cli.help import in_section
-from attnviz.cli.options import Typed, accepts, refuse_both, refuse_others, settings_of
+from attnviz.cli.help import section_option
+from attnviz.cli.options import (
+    TypedOptions,
+    accept_options,
+    refuse_beside_trace,
+    refuse_model_conflicts,
+    settings_from_options,
+)
 from attnviz.cli.output_options import OutputOptions, PictureOptions
-from attnviz.cli.run import traced
+from attnviz.cli.run import trace_from_options
 from attnviz.cli.trace_options import (
     AttentionOptions,
     BlockOptions,
@@ -22,13 +28,13 @@ from attnviz.cli.trace_options import (
     WithoutOptions,
 )
 from attnviz.errors import AttnvizError
-from attnviz.renderers import PAGE, STEP, Look, suffixes
+from attnviz.renderers import PAGE_PLACEHOLDER, STEP_PLACEHOLDER, Look, suffixes
 from attnviz.traces import early_checks
 from attnviz.traces.settings import Settings, chosen_variant
-from attnviz.traces.trained.place import is_trained
-from attnviz.views.steps import choosing
+from attnviz.traces.trained.model_location import is_trained
+from attnviz.views.steps import step_selection
 
-PANEL = "Steps"
+STEPS_PANEL = "Steps"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,22 +43,22 @@ class StepOptions:
 
     step: Annotated[
         str | None,
-        in_section(
-            PANEL,
+        section_option(
+            STEPS_PANEL,
             "--step",
             metavar="STEPS",
             help="Show only some steps: a name (scores), a number (5), a range (5-8), or several "
             "with commas.",
             short="Show only some steps: a name (--step scores), a number (5), or a range (5-8).",
             example="scores",
-            among=[*choosing.OF_ATTENTION, *choosing.NEEDS],
+            among=[*step_selection.ATTENTION_STEP_NAMES, *step_selection.STEP_REQUIREMENTS],
             several=True,
         ),
     ] = None
     key: Annotated[
         str | None,
-        in_section(
-            PANEL,
+        section_option(
+            STEPS_PANEL,
             "--key",
             metavar="TOKEN",
             help="With --query: only the score of this key, in step 5 as two arrows and the angle "
@@ -61,8 +67,8 @@ class StepOptions:
     ] = None
     digits: Annotated[
         int,
-        in_section(
-            PANEL,
+        section_option(
+            STEPS_PANEL,
             "--digits",
             metavar="N",
             help="How many decimals numbers have.",
@@ -71,8 +77,8 @@ class StepOptions:
     ] = 2
     layer: Annotated[
         int | None,
-        in_section(
-            PANEL,
+        section_option(
+            STEPS_PANEL,
             "--layer",
             metavar="N",
             help="Which of several layers, from 0.  [default: the first]",
@@ -80,8 +86,8 @@ class StepOptions:
     ] = None
     head: Annotated[
         int | None,
-        in_section(
-            PANEL,
+        section_option(
+            STEPS_PANEL,
             "--head",
             metavar="N",
             help="Only this head, from 0.  [default: all]",
@@ -90,28 +96,28 @@ class StepOptions:
     ] = None
     seconds_per_step: Annotated[
         float,
-        in_section(
-            PANEL,
+        section_option(
+            STEPS_PANEL,
             "--seconds-per-step",
             metavar="S",
             help="How many seconds a .gif shows each step; the film lasts at most five times that.",
         ),
     ] = Look.seconds
 
-    def asked(self, wanted: OutputOptions) -> dict[str, Any]:
+    def walk_options(self, outputs: OutputOptions) -> dict[str, Any]:
         """What is asked of the steps."""
         return {
-            "query": wanted.query,
+            "query": outputs.query,
             "key": self.key,
             "step": self.step,
             "head": self.head,
             "layer": self.layer,
             "digits": self.digits,
-            "full": wanted.full,
+            "full": outputs.full,
         }
 
 
-@accepts(
+@accept_options(
     TextOptions,
     SavedOptions,
     StepOptions,
@@ -124,20 +130,20 @@ class StepOptions:
     OutputOptions,
     PictureOptions,
 )
-def steps(
+def steps_command(
     text: TextOptions,
     saved: SavedOptions,
-    walking: StepOptions,
+    step_options: StepOptions,
     model: ModelOptions,
     trained: TrainedOptions,
     attention: AttentionOptions,
     matrices: MatrixOptions,
     blocks: BlockOptions,
     without: WithoutOptions,
-    wanted: OutputOptions,
+    outputs: OutputOptions,
     pictures: PictureOptions,
     *,
-    typed: Typed,
+    typed: TypedOptions,
 ) -> None:
     """Show every number, step by step; with --query the arithmetic.
 
@@ -149,38 +155,47 @@ def steps(
     attnviz steps "I am learning this" --query learning
     attnviz steps "I am learning this" --step scores-softmax -o softmax.gif
     """
-    output.refuse_undeliverable(wanted, pictures, suffixes())
-    refuse_odd_steps(walking, wanted)
-    chosen = typed.of(text, model, trained, attention, matrices, blocks, without)
-    refuse_both(saved.trace, chosen)
-    refuse_others(model.model, chosen)
-    settings = settings_of(text, model, trained, attention, matrices, blocks, without)
-    refuse_missing_steps(walking, saved, settings)
-    trace = traced("steps", text, saved, settings, walking, wanted, pictures)
+    output.refuse_undeliverable(outputs, pictures, suffixes())
+    refuse_step_options(step_options, outputs)
+    typed_values = typed.values_of(text, model, trained, attention, matrices, blocks, without)
+    refuse_beside_trace(saved.trace, typed_values)
+    refuse_model_conflicts(model.model, typed_values)
+    settings = settings_from_options(text, model, trained, attention, matrices, blocks, without)
+    refuse_missing_steps(step_options, saved, settings)
+    trace = trace_from_options("steps", text, saved, settings, step_options, outputs, pictures)
 
     from attnviz.views.steps.walk import steps as walked
 
-    view = walked(trace, **walking.asked(wanted)).view()
-    output.deliver(view, wanted, pictures, walking.seconds_per_step)
-    source.ask_about_a_file(text.text, quiet=wanted.quiet)
-    source.tell_of_items(trace, settings.item, quiet=wanted.quiet or saved.trace is not None)
+    view = walked(trace, **step_options.walk_options(outputs)).view()
+    output.deliver_view(view, outputs, pictures, step_options.seconds_per_step)
+    source.note_text_names_file(text.text, quiet=outputs.quiet)
+    source.note_first_item(trace, settings.item, quiet=outputs.quiet or saved.trace is not None)
 
 
-def refuse_odd_steps(walking: StepOptions, wanted: OutputOptions) -> None:
+def refuse_step_options(step_options: StepOptions, outputs: OutputOptions) -> None:
     """Refuse a pace that nobody can follow, and names of files with a place for nothing."""
-    for path in wanted.out:
-        odd = [each for each in re.findall(r"\{\w*\}", str(path)) if each not in (STEP, PAGE)]
-        if odd:
+    for path in outputs.out:
+        placeholders = [
+            placeholder
+            for placeholder in re.findall(r"\{\w*\}", str(path))
+            if placeholder not in (STEP_PLACEHOLDER, PAGE_PLACEHOLDER)
+        ]
+        if placeholders:
             raise AttnvizError(
-                f"'{odd[0]}' in '{path}' has no meaning", f"{STEP} stands for each step"
+                f"'{placeholders[0]}' in '{path}' has no meaning",
+                f"{STEP_PLACEHOLDER} stands for each step",
             )
-    Look(seconds=walking.seconds_per_step)  # which refuses what nobody can follow
-    choosing.refuse_unknown_step(walking.step)
+    Look(seconds=step_options.seconds_per_step)  # which refuses what nobody can follow
+    step_selection.refuse_unknown_step(step_options.step)
 
 
-def refuse_missing_steps(walking: StepOptions, saved: SavedOptions, settings: Settings) -> None:
+def refuse_missing_steps(
+    step_options: StepOptions, saved: SavedOptions, settings: Settings
+) -> None:
     """Refuse a layer and a head that there will not be, where no file says how many there are."""
     if saved.trace is None and settings.given is None and not is_trained(settings.model):
-        decided = early_checks.decided(settings)
-        early_checks.refuse_missing_layer(walking.layer or 0, decided.layers or 1)
-        choosing.refuse_missing_head(walking.head, chosen_variant(decided).heads)
+        decided_settings = early_checks.with_model_settings(settings)
+        early_checks.refuse_missing_layer(step_options.layer or 0, decided_settings.layers or 1)
+        step_selection.refuse_missing_head(
+            step_options.head, chosen_variant(decided_settings).heads
+        )

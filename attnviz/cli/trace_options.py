@@ -9,19 +9,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from attnviz.attention.variants import ACTIVATIONS, DEVICES, NORMS, SCORINGS, VARIANTS
-from attnviz.cli.help import in_section, positional
+from attnviz.attention.variants import ACTIVATIONS, DEVICES, NORMS, SCORE_KINDS, VARIANTS
+from attnviz.cli.help import section_argument, section_option
 from attnviz.tokens.tokenizers import TOKENIZERS
-from attnviz.traces.models.names import names as models
-from attnviz.traces.parts import BIASES, GIVEN_NAMES, OF_A_BLOCK, READERS, SAVED
-from attnviz.traces.settings import BASED, DEFAULT_DIM, DTYPES, POSITIONS, Settings, Which
-from attnviz.traces.trained.place import MINILM
-from attnviz.wording.words import listed
+from attnviz.traces.models.names import shipped_names as models
+from attnviz.traces.parts import (
+    BIAS_NAMES,
+    GIVEN_BLOCK_NAMES,
+    GIVEN_NAMES,
+    MATRIX_FILE_SUFFIXES,
+    TRACE_FILE_SUFFIXES,
+)
+from attnviz.traces.settings import (
+    DEFAULT_DIM,
+    DTYPES,
+    POSITIONS,
+    POSITIONS_WITH_BASE,
+    AttentionKind,
+    Settings,
+)
+from attnviz.traces.trained.model_location import MINILM
+from attnviz.wording.words import and_list
 
-_OF_ATTENTION = [name for name in GIVEN_NAMES if name not in (*BIASES, *OF_A_BLOCK)]
-_MATRICES = ", ".join([*_OF_ATTENTION, "b_…"])
-_OF_A_BLOCK = "w_1, b_1, w_2, b_2, cross_w_query …, attention_gain, attention_shift …"
-_VARIANTS = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
+_ATTENTION_MATRICES = [
+    name for name in GIVEN_NAMES if name not in (*BIAS_NAMES, *GIVEN_BLOCK_NAMES)
+]
+_ATTENTION_MATRICES_TEXT = ", ".join([*_ATTENTION_MATRICES, "b_…"])
+_BLOCK_MATRICES_TEXT = "w_1, b_1, w_2, b_2, cross_w_query …, attention_gain, attention_shift …"
+_VARIANTS_TEXT = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
 
 
 def _known_models() -> tuple[str, ...]:
@@ -35,7 +50,7 @@ class TextOptions:
 
     text: Annotated[
         str | None,
-        positional(
+        section_argument(
             "Text",
             metavar="TEXT",
             help="The sentence, in quotes; - reads it from standard input.",
@@ -45,7 +60,7 @@ class TextOptions:
     ] = None
     file: Annotated[
         Path | None,
-        in_section(
+        section_option(
             "Text",
             "--file",
             metavar="PATH",
@@ -56,7 +71,7 @@ class TextOptions:
     ] = None
     tokenizer: Annotated[
         str,
-        in_section(
+        section_option(
             "Text",
             "--tokenizer",
             "-t",
@@ -75,7 +90,7 @@ class ModelOptions:
 
     model: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Model",
             "--model",
             "-m",
@@ -96,8 +111,8 @@ class TrainedOptions:
     """What trained transformers alone can be asked for."""
 
     attention: Annotated[
-        Which | None,
-        in_section(
+        AttentionKind | None,
+        section_option(
             "Model",
             "--attention",
             metavar="WHICH",
@@ -108,7 +123,7 @@ class TrainedOptions:
     ] = None
     target: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Model",
             "--target",
             metavar="TEXT",
@@ -118,7 +133,7 @@ class TrainedOptions:
     ] = None
     generate: Annotated[
         int | None,
-        in_section(
+        section_option(
             "Model",
             "--generate",
             metavar="N",
@@ -128,7 +143,7 @@ class TrainedOptions:
     ] = None
     truncate: Annotated[
         bool,
-        in_section(
+        section_option(
             "Model",
             "--truncate",
             help="Cut off the end of a text that has more tokens than the model has positions.",
@@ -136,7 +151,7 @@ class TrainedOptions:
     ] = False
     trust_remote_code: Annotated[
         bool,
-        in_section(
+        section_option(
             "Model",
             "--trust-remote-code",
             help="Run the Python code that came with a model; by default none is run.",
@@ -150,19 +165,19 @@ class AttentionOptions:
 
     variant: Annotated[
         str,
-        in_section(
+        section_option(
             "Attention",
             "--variant",
             "-v",
             metavar="NAME",
-            help=f"The kind: {_VARIANTS}.",
+            help=f"The kind: {_VARIANTS_TEXT}.",
             short=f"The kind: {', '.join(VARIANTS)}.",
             among={name: variant.about for name, variant in VARIANTS.items()},
         ),
     ] = Settings.variant
     dim: Annotated[
         int | None,
-        in_section(
+        section_option(
             "Attention",
             "--dim",
             "-d",
@@ -174,7 +189,7 @@ class AttentionOptions:
     ] = None
     heads: Annotated[
         int | None,
-        in_section(
+        section_option(
             "Attention",
             "--heads",
             "-H",
@@ -186,7 +201,7 @@ class AttentionOptions:
     ] = None
     kv_heads: Annotated[
         int | None,
-        in_section(
+        section_option(
             "Attention",
             "--kv-heads",
             metavar="N",
@@ -197,7 +212,7 @@ class AttentionOptions:
     ] = None
     head_dim: Annotated[
         int | None,
-        in_section(
+        section_option(
             "Attention",
             "--head-dim",
             metavar="N",
@@ -207,18 +222,18 @@ class AttentionOptions:
     ] = None
     scoring: Annotated[
         str,
-        in_section(
+        section_option(
             "Attention",
             "--scoring",
             metavar="NAME",
             help="How a query is compared with a key: "
-            f"{', '.join(f'{name} ({about})' for name, about in SCORINGS.items())}.",
-            among={str(name): about for name, about in SCORINGS.items()},
+            f"{', '.join(f'{name} ({about})' for name, about in SCORE_KINDS.items())}.",
+            among={str(name): about for name, about in SCORE_KINDS.items()},
         ),
     ] = Settings.scoring
     scale: Annotated[
         bool | None,
-        in_section(
+        section_option(
             "Attention",
             "--scale/--no-scale",
             help="Divide scores by the square root of a head's width.  [default: the variant's]",
@@ -226,7 +241,7 @@ class AttentionOptions:
     ] = None
     causal: Annotated[
         bool | None,
-        in_section(
+        section_option(
             "Attention",
             "--causal/--no-causal",
             help="Hide later tokens from each token.  [default: the variant's]",
@@ -234,7 +249,7 @@ class AttentionOptions:
     ] = None
     window: Annotated[
         int | None,
-        in_section(
+        section_option(
             "Attention",
             "--window",
             metavar="N",
@@ -245,7 +260,7 @@ class AttentionOptions:
     ] = None
     temperature: Annotated[
         float | None,
-        in_section(
+        section_option(
             "Attention",
             "--temperature",
             metavar="X",
@@ -255,7 +270,7 @@ class AttentionOptions:
     ] = None
     soft_cap: Annotated[
         float | None,
-        in_section(
+        section_option(
             "Attention",
             "--soft-cap",
             metavar="X",
@@ -265,7 +280,7 @@ class AttentionOptions:
     ] = None
     dropout: Annotated[
         float | None,
-        in_section(
+        section_option(
             "Attention",
             "--dropout",
             metavar="P",
@@ -275,7 +290,7 @@ class AttentionOptions:
     ] = None
     positions: Annotated[
         str,
-        in_section(
+        section_option(
             "Numbers",
             "--positions",
             metavar="KIND",
@@ -286,11 +301,11 @@ class AttentionOptions:
     ] = Settings.positions
     position_base: Annotated[
         float,
-        in_section(
+        section_option(
             "Numbers",
             "--position-base",
             metavar="X",
-            help=f"The base of the angles of {listed(BASED)} positions, such as 500000 in Llama 3."
+            help=f"The base of the angles of {and_list(POSITIONS_WITH_BASE)} positions, such as 500000 in Llama 3."
             f"  [default: {Settings.position_base:g}]",
             show_default=False,
             example="500000",
@@ -298,7 +313,7 @@ class AttentionOptions:
     ] = Settings.position_base
     embeddings: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Numbers",
             "--embeddings",
             metavar="FILE|MODEL",
@@ -312,7 +327,7 @@ class AttentionOptions:
     ] = None
     seed: Annotated[
         int,
-        in_section(
+        section_option(
             "Numbers",
             "--seed",
             "-s",
@@ -323,7 +338,7 @@ class AttentionOptions:
     ] = Settings.seed
     device: Annotated[
         str,
-        in_section(
+        section_option(
             "Numbers",
             "--device",
             metavar="NAME",
@@ -333,7 +348,7 @@ class AttentionOptions:
     ] = Settings.device
     dtype: Annotated[
         str,
-        in_section(
+        section_option(
             "Numbers",
             "--dtype",
             metavar="NAME",
@@ -349,19 +364,19 @@ class MatrixOptions:
 
     given: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Numbers",
             "--given",
             metavar="FILE",
-            help=f"Matrices of your own ({', '.join(READERS)}): {_MATRICES}; of a transformer "
-            f"block {_OF_A_BLOCK}; of further layers layers.1.w_query …. What is missing is "
+            help=f"Matrices of your own ({', '.join(MATRIX_FILE_SUFFIXES)}): {_ATTENTION_MATRICES_TEXT}; of a transformer "
+            f"block {_BLOCK_MATRICES_TEXT}; of further layers layers.1.w_query …. What is missing is "
             "computed, or drawn at random.",
             example="numbers.toml",
         ),
     ] = None
     item: Annotated[
         int | None,
-        in_section(
+        section_option(
             "Numbers",
             "--item",
             metavar="N",
@@ -377,11 +392,11 @@ class SavedOptions:
 
     trace: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Text",
             "--trace",
             metavar="FILE",
-            help=f"Instead of a text: a trace that -o wrote as {' or '.join(SAVED)}.",
+            help=f"Instead of a text: a trace that -o wrote as {' or '.join(TRACE_FILE_SUFFIXES)}.",
             example="numbers.npz",
         ),
     ] = None
@@ -393,7 +408,7 @@ class WithoutOptions:
 
     without: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Attention",
             "--without",
             metavar="HEADS",
@@ -411,7 +426,7 @@ class BlockOptions:
 
     layers: Annotated[
         int | None,
-        in_section(
+        section_option(
             "Transformer block",
             "--layers",
             metavar="N",
@@ -421,7 +436,7 @@ class BlockOptions:
     ] = None
     norm: Annotated[
         str,
-        in_section(
+        section_option(
             "Transformer block",
             "--norm",
             metavar="PLACE",
@@ -431,7 +446,7 @@ class BlockOptions:
     ] = Settings.norm
     activation: Annotated[
         str,
-        in_section(
+        section_option(
             "Transformer block",
             "--activation",
             metavar="NAME",
@@ -441,7 +456,7 @@ class BlockOptions:
     ] = Settings.activation
     feed_forward: Annotated[
         int | None,
-        in_section(
+        section_option(
             "Transformer block",
             "--feed-forward",
             metavar="N",
@@ -451,7 +466,7 @@ class BlockOptions:
     ] = None
     attention_only: Annotated[
         bool,
-        in_section(
+        section_option(
             "Transformer block",
             "--attention-only",
             help="Leave feed-forward out: a block is attention, add and LayerNorm.",
@@ -459,7 +474,7 @@ class BlockOptions:
     ] = False
     memory: Annotated[
         str | None,
-        in_section(
+        section_option(
             "Transformer block",
             "--memory",
             metavar="TEXT",

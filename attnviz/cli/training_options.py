@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attnviz.cli.help import in_section
+from attnviz.cli.help import section_option
 from attnviz.cli.options import refuse_mistake
 from attnviz.learning.choices import Choices
 from attnviz.traces import early_checks
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from attnviz.learning.task import Task
     from attnviz.traces.settings import Settings
 
-LEARNING = "Learning"
-OF_FEED_FORWARD = ("feed_forward", "activation")
+LEARNING_PANEL = "Learning"
+FEED_FORWARD_OPTIONS = ("feed_forward", "activation")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TeachingOptions:
+class TrainingOptions:
     """How long a model learns, from how many sentences at once, and how far a step goes."""
 
     steps: Annotated[
         int | None,
-        in_section(
-            LEARNING,
+        section_option(
+            LEARNING_PANEL,
             "--steps",
             metavar="N",
             help="Learn for N steps at most; without --until for exactly N, however accurate the "
@@ -37,8 +37,8 @@ class TeachingOptions:
     ] = None
     until: Annotated[
         float | None,
-        in_section(
-            LEARNING,
+        section_option(
+            LEARNING_PANEL,
             "--until",
             metavar="SHARE",
             help="Learn until this share of the answers is correct, on held-out sentences.  "
@@ -49,8 +49,8 @@ class TeachingOptions:
     ] = None
     batch: Annotated[
         int | None,
-        in_section(
-            LEARNING,
+        section_option(
+            LEARNING_PANEL,
             "--batch",
             metavar="N",
             help="How many sentences each step learns from.  [default: the task's]",
@@ -59,8 +59,8 @@ class TeachingOptions:
     ] = None
     rate: Annotated[
         float | None,
-        in_section(
-            LEARNING,
+        section_option(
+            LEARNING_PANEL,
             "--rate",
             metavar="X",
             help="The learning rate (of AdamW).  [default: the task's]",
@@ -71,16 +71,16 @@ class TeachingOptions:
     @property
     def choices(self) -> Choices:
         """Who says how many steps, and not how right it is to be, wants them all."""
-        all_of_them = self.steps is not None and self.until is None
-        until = math.inf if all_of_them else self.until
+        takes_all_steps = self.steps is not None and self.until is None
+        until = math.inf if takes_all_steps else self.until
         return Choices(steps=self.steps, until=until, batch=self.batch, rate=self.rate)
 
 
-def settings_for(task: Task, typed: dict[str, Any]) -> Settings:
+def task_settings_with(task: Task, typed: dict[str, Any]) -> Settings:
     """The task's own settings, but for what was typed."""
     refuse_mistake(typed.get("variant", ""))
-    if any(name in typed for name in OF_FEED_FORWARD):
+    if any(name in typed for name in FEED_FORWARD_OPTIONS):
         typed = {"attention_only": False, **typed}
     settings = replace(task.settings, **typed)
-    early_checks.refuse_settings(settings)
+    early_checks.refuse_impossible_settings(settings)
     return settings

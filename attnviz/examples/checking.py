@@ -12,21 +12,21 @@ from typing import Any
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
-from attnviz.examples.claims import CLAIMS, CLOSE
+from attnviz.examples.claims import CLAIM_TOLERANCE, CLAIMS
 from attnviz.examples.example import Example, Expectation
-from attnviz.tokens.finding import find_query
+from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.parts import EXPECTED
+from attnviz.traces.parts import EXPECTATION_TYPES
 from attnviz.traces.trace import Layer, Trace
 from attnviz.wording import sums
-from attnviz.wording.numbers import Style
+from attnviz.wording.numbers import NumberStyle
 from attnviz.wording.words import counted, shape_text
 
-LARGEST = Decimal(sys.float_info.max)
+MAX_FLOAT = Decimal(sys.float_info.max)
 
 
 @dataclass(frozen=True)
-class Finding:
+class ExpectationFinding:
     """One expectation, and whether it is met."""
 
     what: str  # "scores of 3 learning"
@@ -38,32 +38,37 @@ class Finding:
 class Difference:
     """A number that is not as expected, and where it stands, from 1."""
 
-    place: tuple[int, ...]
+    position: tuple[int, ...]
     expected: Decimal | int
     found: float
 
 
-def findings(example: Example) -> Iterator[Finding]:
+def check_example(example: Example) -> Iterator[ExpectationFinding]:
     """Every expectation of an example, in its order."""
     if not example.expectations:
         raise AttnvizError(
             f"'{example.path}' expects nothing, so there is nothing to check",
             "add what must come out under [[expect]]",
         )
-    made: tuple[tuple[int, Mapping[str, Any]], Trace] | None = None
+    last_trace: tuple[tuple[int, Mapping[str, Any]], Trace] | None = None
     for expectation in example.expectations:
-        wanted = (expectation.item, expectation.changes)
-        if made is None or made[0] != wanted:  # of the same settings one after the other
-            made = wanted, example.trace(*wanted)
-        trace = made[1]
-        for name, look in LOOKS.items():
+        item_and_changes = (expectation.item, expectation.changes)
+        if (
+            last_trace is None or last_trace[0] != item_and_changes
+        ):  # of the same settings one after the other
+            last_trace = item_and_changes, example.trace(*item_and_changes)
+        trace = last_trace[1]
+        for name, check in CHECKS_BY_KEY.items():
             if getattr(expectation, name) not in (None, ()):
-                yield look(example, expectation, trace)
+                yield check(example, expectation, trace)
 
 
-def numbers_in(example: Example) -> int:
+def printed_number_count(example: Example) -> int:
     """How many printed numbers an example is held against."""
-    return sum(len(list(_leaves(each.values, ()))) for each in example.expectations)
+    return sum(
+        len(list(_positions_and_numbers(expectation.values, ())))
+        for expectation in example.expectations
+    )
 
 
 def tolerance(expected: Decimal | int) -> float:
@@ -73,208 +78,249 @@ def tolerance(expected: Decimal | int) -> float:
     (5e-05, True)
     """
     if isinstance(expected, int):
-        return CLOSE * 10 * max(1, abs(expected))
+        return CLAIM_TOLERANCE * 10 * max(1, abs(expected))
     exponent = expected.as_tuple().exponent
     return 0.0 if isinstance(exponent, str) else 0.5 * 10.0**exponent
 
 
-def differences(expected: Any, found: Tensor, allowed: float | None = None) -> list[Difference]:
+def find_differences(
+    expected: Any, computed: Tensor, allowed: float | None = None
+) -> list[Difference]:
     """The printed numbers that the computed ones do not round to, or are too far from."""
     wrong = []
-    for place, number in _leaves(expected, ()):
-        value = found[place].item()
-        reach = tolerance(number) if allowed is None else allowed
-        slack = CLOSE * min(reach * 1e3, 1) * max(1.0, abs(value)) if not isinf(value) else 0.0
-        same = value == float(number) or abs(value - float(number)) <= reach + slack
-        if not same:
-            wrong.append(Difference(tuple(index + 1 for index in place), number, value))
+    for position, number in _positions_and_numbers(expected, ()):
+        value = computed[position].item()
+        allowed_error = tolerance(number) if allowed is None else allowed
+        slack = (
+            CLAIM_TOLERANCE * min(allowed_error * 1e3, 1) * max(1.0, abs(value))
+            if not isinf(value)
+            else 0.0
+        )
+        is_same = value == float(number) or abs(value - float(number)) <= allowed_error + slack
+        if not is_same:
+            wrong.append(Difference(tuple(index + 1 for index in position), number, value))
     return wrong
 
 
-def _values(example: Example, expectation: Expectation, trace: Trace) -> Finding:
-    found = _found(example, expectation, trace)
-    shape = _shape_of(example, expectation)
-    if tuple(found.shape) != shape:
-        raise _error(
+def _check_values(example: Example, expectation: Expectation, trace: Trace) -> ExpectationFinding:
+    computed = _computed_step(example, expectation, trace)
+    shape = _expected_shape(example, expectation)
+    if tuple(computed.shape) != shape:
+        raise _expectation_error(
             example,
             expectation,
             f"{shape_text(shape)} numbers are expected of '{expectation.step}', which is "
-            f"{shape_text(found.shape)}",
+            f"{shape_text(computed.shape)}",
             "give numbers of that shape",
         )
-    wrong = differences(expectation.values, found, expectation.tolerance)
-    count = found.numel()
+    wrong = find_differences(expectation.values, computed, expectation.tolerance)
+    count = computed.numel()
     about = counted(count, "number")
     if expectation.tolerance is not None:
         about += f" to within {expectation.tolerance:g}"
-    return Finding(
-        _name(example, expectation, trace), not wrong, _told(wrong, count) if wrong else about
+    return ExpectationFinding(
+        _expectation_text(example, expectation, trace),
+        not wrong,
+        _differences_text(wrong, count) if wrong else about,
     )
 
 
-def _told(wrong: Sequence[Difference], count: int) -> str:
+def _differences_text(wrong: Sequence[Difference], count: int) -> str:
     """The first number that differs, and how many do."""
     first = wrong[0]
-    digits = _digits(first.expected)
-    place = _told_place(tuple(index - 1 for index in first.place))
-    found = (
+    digits = _decimals_to_show(first.expected)
+    position_text = _position_text(tuple(index - 1 for index in first.position))
+    found_text = (
         f"{first.found:.{digits}f}" if abs(first.found) >= 10.0**-digits else f"{first.found:.5g}"
     )
-    told = f"{place}: expected {first.expected}, found {found}"
-    return told if len(wrong) == 1 else f"{told} ({len(wrong)} of {count} numbers differ)"
+    difference_text = f"{position_text}: expected {first.expected}, found {found_text}"
+    return (
+        difference_text
+        if len(wrong) == 1
+        else f"{difference_text} ({len(wrong)} of {count} numbers differ)"
+    )
 
 
-def _told_place(place: tuple[int, ...]) -> str:
+def _position_text(position: tuple[int, ...]) -> str:
     """
-    >>> _told_place((0, 2))
+    >>> _position_text((0, 2))
     'row 1 column 3'
     """
-    sides = len(place)
+    sides = len(position)
     names = ("part",) * (sides - 3) + ("head", "row", "column")[max(0, 3 - sides) :]
-    told = [f"{name} {index + 1}" for name, index in zip(names, place, strict=True)]
-    return " ".join(told) or "its values"
+    parts = [f"{name} {index + 1}" for name, index in zip(names, position, strict=True)]
+    return " ".join(parts) or "its values"
 
 
-def _digits(expected: Decimal | int) -> int:
+def _decimals_to_show(expected: Decimal | int) -> int:
     if isinstance(expected, int):
         return 4
     exponent = expected.as_tuple().exponent
     return 4 if isinstance(exponent, str) else min(max(-exponent, 0) + 1, 12)
 
 
-def _shape(example: Example, expectation: Expectation, trace: Trace) -> Finding:
-    one = tuple(_found(example, expectation, trace).shape)
-    found = (example.items, *one) if example.items > 1 else one
-    passed = found == expectation.shape
-    wanted = shape_text(expectation.shape or ())
-    about = wanted if passed else f"expected {wanted}, found {shape_text(found)}"
-    return Finding(f"shape of {_name(example, expectation, trace)}", passed, about)
+def _check_shape(example: Example, expectation: Expectation, trace: Trace) -> ExpectationFinding:
+    item_shape = tuple(_computed_step(example, expectation, trace).shape)
+    computed_shape = (example.items, *item_shape) if example.items > 1 else item_shape
+    passed = computed_shape == expectation.shape
+    expected_text = shape_text(expectation.shape or ())
+    about = (
+        expected_text if passed else f"expected {expected_text}, found {shape_text(computed_shape)}"
+    )
+    return ExpectationFinding(
+        f"shape of {_expectation_text(example, expectation, trace)}", passed, about
+    )
 
 
-def _parameters(example: Example, expectation: Expectation, trace: Trace) -> Finding:
+def _check_parameters(
+    example: Example, expectation: Expectation, trace: Trace
+) -> ExpectationFinding:
     """How many numbers a matrix has to learn; of embeddings, those of a table for all ids."""
-    found = _found(example, expectation, trace).numel()
+    count = _computed_step(example, expectation, trace).numel()
     if expectation.step == "embeddings":
-        found = (trace.vocabulary or 0) * trace.embeddings.shape[1]
-    wanted = expectation.parameters or 0
-    about = f"{found:,}" if found == wanted else f"expected {wanted:,}, found {found:,}"
-    return Finding(f"numbers to learn in {expectation.step}", found == wanted, about)
+        count = (trace.vocabulary or 0) * trace.embeddings.shape[1]
+    expected_count = expectation.parameters or 0
+    about = (
+        f"{count:,}" if count == expected_count else f"expected {expected_count:,}, found {count:,}"
+    )
+    return ExpectationFinding(
+        f"numbers to learn in {expectation.step}", count == expected_count, about
+    )
 
 
-def _claim(example: Example, expectation: Expectation, trace: Trace) -> Finding:
+def _check_claim(example: Example, expectation: Expectation, trace: Trace) -> ExpectationFinding:
     assert expectation.claim is not None
     items = (
-        _attention(example, expectation, example.trace(item, expectation.changes), 0)
+        _expected_attention(example, expectation, example.trace(item, expectation.changes), 0)
         for item in range(1, example.items + 1)
     )
-    layer = _attention(example, expectation, trace, 0)
+    layer = _expected_attention(example, expectation, trace, 0)
     passed, about = CLAIMS[expectation.claim](layer, items)
-    return Finding(_claimed(expectation), passed, about)
+    return ExpectationFinding(_claim_text(expectation), passed, about)
 
 
-def _claimed(expectation: Expectation) -> str:
+def _claim_text(expectation: Expectation) -> str:
     """A claim, and the attention that it is about where there are several."""
-    found = expectation.claim or ""
+    text = expectation.claim or ""
     if expectation.layer is not None:
-        found += f", layer {expectation.layer}"
-    return f"{found}, cross-attention" if expectation.step.startswith("cross-") else found
+        text += f", layer {expectation.layer}"
+    return f"{text}, cross-attention" if expectation.step.startswith("cross-") else text
 
 
-def _arithmetic(example: Example, expectation: Expectation, trace: Trace) -> Finding:
+def _check_arithmetic(
+    example: Example, expectation: Expectation, trace: Trace
+) -> ExpectationFinding:
     """Sums as a tutorial prints them, held against those that `steps --digits 4` writes."""
-    row = _row(example, expectation, trace.tokens)
-    layer, style = _attention(example, expectation, trace, 0), Style(4)
+    row = _expected_row(example, expectation, trace.tokens)
+    layer, style = _expected_attention(example, expectation, trace, 0), NumberStyle(4)
     weights, results = layer.attended.mixing[0, row].tolist(), layer.attended.contexts[0, row]
     columns = zip(layer.values[0].T.tolist(), results.tolist(), strict=True)
-    dots = [sums.dot("", weights, values, result, style) for values, result in columns]
-    written = {f"{each.right} = {each.result}" for each in dots}
+    dots = [sums.dot_product_sum("", weights, values, result, style) for values, result in columns]
+    written = {f"{dot_sum.right} = {dot_sum.result}" for dot_sum in dots}
     missing = [line for line in expectation.arithmetic if line.replace("*", "·") not in written]
     about = f"not written: {missing[0]}" if missing else f"{len(expectation.arithmetic)} sums"
-    return Finding(f"arithmetic of {_name(example, expectation, trace)}", not missing, about)
+    return ExpectationFinding(
+        f"arithmetic of {_expectation_text(example, expectation, trace)}", not missing, about
+    )
 
 
-LOOKS: dict[str, Callable[[Example, Expectation, Trace], Finding]] = {  # by what is expected
-    "values": _values,
-    "shape": _shape,
-    "parameters": _parameters,
-    "claim": _claim,
-    "arithmetic": _arithmetic,
+CHECKS_BY_KEY: dict[
+    str, Callable[[Example, Expectation, Trace], ExpectationFinding]
+] = {  # by what is expected
+    "values": _check_values,
+    "shape": _check_shape,
+    "parameters": _check_parameters,
+    "claim": _check_claim,
+    "arithmetic": _check_arithmetic,
 }
 
 
-def _found(example: Example, expectation: Expectation, trace: Trace) -> Tensor:
+def _computed_step(example: Example, expectation: Expectation, trace: Trace) -> Tensor:
     """The tensor of a step, or one token's row; without a side for heads where there is one."""
-    layer, part = _layer(example, expectation, trace, -1), EXPECTED[expectation.step]
+    layer, part = (
+        _expected_layer(example, expectation, trace, -1),
+        EXPECTATION_TYPES[expectation.step],
+    )
     tensor = part.find(trace, layer)
     if tensor is None:
-        raise _error(
+        raise _expectation_error(
             example,
             expectation,
             f"'{expectation.step}' is expected, but this example has no such step",
-            _has(trace, layer),
+            _steps_hint(trace, layer),
         )
     sides = [*part.axes]
     if expectation.query is not None:
-        side, tokens = _side(example, expectation, trace)
-        tensor = tensor.select(sides.index(side), _row(example, expectation, tokens))
+        side, tokens = _token_axis(example, expectation, trace)
+        tensor = tensor.select(sides.index(side), _expected_row(example, expectation, tokens))
     return tensor[0] if sides[0] == "head" and len(tensor) == 1 else tensor
 
 
-def _side(example: Example, expectation: Expectation, trace: Trace) -> tuple[str, Tokens]:
+def _token_axis(example: Example, expectation: Expectation, trace: Trace) -> tuple[str, Tokens]:
     """What the rows of a step count, where they are those of tokens, and whose."""
-    sides = [*EXPECTED[expectation.step].axes]
+    sides = [*EXPECTATION_TYPES[expectation.step].axes]
     if "token" in sides:
         return "token", trace.tokens
     if "key" in sides:
-        return "key", trace.keys_of(_attention(example, expectation, trace, -1))
+        return "key", trace.keys_of(_expected_attention(example, expectation, trace, -1))
     problem = f"'query' names a token, but '{expectation.step}' does not have a row for each token"
-    raise _error(example, expectation, problem, "leave 'query' out, and expect the whole step")
+    raise _expectation_error(
+        example, expectation, problem, "leave 'query' out, and expect the whole step"
+    )
 
 
-def _row(example: Example, expectation: Expectation, tokens: Tokens) -> int:
+def _expected_row(example: Example, expectation: Expectation, tokens: Tokens) -> int:
     """The place of the token that is named; the last, where none is."""
     if expectation.query is None:
         return len(tokens) - 1
     try:
         return find_query(tokens, expectation.query, "query =")
     except AttnvizError as error:
-        raise _error(example, expectation, str(error), error.hint) from None
+        raise _expectation_error(example, expectation, str(error), error.hint) from None
 
 
-def _has(trace: Trace, layer: Layer) -> str:
-    found = [name for name, part in EXPECTED.items() if part.find(trace, layer) is not None]
-    return f"it has {', '.join(found)}"
+def _steps_hint(trace: Trace, layer: Layer) -> str:
+    steps = [
+        name for name, part in EXPECTATION_TYPES.items() if part.find(trace, layer) is not None
+    ]
+    return f"it has {', '.join(steps)}"
 
 
-def _layer(example: Example, expectation: Expectation, trace: Trace, usual: int) -> Layer:
+def _expected_layer(
+    example: Example, expectation: Expectation, trace: Trace, default_layer: int
+) -> Layer:
     """The layer that something is expected of."""
-    wanted, count = expectation.layer, len(trace.layers)
-    if wanted is not None and wanted >= count:
-        there = "there is 1" if count == 1 else f"there are {count}"
-        problem = f"there is no layer {wanted}: layers count from 0, and {there}"
+    layer_number, count = expectation.layer, len(trace.layers)
+    if layer_number is not None and layer_number >= count:
+        layer_count_text = "there is 1" if count == 1 else f"there are {count}"
+        problem = f"there is no layer {layer_number}: layers count from 0, and {layer_count_text}"
         hint = f"write layer = {count - 1}" if count > 1 else "stack some: layers = 2"
-        raise _error(example, expectation, problem, hint)
-    return trace.layers[usual if wanted is None else wanted]
+        raise _expectation_error(example, expectation, problem, hint)
+    return trace.layers[default_layer if layer_number is None else layer_number]
 
 
-def _attention(example: Example, expectation: Expectation, trace: Trace, usual: int) -> Layer:
+def _expected_attention(
+    example: Example, expectation: Expectation, trace: Trace, default_layer: int
+) -> Layer:
     """The attention of that layer to the sentence itself, or to a second one."""
-    layer = _layer(example, expectation, trace, usual)
+    layer = _expected_layer(example, expectation, trace, default_layer)
     if not expectation.step.startswith("cross-"):
         return layer
     if layer.cross is None:
         problem = f"'{expectation.step}' is about attention to a second sentence, and there is none"
-        raise _error(example, expectation, problem, 'give one: memory = "…" under [settings]')
+        raise _expectation_error(
+            example, expectation, problem, 'give one: memory = "…" under [settings]'
+        )
     return layer.cross
 
 
-def _shape_of(example: Example, expectation: Expectation) -> tuple[int, ...]:
+def _expected_shape(example: Example, expectation: Expectation) -> tuple[int, ...]:
     """The shape of what is expected, whose rows must be as long as each other."""
     shape: list[int] = []
     level = [expectation.values]
     while any(isinstance(each, list) for each in level):
         if len({len(each) if isinstance(each, list) else None for each in level}) > 1:
-            raise _error(
+            raise _expectation_error(
                 example,
                 expectation,
                 f"the rows expected of '{expectation.step}' differ in length",
@@ -282,43 +328,49 @@ def _shape_of(example: Example, expectation: Expectation) -> tuple[int, ...]:
             )
         shape.append(len(level[0]))
         level = [each for row in level for each in row]
-    for place, leaf in _leaves(expectation.values, ()):
+    for position, leaf in _positions_and_numbers(expectation.values, ()):
         if isinstance(leaf, bool) or not isinstance(leaf, (int, Decimal)):
-            problem = f"'{leaf}' in {_told_place(place)} is not a number"
-            raise _error(example, expectation, problem, "write 0.25")
+            problem = f"'{leaf}' in {_position_text(position)} is not a number"
+            raise _expectation_error(example, expectation, problem, "write 0.25")
         size = Decimal(leaf).copy_abs()
-        if size.is_finite() and size > LARGEST:
-            problem = f"the number in {_told_place(place)} is too large"
-            raise _error(example, expectation, problem, f"the largest is {LARGEST:.2g}")
+        if size.is_finite() and size > MAX_FLOAT:
+            problem = f"the number in {_position_text(position)} is too large"
+            raise _expectation_error(
+                example, expectation, problem, f"the largest is {MAX_FLOAT:.2g}"
+            )
     return tuple(shape)
 
 
-def _leaves(value: Any, place: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
+def _positions_and_numbers(
+    value: Any, position: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], Any]]:
     if isinstance(value, list):
-        for number, each in enumerate(value):
-            yield from _leaves(each, (*place, number))
+        for number, item in enumerate(value):
+            yield from _positions_and_numbers(item, (*position, number))
     elif value is not None:
-        yield place, value
+        yield position, value
 
 
-def _name(example: Example, expectation: Expectation, trace: Trace) -> str:
+def _expectation_text(example: Example, expectation: Expectation, trace: Trace) -> str:
     name = expectation.step
     if expectation.query is not None:
-        _, tokens = _side(example, expectation, trace)
-        row = _row(example, expectation, tokens)
+        _, tokens = _token_axis(example, expectation, trace)
+        row = _expected_row(example, expectation, tokens)
         name += f" of {row + 1} {tokens.labels[row]}"
     if expectation.layer is not None:
         name += f", layer {expectation.layer}"
     if expectation.item > 1:
         name += f", item {expectation.item}"
-    changes = ", ".join(_change(*each) for each in expectation.changes.items())
+    changes = ", ".join(_change_text(*change) for change in expectation.changes.items())
     return f"{name} with {changes}" if changes else name
 
 
-def _change(name: str, value: Any) -> str:
+def _change_text(name: str, value: Any) -> str:
     return f"{name} by hand" if isinstance(value, list) else f"{name} {str(value).lower()}"
 
 
-def _error(example: Example, expectation: Expectation, problem: str, hint: str) -> AttnvizError:
+def _expectation_error(
+    example: Example, expectation: Expectation, problem: str, hint: str
+) -> AttnvizError:
     where = f"line {expectation.line} of " if expectation.line else ""
     return AttnvizError(f"{where}'{example.path}': {problem}", hint, file=str(example.path))

@@ -10,22 +10,22 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from attnviz.traces import toml_reader as toml
-from attnviz.traces.by_layer import can_be_given
+from attnviz.traces.layer_names import can_be_given
 from attnviz.traces.parts import GIVEN_NAMES
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:  # a recipe is read without torch
     from torch import Generator, Tensor
 
-    Make = Callable[..., list[Tensor]]
+    DrawFunction = Callable[..., list[Tensor]]
 
 
 MOST_NUMBERS = 100_000_000  # of one draw
-SKIPPED_AT_ONCE = 1_000_000
+MAX_SKIPPED_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draw:
+class MatrixDraw:
     """One draw: what it is called, which kind it is, and its shape.
 
     Before it the generator may begin anew from a seed of its own, and numbers may be passed over.
@@ -40,18 +40,18 @@ class Draw:
     transposed: bool = False
 
     @property
-    def bias(self) -> str:
+    def bias_name(self) -> str:
         """What a bias is called that is drawn with it: that of `w_query` is `b_query`."""
         return re.sub(r"^((?:layers\.\d+\.)?(?:cross_)?)(?:w_)?", r"\1b_", self.name)
 
     @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes_by_name(self) -> dict[str, tuple[int, ...]]:
         """What comes out, by name, and its shape; none of it need be drawn for that."""
         *before, rows, columns = (1, *self.shape)
-        turned = (*before[1:], columns, rows)
-        found = {self.name: turned if self.transposed else self.shape}
-        biased = KINDS[self.kind].biased and self.options.get("bias", True)
-        return found | {self.bias: self.shape[-1:]} if biased else found
+        transposed_shape = (*before[1:], columns, rows)
+        shapes = {self.name: transposed_shape if self.transposed else self.shape}
+        biased = DRAW_KINDS[self.kind].biased and self.options.get("bias", True)
+        return shapes | {self.bias_name: self.shape[-1:]} if biased else shapes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,26 +60,26 @@ class Recipe:
 
     seed: int = 0
     skip: int = 0
-    draws: tuple[Draw, ...] = ()
+    draws: tuple[MatrixDraw, ...] = ()
 
     @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes_by_name(self) -> dict[str, tuple[int, ...]]:
         """Everything that is drawn, by name, and its shape."""
-        return {name: shape for draw in self.draws for name, shape in draw.shapes.items()}
+        return {name: shape for draw in self.draws for name, shape in draw.shapes_by_name.items()}
 
     @property
-    def bytes(self) -> int:
+    def needed_bytes(self) -> int:
         """What it takes to draw everything, and to keep it."""
-        numbers = [prod(shape) for shape in self.shapes.values()]
+        numbers = [prod(shape) for shape in self.shapes_by_name.values()]
         largest = max((prod(draw.shape) for draw in self.draws), default=0)
-        return KEPT * sum(numbers) + MEANWHILE * largest
+        return BYTES_PER_NUMBER * sum(numbers) + DRAWING_BYTES_PER_NUMBER * largest
 
 
-KEPT = 4  # bytes of a number, in float32,
-MEANWHILE = 16  # and of what it is made of: whole numbers, or float64, and a copy
+BYTES_PER_NUMBER = 4  # bytes of a number, in float32,
+DRAWING_BYTES_PER_NUMBER = 16  # and of what it is made of: whole numbers, or float64, and a copy
 
 
-def drawn(recipe: Recipe) -> dict[str, Tensor]:
+def draw_recipe(recipe: Recipe) -> dict[str, Tensor]:
     """Everything that a recipe draws, by name; a bias of `w_query` is called `b_query`.
 
     A generator of our own gives the numbers that torch.manual_seed would.
@@ -87,45 +87,47 @@ def drawn(recipe: Recipe) -> dict[str, Tensor]:
     import torch
 
     stream = torch.Generator().manual_seed(recipe.seed)
-    _skip(recipe.skip, stream)
-    found: dict[str, Tensor] = {}
+    _skip_numbers(recipe.skip, stream)
+    matrices: dict[str, Tensor] = {}
     for draw in recipe.draws:
         if draw.seed is not None:
             stream.manual_seed(draw.seed)
-        _skip(draw.skip, stream)
-        matrix, *biases = KINDS[draw.kind].make(draw.shape, stream, **draw.options)
-        found[draw.name] = matrix.mT if draw.transposed else matrix
-        found |= dict.fromkeys([draw.bias], biases[0]) if biases else {}
-    return found
+        _skip_numbers(draw.skip, stream)
+        matrix, *biases = DRAW_KINDS[draw.kind].make(draw.shape, stream, **draw.options)
+        matrices[draw.name] = matrix.mT if draw.transposed else matrix
+        matrices |= dict.fromkeys([draw.bias_name], biases[0]) if biases else {}
+    return matrices
 
 
-def _skip(count: int, stream: Generator) -> None:
+def _skip_numbers(count: int, stream: Generator) -> None:
     """Uniform numbers that are drawn and not kept, some at a time: all at once may be gigabytes."""
     import torch
 
-    for done in range(0, count, SKIPPED_AT_ONCE):
-        torch.rand(min(SKIPPED_AT_ONCE, count - done), generator=stream)
+    for skipped in range(0, count, MAX_SKIPPED_AT_ONCE):
+        torch.rand(min(MAX_SKIPPED_AT_ONCE, count - skipped), generator=stream)
 
 
-def _rand(shape: Sequence[int], stream: Generator) -> list[Tensor]:
+def _draw_uniform(shape: Sequence[int], stream: Generator) -> list[Tensor]:
     import torch
 
     return [torch.rand(*shape, generator=stream)]
 
 
-def _randn(shape: Sequence[int], stream: Generator) -> list[Tensor]:
+def _draw_normal(shape: Sequence[int], stream: Generator) -> list[Tensor]:
     import torch
 
     return [torch.randn(*shape, generator=stream)]
 
 
-def _randint(shape: Sequence[int], stream: Generator, low: int = 0, high: int = 10) -> list[Tensor]:
+def _draw_integers(
+    shape: Sequence[int], stream: Generator, low: int = 0, high: int = 10
+) -> list[Tensor]:
     import torch
 
     return [torch.randint(low, high, tuple(shape), generator=stream).float()]
 
 
-def _linear(shape: Sequence[int], stream: Generator, bias: bool = True) -> list[Tensor]:
+def _draw_linear(shape: Sequence[int], stream: Generator, bias: bool = True) -> list[Tensor]:
     """What torch.nn.Linear begins with: its matrix, from the left as x W, and its bias."""
     import torch
 
@@ -138,19 +140,19 @@ def _linear(shape: Sequence[int], stream: Generator, bias: bool = True) -> list[
     return [weight.T, torch.empty(outputs).uniform_(-reach, reach, generator=stream)]
 
 
-def _initial(name: str) -> Make:
+def _initializer(name: str) -> DrawFunction:
     """What the function of torch.nn.init that is called so, and takes the same options, makes."""
 
-    def made(shape: Sequence[int], stream: Generator, **options: Any) -> list[Tensor]:
+    def draw_initialized(shape: Sequence[int], stream: Generator, **options: Any) -> list[Tensor]:
         import torch
 
         fill = getattr(torch.nn.init, f"{name}_")
         return [fill(torch.empty(*shape), generator=stream, **options)]
 
-    return made
+    return draw_initialized
 
 
-def _dropout(
+def _draw_dropout(
     shape: Sequence[int], stream: Generator, p: float = 0.5, intel: bool = False
 ) -> list[Tensor]:
     """What torch.nn.functional.dropout keeps, 1 or 0, of numbers of this shape.
@@ -163,87 +165,89 @@ def _dropout(
     if p == 0:  # nothing is dropped, and nothing drawn
         return [torch.ones(*shape)]
     if intel:
-        uniform = _of_intel(prod(shape), _bits(stream)).reshape(*shape)
+        uniform = _intel_uniform(prod(shape), _next_32_bits(stream)).reshape(*shape)
     else:
         uniform = torch.rand(*shape, generator=stream, dtype=torch.float64)
     return [(uniform < 1 - p).float()]
 
 
-def _bits(stream: Generator) -> int:
+def _next_32_bits(stream: Generator) -> int:
     """The next 32 bits of the generator, which would come out of it in no other way whole."""
     import torch
 
-    both = torch.empty(1, dtype=torch.int64)
-    both.random_(-(2**63), None, generator=stream.clone_state())  # the first half is the next
+    two_halves = torch.empty(1, dtype=torch.int64)
+    two_halves.random_(-(2**63), None, generator=stream.clone_state())  # the first half is the next
     torch.empty(1, dtype=torch.int32).random_(generator=stream)  # which is used up
-    return (int(both.item()) >> 32) % 2**32
+    return (int(two_halves.item()) >> 32) % 2**32
 
 
-def _of_intel(count: int, seed: int) -> Tensor:
+def _intel_uniform(count: int, seed: int) -> Tensor:
     """Uniform numbers of MCG31m1, the generator of Intel's library: x → a x mod (2³¹ − 1)."""
     import torch
 
     modulus, factor = 2**31 - 1, 1_132_489_760
-    found = torch.tensor([seed % modulus or 1])
-    while len(found) < count:  # twice as many, each further on by as many as there are
-        found = torch.cat([found, found * factor % modulus])
+    states = torch.tensor([seed % modulus or 1])
+    while len(states) < count:  # twice as many, each further on by as many as there are
+        states = torch.cat([states, states * factor % modulus])
         factor = factor * factor % modulus
-    return found[:count].double() / modulus
+    return states[:count].double() / modulus
 
 
 @dataclass(frozen=True)
 class DrawKind:
     """One kind of draw: how it is made, and what it takes beside its shape."""
 
-    make: Make
+    make: DrawFunction
     options: Mapping[str, toml.ValueKind] = field(default_factory=dict)
     sides: int | None = None  # exactly so many; None: any number,
     least: int = 1  # from this one
     biased: bool = False  # whether a bias comes with it
 
 
-COUNT = toml.ValueKind(lambda value: toml.is_whole(value) and value > 0, "a whole number from 1")
-SHAPE = toml.ValueKind(
-    lambda value: toml.is_list(value, int) and all(map(COUNT.fits, value)),
+COUNT_TYPE = toml.ValueKind(
+    lambda value: toml.is_whole_number(value) and value > 0, "a whole number from 1"
+)
+SHAPE_TYPE = toml.ValueKind(
+    lambda value: toml.is_list(value, int) and all(map(COUNT_TYPE.fits, value)),
     "a list of sizes, such as [4, 3]",
 )
 _INTEGER = toml.ValueKind(
-    lambda value: toml.is_whole(value) and abs(value) <= toml.LARGEST_WHOLE,
+    lambda value: toml.is_whole_number(value) and abs(value) <= toml.LARGEST_WHOLE,
     f"a whole number of at most {toml.LARGEST_WHOLE:,}",
 )
 _FINITE = replace(toml.NUMBER, fits=toml.is_number)
 _SHARE = toml.ValueKind(
     lambda value: toml.is_number(value, 0) and value < 1, "a number from 0 and below 1, such as 0.1"
 )
-_GAIN: Mapping[str, toml.ValueKind] = {"gain": toml.POSITIVE}
+_GAIN: Mapping[str, toml.ValueKind] = {"gain": toml.POSITIVE_TYPE}
 _KAIMING: Mapping[str, toml.ValueKind] = {
     "a": _FINITE,
-    "mode": toml.one_of("fan_in", "fan_out"),
-    "nonlinearity": toml.one_of("leaky_relu", "relu", "linear", "sigmoid", "tanh", "selu"),
+    "mode": toml.one_word_of("fan_in", "fan_out"),
+    "nonlinearity": toml.one_word_of("leaky_relu", "relu", "linear", "sigmoid", "tanh", "selu"),
 }
 
-KINDS: dict[str, DrawKind] = {
-    "rand": DrawKind(_rand),
-    "randn": DrawKind(_randn),
-    "randint": DrawKind(_randint, {"low": _INTEGER, "high": _INTEGER}),
-    "linear": DrawKind(_linear, {"bias": toml.YES}, sides=2, biased=True),
-    "uniform": DrawKind(_initial("uniform"), {"a": _FINITE, "b": _FINITE}),
-    "normal": DrawKind(_initial("normal"), {"mean": _FINITE, "std": toml.POSITIVE}),
-    "xavier_uniform": DrawKind(_initial("xavier_uniform"), _GAIN, least=2),
-    "xavier_normal": DrawKind(_initial("xavier_normal"), _GAIN, least=2),
-    "kaiming_uniform": DrawKind(_initial("kaiming_uniform"), _KAIMING, least=2),
-    "kaiming_normal": DrawKind(_initial("kaiming_normal"), _KAIMING, least=2),
-    "dropout": DrawKind(_dropout, {"p": _SHARE, "intel": toml.YES}),
+DRAW_KINDS: dict[str, DrawKind] = {
+    "rand": DrawKind(_draw_uniform),
+    "randn": DrawKind(_draw_normal),
+    "randint": DrawKind(_draw_integers, {"low": _INTEGER, "high": _INTEGER}),
+    "linear": DrawKind(_draw_linear, {"bias": toml.BOOLEAN_TYPE}, sides=2, biased=True),
+    "uniform": DrawKind(_initializer("uniform"), {"a": _FINITE, "b": _FINITE}),
+    "normal": DrawKind(_initializer("normal"), {"mean": _FINITE, "std": toml.POSITIVE_TYPE}),
+    "xavier_uniform": DrawKind(_initializer("xavier_uniform"), _GAIN, least=2),
+    "xavier_normal": DrawKind(_initializer("xavier_normal"), _GAIN, least=2),
+    "kaiming_uniform": DrawKind(_initializer("kaiming_uniform"), _KAIMING, least=2),
+    "kaiming_normal": DrawKind(_initializer("kaiming_normal"), _KAIMING, least=2),
+    "dropout": DrawKind(_draw_dropout, {"p": _SHARE, "intel": toml.BOOLEAN_TYPE}),
 }
 
 
 _STREAM = {"seed": toml.whole_from(0, toml.LARGEST_WHOLE), "skip": toml.whole_from(0, MOST_NUMBERS)}
-RECIPE: Mapping[str, toml.ValueKind] = {
+RECIPE_TYPES: Mapping[str, toml.ValueKind] = {
     **_STREAM,
     "draws": toml.ValueKind(lambda value: toml.is_list(value, dict, least=0), "a list of draws"),
 }
-DRAW: Mapping[str, toml.ValueKind] = {"name": toml.TEXT, **_STREAM, "transposed": toml.YES}
-BOUNDS: Mapping[str, Mapping[str, int]] = {
+DRAW: Mapping[str, toml.ValueKind] = {"name": toml.TEXT, **_STREAM, "transposed": toml.BOOLEAN_TYPE}
+DEFAULT_BOUNDS: Mapping[str, Mapping[str, int]] = {
     "randint": {"low": 0, "high": 10},
     "uniform": {"a": 0, "b": 1},
 }
@@ -251,12 +255,12 @@ BOUNDS: Mapping[str, Mapping[str, int]] = {
 
 def read_recipe(table: toml.Table) -> Recipe:
     """What stands under [recipe]."""
-    table.check("key of a recipe", RECIPE)
+    table.check("key of a recipe", RECIPE_TYPES)
     draws = tuple(_read_draw(each) for each in table.tables("draws"))
     return Recipe(seed=table.values.get("seed", 0), skip=table.values.get("skip", 0), draws=draws)
 
 
-def refuse_misnamed(draws: Sequence[Draw], used: set[str], table: toml.Table) -> None:
+def refuse_unused_draws(draws: Sequence[MatrixDraw], used: set[str], table: toml.Table) -> None:
     """A draw stands alone under its name, and is not nearly called what could be given."""
     names: set[str] = set()
     for number, draw in enumerate(draws):
@@ -270,7 +274,7 @@ def refuse_misnamed(draws: Sequence[Draw], used: set[str], table: toml.Table) ->
                 raise table.error(problem, f"did you mean '{nearest}'?", "draws", number)
 
 
-def _read_draw(table: toml.Table) -> Draw:
+def _read_draw(table: toml.Table) -> MatrixDraw:
     """`{ name = "w_query", linear = [3, 2], bias = false }`"""
     values = table.values
     if "name" not in values:
@@ -278,9 +282,11 @@ def _read_draw(table: toml.Table) -> Draw:
     table.refuse_misfit("name", toml.TEXT)
     name = values["name"]
     kind = _draw_kind(table, name)
-    shape, options = _draw_shape(table, kind, name), KINDS[kind].options
-    table.check(f"key of a draw with {kind}", {"name": toml.TEXT, kind: SHAPE, **options, **DRAW})
-    if bounds := BOUNDS.get(kind):
+    shape, options = _draw_shape(table, kind, name), DRAW_KINDS[kind].options
+    table.check(
+        f"key of a draw with {kind}", {"name": toml.TEXT, kind: SHAPE_TYPE, **options, **DRAW}
+    )
+    if bounds := DEFAULT_BOUNDS.get(kind):
         low, high = (values.get(bound, number) for bound, number in bounds.items())
         if low >= high:
             hint = ", ".join(f"{bound} = {number}" for bound, number in bounds.items())
@@ -289,32 +295,38 @@ def _read_draw(table: toml.Table) -> Draw:
     if values.get("transposed") and len(shape) < 2:
         problem = f"the draw '{name}' has one dimension, so it cannot be transposed"
         raise table.error(problem, "give it two dimensions, such as [2, 3]")
-    return Draw(
+    return MatrixDraw(
         name=name,
         kind=kind,
         shape=shape,
-        options={option: toml.plain(values[option]) for option in options if option in values},
+        options={
+            option: toml.plain_number(values[option]) for option in options if option in values
+        },
         **{key: values[key] for key in ("seed", "skip", "transposed") if key in values},
     )
 
 
 def _draw_kind(table: toml.Table, name: str) -> str:
     """The one kind of draw that is named."""
-    kinds = [kind for kind in KINDS if kind in table.values]
+    kinds = [kind for kind in DRAW_KINDS if kind in table.values]
     if len(kinds) == 1:
         return kinds[0]
-    known = {*KINDS, *DRAW, *(option for kind in KINDS.values() for option in kind.options)}
+    known = {
+        *DRAW_KINDS,
+        *DRAW,
+        *(option for kind in DRAW_KINDS.values() for option in kind.options),
+    }
     for key in table.values:
         if key not in known:
-            table.refuse_unknown("kind of draw", key, KINDS)
-    hint = f"give one of {', '.join(KINDS)} with its shape"
+            table.refuse_unknown("kind of draw", key, DRAW_KINDS)
+    hint = f"give one of {', '.join(DRAW_KINDS)} with its shape"
     raise table.error(f"the draw '{name}' has no kind", hint)
 
 
 def _draw_shape(table: toml.Table, kind: str, name: str) -> tuple[int, ...]:
     """The sides of a draw, as many as its kind takes."""
-    shape, sides, least = table.values[kind], KINDS[kind].sides, KINDS[kind].least
-    if not SHAPE.fits(shape):
+    shape, sides, least = table.values[kind], DRAW_KINDS[kind].sides, DRAW_KINDS[kind].least
+    if not SHAPE_TYPE.fits(shape):
         raise table.error(f"the draw '{name}' has no shape", f"{kind} = [4, 3]", kind)
     if sides not in (None, len(shape)) or len(shape) < least:
         count = counted(len(shape), "dimension")

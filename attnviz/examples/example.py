@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError
-from attnviz.examples.constructions import is_made, made, numbers_in
-from attnviz.examples.draws import Recipe, drawn
+from attnviz.examples.constructions import construct_matrix, construction_size, is_construction
+from attnviz.examples.draws import Recipe, draw_recipe
 from attnviz.machine import memory
 from attnviz.tokens.tokenizers import tokenize
-from attnviz.tokens.tokens import Tokens, named
-from attnviz.traces.by_layer import can_be_given
+from attnviz.tokens.tokens import Tokens, tokens_of_words
 from attnviz.traces.early_checks import refuse_download
-from attnviz.traces.models.shipped import card_of
+from attnviz.traces.layer_names import can_be_given
+from attnviz.traces.models.shipped import load_card
 from attnviz.traces.result import Showable
-from attnviz.traces.settings import Settings, as_information
-from attnviz.traces.texts import in_keys
-from attnviz.traces.toml_reader import located
+from attnviz.traces.settings import Settings, untrusted_settings
+from attnviz.traces.structured_text import options_as_keys
+from attnviz.traces.toml_reader import with_line_number
 
 if TYPE_CHECKING:  # what can be wrong with a file is said before torch is there
     from torch import Tensor
@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # what can be wrong with a file is said before torch is there
     from attnviz.traces.matrices import Matrices
     from attnviz.traces.trace import Trace
 
-BYTES_OF_A_NUMBER = 32  # that is given: in float64 where it is looked at, and what it becomes
-OF_COMMANDS = ("item", "query")  # what `attnviz example show` takes, too
+BYTES_PER_GIVEN_NUMBER = 32  # that is given: in float64 where it is looked at, and what it becomes
+COMMAND_OPTIONS = ("item", "query")  # what `attnviz example show` takes, too
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,41 +70,45 @@ class Example(Showable):
     @cached_property
     def contents(self) -> dict[str, Any]:
         """What is given under its own name: as written, drawn, or made of what was drawn."""
-        found = {name: each.numpy() for name, each in self._drawn.items() if can_be_given(name)}
-        return found | self._made(self.given)
+        drawn_matrices = {
+            name: tensor.numpy()
+            for name, tensor in self._draws_by_name.items()
+            if can_be_given(name)
+        }
+        return drawn_matrices | self._construct_matrices(self.given)
 
     @cached_property
-    def _drawn(self) -> dict[str, Tensor]:
+    def _draws_by_name(self) -> dict[str, Tensor]:
         self._refuse_more_than_memory()
-        return drawn(self.recipe)
+        return draw_recipe(self.recipe)
 
-    def _made(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _construct_matrices(self, given_values: Mapping[str, Any]) -> dict[str, Any]:
         """Matrices as they are written, or made of what was drawn."""
-        found = dict(given)
-        for name, value in given.items():
-            if is_made(name, value):
+        constructed = dict(given_values)
+        for name, value in given_values.items():
+            if is_construction(name, value):
                 try:
-                    found[name] = made(value, self._drawn).numpy()
+                    constructed[name] = construct_matrix(value, self._draws_by_name).numpy()
                 except AttnvizError as error:
                     problem = f"'{name}' in '{self.path}': {error}"
                     raise self._error(problem, error.hint, name) from None
-        return found
+        return constructed
 
     def _refuse_more_than_memory(self) -> None:
         """Numbers that this machine has no room for are not drawn."""
-        shapes = self.recipe.shapes
+        shapes = self.recipe.shapes_by_name
         given = [name for name in shapes if can_be_given(name)]
         tables = (self.given, *(each.changes for each in self.expectations))
-        named = [each for table in tables for each in table.items()]
-        made_of = [value for name, value in named if is_made(name, value)]
-        combined = [each for each in made_of if isinstance(each, Mapping)]
-        numbers = sum(numbers_in(each, shapes) for each in (*given, *combined))
-        needed = self.recipe.bytes + BYTES_OF_A_NUMBER * numbers
-        free = memory.free()
-        if free is not None and needed > free:
+        named_values = [each for table in tables for each in table.items()]
+        constructions = [value for name, value in named_values if is_construction(name, value)]
+        combined = [each for each in constructions if isinstance(each, Mapping)]
+        numbers = sum(construction_size(each, shapes) for each in (*given, *combined))
+        needed_bytes = self.recipe.needed_bytes + BYTES_PER_GIVEN_NUMBER * numbers
+        free_bytes = memory.free_bytes()
+        if free_bytes is not None and needed_bytes > free_bytes:
             problem = (
-                f"the random numbers of '{self.path}' take {memory.size(needed)}, and "
-                f"{memory.size(free)} are free"
+                f"the random numbers of '{self.path}' take {memory.format_size(needed_bytes)}, and "
+                f"{memory.format_size(free_bytes)} are free"
             )
             raise self._error(problem, "draw fewer numbers", "draws")
 
@@ -113,22 +117,27 @@ class Example(Showable):
 
     def matrices(self, item: int | None, changes: Mapping[str, Any]) -> Matrices:
         """One item of what is given, with what an expectation gives in its place."""
-        from attnviz.traces.matrices import matrices
+        from attnviz.traces.matrices import parse_matrices
 
-        changed = {name: each for name, each in changes.items() if not _is_setting(name)}
+        changed_matrices = {name: value for name, value in changes.items() if not _is_setting(name)}
         heads = changes.get("heads", self.settings.heads)
-        return matrices({**self.contents, **self._made(changed)}, str(self.path), item, heads)
+        return parse_matrices(
+            {**self.contents, **self._construct_matrices(changed_matrices)},
+            str(self.path),
+            item,
+            heads,
+        )
 
     @property
     def tokens(self) -> Tokens | None:
         """The tokens of its text, or those that are written down; None if neither says them."""
         if self.text is not None and self.settings.model is not None:
-            return card_of(self.settings.model).cut(self.text)
+            return load_card(self.settings.model).cut(self.text)
         if self.text is not None:
             refuse_download(self.settings.tokenizer)
             return tokenize(self.text, self.settings.tokenizer)
         words = self.given.get("tokens")
-        return named([str(word) for word in words]) if isinstance(words, list) else None
+        return tokens_of_words([str(word) for word in words]) if isinstance(words, list) else None
 
     @cached_property
     def items(self) -> int:
@@ -148,31 +157,43 @@ class Example(Showable):
         from attnviz.traces.from_text import trace
         from attnviz.traces.origin import FromExample
 
-        changed = dict(changes or {})
-        chosen = {name: each for name, each in as_information(changed).items() if _is_setting(name)}
-        settings = replace(self.settings, **chosen)
+        all_changes = dict(changes or {})
+        changed_settings = {
+            name: value
+            for name, value in untrusted_settings(all_changes).items()
+            if _is_setting(name)
+        }
+        settings = replace(self.settings, **changed_settings)
         try:
-            alone = item == 1 and self.items == 1
-            given = self.matrices(None if alone else item, changed)
-            traced = trace(
-                self.text, settings, given=given, mistake=self.mistake or "", command=command
+            is_only_item = item == 1 and self.items == 1
+            item_matrices = self.matrices(None if is_only_item else item, all_changes)
+            example_trace = trace(
+                self.text,
+                settings,
+                given=item_matrices,
+                mistake=self.mistake or "",
+                command=command,
             )
         except AttnvizError as error:
-            raise self._located(error) from None
-        model = traced.model
+            raise self._locate_error(error) from None
+        model = example_trace.model
         origin = FromExample(
             settings=settings,
-            matrices=given if model is None else model.matrices,
+            matrices=item_matrices if model is None else model.matrices,
             name=self.name,
             mistake=self.mistake or "",
             model=model,
         )
-        return replace(traced, origin=origin)
+        return replace(example_trace, origin=origin)
 
-    def _located(self, error: AttnvizError) -> AttnvizError:
-        told = in_keys(located(error, self.path), but=OF_COMMANDS)
-        named = told.file == str(self.path)
-        return told if named else told.told(f"'{self.path}': {told}")
+    def _locate_error(self, error: AttnvizError) -> AttnvizError:
+        located_error = options_as_keys(
+            with_line_number(error, self.path), exceptions=COMMAND_OPTIONS
+        )
+        names_file = located_error.file == str(self.path)
+        return (
+            located_error if names_file else located_error.told(f"'{self.path}': {located_error}")
+        )
 
 
 def _is_setting(name: str) -> bool:

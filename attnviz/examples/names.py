@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.examples.example import Example
-from attnviz.examples.reading import read
+from attnviz.examples.reading import read_example
 from attnviz.traces.toml_reader import Table
-from attnviz.wording.keywords import of_its_kinds
+from attnviz.wording.keywords import with_checked_arguments
 
-FOLDER = Path(__file__).parent
+EXAMPLES_FOLDER = Path(__file__).parent
 
-ORDER = (  # any other comes after
+COURSE_ORDER = (  # any other comes after
     "simplified",
     "journey-simple",
     "trainable",
@@ -47,48 +47,48 @@ ORDER = (  # any other comes after
 )
 
 
-def names() -> list[str]:
+def example_names() -> list[str]:
     """Every example that comes with attnviz, the simplest first."""
-    return [path.stem for path in sorted(FOLDER.glob("*.toml"), key=_place)]
+    return [path.stem for path in sorted(EXAMPLES_FOLDER.glob("*.toml"), key=_course_position)]
 
 
-def titles() -> dict[str, str]:
+def example_titles() -> dict[str, str]:
     """What each of them shows, by its name."""
-    return {name: _title(path_of(name)) for name in names()}
+    return {name: _read_example_title(example_path(name)) for name in example_names()}
 
 
-def is_path(name: str) -> bool:
+def is_example_path(name: str) -> bool:
     """Whether a person's own file is meant."""
     return name.endswith(".toml") or "/" in name
 
 
-def is_one(name: str) -> bool:
+def is_example(name: str) -> bool:
     """Whether it names an example, of ours or in a file."""
-    return is_path(name) or name in names()
+    return is_example_path(name) or name in example_names()
 
 
-def path_of(name: str) -> Path:
+def example_path(name: str) -> Path:
     """Where an example is: one of ours by its name, a person's own by its path."""
-    if is_path(name):
+    if is_example_path(name):
         return Path(name)
-    if name not in names():
-        raise unknown("example", name, names())
-    return FOLDER / f"{name}.toml"
+    if name not in example_names():
+        raise unknown_name_error("example", name, example_names())
+    return EXAMPLES_FOLDER / f"{name}.toml"
 
 
-def _title(path: Path) -> str:
+def _read_example_title(path: Path) -> str:
     title = Table.read(path, "lesson").values.get("title")
     if not isinstance(title, str):
         raise AttnvizError(f"'{path}': an example needs a title", "begin with: title = …")
     return title.strip()
 
 
-def _place(path: Path) -> tuple[int, str]:
-    order = ORDER.index(path.stem) if path.stem in ORDER else len(ORDER)
+def _course_position(path: Path) -> tuple[int, str]:
+    order = COURSE_ORDER.index(path.stem) if path.stem in COURSE_ORDER else len(COURSE_ORDER)
     return order, path.stem
 
 
-@of_its_kinds
+@with_checked_arguments
 def example(name: str) -> Example:
     """An example that comes with attnviz by its name, or a person's own by its path.
 
@@ -96,4 +96,4 @@ def example(name: str) -> Example:
     >>> example("simplified").view().headline
     'Self-attention without trainable weights'
     """
-    return read(path_of(name))
+    return read_example(example_path(name))

@@ -13,58 +13,62 @@ from typing import Any
 
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.examples.claims import CLAIMS
-from attnviz.examples.constructions import is_made, names_in, shape_of
-from attnviz.examples.draws import COUNT, SHAPE, Recipe, read_recipe, refuse_misnamed
+from attnviz.examples.constructions import construction_shape, draws_used_by, is_construction
+from attnviz.examples.draws import COUNT_TYPE, SHAPE_TYPE, Recipe, read_recipe, refuse_unused_draws
 from attnviz.examples.example import Example, Expectation
 from attnviz.machine.files import NameInFile
 from attnviz.traces import toml_reader as toml
-from attnviz.traces.aliases import meant
-from attnviz.traces.by_layer import can_be_given, flat
-from attnviz.traces.parts import EXPECTED, GIVEN_NAMES
-from attnviz.traces.settings import COMES_WITH_ATTNVIZ, Settings, as_information
+from attnviz.traces.aliases import alias_hint
+from attnviz.traces.layer_names import can_be_given, flatten_layers
+from attnviz.traces.parts import EXPECTATION_TYPES, GIVEN_NAMES
+from attnviz.traces.settings import SHIPPED_NAMES, Settings, untrusted_settings
 
 TITLE = replace(toml.TEXT, wanted="text", hint="write it in quotes")
-TOKEN = toml.ValueKind(
-    lambda value: isinstance(value, str) or toml.is_whole(value), "a word, or its number"
+TOKEN_TYPE = toml.ValueKind(
+    lambda value: isinstance(value, str) or toml.is_whole_number(value), "a word, or its number"
 )
 TEXTS: Mapping[str, toml.ValueKind] = {
     **dict.fromkeys(("title", "source", "notice", "text", "mistake"), TITLE),
-    "query": TOKEN,
+    "query": TOKEN_TYPE,
 }
-KEYS: Mapping[str, toml.ValueKind] = {
+EXAMPLE_KEYS: Mapping[str, toml.ValueKind] = {
     **TEXTS,
     **dict.fromkeys(("settings", "recipe", "given"), toml.TABLE),
     "expect": replace(toml.TABLES, fits=lambda value: toml.is_list(value, dict, least=0)),
 }
-WHERE: Mapping[str, toml.ValueKind] = {  # something is expected,
+EXPECTATION_PLACE_KEYS: Mapping[str, toml.ValueKind] = {  # something is expected,
     "step": toml.TEXT,
-    "query": TOKEN,
-    "item": COUNT,
+    "query": TOKEN_TYPE,
+    "item": COUNT_TYPE,
     "layer": replace(toml.whole_from(0, toml.LARGEST_WHOLE), wanted="a whole number from 0"),
     "with": replace(
         toml.TABLE, wanted="a table, such as { scale = false }", hint="change its value"
     ),
 }
-WHAT: Mapping[str, toml.ValueKind] = {  # what it is,
+EXPECTATION_VALUE_KEYS: Mapping[str, toml.ValueKind] = {  # what it is,
     "values": toml.ValueKind(
         lambda value: isinstance(value, list) or toml.NUMBER.fits(value), "rows of numbers"
     ),
-    "shape": SHAPE,
-    "parameters": COUNT,
+    "shape": SHAPE_TYPE,
+    "parameters": COUNT_TYPE,
     "claim": toml.TEXT,
     "arithmetic": toml.ValueKind(
         lambda value: toml.is_list(value, str), "a list of sums in quotes"
     ),
 }
-HOW: Mapping[str, toml.ValueKind] = {"tolerance": toml.POSITIVE}  # and how closely it must be met
-NOT_IN_A_LESSON = ("given", "item", "trust_remote_code")
-SETTINGS = tuple(each.name for each in fields(Settings) if each.name not in NOT_IN_A_LESSON)
+EXPECTATION_TOLERANCE_KEYS: Mapping[str, toml.ValueKind] = {
+    "tolerance": toml.POSITIVE_TYPE
+}  # and how closely it must be met
+SETTINGS_NOT_IN_EXAMPLES = ("given", "item", "trust_remote_code")
+EXAMPLE_SETTINGS = tuple(
+    each.name for each in fields(Settings) if each.name not in SETTINGS_NOT_IN_EXAMPLES
+)
 
 
-def read(path: Path) -> Example:
+def read_example(path: Path) -> Example:
     """The example of a file."""
     whole = toml.Table.read(path, "lesson", parse_float=Decimal)
-    whole.check("key", KEYS)
+    whole.check("key", EXAMPLE_KEYS)
     if "title" not in whole.values:
         raise whole.error("an example needs a title", 'begin with: title = "What it shows"')
     if "mistake" in whole.values:
@@ -72,14 +76,14 @@ def read(path: Path) -> Example:
     recipe = read_recipe(whole.table("recipe"))
     expected = whole.tables("expect")
     changes = [table.values.get("with") for table in expected]
-    used = names_in([whole.values.get("given"), *changes])
-    refuse_misnamed(recipe.draws, used, whole.table("recipe"))
+    used = draws_used_by([whole.values.get("given"), *changes])
+    refuse_unused_draws(recipe.draws, used, whole.table("recipe"))
     _refuse_loaded(whole.table("settings"))
     return Example(
         name=path.stem,
         path=path,
         **{name: whole.text(name) for name in TEXTS if name in whole.values},
-        settings=whole.table("settings").settings(SETTINGS, Settings()),
+        settings=whole.table("settings").settings(EXAMPLE_SETTINGS, Settings()),
         recipe=recipe,
         given=_given_values(whole.table("given"), "matrix to give", {}, recipe),
         expectations=tuple(_read_expectation(each, recipe) for each in expected),
@@ -88,8 +92,8 @@ def read(path: Path) -> Example:
 
 def _refuse_loaded(table: toml.Table) -> None:
     """A lesson can name only those models and vectors that come with attnviz."""
-    for name, known in COMES_WITH_ATTNVIZ.items():
-        value = as_information(table.values).get(name)
+    for name, known in SHIPPED_NAMES.items():
+        value = untrusted_settings(table.values).get(name)
         if isinstance(value, NameInFile):
             raise table.error(
                 f"'{name}' is '{value}', and a lesson can only name what comes with attnviz",
@@ -103,38 +107,43 @@ def _given_values(
 ) -> Mapping[str, Any]:
     """Matrices by whole name, once it is sure that those of draws can be made; and settings."""
     with table.located():
-        values = flat(table.values)
+        values = flatten_layers(table.values)
     for name, value in values.items():
         path = (name,) if name in table.values else name.split(".")
         if not can_be_given(name):
-            table.refuse_unknown(kind, name, [*settings, *GIVEN_NAMES], *path, hint=meant(name))
+            table.refuse_unknown(
+                kind, name, [*settings, *GIVEN_NAMES], *path, hint=alias_hint(name)
+            )
         if name in settings:
             table.refuse_misfit(name, settings[name])
-        elif is_made(name, value):
+        elif is_construction(name, value):
             with table.located(*path, about=f"'{name}': "):
-                shape_of(toml.plain(value), recipe.shapes)
-    return {name: toml.plain(value) for name, value in values.items()}
+                construction_shape(toml.plain_number(value), recipe.shapes_by_name)
+    return {name: toml.plain_number(value) for name, value in values.items()}
 
 
 def _read_expectation(table: toml.Table, recipe: Recipe) -> Expectation:
-    table.check("key of an expectation", {**WHERE, **WHAT, **HOW})
+    table.check(
+        "key of an expectation",
+        {**EXPECTATION_PLACE_KEYS, **EXPECTATION_VALUE_KEYS, **EXPECTATION_TOLERANCE_KEYS},
+    )
     values, step, claim = table.values, table.values.get("step"), table.values.get("claim")
     if step is None and claim is None:
-        hint = f"step = one of {', '.join(EXPECTED)}"
+        hint = f"step = one of {', '.join(EXPECTATION_TYPES)}"
         raise table.error("an expectation names no step", hint)
     if step is not None:
-        table.refuse_unknown("step to expect something of", step, EXPECTED, "step")
+        table.refuse_unknown("step to expect something of", step, EXPECTATION_TYPES, "step")
     if claim is not None:
         table.refuse_unknown("claim", claim, CLAIMS, "claim")
-    if not set(WHAT) & values.keys():
-        hint = f"give one of {', '.join(WHAT)}"
+    if not set(EXPECTATION_VALUE_KEYS) & values.keys():
+        hint = f"give one of {', '.join(EXPECTATION_VALUE_KEYS)}"
         raise table.error(f"nothing is expected of '{step}'", hint, "step")
     if "tolerance" in values and "values" not in values:
         problem = "'tolerance' says how closely values must be met, and no values are given"
         raise table.error(problem, "give values, or leave it out", "tolerance")
     changes = table.table("with")
     _refuse_loaded(changes)
-    settings = {name: toml.kinds_of(Settings)[name] for name in SETTINGS}
+    settings = {name: toml.kinds_by_class(Settings)[name] for name in EXAMPLE_SETTINGS}
     return Expectation(
         step=step or "softmax",
         line=table.line("step"),
@@ -143,7 +152,7 @@ def _read_expectation(table: toml.Table, recipe: Recipe) -> Expectation:
         layer=values.get("layer"),
         changes=_given_values(changes, "setting or matrix", settings, recipe),
         values=values.get("values"),
-        tolerance=toml.plain(values.get("tolerance")),
+        tolerance=toml.plain_number(values.get("tolerance")),
         shape=tuple(values["shape"]) if "shape" in values else None,
         parameters=values.get("parameters"),
         claim=claim,

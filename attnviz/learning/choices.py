@@ -8,13 +8,13 @@ from pathlib import Path
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
-from attnviz.machine.writing import UNFINISHED
-from attnviz.traces import texts
-from attnviz.wording.commands import option
+from attnviz.machine.atomic_files import TEMPORARY_NAME
+from attnviz.traces import structured_text
+from attnviz.wording.commands import option_name
 
-MOST_STEPS = 10**7
-LARGEST_BATCH = 65_536
-LARGEST_RATE = 1e3
+MAX_STEPS = 10**7
+MAX_BATCH = 65_536
+MAX_RATE = 1e3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +32,8 @@ class Choices:
     rate: float | None = None
 
     def __post_init__(self) -> None:
-        _refuse_beyond("steps", self.steps, 1, MOST_STEPS)
-        _refuse_beyond("batch", self.batch, 1, LARGEST_BATCH)
+        _refuse_choice_beyond("steps", self.steps, 1, MAX_STEPS)
+        _refuse_choice_beyond("batch", self.batch, 1, MAX_BATCH)
         if self.until is not None and not (0 < self.until <= 1 or self.until == math.inf):
             raise AttnvizError(
                 f"--until is {self.until:g}, and must be above 0 and at most 1: the share of "
@@ -41,9 +41,9 @@ class Choices:
                 "try --until 0.99",
                 about="until",
             )
-        if self.rate is not None and not 0 < self.rate <= LARGEST_RATE:
+        if self.rate is not None and not 0 < self.rate <= MAX_RATE:
             raise AttnvizError(
-                f"--rate is {self.rate:g}, and must be above 0 and at most {LARGEST_RATE:g}",
+                f"--rate is {self.rate:g}, and must be above 0 and at most {MAX_RATE:g}",
                 "try --rate 0.003",
                 about="rate",
             )
@@ -55,54 +55,57 @@ class Choices:
 
     def over(self, others: Choices) -> Choices:
         """These, and of the others what these leave open."""
-        own = {name: each for name, each in asdict(self).items() if each is not None}
-        return replace(others, **own)
+        chosen = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(others, **chosen)
 
 
-def _refuse_beyond(name: str, value: int | None, lowest: int, highest: int) -> None:
+def _refuse_choice_beyond(name: str, value: int | None, lowest: int, highest: int) -> None:
     if value is None or lowest <= value <= highest:
         return
     raise AttnvizError(
-        f"{option(name)} is {value}, and must be from {lowest} to {highest:,}",
-        f"try {option(name)} {lowest if value < lowest else highest}",
+        f"{option_name(name)} is {value}, and must be from {lowest} to {highest:,}",
+        f"try {option_name(name)} {lowest if value < lowest else highest}",
         about=name,
     )
 
 
-CONFIG, HISTORY = "config.json", "training.json"
-OURS = "attnviz"  # a name in the config of every model of ours
+MODEL_CONFIG_FILE, HISTORY_FILE = "config.json", "training.json"
+ATTNVIZ_CONFIG_KEY = "attnviz"  # a name in the config of every model of ours
 
 
-def refuse_place(folder: Path) -> None:
+def refuse_save_folder(folder: Path) -> None:
     """Refuse a folder in which nothing can be written, or would take the place of something."""
     if files.is_file(folder):
         raise AttnvizError(f"'{folder}' is a file", "give the name of a folder, which may be new")
-    files.refuse_unwritable(folder / CONFIG)
+    files.refuse_unwritable(folder / MODEL_CONFIG_FILE)
     files.refuse_missing_folder(folder)
-    if not folder.is_dir() or _is_ours(folder):
+    if not folder.is_dir() or _is_attnviz_model(folder):
         return
-    if not all(UNFINISHED.fullmatch(each.name) for each in folder.iterdir()):
+    if not all(TEMPORARY_NAME.fullmatch(path.name) for path in folder.iterdir()):
         raise AttnvizError(
             f"'{folder}' contains something other than a model that attnviz wrote",
             "give the name of a new folder",
         )
 
 
-def _is_ours(folder: Path) -> bool:
+def _is_attnviz_model(folder: Path) -> bool:
     try:
-        return OURS in texts.json_object(texts.read(folder / CONFIG, "model"), folder / CONFIG)
+        return ATTNVIZ_CONFIG_KEY in structured_text.parse_json_object(
+            structured_text.read_text_file(folder / MODEL_CONFIG_FILE, "model"),
+            folder / MODEL_CONFIG_FILE,
+        )
     except (AttnvizError, ValueError):
         return False
 
 
-def refuse_missing(folder: Path) -> None:
+def refuse_missing_training(folder: Path) -> None:
     """Refuse a folder in which there is no training that could go on."""
     if not folder.is_dir():
         raise AttnvizError(
             f"there is no folder '{folder}'", "attnviz learn TASK --save FOLDER writes one"
         )
-    if not files.is_file(folder / HISTORY):
+    if not files.is_file(folder / HISTORY_FILE):
         raise AttnvizError(
-            f"there is no training in '{folder}' to continue: it has no {HISTORY}",
+            f"there is no training in '{folder}' to continue: it has no {HISTORY_FILE}",
             "attnviz learn TASK --save FOLDER writes one",
         )

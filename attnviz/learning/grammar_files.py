@@ -15,21 +15,21 @@ import torch
 
 from attnviz.learning.choices import Choices
 from attnviz.learning.grammar import (
-    MOST_WAYS,
-    MOST_WORDS,
-    ONE_OF,
-    PREVIOUS,
+    HELD_OUT_COMBINATIONS,
+    MAX_LIST_WORDS,
+    MAX_WAYS,
+    PREVIOUS_TOKEN,
     Grammar,
     Kinds,
     NoWordsError,
     Pattern,
-    Reads,
-    Way,
-    Word,
-    most_ways,
-    pattern_of,
+    ReadingRule,
+    SentenceWay,
+    WordTokens,
+    expand_pattern,
+    max_way_count,
+    parse_pattern,
     refuse_unknown_words,
-    ways,
 )
 from attnviz.learning.task import Reading, Task
 from attnviz.tokens.tokenizers import tokenize
@@ -38,8 +38,8 @@ from attnviz.traces.settings import Settings
 from attnviz.wording.words import counted
 
 TEXTS = ("about", "teaches", "watch", "asks", "answers")
-NEEDED = ("asks", "answers", "watch", "words", "sentences")
-KEYS: Mapping[str, toml.ValueKind] = {
+REQUIRED_GRAMMAR_KEYS = ("asks", "answers", "watch", "words", "sentences")
+GRAMMAR_KEYS: Mapping[str, toml.ValueKind] = {
     **dict.fromkeys(
         TEXTS, replace(toml.TEXT, hint='write {key} = "…": docs/learning.md has a whole grammar')
     ),
@@ -48,28 +48,28 @@ KEYS: Mapping[str, toml.ValueKind] = {
     "sentences": toml.TABLES,
     **dict.fromkeys(("phrases", "readings", "settings", "training"), toml.TABLE),
 }
-OF_READING: Mapping[str, toml.ValueKind] = dict.fromkeys(("of", "reads", "does"), toml.TEXT)
-OF_SENTENCES: Mapping[str, toml.ValueKind] = {
+READING_KEYS: Mapping[str, toml.ValueKind] = dict.fromkeys(("of", "reads", "does"), toml.TEXT)
+SENTENCES_KEYS: Mapping[str, toml.ValueKind] = {
     "patterns": toml.ValueKind(
         lambda value: toml.is_list(value, str),
         "a list of texts",
         'write {key} = ["the {noun x as subject} {verb x}"]',
     ),
     "times": toml.whole_from(0, 1000),
-    "only": toml.one_of("", "learned", "held out"),
+    "only": toml.one_word_of("", "learned", "held out"),
 }
-MOST_KINDS = 100  # of a class of words
-MOST_READINGS = 100
-MOST_PLACES = 500_000  # words in all ways to put sentences together
-MOST_CELLS = 20_000_000  # of the table of all lists: each is as wide as the longest
-WORDS = toml.ValueKind(
+MAX_KINDS = 100  # of a class of words
+MAX_READINGS = 100
+MAX_WAY_WORDS = 500_000  # words in all ways to put sentences together
+MAX_LIST_CELLS = 20_000_000  # of the table of all lists: each is as wide as the longest
+GRAMMAR_TEXT_KEYS = toml.ValueKind(
     lambda value: (
-        toml.is_list(value, str) and len(value) <= MOST_WORDS and all(map(str.strip, value))
+        toml.is_list(value, str) and len(value) <= MAX_LIST_WORDS and all(map(str.strip, value))
     ),
     'a list of words, such as ["key", "door"]',
 )
 PHRASE = replace(toml.TEXT, wanted='text, such as "the {noun}"')
-SETTINGS = tuple(
+GRAMMAR_SETTINGS = tuple(
     each.name
     for each in fields(Settings)
     if each.name
@@ -77,15 +77,19 @@ SETTINGS = tuple(
 )
 
 # The model of a grammar that says nothing of it: such as learns agreement.
-USUAL = Settings(variant="multi-head", dim=32, heads=2, layers=2, norm="pre", positions="learned")
+DEFAULT_GRAMMAR_SETTINGS = Settings(
+    variant="multi-head", dim=32, heads=2, layers=2, norm="pre", positions="learned"
+)
 
-Classes = Mapping[str, Mapping[str, tuple[Word, ...]]]  # by name, and by kind: "" where it has none
+WordClasses = Mapping[
+    str, Mapping[str, tuple[WordTokens, ...]]
+]  # by name, and by kind: "" where it has none
 
 
-def read(path: Path, source: str | None = None) -> Task:
+def read_grammar_task(path: Path, source: str | None = None) -> Task:
     """The task of a grammar's file; or of its text, which was read before."""
     whole = toml.Table.read(path, "grammar", source)
-    whole.check("key", KEYS, *NEEDED)
+    whole.check("key", GRAMMAR_KEYS, *REQUIRED_GRAMMAR_KEYS)
     grammar = _read_grammar(whole)
     _refuse_wide_lists(grammar, whole)
     _refuse_impossible_sentences(grammar, whole)
@@ -99,7 +103,7 @@ def read(path: Path, source: str | None = None) -> Task:
         draw=grammar.draw,
         readings=tuple(Reading(name, of.get("does", f"reads the {name}")) for name, of in readings),
         watch=whole.text("watch"),
-        settings=whole.table("settings").settings(SETTINGS, USUAL),
+        settings=whole.table("settings").settings(GRAMMAR_SETTINGS, DEFAULT_GRAMMAR_SETTINGS),
         longest=grammar.longest,
         source=whole.file.text,
         **_training_choices(whole.table("training")),
@@ -139,18 +143,18 @@ def _read_grammar(whole: toml.Table) -> Grammar:
         readings=_read_readings(whole.table("readings"), names),
         held_out=held_out,
     )
-    _refuse_odd_forms(grammar, whole)
+    _refuse_unmatched_forms(grammar, whole)
     return grammar
 
 
-def _word_classes(words: toml.Table) -> Classes:
+def _word_classes(words: toml.Table) -> WordClasses:
     """The lists of words, and the names of their kinds."""
     if not words.values:
-        raise words.error("there are no words", KEYS["words"].hint)
+        raise words.error("there are no words", GRAMMAR_KEYS["words"].hint)
     for name, value in words.values.items():
-        if isinstance(value, dict) and len(value) > MOST_KINDS:
+        if isinstance(value, dict) and len(value) > MAX_KINDS:
             problem = f"'{name}' has {len(value):,} kinds"
-            raise words.error(problem, f"give it {MOST_KINDS} at most", name)
+            raise words.error(problem, f"give it {MAX_KINDS} at most", name)
     return {
         name: {kind: _list_of_words(words.table(name), kind) for kind in value}
         if isinstance(value, dict)
@@ -159,9 +163,9 @@ def _word_classes(words: toml.Table) -> Classes:
     }
 
 
-def _list_of_words(table: toml.Table, key: str) -> tuple[Word, ...]:
+def _list_of_words(table: toml.Table, key: str) -> tuple[WordTokens, ...]:
     """The words of a list, in tokens."""
-    table.refuse_misfit(key, WORDS)
+    table.refuse_misfit(key, GRAMMAR_TEXT_KEYS)
     words = table.values[key]
     tokens = tuple(tokenize(word, "words").labels for word in words)
     for word, cut in zip(words, tokens, strict=True):
@@ -175,18 +179,18 @@ def _list_of_words(table: toml.Table, key: str) -> tuple[Word, ...]:
     return tokens
 
 
-Ways = dict[Way, float]  # and how often each comes
+WayShares = dict[SentenceWay, float]  # and how often each comes
 
 
-def _read_sentences(whole: toml.Table, classes: Classes) -> tuple[Ways, Ways]:
+def _read_sentences(whole: toml.Table, classes: WordClasses) -> tuple[WayShares, WayShares]:
     """The ways of sentences that are learned from, and of those that are held out."""
     kinds = {name: tuple(kind for kind in of if kind) for name, of in classes.items()}
     phrases = _read_phrases(whole.table("phrases"), kinds)
-    learned: Ways = {}
-    measured: Ways = {}
+    learned: WayShares = {}
+    measured: WayShares = {}
     places = 0
     for table in whole.tables("sentences"):
-        table.check("key of sentences", OF_SENTENCES, "patterns")
+        table.check("key of sentences", SENTENCES_KEYS, "patterns")
         only = table.values.get("only")
         for way, share in _weighted_ways(table, phrases, kinds):
             places += 1 + len(way)
@@ -216,28 +220,28 @@ def _read_phrases(table: toml.Table, kinds: Kinds) -> Mapping[str, str]:
 
 def _weighted_ways(
     table: toml.Table, phrases: Mapping[str, str], kinds: Kinds
-) -> Iterator[tuple[Way, float]]:
+) -> Iterator[tuple[SentenceWay, float]]:
     """The ways of one table, with their shares."""
     patterns = table.values["patterns"]
     for number, text in enumerate(patterns):
         pattern = _read_pattern(text, phrases, kinds, table, "patterns", number)
-        most = most_ways(pattern, kinds)
-        if most > MOST_WAYS:
+        most = max_way_count(pattern, kinds)
+        if most > MAX_WAYS:
             raise table.error(
-                f"there are more than {MOST_WAYS:,} ways to put this sentence together",
+                f"there are more than {MAX_WAYS:,} ways to put this sentence together",
                 "remove some of the [ ], or split it into several patterns",
                 "patterns",
                 number,
             )
         _refuse_many_places(most * pattern.size, table, "patterns", number)
-        for share, way in ways(pattern, kinds):
+        for share, way in expand_pattern(pattern, kinds):
             yield way, share * table.values.get("times", 1) / len(patterns)
 
 
 def _refuse_many_places(places: int, table: toml.Table, *keys: str | int) -> None:
-    if places > MOST_PLACES:
+    if places > MAX_WAY_WORDS:
         raise table.error(
-            f"the patterns together have more than {MOST_PLACES:,} words",
+            f"the patterns together have more than {MAX_WAY_WORDS:,} words",
             "make fewer sentences, or shorter ones",
             *keys,
         )
@@ -248,50 +252,50 @@ def _read_pattern(
 ) -> Pattern:
     """A pattern, or a phrase, of a table."""
     with table.located(*keys):
-        pattern = pattern_of(text, phrases)
+        pattern = parse_pattern(text, phrases)
         refuse_unknown_words(pattern, kinds)
     return pattern
 
 
-def _read_readings(table: toml.Table, names: Sequence[str]) -> dict[str, Reads]:
+def _read_readings(table: toml.Table, names: Sequence[str]) -> dict[str, ReadingRule]:
     """What heads may learn to attend to, by name."""
-    if len(table.values) > MOST_READINGS:
-        raise table.error(f"there are more than {MOST_READINGS} readings", "leave some out")
+    if len(table.values) > MAX_READINGS:
+        raise table.error(f"there are more than {MAX_READINGS} readings", "leave some out")
     found = {}
     for name in table.values:
         table.refuse_misfit(name, toml.TABLE)
         part = table.table(name)
-        part.check("key of a reading", OF_READING)
-        of, reads = part.values.get("of", ""), part.values.get("reads", PREVIOUS)
+        part.check("key of a reading", READING_KEYS)
+        of, reads = part.values.get("of", ""), part.values.get("reads", PREVIOUS_TOKEN)
         if of:
             part.refuse_unknown("place in a sentence", of, names, "of")
-        part.refuse_unknown("place to read", reads, [PREVIOUS, *names], "reads")
-        if reads != PREVIOUS and not of:
+        part.refuse_unknown("place to read", reads, [PREVIOUS_TOKEN, *names], "reads")
+        if reads != PREVIOUS_TOKEN and not of:
             problem = f"'{name}' names the place that is read, but not the place that reads it"
             raise table.error(problem, f'write: of = "{names[0]}"', name)
-        found[name] = Reads(of=of, reads=reads)
+        found[name] = ReadingRule(of=of, reads=reads)
     return found
 
 
 def _refuse_wide_lists(grammar: Grammar, whole: toml.Table) -> None:
     """All lists make one table, in which each has as much room as the longest."""
-    most = max(map(len, grammar.lists.values()))
+    max_words = max(map(len, grammar.lists.values()))
     longest = max(len(word[0]) for word in grammar.lists.values())
-    if len(grammar.lists) * most * longest > MOST_CELLS:
+    if len(grammar.lists) * max_words * longest > MAX_LIST_CELLS:
         raise whole.error(
-            f"{len(grammar.lists):,} lists, one of them of {most:,} words, need a table of more "
-            f"than {MOST_CELLS:,} numbers",
+            f"{len(grammar.lists):,} lists, one of them of {max_words:,} words, need a table of more "
+            f"than {MAX_LIST_CELLS:,} numbers",
             "make the longest list shorter; every word of a sentence is a list, too",
             "words",
         )
 
 
-def _refuse_odd_forms(grammar: Grammar, whole: toml.Table) -> None:
+def _refuse_unmatched_forms(grammar: Grammar, whole: toml.Table) -> None:
     """A word whose form is hidden has as many forms as the others, of one token each."""
-    if not grammar.hides:
+    if not grammar.hides_forms:
         return
-    for words in grammar.answering:
-        if len(words) != len(grammar.answering[0]) or len(words[0]) != 1:
+    for words in grammar.answer_lists:
+        if len(words) != len(grammar.answer_lists[0]) or len(words[0]) != 1:
             raise whole.error(
                 f"the form of '{grammar.asks}' is the answer, but its lists do not match",
                 "give each kind as many words, in the same order, of one token each",
@@ -312,13 +316,13 @@ def _refuse_impossible_sentences(grammar: Grammar, whole: toml.Table) -> None:
             what = "to hold out" if stream == "held out" else "to learn from"
             raise whole.error(
                 f"'{sentence}' leaves no combination of different words {what}",
-                f"give more words; one in {ONE_OF} combinations is held out",
+                f"give more words; one in {HELD_OUT_COMBINATIONS} combinations is held out",
                 "sentences",
             ) from None
 
 
 def _training_choices(table: toml.Table) -> dict[str, Any]:
-    kinds = {**toml.kinds_of(Choices), "seconds": toml.NUMBER}
+    kinds = {**toml.kinds_by_class(Choices), "seconds": toml.NUMBER}
     table.check("key of training", kinds)
     with table.located(options=True):
         Choices(**{name: each for name, each in table.values.items() if name != "seconds"})

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnviz.errors import AttnvizError, unknown
-from attnviz.learning.names import CUT, GRAMMAR, TASKS, is_path
+from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.learning.names import GRAMMAR_SUFFIX, LINE_PIECES, TASKS, is_task_path
 from attnviz.machine import files
-from attnviz.wording.commands import quoted
-from attnviz.wording.keywords import of_its_kinds
+from attnviz.wording.commands import shell_quoted
+from attnviz.wording.keywords import with_checked_arguments
 
 if TYPE_CHECKING:
     from attnviz.learning.task import Task
 
 
-OF_YOUR_OWN = "or a task of your own: a grammar, such as mine.toml (docs/learning.md)"
+OWN_TASK_HINT = "or a task of your own: a grammar, such as mine.toml (docs/learning.md)"
 
 
-@of_its_kinds
+@with_checked_arguments
 def task_of(name: str) -> Task:
     """The task of this name, or of a person's own file; imported only now that it is wanted.
 
@@ -28,74 +28,74 @@ def task_of(name: str) -> Task:
     >>> task_of("reverse").about
     'eight letters, backwards'
     """
-    if is_path(name):
-        files.refuse_missing(Path(name), "learn from")
-        from attnviz.learning.own import own_task
+    if is_task_path(name):
+        files.refuse_missing_file(Path(name), "learn from")
+        from attnviz.learning.own_tasks import own_task
 
         return own_task(Path(name))
     if name not in TASKS:
-        error = unknown("task", name, TASKS, about="task")
-        raise AttnvizError(str(error), f"{error.hint}; {OF_YOUR_OWN}", about="task")
+        error = unknown_name_error("task", name, TASKS, about="task")
+        raise AttnvizError(str(error), f"{error.hint}; {OWN_TASK_HINT}", about="task")
     path = TASKS[name].path
-    if path.endswith(GRAMMAR):
-        from attnviz.learning.grammar_files import read
+    if path.endswith(GRAMMAR_SUFFIX):
+        from attnviz.learning.grammar_files import read_grammar_task
 
-        return read(Path(__file__).parent / path)
-    found: Task = pkgutil.resolve_name(path)
-    return found
+        return read_grammar_task(Path(__file__).parent / path)
+    task: Task = pkgutil.resolve_name(path)
+    return task
 
 
-def task_asked(asked: Mapping[str, str]) -> Task:
+def requested_task(request: Mapping[str, str]) -> Task:
     """The task that somebody asked for: by its name, or as a file of lines, so cut up."""
-    if "task" in asked:
-        return task_of(asked["task"])
-    refuse_unknown_cut(asked["tokenizer"])
-    files.refuse_missing(Path(asked["file"]), "learn from")
-    from attnviz.learning.own import task_of_lines
+    if "task" in request:
+        return task_of(request["task"])
+    refuse_unknown_cut(request["tokenizer"])
+    files.refuse_missing_file(Path(request["file"]), "learn from")
+    from attnviz.learning.own_tasks import task_of_lines
 
-    return task_of_lines(Path(asked["file"]), asked["tokenizer"])
+    return task_of_lines(Path(request["file"]), request["tokenizer"])
 
 
 def refuse_unknown_cut(tokenizer: str) -> None:
-    if tokenizer not in CUT:
-        raise unknown("way to cut lines up", tokenizer, CUT, about="tokenizer")
+    if tokenizer not in LINE_PIECES:
+        raise unknown_name_error("way to cut lines up", tokenizer, LINE_PIECES, about="tokenizer")
 
 
-def task_of_folder(asked: Mapping[str, str], source: str, folder: Path) -> Task:
+def task_of_saved_model(request: Mapping[str, str], source: str, folder: Path) -> Task:
     """The task that a saved model goes on with, where nobody names it.
 
     Folders are handed on, and who names one trusts it with nothing: a grammar and lines are data
     that stand in it, and no other file is opened, and no Python run, because it says so.
     """
-    name = asked.get("task", "")
+    name = request.get("task", "")
     if name in TASKS:
         return task_of(name)
     if not source:
-        raise _nothing_kept(asked, folder)
+        raise _missing_task_error(request, folder)
     try:
-        if "file" in asked:
-            refuse_unknown_cut(asked["tokenizer"])
-            from attnviz.learning.own import task_of_lines
+        if "file" in request:
+            refuse_unknown_cut(request["tokenizer"])
+            from attnviz.learning.own_tasks import task_of_lines
 
-            return task_of_lines(Path(asked["file"]), asked["tokenizer"], source)
-        from attnviz.learning.grammar_files import read
+            return task_of_lines(Path(request["file"]), request["tokenizer"], source)
+        from attnviz.learning.grammar_files import read_grammar_task
 
-        return read(Path(name), source)
+        return read_grammar_task(Path(name), source)
     except AttnvizError as error:
         raise error.told(f"the task that '{folder}' holds is damaged: {error}") from None
 
 
-def _nothing_kept(asked: Mapping[str, str], folder: Path) -> AttnvizError:
+def _missing_task_error(request: Mapping[str, str], folder: Path) -> AttnvizError:
     """That a task is not in the folder, and how it is named."""
-    name = asked.get("task", asked.get("file", ""))
-    again = f"{'' if 'task' in asked else '--file '}{quoted(name)} --from {quoted(str(folder))}"
-    if "file" in asked or name.endswith(GRAMMAR):
+    name = request.get("task", request.get("file", ""))
+    command_end = f"{'' if 'task' in request else '--file '}{shell_quoted(name)} --from {shell_quoted(str(folder))}"
+    if "file" in request or name.endswith(GRAMMAR_SUFFIX):
         return AttnvizError(
             f"'{folder}' learns from {name}, and does not contain that file",
-            f"give the file as well: attnviz learn {again}",
+            f"give the file as well: attnviz learn {command_end}",
         )
     return AttnvizError(
         f"'{folder}' learns {name}, a Python file, and no Python is run just because a folder "
         "names it",
-        f"if you trust that file, give it as well: attnviz learn {again}",
+        f"if you trust that file, give it as well: attnviz learn {command_end}",
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-GRAMMAR, PYTHON = ".toml", ".py"  # what the names of tasks of one's own end in
+GRAMMAR_SUFFIX, PYTHON_SUFFIX = ".toml", ".py"  # what the names of tasks of one's own end in
 
 
 @dataclass(frozen=True)
-class Row:
+class TaskRow:
     """One task: what is learned, what is to be seen, and where it is."""
 
     about: str
@@ -16,11 +16,11 @@ class Row:
     watch: str  # the sentence that is drawn while it learns
     path: str
     seconds: float  # about, on two cores
-    usual: int  # near this step all is right, with the seed that is usual
+    usual_steps: int  # near this step all is right, with the seed that is usual
 
 
 TASKS = {
-    "reverse": Row(
+    "reverse": TaskRow(
         "eight letters, backwards",
         "every place reads the opposite one: the heatmap is an anti-diagonal",
         "a b c d e f g h",
@@ -28,7 +28,7 @@ TASKS = {
         1,
         20,
     ),
-    "sort": Row(
+    "sort": TaskRow(
         "numbers from 1 to 20, in order",
         "every number reads the next larger one, wherever it is",
         "5 2 8 1 → 1 2 5 8",
@@ -36,7 +36,7 @@ TASKS = {
         1,
         220,
     ),
-    "induction": Row(
+    "induction": TaskRow(
         "a row of letters, twice",
         "one head reads the previous letter; above it others read what followed the same letter",
         "maplemaple",
@@ -44,7 +44,7 @@ TASKS = {
         3,
         110,
     ),
-    "agreement": Row(
+    "agreement": TaskRow(
         "the form of a verb that agrees with its subject, whatever else comes before it",
         "the verb's place reads the subject, not the noun beside it",
         "the old keys near the small cabinet are",
@@ -52,7 +52,7 @@ TASKS = {
         5,
         600,
     ),
-    "pronouns": Row(
+    "pronouns": TaskRow(
         "he, she, it and they, each for what it refers to",
         "the pronoun reads the name or the thing that it refers to",
         "Tom slept near Ben and beside the car Anna waited . he",
@@ -60,7 +60,7 @@ TASKS = {
         5,
         1060,
     ),
-    "brackets": Row(
+    "brackets": TaskRow(
         "nested brackets of four kinds",
         "a closing bracket reads the one that it closes",
         "([]{<>})",
@@ -71,9 +71,14 @@ TASKS = {
 }
 
 
-CUT = {"words": "word", "chars": "character", "bytes": "byte", "gpt2": "piece"}  # lines, into what
+LINE_PIECES = {
+    "words": "word",
+    "chars": "character",
+    "bytes": "byte",
+    "gpt2": "piece",
+}  # lines, into what
 
 
-def is_path(name: str) -> bool:
+def is_task_path(name: str) -> bool:
     """Whether a person's own file is meant."""
-    return name.endswith((GRAMMAR, PYTHON)) or "/" in name
+    return name.endswith((GRAMMAR_SUFFIX, PYTHON_SUFFIX)) or "/" in name

@@ -10,62 +10,66 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from attnviz.learning import shipped_tasks
-from attnviz.learning.task import NOTHING, Examples, Reading, Task
+from attnviz.learning.task import NO_TOKEN, Examples, Reading, Task
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 
-OPENING, CLOSING = tuple("([{<"), tuple(")]}>")
-CLOSES = len(OPENING)  # the id of every closing bracket: which one it is, is what is asked
-ASKS = "?"
-FEWEST_PAIRS, MOST_PAIRS = 2, 8  # pairs
-LONGEST_BRACKETS = 2 * MOST_PAIRS
-GOES_ON = 0.7
+OPENING_BRACKETS, CLOSING_BRACKETS = tuple("([{<"), tuple(")]}>")
+CLOSING_ID = len(
+    OPENING_BRACKETS
+)  # the id of every closing bracket: which one it is, is what is asked
+BLANK_SIGN = "?"
+MIN_PAIRS, MAX_PAIRS = 2, 8  # pairs
+MAX_BRACKETS = 2 * MAX_PAIRS
+REPEAT_PROBABILITY = 0.7
 
 
 def draw_brackets(seed: int, count: int, held_out: bool) -> Examples:
     """Brackets that close what was opened last: one in another, and one behind the other."""
-    return brackets_examples(shipped_tasks.rows(_brackets, seed, count, held_out))
+    return brackets_examples(shipped_tasks.draw_rows(_draw_bracket_rows, seed, count, held_out))
 
 
-def _brackets(random: torch.Generator, count: int) -> Rows:
+def _draw_bracket_rows(random: torch.Generator, count: int) -> SymbolRows:
     """Ids, with NOTHING behind the last pair. Seven of ten open, or close, as the one before did.
 
     By a coin six of ten would close the bracket just before them, and little would be to find.
     """
-    left = 2 * torch.randint(FEWEST_PAIRS, MOST_PAIRS + 1, (count,), generator=random)
-    kinds = torch.randint(CLOSES, (count, LONGEST_BRACKETS), generator=random)
-    goes_on = torch.rand(count, LONGEST_BRACKETS, generator=random) < GOES_ON
-    depth, found = torch.zeros_like(left), torch.full((count, LONGEST_BRACKETS), NOTHING)
+    symbols_left = 2 * torch.randint(MIN_PAIRS, MAX_PAIRS + 1, (count,), generator=random)
+    kinds = torch.randint(CLOSING_ID, (count, MAX_BRACKETS), generator=random)
+    repeats = torch.rand(count, MAX_BRACKETS, generator=random) < REPEAT_PROBABILITY
+    depth, brackets = torch.zeros_like(symbols_left), torch.full((count, MAX_BRACKETS), NO_TOKEN)
     opens = torch.ones(count, dtype=torch.bool)
-    for place in range(LONGEST_BRACKETS):
-        opens = (opens == goes_on[:, place]) | (depth == 0)
-        opens &= depth < left  # as many are left as have to be closed
-        found[:, place] = kinds[:, place].where(opens, CLOSES).where(left > 0, NOTHING)
+    for position in range(MAX_BRACKETS):
+        opens = (opens == repeats[:, position]) | (depth == 0)
+        opens &= depth < symbols_left  # as many are left as have to be closed
+        brackets[:, position] = (
+            kinds[:, position].where(opens, CLOSING_ID).where(symbols_left > 0, NO_TOKEN)
+        )
         depth += torch.where(opens, 1, -1)
-        left -= 1
-    return found
+        symbols_left -= 1
+    return brackets
 
 
-def brackets_examples(brackets: Rows) -> Examples:
+def brackets_examples(brackets: SymbolRows) -> Examples:
     """A closing bracket is asked for its kind: that of the last one that is still open."""
-    opened = _opened(brackets)
-    closes = brackets == CLOSES
+    openings = _opening_positions(brackets)
+    closes = brackets == CLOSING_ID
     return Examples(
         brackets.clamp(min=0),
-        brackets.gather(1, opened).where(closes, NOTHING),
-        {"its opening": opened.where(closes, NOTHING)},
+        brackets.gather(1, openings).where(closes, NO_TOKEN),
+        {"its opening": openings.where(closes, NO_TOKEN)},
     )
 
 
-def _opened(brackets: Rows) -> Int[Tensor, "row symbol"]:
+def _opening_positions(brackets: SymbolRows) -> Int[Tensor, "row symbol"]:
     """Where the bracket stands that each closes: the last before it that is as deep inside."""
-    closes: Bool[Tensor, "row symbol"] = brackets == CLOSES
-    opens = (brackets != CLOSES) & (brackets != NOTHING)
+    closes: Bool[Tensor, "row symbol"] = brackets == CLOSING_ID
+    opens = (brackets != CLOSING_ID) & (brackets != NO_TOKEN)
     depth = opens.long().cumsum(1) - closes.long().cumsum(1) + closes.long()
-    place = torch.arange(brackets.shape[1])
-    may = opens[:, None, :] & (depth[:, None, :] == depth[:, :, None])
-    before = may & (place[None, :] < place[:, None])
-    return torch.where(before, place, 0).amax(-1)
+    positions = torch.arange(brackets.shape[1])
+    can_match = opens[:, None, :] & (depth[:, None, :] == depth[:, :, None])
+    before = can_match & (positions[None, :] < positions[:, None])
+    return torch.where(before, positions, 0).amax(-1)
 
 
 brackets_task = Task(
@@ -75,11 +79,11 @@ brackets_task = Task(
     asked="closing bracket",
     vocabulary=Vocabulary(
         tokenizer="words",
-        words=(*OPENING, ASKS),
-        answers=CLOSING,
+        words=(*OPENING_BRACKETS, BLANK_SIGN),
+        answers=CLOSING_BRACKETS,
         predicts="here",
-        spelled=dict.fromkeys(CLOSING, ASKS),
-        asks=ASKS,
+        spelled=dict.fromkeys(CLOSING_BRACKETS, BLANK_SIGN),
+        asks=BLANK_SIGN,
     ),
     draw=draw_brackets,
     readings=(Reading("its opening", "reads the bracket that it closes"),),
@@ -87,78 +91,85 @@ brackets_task = Task(
     settings=Settings(
         variant="multi-head", dim=32, heads=2, layers=2, norm="pre", positions="learned"
     ),
-    longest=LONGEST_BRACKETS,
+    longest=MAX_BRACKETS,
     steps=4000,
     rate=0.005,
     seconds=5,
 )
 
 
-Rows = Int[Tensor, "row symbol"]
-HELD_OUT = 8  # one row of so many
-PRIME = 2**31 - 1
-FACTOR = 1_000_003
+SymbolRows = Int[Tensor, "row symbol"]
+HELD_OUT_INTERVAL = 8  # one row of so many
+HASH_MODULUS = 2**31 - 1
+HASH_FACTOR = 1_000_003
 
 
-def rows(
-    draw: Callable[[torch.Generator, int], Rows],
+def draw_rows(
+    draw: Callable[[torch.Generator, int], SymbolRows],
     seed: int,
     count: int,
     held_out: bool,
-    same: Callable[[Rows], Rows] = lambda drawn: drawn,
-) -> Rows:
+    canonical: Callable[[SymbolRows], SymbolRows] = lambda drawn: drawn,
+) -> SymbolRows:
     """As many as are wanted of those that are held out, or of the others.
 
-    Rows that `same` makes equal are held out together: the same numbers in another order.
+    Rows that `canonical` makes equal are held out together: the same numbers in another order.
     """
     random = torch.Generator().manual_seed(seed)
-    found: list[Rows] = []
-    while sum(map(len, found)) < count:
-        drawn = draw(random, count * HELD_OUT if held_out else count + count // HELD_OUT)
-        found.append(drawn[are_held_out(same(drawn)) == held_out])
-    return torch.cat(found)[:count]
+    batches: list[SymbolRows] = []
+    while sum(map(len, batches)) < count:
+        batch = draw(
+            random, count * HELD_OUT_INTERVAL if held_out else count + count // HELD_OUT_INTERVAL
+        )
+        batches.append(batch[is_held_out(canonical(batch)) == held_out])
+    return torch.cat(batches)[:count]
 
 
-def are_held_out(drawn: Rows) -> Bool[Tensor, "row"]:
+def is_held_out(symbol_rows: SymbolRows) -> Bool[Tensor, "row"]:
     """Which rows are: a number is made of all that stands in each, and one in eight has it."""
-    number = torch.zeros(len(drawn), dtype=torch.long)
-    for symbols in drawn.unbind(1):
-        number = (number * FACTOR + symbols + 1) % PRIME
-    return number % HELD_OUT == 0
+    number = torch.zeros(len(symbol_rows), dtype=torch.long)
+    for symbols in symbol_rows.unbind(1):
+        number = (number * HASH_FACTOR + symbols + 1) % HASH_MODULUS
+    return number % HELD_OUT_INTERVAL == 0
 
 
-def distinct(random: torch.Generator, count: int, symbols: int, fewest: int, most: int) -> Rows:
+def draw_distinct_symbols(
+    random: torch.Generator, count: int, symbols: int, min_length: int, max_length: int
+) -> SymbolRows:
     """Rows of different symbols, some longer and some shorter; NOTHING follows those."""
-    drawn = torch.rand(count, symbols, generator=random).argsort(1)[:, :most]
-    many = torch.randint(fewest, most + 1, (count, 1), generator=random)
-    return drawn.where(torch.arange(most) < many, NOTHING)
+    order = torch.rand(count, symbols, generator=random).argsort(1)[:, :max_length]
+    lengths = torch.randint(min_length, max_length + 1, (count, 1), generator=random)
+    return order.where(torch.arange(max_length) < lengths, NO_TOKEN)
 
 
-LETTERS = tuple("abcdefghijklmnopqrstuvwxyz")
-FEWEST_LETTERS, MOST_LETTERS = 4, 12  # letters, before they come again
-LONGEST_INDUCTION = 2 * MOST_LETTERS
+INDUCTION_LETTERS = tuple("abcdefghijklmnopqrstuvwxyz")
+MIN_LETTERS, MAX_LETTERS = 4, 12  # letters, before they come again
+MAX_INDUCTION_TOKENS = 2 * MAX_LETTERS
 
 
 def draw_induction(seed: int, count: int, held_out: bool) -> Examples:
     """Different letters, and the same once more; how many there are, no place can know."""
     letters = partial(
-        shipped_tasks.distinct, symbols=len(LETTERS), fewest=FEWEST_LETTERS, most=MOST_LETTERS
+        shipped_tasks.draw_distinct_symbols,
+        symbols=len(INDUCTION_LETTERS),
+        min_length=MIN_LETTERS,
+        max_length=MAX_LETTERS,
     )
-    return induction_examples(shipped_tasks.rows(letters, seed, count, held_out))
+    return induction_examples(shipped_tasks.draw_rows(letters, seed, count, held_out))
 
 
-def induction_examples(letters: Rows) -> Examples:
+def induction_examples(letters: SymbolRows) -> Examples:
     """The second time each letter but the last is asked for the one after it."""
-    many = (letters != NOTHING).sum(1, keepdim=True)
-    place = torch.arange(LONGEST_INDUCTION).expand(len(letters), LONGEST_INDUCTION)
-    there = place < 2 * many
-    asked = (place >= many) & (place + 1 < 2 * many)
+    lengths = (letters != NO_TOKEN).sum(1, keepdim=True)
+    positions = torch.arange(MAX_INDUCTION_TOKENS).expand(len(letters), MAX_INDUCTION_TOKENS)
+    is_token = positions < 2 * lengths
+    has_answer = (positions >= lengths) & (positions + 1 < 2 * lengths)
     return Examples(
-        letters.gather(1, place % many).where(there, 0),
-        letters.gather(1, (place + 1) % many).where(asked, NOTHING),
+        letters.gather(1, positions % lengths).where(is_token, 0),
+        letters.gather(1, (positions + 1) % lengths).where(has_answer, NO_TOKEN),
         {
-            "previous token": (place - 1).where(there, NOTHING),  # the first has none: -1
-            "what followed": (place + 1 - many).where(asked, NOTHING),
+            "previous token": (positions - 1).where(is_token, NO_TOKEN),  # the first has none: -1
+            "what followed": (positions + 1 - lengths).where(has_answer, NO_TOKEN),
         },
     )
 
@@ -169,7 +180,9 @@ induction_task = Task(
     teaches="one head reads the previous letter; above it others read what followed the same "
     "letter",
     asked="letter",
-    vocabulary=Vocabulary(tokenizer="chars", words=LETTERS, answers=LETTERS, predicts="next"),
+    vocabulary=Vocabulary(
+        tokenizer="chars", words=INDUCTION_LETTERS, answers=INDUCTION_LETTERS, predicts="next"
+    ),
     draw=draw_induction,
     readings=(
         Reading("previous token", "reads the previous letter"),
@@ -185,26 +198,26 @@ induction_task = Task(
         positions="rotary",
         attention_only=True,
     ),
-    longest=LONGEST_INDUCTION,
+    longest=MAX_INDUCTION_TOKENS,
     steps=1000,
     rate=0.01,
     seconds=3,
 )
 
 
-TEN_LETTERS = tuple("abcdefghij")
-LENGTH = 8
+REVERSE_LETTERS = tuple("abcdefghij")
+REVERSE_TOKENS = 8
 
 
 def draw_reverse(seed: int, count: int, held_out: bool) -> Examples:
     """Letters at random, any of them as often as it comes."""
-    ids = shipped_tasks.rows(_letters, seed, count, held_out)
-    opposite = torch.arange(LENGTH - 1, -1, -1).expand(count, LENGTH)
+    ids = shipped_tasks.draw_rows(_draw_letters, seed, count, held_out)
+    opposite = torch.arange(REVERSE_TOKENS - 1, -1, -1).expand(count, REVERSE_TOKENS)
     return Examples(ids, ids.flip(1), {"opposite": opposite})
 
 
-def _letters(random: torch.Generator, count: int) -> Rows:
-    return torch.randint(len(TEN_LETTERS), (count, LENGTH), generator=random)
+def _draw_letters(random: torch.Generator, count: int) -> SymbolRows:
+    return torch.randint(len(REVERSE_LETTERS), (count, REVERSE_TOKENS), generator=random)
 
 
 reverse_task = Task(
@@ -213,7 +226,7 @@ reverse_task = Task(
     teaches="every place reads the opposite one: the heatmap is an anti-diagonal",
     asked="letter",
     vocabulary=Vocabulary(
-        tokenizer="words", words=TEN_LETTERS, answers=TEN_LETTERS, predicts="here"
+        tokenizer="words", words=REVERSE_LETTERS, answers=REVERSE_LETTERS, predicts="here"
     ),
     draw=draw_reverse,
     readings=(Reading("opposite", "reads the opposite letter"),),
@@ -221,7 +234,7 @@ reverse_task = Task(
     settings=Settings(
         variant="scaled", dim=32, layers=1, norm="pre", positions="learned", attention_only=True
     ),
-    longest=LENGTH,
+    longest=REVERSE_TOKENS,
     steps=400,
     batch=64,
     rate=0.01,
@@ -229,10 +242,10 @@ reverse_task = Task(
 )
 
 
-NUMBERS = tuple(map(str, range(1, 21)))
+SORT_NUMBERS = tuple(map(str, range(1, 21)))
 ARROW = "→"
-FEWEST_NUMBERS, MOST_NUMBERS = 3, 6  # numbers to be sorted
-LONGEST_SORT = 2 * MOST_NUMBERS + 1
+MIN_NUMBERS, MAX_NUMBERS = 3, 6  # numbers to be sorted
+MAX_SORT_TOKENS = 2 * MAX_NUMBERS + 1
 
 
 def draw_sort(seed: int, count: int, held_out: bool) -> Examples:
@@ -241,28 +254,33 @@ def draw_sort(seed: int, count: int, held_out: bool) -> Examples:
     Numbers that are held out are so in every order.
     """
     numbers = partial(
-        shipped_tasks.distinct, symbols=len(NUMBERS), fewest=FEWEST_NUMBERS, most=MOST_NUMBERS
+        shipped_tasks.draw_distinct_symbols,
+        symbols=len(SORT_NUMBERS),
+        min_length=MIN_NUMBERS,
+        max_length=MAX_NUMBERS,
     )
     return sort_examples(
-        shipped_tasks.rows(numbers, seed, count, held_out, lambda each: each.sort(1).values)
+        shipped_tasks.draw_rows(
+            numbers, seed, count, held_out, lambda symbol_rows: symbol_rows.sort(1).values
+        )
     )
 
 
-def sort_examples(numbers: Rows) -> Examples:
+def sort_examples(numbers: SymbolRows) -> Examples:
     """From the arrow on each place is asked for the next larger number, and has to find it."""
-    many = (numbers != NOTHING).sum(1, keepdim=True)
-    ordered, stand = numbers.where(numbers != NOTHING, len(NUMBERS)).sort(1)
-    place = torch.arange(LONGEST_SORT).expand(len(numbers), LONGEST_SORT)
-    after = place - many  # 0 at the arrow
-    rank = after.clamp(0, MOST_NUMBERS - 1)
-    ids = numbers.gather(1, place.clamp(max=MOST_NUMBERS - 1))
-    ids = ids.where(after != 0, len(NUMBERS))
-    ids = ids.where(after <= 0, ordered.gather(1, (after - 1).clamp(0, MOST_NUMBERS - 1)))
-    asked = (after >= 0) & (after < many)
+    lengths = (numbers != NO_TOKEN).sum(1, keepdim=True)
+    ordered, source_positions = numbers.where(numbers != NO_TOKEN, len(SORT_NUMBERS)).sort(1)
+    positions = torch.arange(MAX_SORT_TOKENS).expand(len(numbers), MAX_SORT_TOKENS)
+    after = positions - lengths  # 0 at the arrow
+    rank = after.clamp(0, MAX_NUMBERS - 1)
+    ids = numbers.gather(1, positions.clamp(max=MAX_NUMBERS - 1))
+    ids = ids.where(after != 0, len(SORT_NUMBERS))
+    ids = ids.where(after <= 0, ordered.gather(1, (after - 1).clamp(0, MAX_NUMBERS - 1)))
+    has_answer = (after >= 0) & (after < lengths)
     return Examples(
-        ids.where(after <= many, 0),
-        ordered.gather(1, rank).where(asked, NOTHING),
-        {"next larger": stand.gather(1, rank).where(asked, NOTHING)},
+        ids.where(after <= lengths, 0),
+        ordered.gather(1, rank).where(has_answer, NO_TOKEN),
+        {"next larger": source_positions.gather(1, rank).where(has_answer, NO_TOKEN)},
     )
 
 
@@ -273,8 +291,8 @@ sort_task = Task(
     asked="number",
     vocabulary=Vocabulary(
         tokenizer="words",
-        words=(*NUMBERS, ARROW),
-        answers=NUMBERS,
+        words=(*SORT_NUMBERS, ARROW),
+        answers=SORT_NUMBERS,
         predicts="next",
         spelled={">": ARROW, ":": ARROW},
         asks=ARROW,
@@ -283,7 +301,7 @@ sort_task = Task(
     readings=(Reading("next larger", "reads the next larger number"),),
     watch="5 2 8 1 → 1 2 5 8",
     settings=Settings(variant="causal", dim=32, layers=1, norm="pre", attention_only=True),
-    longest=LONGEST_SORT,
+    longest=MAX_SORT_TOKENS,
     steps=1000,
     rate=0.005,
     seconds=1,

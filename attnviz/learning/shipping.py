@@ -14,41 +14,41 @@ import torch
 from attnviz.learning.choices import Choices
 from attnviz.learning.lookup import task_of
 from attnviz.learning.training import learn
-from attnviz.machine.writing import AllOrNothing
+from attnviz.machine.atomic_files import AllOrNothing
 from attnviz.traces.models import folder
 from attnviz.traces.models.model import Model
-from attnviz.traces.models.names import HERE
+from attnviz.traces.models.names import MODELS_FOLDER
 
-LARGEST = 300_000  # bytes of a model
+MAX_MODEL_BYTES = 300_000  # bytes of a model
 
 
 @dataclass(frozen=True)
-class Making:
+class ModelRecipe:
     """How one is made: longer than until all is right, for by then its heads do more plainly so."""
 
     steps: int
     seed: int = 42
 
 
-SHIPPED = {
-    "reverse": Making(steps=100),
-    "sort": Making(steps=900),
-    "induction": Making(steps=400),
-    "brackets": Making(steps=1500),
-    "agreement": Making(steps=2000),
-    "pronouns": Making(steps=2000),
+MODEL_RECIPES = {
+    "reverse": ModelRecipe(steps=100),
+    "sort": ModelRecipe(steps=900),
+    "induction": ModelRecipe(steps=400),
+    "brackets": ModelRecipe(steps=1500),
+    "agreement": ModelRecipe(steps=2000),
+    "pronouns": ModelRecipe(steps=2000),
 }
 
 
-def trained(name: str) -> Model:
+def train_shipped_model(name: str) -> Model:
     """The model of a task, which says with what it was made."""
-    task, making = task_of(name), SHIPPED[name]
-    settings = replace(task.settings, seed=making.seed)
-    model = learn(task, settings, Choices(steps=making.steps, until=math.inf)).model
-    return replace(model, facts={**model.facts, "made_with": made_with()})
+    task, recipe = task_of(name), MODEL_RECIPES[name]
+    settings = replace(task.settings, seed=recipe.seed)
+    model = learn(task, settings, Choices(steps=recipe.steps, until=math.inf)).model
+    return replace(model, facts={**model.facts, "made_with": build_information()})
 
 
-def made_with() -> dict[str, str]:
+def build_information() -> dict[str, str]:
     """What its last digits depend on, beside the processor itself."""
     return {
         "torch": torch.__version__,
@@ -56,17 +56,17 @@ def made_with() -> dict[str, str]:
     }
 
 
-def write(name: str) -> int:
+def write_shipped_model(name: str) -> int:
     """Its files, in the package; how many bytes they are."""
-    contents = folder.contents(trained(name))
+    contents = folder.model_files(train_shipped_model(name))
     size = sum(map(len, contents.values()))
-    assert size <= LARGEST, f"{name} is {size:,} bytes"
-    with AllOrNothing() as written:
+    assert size <= MAX_MODEL_BYTES, f"{name} is {size:,} bytes"
+    with AllOrNothing() as writer:
         for file, content in contents.items():
-            written.write(HERE / name / file, [content])
+            writer.write(MODELS_FOLDER / name / file, [content])
     return size
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:] or SHIPPED:
-        print(f"{each}: {write(each):,} bytes", flush=True)
+    for each in sys.argv[1:] or MODEL_RECIPES:
+        print(f"{each}: {write_shipped_model(each):,} bytes", flush=True)

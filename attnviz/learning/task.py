@@ -12,7 +12,7 @@ from torch import Tensor
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 
-NOTHING = -1  # in place of an answer where none is asked for, and of a token to be read
+NO_TOKEN = -1  # in place of an answer where none is asked for, and of a token to be read
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +32,12 @@ class Examples:
 
     def part(self, rows: slice) -> Examples:
         """Some of the sentences."""
-        readings = {name: each[rows] for name, each in self.readings.items()}
+        readings = {name: reading[rows] for name, reading in self.readings.items()}
         return Examples(self.ids[rows], self.answers[rows], readings)
 
     def on(self, device: torch.device) -> Examples:
         """The same where a model learns from them."""
-        readings = {name: each.to(device) for name, each in self.readings.items()}
+        readings = {name: reading.to(device) for name, reading in self.readings.items()}
         return Examples(self.ids.to(device), self.answers.to(device), readings)
 
 
@@ -56,7 +56,7 @@ class Reading:
 
 # Sentences out of a seed: so many; of those that are learned from, or of those that are held out,
 # of which there may be fewer.
-Draw = Callable[[int, int, bool], Examples]
+DrawExamples = Callable[[int, int, bool], Examples]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class Task:
     teaches: str  # what is to be seen
     asked: str  # what is counted by the accuracy: "verb", in "every verb is right"
     vocabulary: Vocabulary
-    draw: Draw  # (seed, count, held_out)
+    draw: DrawExamples  # (seed, count, held_out)
     readings: tuple[Reading, ...]
     watch: str  # the sentence that is drawn
     settings: Settings
@@ -86,6 +86,6 @@ class Task:
     source: str = ""  # the grammar, or the lines, that it was read from
 
 
-def examples_of(task: Task, seed: int, count: int, *, held_out: bool = False) -> Examples:
+def draw_examples(task: Task, seed: int, count: int, *, held_out: bool = False) -> Examples:
     """Sentences of a task, each seed others; what is held out is never learned from."""
     return task.draw(seed, count, held_out)

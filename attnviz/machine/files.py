@@ -14,14 +14,16 @@ from typing import BinaryIO, Literal
 
 from attnviz.errors import AttnvizError, Note
 from attnviz.machine import memory
-from attnviz.wording.commands import quoted
+from attnviz.wording.commands import shell_quoted
 
-LONGEST_NAMES = 255, 4096  # bytes of a name, and of a path with its end, where no disk says it
-LONGEST_TEMPORARY = 25  # of what is written beside its place: machine/writing.py
-PATIENCE = 1.0  # seconds, after which a pipe that nobody writes to is said to be waited for
+MAX_PATH_BYTES = 255, 4096  # bytes of a name, and of a path with its end, where no disk says it
+TEMPORARY_NAME_BYTES = 25  # of what is written beside its place: machine/writing.py
+PIPE_WAIT_SECONDS = (
+    1.0  # seconds, after which a pipe that nobody writes to is said to be waited for
+)
 
-State = tuple[tuple[str, int, int], ...]  # of files: paths, sizes, and when they were written
-Kind = Literal[
+FolderState = tuple[tuple[str, int, int], ...]  # of files: paths, sizes, and when they were written
+FileKind = Literal[
     "text",
     "lesson",
     "grammar",
@@ -32,7 +34,9 @@ Kind = Literal[
     "file of vectors",
     "model",
 ]
-LARGEST: dict[Kind, int] = {  # bytes; all is read whole, but for vectors, of which some are kept
+MAX_FILE_BYTES: dict[
+    FileKind, int
+] = {  # bytes; all is read whole, but for vectors, of which some are kept
     "text": 10 * 10**6,
     "lesson": 10 * 10**6,
     "grammar": 10 * 10**6,
@@ -43,55 +47,57 @@ LARGEST: dict[Kind, int] = {  # bytes; all is read whole, but for vectors, of wh
     "file of vectors": 10 * 10**9,
     "model": 20 * 10**6,
 }
-_ALLOWED: ContextVar[int | None] = ContextVar("allowed", default=None)
+_ALLOWED_BYTES: ContextVar[int | None] = ContextVar("allowed", default=None)
 
 
-def allow(size: str | None) -> None:
+def set_size_limit(size: str | None) -> None:
     """From now on files may be so large, whatever is in them; None: as they may be by default."""
-    _ALLOWED.set(None if size is None else memory.amount_of(size, "--limit"))
+    _ALLOWED_BYTES.set(None if size is None else memory.parse_size(size, "--limit"))
 
 
-def largest(kind: Kind) -> int:
+def size_limit(kind: FileKind) -> int:
     """How many bytes something of this kind may have."""
-    return _ALLOWED.get() or LARGEST[kind]
+    return _ALLOWED_BYTES.get() or MAX_FILE_BYTES[kind]
 
 
-def refuse_larger(amount: int, name: str, kind: Kind) -> None:
+def refuse_larger(amount: int, name: str, kind: FileKind) -> None:
     """Refuse what would take longer, or more memory, than anybody may have meant."""
-    if amount > largest(kind):
+    if amount > size_limit(kind):
         raise AttnvizError(
-            f"{name} has more than {memory.size(largest(kind))}, the most that a {kind} may have",
-            f"give less, or allow more with: --limit {memory.roomy(amount)}",
+            f"{name} has more than {memory.format_size(size_limit(kind))}, the most that a {kind} may have",
+            f"give less, or allow more with: --limit {memory.format_size_limit(amount)}",
         )
 
 
-def whole(stream: BinaryIO, name: str, kind: Kind) -> bytes:
+def read_stream(stream: BinaryIO, name: str, kind: FileKind) -> bytes:
     """Everything that is in a stream, which may have no end."""
-    content = stream.read(largest(kind) + 1)
+    content = stream.read(size_limit(kind) + 1)
     refuse_larger(len(content), name, kind)
     return content
 
 
-def read(path: Path, kind: Kind = "text") -> bytes:
+def read_content(path: Path, kind: FileKind = "text") -> bytes:
     """What is in a file."""
     try:
-        with _said_if_it_waits(path), path.open("rb") as file:
+        with _noting_pipe_wait(path), path.open("rb") as file:
             refuse_larger(os.fstat(file.fileno()).st_size, f"'{path}'", kind)
-            return whole(file, f"'{path}'", kind)
+            return read_stream(file, f"'{path}'", kind)
     except (FileNotFoundError, ValueError):  # which Python says of a name with a zero byte
         raise AttnvizError(f"there is no file '{path}'", "check its name and folder") from None
     except IsADirectoryError:
         raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it") from None
     except OSError as error:
-        why = reason(error)
-        raise AttnvizError(f"'{path}' cannot be read: {why}", "check its permissions") from None
+        reason_text = error_reason(error)
+        raise AttnvizError(
+            f"'{path}' cannot be read: {reason_text}", "check its permissions"
+        ) from None
 
 
 @contextmanager
-def _said_if_it_waits(path: Path) -> Iterator[None]:
+def _noting_pipe_wait(path: Path) -> Iterator[None]:
     """A pipe is read when somebody writes to it, and nobody may know that it is waited for."""
     note = Note(f"waiting for data from '{path}'")
-    timer = threading.Timer(PATIENCE, warnings.warn, [note])
+    timer = threading.Timer(PIPE_WAIT_SECONDS, warnings.warn, [note])
     timer.daemon = True
     if path.is_fifo():
         timer.start()
@@ -109,18 +115,18 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def state_of(folder: Path) -> State:
+def read_folder_state(folder: Path) -> FolderState:
     """By which it can be told whether any file of a folder is another by now."""
     try:
-        there = [each for each in sorted(folder.resolve().iterdir()) if each.is_file()]
-        stats = [each.stat() for each in there]
+        folder_files = [entry for entry in sorted(folder.resolve().iterdir()) if entry.is_file()]
+        stats = [entry.stat() for entry in folder_files]
     except OSError:  # whoever reads them says what is wrong
         return ()
-    pairs = zip(there, stats, strict=True)
+    pairs = zip(folder_files, stats, strict=True)
     return tuple((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in pairs)
 
 
-def decoded(content: bytes, name: str) -> str:
+def decode_utf8(content: bytes, name: str) -> str:
     """UTF-8 as text; `name` is what it is called in messages."""
     try:
         return content.decode("utf-8-sig")
@@ -131,17 +137,17 @@ def decoded(content: bytes, name: str) -> str:
         ) from None
 
 
-def file_and_name(name: str) -> tuple[Path, str]:
+def split_inner_name(name: str) -> tuple[Path, str]:
     """A file, and the name of what is wanted in it: `model.safetensors#wte.weight`.
 
-    >>> file_and_name("model.safetensors#wte.weight")[1]
+    >>> split_inner_name("model.safetensors#wte.weight")[1]
     'wte.weight'
     """
     path, _, inner = (name, "", "") if is_file(Path(name)) else name.partition("#")
     return Path(path), inner
 
 
-def refuse_missing(path: Path, purpose: str) -> None:
+def refuse_missing_file(path: Path, purpose: str) -> None:
     if is_file(path):
         return
     with suppress(OSError):  # a name that is too long for anything
@@ -155,20 +161,20 @@ def refuse_missing(path: Path, purpose: str) -> None:
 
 def refuse_folder(path: Path) -> None:
     try:
-        there = path.is_dir()
+        is_folder = path.is_dir()
     except OSError as error:  # a name that is too long, for one
-        raise unwritable(path, error) from None
-    if there:
+        raise unwritable_file_error(path, error) from None
+    if is_folder:
         raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it")
 
 
-def _refuse_existing(path: Path) -> None:
+def _refuse_locked_file(path: Path) -> None:
     """A file that its owner has locked stays, and so does what is no file."""
     try:
-        there = path.exists()
+        exists = path.exists()
     except OSError as error:  # a name that is too long, for one
-        raise unwritable(path, error) from None
-    if not there:
+        raise unwritable_file_error(path, error) from None
+    if not exists:
         return
     if not path.is_file():
         raise AttnvizError(f"'{path}' is not a regular file", "choose another name")
@@ -178,10 +184,10 @@ def _refuse_existing(path: Path) -> None:
 
 def refuse_unwritable(path: Path) -> None:
     """Refuse a path that cannot be written, before anything is computed for it."""
-    _refuse_existing(path)
+    _refuse_locked_file(path)
     try:
-        place = path.resolve()
-        folder = next(parent for parent in place.parents if parent.exists())
+        target = path.resolve()
+        folder = next(parent for parent in target.parents if parent.exists())
     except FileNotFoundError:
         raise AttnvizError(
             f"'{path}' cannot be written: the current folder no longer exists",
@@ -197,7 +203,7 @@ def refuse_unwritable(path: Path) -> None:
         raise AttnvizError(
             f"'{path}' cannot be written: no permission in '{folder}'", "choose another folder"
         )
-    _refuse_long(path, place, folder)
+    _refuse_long_path(path, target, folder)
 
 
 def refuse_missing_folder(path: Path) -> None:
@@ -205,28 +211,35 @@ def refuse_missing_folder(path: Path) -> None:
     for folder in (path.parent, path.resolve().parent):  # of the name, and of where a link leads
         if not folder.is_dir():
             raise AttnvizError(
-                f"there is no folder '{folder}'", f"make it with: mkdir -p {quoted(str(folder))}"
+                f"there is no folder '{folder}'",
+                f"make it with: mkdir -p {shell_quoted(str(folder))}",
             )
 
 
-def _refuse_long(path: Path, place: Path, folder: Path) -> None:
+def _refuse_long_path(path: Path, target: Path, folder: Path) -> None:
     """Refuse names that nobody has tried yet, because the folders before them are not there."""
-    name, whole = LONGEST_NAMES
+    name_limit, path_limit = MAX_PATH_BYTES
     if hasattr(os, "pathconf"):
         with suppress(OSError):  # a disk that does not say
-            name, whole = (os.pathconf(folder, each) for each in ("PC_NAME_MAX", "PC_PATH_MAX"))
-    parts = [len(os.fsencode(part)) for part in place.relative_to(folder).parts]
-    temporary = len(os.fsencode(place.parent)) + 1 + LONGEST_TEMPORARY
-    if max(parts) > name or max(temporary, len(os.fsencode(place))) >= whole:
-        raise unwritable(path, OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG)))
+            name_limit, path_limit = (
+                os.pathconf(folder, limit_name) for limit_name in ("PC_NAME_MAX", "PC_PATH_MAX")
+            )
+    parts = [len(os.fsencode(part)) for part in target.relative_to(folder).parts]
+    temporary = len(os.fsencode(target.parent)) + 1 + TEMPORARY_NAME_BYTES
+    if max(parts) > name_limit or max(temporary, len(os.fsencode(target))) >= path_limit:
+        raise unwritable_file_error(
+            path, OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        )
 
 
-def unwritable(path: Path, error: OSError) -> AttnvizError:
-    why = reason(error)
-    return AttnvizError(f"'{path}' cannot be written: {why}", "choose another file or folder")
+def unwritable_file_error(path: Path, error: OSError) -> AttnvizError:
+    reason_text = error_reason(error)
+    return AttnvizError(
+        f"'{path}' cannot be written: {reason_text}", "choose another file or folder"
+    )
 
 
-def reason(error: OSError) -> str:
+def error_reason(error: OSError) -> str:
     """What the system says is wrong."""
     return (error.strerror or str(error)).lower()
 
@@ -240,13 +253,13 @@ class NameInFile(str):
     __slots__ = ()
 
 
-def name_in_file(name: object, known: Container[object] = ()) -> object:
+def name_in_file(name: object, shipped_names: Container[object] = ()) -> object:
     """A name as a file gives it; one of those that come with attnviz needs no permission.
 
     >>> type(name_in_file("minilm", ("minilm",))), type(name_in_file("owner/name", ("minilm",)))
     (<class 'str'>, <class 'attnviz.machine.files.NameInFile'>)
     """
-    return NameInFile(name) if isinstance(name, str) and name not in known else name
+    return NameInFile(name) if isinstance(name, str) and name not in shipped_names else name
 
 
 def refuse_name_in_file(name: str, kind: str, hint: str, *, about: str = "") -> None:

@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.renderers.look import Look as Look
-from attnviz.wording.keywords import changed, of_its_kinds
+from attnviz.wording.keywords import replace_choices, with_checked_arguments
 
 if TYPE_CHECKING:
     from attnviz.views.view import View
 
     Renderer = Callable[[View, Look], Iterable[bytes]]
 
-STEP, PAGE = "{step}", "{page}"  # in the name of a file: one for each step, or for each page
-Kind = Literal["picture", "page", "slides", "text", "document", "arrays", "rows"]
+STEP_PLACEHOLDER, PAGE_PLACEHOLDER = (
+    "{step}",
+    "{page}",
+)  # in the name of a file: one for each step, or for each page
+FormatKind = Literal["picture", "page", "slides", "text", "document", "arrays", "rows"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Format:
     """What is written where a file's name ends so."""
 
     path: str  # named, not imported: matplotlib takes half a second
-    kind: Kind
+    kind: FormatKind
     needs: str = ""  # a module that the extra of this name installs,
     package: str = ""  # and what pip calls it
 
@@ -44,42 +47,42 @@ FORMATS = {
     ".npz": Format("attnviz.renderers.data:npz", "arrays"),
     ".csv": Format("attnviz.renderers.data:csv", "rows"),
 }
-SCREEN = "attnviz.renderers.terminal.svg:svg"
-PAGES = "attnviz.renderers.picture.dividing:pages"
+TERMINAL_SVG_RENDERER = "attnviz.renderers.terminal.svg:svg"
+PAGE_DIVIDER = "attnviz.renderers.picture.dividing:pages"
 
 
-def suffixes(*without: Kind) -> list[str]:
+def suffixes(*without: FormatKind) -> list[str]:
     """How the names of files may end, but for some kinds."""
-    return [suffix for suffix, each in FORMATS.items() if each.kind not in without]
+    return [suffix for suffix, file_format in FORMATS.items() if file_format.kind not in without]
 
 
 def refuse_uninstalled(suffix: str) -> None:
     """Refuse what an extra is needed for that is not here; asked before anything is computed."""
-    needed = FORMATS[suffix]
-    if needed.needs and find_spec(needed.needs) is None:
+    file_format = FORMATS[suffix]
+    if file_format.needs and find_spec(file_format.needs) is None:
         raise AttnvizError(
-            f"{suffix} needs {needed.package}, which is not installed",
-            f'pip install "attnviz[{needed.kind}]"',
+            f"{suffix} needs {file_format.package}, which is not installed",
+            f'pip install "attnviz[{file_format.kind}]"',
         )
 
 
-def chunks(view: View, suffix: str, look: Look | None = None) -> Iterable[bytes]:
+def render_chunks(view: View, suffix: str, look: Look | None = None) -> Iterable[bytes]:
     """The view in the format of a suffix, chunk by chunk; its renderer is imported only now."""
     if suffix not in FORMATS:
-        raise unknown("renderer for", suffix, FORMATS)
+        raise unknown_name_error("renderer for", suffix, FORMATS)
     refuse_uninstalled(suffix)
-    path = SCREEN if view.as_screen and suffix == ".svg" else FORMATS[suffix].path
+    path = TERMINAL_SVG_RENDERER if view.as_screen and suffix == ".svg" else FORMATS[suffix].path
     renderer: Renderer = pkgutil.resolve_name(path)
     return renderer(view, look or Look())
 
 
-def pages(view: View, look: Look) -> list[View]:
+def divide_into_pages(view: View, look: Look) -> list[View]:
     """The view on as many pages of a picture as let its labels be read."""
-    divided: list[View] = pkgutil.resolve_name(PAGES)(view, look)
-    return divided
+    divided_views: list[View] = pkgutil.resolve_name(PAGE_DIVIDER)(view, look)
+    return divided_views
 
 
-@of_its_kinds
+@with_checked_arguments
 def render(view: View, suffix: str, **looks: Any) -> bytes:
     """The bytes of a file of this kind.
 
@@ -87,4 +90,4 @@ def render(view: View, suffix: str, **looks: Any) -> bytes:
     >>> render(trace("I am").view(show=["tokens"]), ".csv").splitlines()[0].decode()
     'layer,head,query number,query,key number,key,weight,visible'
     """
-    return b"".join(chunks(view, suffix, changed(Look(), looks)))
+    return b"".join(render_chunks(view, suffix, replace_choices(Look(), looks)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attnviz.errors import unknown
+from attnviz.errors import unknown_name_error
 
 if TYPE_CHECKING:
     # NumPy is imported where it is used: `attnviz --help` lists the palettes and needs no array.
@@ -129,34 +129,34 @@ PALETTES = {
     ),
 }
 DEFAULT_PALETTE = "ocean"
-LUMA = (0.2126, 0.7152, 0.0722)  # how light red, green and blue look
-FADED = 0.35  # of what is switched off, how much is the colour of paper
+LUMA_WEIGHTS = (0.2126, 0.7152, 0.0722)  # how light red, green and blue look
+FADED_PAPER_SHARE = 0.35  # of what is switched off, how much is the colour of paper
 DEFAULT_THEME = "light"
 
 
-def theme(name: str) -> Theme:
+def find_theme(name: str) -> Theme:
     if name not in THEMES:
-        raise unknown("theme", name, THEMES)
+        raise unknown_name_error("theme", name, THEMES)
     return THEMES[name]
 
 
-def gradient(palette: str, theme_name: str, kind: str) -> Float[ndarray, "anchor 3"]:
+def color_anchors(palette: str, theme_name: str, kind: str) -> Float[ndarray, "anchor 3"]:
     """The anchors of a scale of colour, as red, green and blue from 0 to 255."""
     import numpy as np
 
     if palette not in PALETTES:
-        raise unknown("colour map", palette, PALETTES)
+        raise unknown_name_error("colour map", palette, PALETTES)
     if kind == "diverging":
-        anchors = theme(theme_name).diverging.split()
+        anchors = find_theme(theme_name).diverging.split()
     elif theme_name == "dark":
-        chosen = PALETTES[palette]
-        anchors = (chosen.on_dark or chosen.anchors).split()[::-1]
+        chosen_palette = PALETTES[palette]
+        anchors = (chosen_palette.on_dark or chosen_palette.anchors).split()[::-1]
     else:
         anchors = PALETTES[palette].anchors.split()
     return np.array([list(bytes.fromhex(anchor)) for anchor in anchors], dtype=float)
 
 
-def shade(
+def color_values(
     values: Shaped[ndarray, "*shape"],
     low: float,
     high: float,
@@ -166,20 +166,22 @@ def shade(
     import numpy as np
 
     shares = np.clip((values.astype(float) - low) / (high - low), 0, 1)
-    place, at = shares * (len(anchors) - 1), np.arange(len(anchors))
-    channels = [np.interp(place, at, anchors[:, channel]) for channel in range(3)]
+    positions, anchor_positions = shares * (len(anchors) - 1), np.arange(len(anchors))
+    channels = [np.interp(positions, anchor_positions, anchors[:, channel]) for channel in range(3)]
     colors: Colors = np.stack(channels, axis=-1).round().astype(np.uint8)
     return colors
 
 
-def faded(colors: Colors, theme_name: str) -> Colors:
+def fade_colors(colors: Colors, theme_name: str) -> Colors:
     """The same in grey and closer to the paper: what a head that is switched off would read."""
     import numpy as np
 
-    paper = np.array(list(bytes.fromhex(theme(theme_name).paper.removeprefix("#"))))
-    grey = (colors @ LUMA)[..., None]
-    mixed: Colors = (FADED * paper + (1 - FADED) * grey).round().astype(np.uint8)
-    return mixed
+    paper = np.array(list(bytes.fromhex(find_theme(theme_name).paper.removeprefix("#"))))
+    grey = (colors @ LUMA_WEIGHTS)[..., None]
+    mixed_colors: Colors = (
+        (FADED_PAPER_SHARE * paper + (1 - FADED_PAPER_SHARE) * grey).round().astype(np.uint8)
+    )
+    return mixed_colors
 
 
 def needs_dark_ink(colors: Colors) -> Shaped[ndarray, "*shape"]:
@@ -190,8 +192,8 @@ def needs_dark_ink(colors: Colors) -> Shaped[ndarray, "*shape"]:
     """
     import numpy as np
 
-    part = colors / 255
-    linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
-    luminance: Float[ndarray, "*shape"] = linear @ np.array(LUMA)
-    dark: Shaped[ndarray, "*shape"] = np.greater(luminance, 0.2)
-    return dark
+    channels = colors / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    luminance: Float[ndarray, "*shape"] = linear @ np.array(LUMA_WEIGHTS)
+    needs_dark: Shaped[ndarray, "*shape"] = np.greater(luminance, 0.2)
+    return needs_dark

@@ -11,38 +11,38 @@ from rich.cells import cell_len
 
 from attnviz.wording.sums import Sum
 
-FEW = 64  # letters
-OPERATOR = re.compile(r" (?=[+=≈/−-] )")
-VECTOR = re.compile(r"\[[^\[\]]*\]")
+FIRST_MEASURED_LETTERS = 64  # letters
+OPERATOR_START = re.compile(r" (?=[+=≈/−-] )")
+VECTOR_PATTERN = re.compile(r"\[[^\[\]]*\]")
 VECTOR_OR_PARENTHESES = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
 
 
-def aligned(sums: Sequence[Sum]) -> Iterator[str]:
+def align_sums(sums: Sequence[Sum]) -> Iterator[str]:
     """The sums as text in columns of equal letters, their first signs below each other."""
-    width = max((cell_len(each.left) for each in sums), default=0)
-    for each in sums:
-        yield f"{each.left}{' ' * (width - cell_len(each.left))} = {each.right_side}"
+    width = max((cell_len(sum_line.left) for sum_line in sums), default=0)
+    for sum_line in sums:
+        yield f"{sum_line.left}{' ' * (width - cell_len(sum_line.left))} = {sum_line.right_side}"
 
 
-def broken(text: str, fits: Callable[[str], bool], indent: str = "    ") -> Iterator[str]:
+def break_sum(text: str, fits: Callable[[str], bool], indent: str = "    ") -> Iterator[str]:
     """Lines that fit, from the second on indented.
 
-    >>> list(broken("a = 0.5·2 + 0.25·4 = 2", lambda line: len(line) <= 14))
+    >>> list(break_sum("a = 0.5·2 + 0.25·4 = 2", lambda line: len(line) <= 14))
     ['a = 0.5·2', '    + 0.25·4', '    = 2']
     """
-    while (letters := _too_many(text, fits)) is not None:
-        place = _last_place(text[: 2 * letters], fits, len(indent), whole=text)
-        yield text[:place].rstrip()
-        text = indent + text[place:].lstrip()
+    while (letters := _overflowing_letters(text, fits)) is not None:
+        break_position = _last_break(text[: 2 * letters], fits, len(indent), whole=text)
+        yield text[:break_position].rstrip()
+        text = indent + text[break_position:].lstrip()
     yield text
 
 
-def _too_many(text: str, fits: Callable[[str], bool]) -> int | None:
+def _overflowing_letters(text: str, fits: Callable[[str], bool]) -> int | None:
     """A number of letters that do not fit, where nobody measures more than a line or two of them.
 
     None: all fit.
     """
-    letters = FEW
+    letters = FIRST_MEASURED_LETTERS
     while letters < len(text):
         if not fits(text[:letters]):
             return letters
@@ -50,30 +50,35 @@ def _too_many(text: str, fits: Callable[[str], bool]) -> int | None:
     return None if fits(text) else len(text)
 
 
-def _last_place(text: str, fits: Callable[[str], bool], indent: int, *, whole: str) -> int:
+def _last_break(text: str, fits: Callable[[str], bool], indent: int, *, whole: str) -> int:
     """Before a sign of the sum; else of one in parentheses; else between words; else anywhere.
 
     The text is the beginning of a whole that goes on, with vectors that may end there.
     """
     start = indent + 1  # so that every line takes something of the sum
-    outside, within = (_operators(text, each, whole) for each in (VECTOR_OR_PARENTHESES, VECTOR))
-    for places in (outside, within, _spaces(text), range(start, len(text))):
-        possible = [place for place in places if place >= start]
+    outside, within = (
+        _operator_positions(text, kept_together, whole)
+        for kept_together in (VECTOR_OR_PARENTHESES, VECTOR_PATTERN)
+    )
+    for positions in (outside, within, _space_positions(text), range(start, len(text))):
+        possible_positions = [position for position in positions if position >= start]
         # What begins a line that fits, fits: the last such place is found by halving.
-        fitting = bisect_left(possible, True, key=lambda place: not fits(text[:place]))
+        fitting = bisect_left(
+            possible_positions, True, key=lambda position: not fits(text[:position])
+        )
         if fitting:
-            return possible[fitting - 1]
+            return possible_positions[fitting - 1]
     return max(start, 1)
 
 
-def _operators(text: str, kept: re.Pattern[str], whole: str) -> Iterator[int]:
+def _operator_positions(text: str, kept_together: re.Pattern[str], whole: str) -> Iterator[int]:
     """The signs that are in nothing that is better kept together."""
-    spans = (match.span() for match in kept.finditer(whole))
+    spans = (match.span() for match in kept_together.finditer(whole))
     inside = list(takewhile(lambda span: span[0] < len(text), spans))
-    for match in OPERATOR.finditer(text):
+    for match in OPERATOR_START.finditer(text):
         if not any(start < match.start() < stop for start, stop in inside):
             yield match.start()
 
 
-def _spaces(text: str) -> Iterator[int]:
+def _space_positions(text: str) -> Iterator[int]:
     return (match.start() for match in re.finditer(" ", text))

@@ -21,27 +21,27 @@ def utf8_bytes(text: str) -> Tokens:
     return Tokens(text, tuple(bytes([byte]) for byte in ids), ids, (False,) * len(ids))
 
 
-WORDS = regex.compile(r"[\w\p{M}]+(?:['’][\w\p{M}]+)*|(?!\s)\X")
-SPACES = regex.compile(r"\S+")
+WORD_PATTERN = regex.compile(r"[\w\p{M}]+(?:['’][\w\p{M}]+)*|(?!\s)\X")
+NON_SPACE_PATTERN = regex.compile(r"\S+")
 
 
 def words(text: str) -> Tokens:
     """Words and punctuation marks: "Don't go!" -> "Don't", "go", "!"."""
-    return _split(WORDS, text)
+    return _match_tokens(WORD_PATTERN, text)
 
 
 def spaces(text: str) -> Tokens:
     """Whatever stands between white space: "Don't go!" -> "Don't", "go!"."""
-    return _split(SPACES, text)
+    return _match_tokens(NON_SPACE_PATTERN, text)
 
 
-def _split(pattern: regex.Pattern[str], text: str) -> Tokens:
+def _match_tokens(pattern: regex.Pattern[str], text: str) -> Tokens:
     matches = list(pattern.finditer(text))
     pieces = tuple(match.group().encode() for match in matches)
     spaced = tuple(text[max(0, match.start() - 1) : match.start()].isspace() for match in matches)
-    return Tokens(text, pieces, tuple(_number(piece) for piece in pieces), spaced)
+    return Tokens(text, pieces, tuple(_word_hash_id(piece) for piece in pieces), spaced)
 
 
-def _number(word: bytes) -> int:
+def _word_hash_id(word: bytes) -> int:
     """The same id for a word in every sentence, with no vocabulary to look it up in."""
     return int.from_bytes(blake2b(word, digest_size=4).digest(), "big")

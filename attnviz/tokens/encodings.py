@@ -11,21 +11,21 @@ import tiktoken
 from tiktoken import load
 
 from attnviz.errors import AttnvizError
-from attnviz.tokens.tokens import Tokens, in_pieces
+from attnviz.tokens.tokens import Tokens, tokens_of_bytes
 
-PATIENCE = (10, 30)  # seconds, for a server to accept, and then to go on answering
-LONGEST_BLANK = 900_000  # tiktoken's patterns end in a panic at 1,000,000
+DOWNLOAD_TIMEOUT_SECONDS = (10, 30)  # seconds, for a server to accept, and then to go on answering
+MAX_BLANK_LETTERS = 900_000  # tiktoken's patterns end in a panic at 1,000,000
 
 
-def names() -> list[str]:
+def encoding_names() -> list[str]:
     """What tiktoken's encodings are called."""
     return tiktoken.list_encoding_names()
 
 
-def encoding(name: str, *, download: bool = True) -> Callable[[str], Tokens]:
+def load_encoding(name: str, *, download: bool = True) -> Callable[[str], Tokens]:
     """The tokenizer of one of tiktoken's encodings."""
     try:
-        with _patient(download=download):
+        with _with_download_timeout(download=download):
             return partial(encode, tiktoken.get_encoding(name))
     except ValueError:  # what came is not what tiktoken has the hash of
         raise AttnvizError(
@@ -46,19 +46,19 @@ def encoding(name: str, *, download: bool = True) -> Callable[[str], Tokens]:
 
 
 @contextmanager
-def _patient(*, download: bool = True) -> Iterator[None]:
+def _with_download_timeout(*, download: bool = True) -> Iterator[None]:
     """tiktoken waits for ever for a server that accepts and says nothing."""
-    before = load.read_file
+    original_reader = load.read_file
 
     def read_file(blobpath: str) -> bytes:
         if not blobpath.startswith(("http://", "https://")):
-            return before(blobpath)
+            return original_reader(blobpath)
         if not download:
             raise PermissionError(blobpath)
 
         import requests  # which takes long, and is seldom needed
 
-        answer = requests.get(blobpath, timeout=PATIENCE)
+        answer = requests.get(blobpath, timeout=DOWNLOAD_TIMEOUT_SECONDS)
         answer.raise_for_status()
         content: bytes = answer.content
         return content
@@ -67,10 +67,10 @@ def _patient(*, download: bool = True) -> Iterator[None]:
     try:
         yield
     finally:
-        load.read_file = before
+        load.read_file = original_reader
 
 
-def size(name: str) -> int:
+def count_encoding_ids(name: str) -> int:
     """How many ids an encoding has."""
     return tiktoken.get_encoding(name).n_vocab
 
@@ -79,13 +79,15 @@ def encode(vocabulary: tiktoken.Encoding, text: str) -> Tokens:
     """The text in the pieces of a byte-level vocabulary."""
     _refuse_long_blanks(text)
     ids = vocabulary.encode_ordinary(text)  # `<|endoftext|>` in a sentence is just characters
-    return in_pieces(text, [vocabulary.decode_single_token_bytes(each) for each in ids], ids)
+    return tokens_of_bytes(
+        text, [vocabulary.decode_single_token_bytes(token_id) for token_id in ids], ids
+    )
 
 
 def _refuse_long_blanks(text: str) -> None:
-    if len(text) > LONGEST_BLANK and re.search(rf"\s{{{LONGEST_BLANK}}}", text):
+    if len(text) > MAX_BLANK_LETTERS and re.search(rf"\s{{{MAX_BLANK_LETTERS}}}", text):
         raise AttnvizError(
-            f"the text has more than {LONGEST_BLANK:,} whitespace characters in a row, too many "
+            f"the text has more than {MAX_BLANK_LETTERS:,} whitespace characters in a row, too many "
             "for this tokenizer",
             "remove some of them, or use --tokenizer words",
         )

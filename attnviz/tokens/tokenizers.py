@@ -9,14 +9,14 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.tokens.tokens import Tokens
 
 Tokenizer = Callable[[str], Tokens]
 
 
 @dataclass(frozen=True)
-class Row:
+class TokenizerRow:
     """One way to cut a text up: what it makes of it, and where it is."""
 
     about: str
@@ -24,48 +24,48 @@ class Row:
 
 
 TOKENIZERS = {
-    "gpt2": Row("the pieces of words that GPT-2 reads", "attnviz.tokens.gpt2:gpt2"),
-    "words": Row("words and punctuation marks", "attnviz.tokens.characters:words"),
-    "spaces": Row("anything between white space", "attnviz.tokens.characters:spaces"),
-    "chars": Row("single characters", "attnviz.tokens.characters:chars"),
-    "bytes": Row("single bytes of UTF-8", "attnviz.tokens.characters:utf8_bytes"),
+    "gpt2": TokenizerRow("the pieces of words that GPT-2 reads", "attnviz.tokens.gpt2:gpt2"),
+    "words": TokenizerRow("words and punctuation marks", "attnviz.tokens.characters:words"),
+    "spaces": TokenizerRow("anything between white space", "attnviz.tokens.characters:spaces"),
+    "chars": TokenizerRow("single characters", "attnviz.tokens.characters:chars"),
+    "bytes": TokenizerRow("single bytes of UTF-8", "attnviz.tokens.characters:utf8_bytes"),
 }
-VOCABULARIES = {"gpt2": 50_257, "chars": 0x110000, "bytes": 256}  # how many ids there are
+VOCABULARY_SIZES = {"gpt2": 50_257, "chars": 0x110000, "bytes": 256}  # how many ids there are
 
 
 def tokenize(text: str, tokenizer: str, *, download: bool = True) -> Tokens:
     """The text in the pieces that this tokenizer makes of it."""
-    refuse_nothing(text)
-    return named(tokenizer, download=download)(text)
+    refuse_empty_text(text)
+    return find_tokenizer(tokenizer, download=download)(text)
 
 
-def named(tokenizer: str, *, download: bool = True) -> Tokenizer:
+def find_tokenizer(tokenizer: str, *, download: bool = True) -> Tokenizer:
     """The tokenizer of this name, imported only now that it is wanted.
 
     Where a file names it, and no person, nothing is downloaded for it.
     """
     if tokenizer in TOKENIZERS:
-        found: Tokenizer = pkgutil.resolve_name(TOKENIZERS[tokenizer].path)
-        return found
+        tokenizer_function: Tokenizer = pkgutil.resolve_name(TOKENIZERS[tokenizer].path)
+        return tokenizer_function
     from attnviz.tokens import encodings  # tiktoken, which the other tokenizers do without
 
-    known = encodings.names()
-    if tokenizer not in known:
-        others = (name for name in known if name not in TOKENIZERS)
-        raise unknown("tokenizer", tokenizer, [*TOKENIZERS, *others])
-    return encodings.encoding(tokenizer, download=download)
+    known_names = encodings.encoding_names()
+    if tokenizer not in known_names:
+        other_names = (name for name in known_names if name not in TOKENIZERS)
+        raise unknown_name_error("tokenizer", tokenizer, [*TOKENIZERS, *other_names])
+    return encodings.load_encoding(tokenizer, download=download)
 
 
-def vocabulary(tokenizer: str) -> int | None:
+def count_tokenizer_ids(tokenizer: str) -> int | None:
     """How many ids there are; None where words have numbers without end."""
     if tokenizer in TOKENIZERS:
-        return VOCABULARIES.get(tokenizer)
+        return VOCABULARY_SIZES.get(tokenizer)
     from attnviz.tokens import encodings
 
-    return encodings.size(tokenizer)
+    return encodings.count_encoding_ids(tokenizer)
 
 
-def refuse_nothing(text: str) -> None:
+def refuse_empty_text(text: str) -> None:
     """Refuse a text in which there is nothing to look at, or that is no text."""
     if not text.strip():
         raise AttnvizError(

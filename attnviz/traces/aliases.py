@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 # At the end of a name, what a layer keeps under it.
-_KEPT = re.compile(r"[._]?(weights?|bias|kernel)$")
+_KIND_SUFFIX = re.compile(r"[._]?(weights?|bias|kernel)$")
 
-OTHER_NAMES: dict[str, tuple[str, ...]] = {  # what a matrix is called here, and elsewhere
+MATRIX_ALIASES: dict[str, tuple[str, ...]] = {  # what a matrix is called here, and elsewhere
     "queries": ("q", "qs", "query"),
     "keys": ("k", "ks", "key"),
     "values": ("v", "vs", "value"),
@@ -29,7 +29,9 @@ OTHER_NAMES: dict[str, tuple[str, ...]] = {  # what a matrix is called here, and
     "b_value": ("b_v", "bv"),
     "b_out": ("b_o", "bo"),
 }
-OF_LAYERS: dict[tuple[str, str], tuple[str, ...]] = {  # where a weight and a bias have two names
+LAYER_ALIASES: dict[
+    tuple[str, str], tuple[str, ...]
+] = {  # where a weight and a bias have two names
     ("w_query", "b_query"): ("w_q", "wq", "q_proj", "to_q", "w_qs", "q_lin", "query", "q"),
     ("w_key", "b_key"): ("w_k", "wk", "k_proj", "to_k", "w_ks", "k_lin", "key", "k"),
     ("w_value", "b_value"): ("w_v", "wv", "v_proj", "to_v", "w_vs", "v_lin", "value", "v"),
@@ -39,7 +41,7 @@ OF_LAYERS: dict[tuple[str, str], tuple[str, ...]] = {  # where a weight and a bi
     ("attention_gain", "attention_shift"): ("ln_1", "ln1", "norm1", "layernorm_before"),
     ("feed_forward_gain", "feed_forward_shift"): ("ln_2", "ln2", "layernorm_after"),
 }
-IN_WORDS: dict[tuple[str, ...], str] = {  # where there is more to say than a name
+ALIAS_HINTS: dict[tuple[str, ...], str] = {  # where there is more to say than a name
     ("in_proj", "qkv", "qkv_proj", "query_key_value", "wqkv"): (
         "it holds three, one below the other: give each third, transposed (weight.T), as "
         "'w_query', 'w_key' and 'w_value'; the thirds of a bias as 'b_query', 'b_key' and "
@@ -76,39 +78,44 @@ IN_WORDS: dict[tuple[str, ...], str] = {  # where there is more to say than a na
         "feed-forward has two matrices here, 'w_1' and 'w_2', and no gate"
     ),
 }
-LINEAR = " Transpose the matrix of a torch.nn.Linear first: weight.T"
+TRANSPOSE_HINT = " Transpose the matrix of a torch.nn.Linear first: weight.T"
 
-_PLAIN = {each: name for name, others in OTHER_NAMES.items() for each in others}
-_WEIGHT = {each: names[0] for names, others in OF_LAYERS.items() for each in others}
-_BIAS = {each: names[1] for names, others in OF_LAYERS.items() for each in others}
-_TOLD = {each: told for names, told in IN_WORDS.items() for each in names}
+_NAME_BY_ALIAS = {each: name for name, others in MATRIX_ALIASES.items() for each in others}
+_WEIGHT_BY_ALIAS = {each: names[0] for names, others in LAYER_ALIASES.items() for each in others}
+_BIAS_BY_ALIAS = {each: names[1] for names, others in LAYER_ALIASES.items() for each in others}
+_HINT_BY_ALIAS = {each: told for names, told in ALIAS_HINTS.items() for each in names}
 
 
-def meant(name: str) -> str:
+def alias_hint(name: str) -> str:
     """What to give in place of what is called so elsewhere; nothing, if nobody knows.
 
-    >>> meant("h.0.attn.q_proj.bias"), meant("Q"), meant("color")
+    >>> alias_hint("h.0.attn.q_proj.bias"), alias_hint("Q"), alias_hint("color")
     ("did you mean 'b_query'?", "did you mean 'queries'?", '')
     """
-    whole = name.lower().replace("-", "_")
-    end = _KEPT.search(whole)
-    for called, kept in ((whole, ""), (whole[: end.start()], end[1]) if end else (whole, "")):
-        for words in (".".join(called.split(".")[-2:]), called.split(".")[-1]):
-            if found := _TOLD.get(words) or _named(words, kept):
-                return found
+    full_name = name.lower().replace("-", "_")
+    suffix = _KIND_SUFFIX.search(full_name)
+    for stem, kind in (
+        (full_name, ""),
+        (full_name[: suffix.start()], suffix[1]) if suffix else (full_name, ""),
+    ):
+        for alias in (".".join(stem.split(".")[-2:]), stem.split(".")[-1]):
+            if hint := _HINT_BY_ALIAS.get(alias) or _suggest_name(alias, kind):
+                return hint
     return ""
 
 
-def _named(words: str, kept: str) -> str:
+def _suggest_name(alias: str, kind: str) -> str:
     """A question after the name that it has here; of a matrix with how it stands."""
-    if kept == "bias":
-        return _question(_BIAS.get(words, ""))
-    if words in _PLAIN and (not kept or words not in _WEIGHT):
-        return _question(_PLAIN[words])
-    found = _WEIGHT.get(words, "")
-    linear = found.startswith("w_") and "c_" not in words  # GPT-2's stand as x W wants them
-    return _question(found) + (LINEAR if linear else "")
+    if kind == "bias":
+        return _did_you_mean(_BIAS_BY_ALIAS.get(alias, ""))
+    if alias in _NAME_BY_ALIAS and (not kind or alias not in _WEIGHT_BY_ALIAS):
+        return _did_you_mean(_NAME_BY_ALIAS[alias])
+    weight_name = _WEIGHT_BY_ALIAS.get(alias, "")
+    is_linear = (
+        weight_name.startswith("w_") and "c_" not in alias
+    )  # GPT-2's stand as x W wants them
+    return _did_you_mean(weight_name) + (TRANSPOSE_HINT if is_linear else "")
 
 
-def _question(name: str) -> str:
+def _did_you_mean(name: str) -> str:
     return f"did you mean '{name}'?" if name else ""

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.attention.arithmetic import MIXED_BY, Attended
-from attnviz.attention.block import Block, Fed, FeedForward, Norm, Residual
+from attnviz.attention.arithmetic import MIXED_BY, AttentionStages
+from attnviz.attention.block import Block, FeedForward, FeedForwardStages, Norm, Residual
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import ACTIVATIONS, NORMS, Variant
 from attnviz.errors import AttnvizError
@@ -21,49 +21,49 @@ from attnviz.machine import files, memory
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces import archive as handed
 from attnviz.traces import archive as trained
-from attnviz.traces import texts
-from attnviz.traces.archive import FORMAT, read_model
-from attnviz.traces.by_layer import LAYERS
-from attnviz.traces.fitting import refuse_misfits
-from attnviz.traces.matrices import WORDS, Matrices
-from attnviz.traces.models.prediction import Prediction, Scoring
+from attnviz.traces import structured_text
+from attnviz.traces.archive import TRACE_FORMAT_VERSION, read_model
+from attnviz.traces.layer_names import LAYERS
+from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
+from attnviz.traces.models.prediction import AnswerScoring, Prediction
 from attnviz.traces.models.vocabulary import PREDICTS
 from attnviz.traces.origin import (
-    Drawn,
     FromExample,
+    FromMatrices,
     FromModel,
+    FromSeed,
     FromTransformer,
-    Given,
     Origin,
 )
 from attnviz.traces.parts import (
-    GIVEN,
-    OF_ATTENTION,
-    OF_BLOCK,
-    OF_PREDICTION,
-    OF_RESIDUAL,
-    SAVED,
+    PARTS_BY_GIVEN_NAME,
+    PARTS_OF_ATTENTION,
+    PARTS_OF_BLOCK,
+    PARTS_OF_PREDICTION,
+    PARTS_OF_RESIDUAL,
+    TRACE_FILE_SUFFIXES,
     Part,
     ResidualPart,
 )
-from attnviz.traces.settings import INSTEAD, Positions, Settings, as_information
-from attnviz.traces.texts import fits, of_their_types
+from attnviz.traces.settings import INSTEAD, Positions, Settings, untrusted_settings
+from attnviz.traces.shape_checks import refuse_misfits
+from attnviz.traces.structured_text import build_checked, fits_type
 from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
-from attnviz.traces.trained.recomputed_weights import OnDemand
-from attnviz.vectors.arrays import IN_FULL, numpy_arrays
-from attnviz.vectors.static import FromTable
-from attnviz.wording.commands import command_in
-from attnviz.wording.keywords import of_its_kinds
+from attnviz.traces.trained.recomputed_weights import WeightsOnDemand
+from attnviz.vectors.arrays import COPIED_FLOAT_BYTES, read_numpy_arrays
+from attnviz.vectors.embedding_tables import FromTable
+from attnviz.wording.commands import parse_command
+from attnviz.wording.keywords import with_checked_arguments
 
-SIDES = {part.data: part.sides for part in OF_ATTENTION if part.data}
-SAID = {
+ATTENTION_SIDES = {part.data: part.sides for part in PARTS_OF_ATTENTION if part.data}
+TRACE_FACT_TYPES = {
     "tokenizer": str,
     "vocabulary": int | None,
     "positions": Positions,
     "prompt": int | None,
 }
-OF_A_BYTE = 2  # of JSON: how many bytes it takes to read it
-MAY_LACK = (  # a block without a norm, a model without biases, or one that has all of its heads;
+BYTES_PER_JSON_BYTE = 2  # of JSON: how many bytes it takes to read it
+OPTIONAL_PARTS = (  # a block without a norm, a model without biases, or one that has all of its heads;
     "inputs",  # or a transformer, which has a way of its own from vectors to answers
     "vectors",
     "w_answers",
@@ -74,7 +74,7 @@ MAY_LACK = (  # a block without a norm, a model without biases, or one that has 
     "b_answers",
     "probabilities_with_all_heads",
 )
-PROJECTIONS = (
+PROJECTION_NAMES = (
     "w_query",
     "w_key",
     "w_value",
@@ -90,7 +90,7 @@ Contents = Mapping[str, Any]
 Anything = TypeVar("Anything")
 
 
-@of_its_kinds
+@with_checked_arguments
 def read(name: str) -> Trace:
     """The Trace in a file that `-o numbers.npz` or `-o numbers.json` wrote.
 
@@ -102,12 +102,12 @@ def read(name: str) -> Trace:
     <Trace 'I am': 2 tokens, 1 layer × 1 head>
     """
     path = Path(name)
-    _refuse_other_files(path)
+    _refuse_other_suffix(path)
     try:
-        contents = _contents(path)
+        contents = _read_contents(path)
         _refuse_other_contents(path, contents)
-        return _Reader(str(path), contents).trace()
-    except ODD:
+        return _TraceReader(str(path), contents).build_trace()
+    except MALFORMED_TRACE_ERRORS:
         # What attnviz wrote is whole; somebody has had their hands in this one.
         raise AttnvizError(
             f"'{path}' is not as attnviz wrote it: something in it is missing or of another kind",
@@ -115,15 +115,24 @@ def read(name: str) -> Trace:
         ) from None
 
 
-ODD = (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, ArithmeticError)
+MALFORMED_TRACE_ERRORS = (
+    KeyError,
+    TypeError,
+    ValueError,
+    IndexError,
+    AttributeError,
+    RuntimeError,
+    ArithmeticError,
+)
 
 
-def _refuse_other_files(path: Path) -> None:
-    if path.suffix.lower() not in SAVED:
+def _refuse_other_suffix(path: Path) -> None:
+    if path.suffix.lower() not in TRACE_FILE_SUFFIXES:
         raise AttnvizError(
-            f"'{path}' is not a trace file", f"give one that ends in {' or '.join(SAVED)}"
+            f"'{path}' is not a trace file",
+            f"give one that ends in {' or '.join(TRACE_FILE_SUFFIXES)}",
         )
-    files.refuse_missing(path, "read a trace from")
+    files.refuse_missing_file(path, "read a trace from")
 
 
 def _refuse_other_contents(path: Path, contents: Contents) -> None:
@@ -132,29 +141,35 @@ def _refuse_other_contents(path: Path, contents: Contents) -> None:
             f"'{path}' holds a comparison, not a trace",
             "write a trace with: attnviz run TEXT -o trace.npz",
         )
-    if contents.get("trace", {}).get("format") != FORMAT:
+    if contents.get("trace", {}).get("format") != TRACE_FORMAT_VERSION:
         raise AttnvizError(
             f"'{path}' holds no trace that can be read again",
             "write one with: attnviz run TEXT -o trace.npz",
         )
 
 
-def _contents(path: Path) -> Contents:
+def _read_contents(path: Path) -> Contents:
     if path.suffix.lower() == ".json":
-        memory.refuse_more(OF_A_BYTE * path.stat().st_size, f"to read '{path}' again")
-        return texts.json_object(texts.read(path, "trace"), path)
-    return _nested(numpy_arrays(path, texts=True, bytes_of=lambda name: IN_FULL))
+        memory.refuse_too_little_memory(
+            BYTES_PER_JSON_BYTE * path.stat().st_size, f"to read '{path}' again"
+        )
+        return structured_text.parse_json_object(
+            structured_text.read_text_file(path, "trace"), path
+        )
+    return _nest_arrays(
+        read_numpy_arrays(path, texts=True, bytes_of=lambda name: COPIED_FLOAT_BYTES)
+    )
 
 
-def _nested(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _nest_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """`layers.0.weights` as contents of contents; lists have numbers for names."""
     root: dict[str, Any] = {}
     for name, array in arrays.items():
-        *outer, last = name.split(".")
-        place = root
-        for step in outer:
-            place = place.setdefault(step, {})
-        place[last] = array
+        *outer_names, last_name = name.split(".")
+        table = root
+        for outer_name in outer_names:
+            table = table.setdefault(outer_name, {})
+        table[last_name] = array
     for name in ("attnviz", "trace"):
         if name in root:
             root[name] = json.loads(str(root[name]))
@@ -163,58 +178,60 @@ def _nested(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     return root
 
 
-class _Reader:
+class _TraceReader:
     """The contents of one file on their way to a Trace."""
 
     def __init__(self, source: str, contents: Contents) -> None:
         self.source = source
         self.contents = contents
         self.facts: Contents = contents["trace"]
-        said = of_their_types(Provenance, contents["attnviz"])
-        alone = command_in(said.command or "") is not None  # or it is left out
-        self.provenance = said if alone else replace(said, command=None)
+        provenance = build_checked(Provenance, contents["attnviz"])
+        command_is_safe = parse_command(provenance.command or "") is not None  # or it is left out
+        self.provenance = provenance if command_is_safe else replace(provenance, command=None)
         self.dtype: torch.dtype = getattr(torch, self.provenance.dtype)
 
-    def trace(self) -> Trace:
-        tokens = self._tokens("tokens")
+    def build_trace(self) -> Trace:
+        tokens = self._read_tokens("tokens")
         layers = zip(self.contents["layers"], self.facts["layers"], strict=True)
         trace = Trace(
             tokens=tokens,
-            keys=self._tokens("key_tokens") if self.facts["key_tokens"] else tokens,
-            memory=self._tokens("memory_tokens") if self.facts["memory_tokens"] else None,
-            **self._said(),
-            variant=of_their_types(Variant, self.facts["variant"]),
-            embeddings=self._embeddings(len(tokens)),
-            layers=tuple(self._layer(*each) for each in layers),
-            prediction=self._prediction(),
-            outputs=self._outputs(),
-            origin=self._origin(),
+            keys=self._read_tokens("key_tokens") if self.facts["key_tokens"] else tokens,
+            memory=self._read_tokens("memory_tokens") if self.facts["memory_tokens"] else None,
+            **self._read_trace_facts(),
+            variant=build_checked(Variant, self.facts["variant"]),
+            embeddings=self._read_embeddings(len(tokens)),
+            layers=tuple(self._read_layer(*layer) for layer in layers),
+            prediction=self._read_prediction(),
+            outputs=self._read_outputs(),
+            origin=self._read_origin(),
             provenance=self.provenance,
         )
-        _refuse_uneven(trace)
+        _refuse_inconsistent_trace(trace)
         return trace
 
     @property
-    def handed(self) -> bool:
+    def is_external(self) -> bool:
         """Whether they are weights that were computed elsewhere."""
         return bool(self.facts["origin"]["kind"] == "weights")
 
-    def _embeddings(self, count: int) -> Tensor:
+    def _read_embeddings(self, count: int) -> Tensor:
         """None are kept where there were none."""
-        if self.handed:
+        if self.is_external:
             return torch.zeros(count, 0, dtype=self.dtype)
-        return self._tensor(self.contents["embeddings"])
+        return self._read_tensor(self.contents["embeddings"])
 
-    def _said(self) -> dict[str, Any]:
-        said = {name: self.facts.get(name) for name in SAID}
-        odd = [name for name, hint in SAID.items() if not fits(said[name], hint)]
-        if odd:
-            raise TypeError(odd)
-        return said
+    def _read_trace_facts(self) -> dict[str, Any]:
+        facts = {name: self.facts.get(name) for name in TRACE_FACT_TYPES}
+        wrong_names = [
+            name for name, hint in TRACE_FACT_TYPES.items() if not fits_type(facts[name], hint)
+        ]
+        if wrong_names:
+            raise TypeError(wrong_names)
+        return facts
 
-    def _tokens(self, name: str) -> Tokens:
+    def _read_tokens(self, name: str) -> Tokens:
         stored, facts = self.contents[name], self.facts[name]
-        named = {
+        fields = {
             "text": facts["text"],
             "pieces": tuple(bytes.fromhex(str(piece)) for piece in stored["bytes"]),
             "ids": tuple(np.asarray(stored["ids"], dtype=np.int64).tolist()),
@@ -222,9 +239,9 @@ class _Reader:
             "words": tuple(facts["words"]),
             "special": frozenset(facts.get("special", ())),
         }
-        return of_their_types(Tokens, named)
+        return build_checked(Tokens, fields)
 
-    def _tensor(self, value: Any, *, unscored: bool = False) -> Tensor:
+    def _read_tensor(self, value: Any, *, unscored: bool = False) -> Tensor:
         """Numbers; where answers may be `unscored` at most places, NaN among them."""
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
@@ -237,228 +254,274 @@ class _Reader:
             raise ValueError("NaN, or infinity, which no trace has")
         return tensor
 
-    def _layer(self, stored: Contents, facts: Contents) -> Layer:
-        if self.handed:
-            found = {name: self._tensor(stored[name]) for name in handed.KEPT_OF_EXTERNAL}
-            refuse_misfits(found, {name: SIDES[name] for name in found}, {}, self.source)
-            others = bool(self.facts["key_tokens"])
-            return handed.read_external_layer(int(stored["layer"]), facts, found, others=others)
+    def _read_layer(self, stored: Contents, facts: Contents) -> Layer:
+        if self.is_external:
+            tensors = {name: self._read_tensor(stored[name]) for name in handed.EXTERNAL_PARTS}
+            refuse_misfits(
+                tensors, {name: ATTENTION_SIDES[name] for name in tensors}, {}, self.source
+            )
+            reads_other_tokens = bool(self.facts["key_tokens"])
+            return handed.read_external_layer(
+                int(stored["layer"]), facts, tensors, reads_other_tokens=reads_other_tokens
+            )
         cross, block = stored.get("cross"), stored.get("block")
-        return self._attention(
+        return self._read_attention(
             stored,
             facts,
-            cross=self._attention(cross, facts["cross"]) if cross else None,
-            block=self._block(block) if block else None,
+            cross=self._read_attention(cross, facts["cross"]) if cross else None,
+            block=self._read_block(block) if block else None,
         )
 
-    def _attention(self, stored: Contents, facts: Contents, **rest: Any) -> Layer:
-        found = {name: self._tensor(stored[name]) for name in SIDES if stored.get(name) is not None}
-        refuse_misfits(found, SIDES, {}, self.source)
-        before = "queries_before_rotary" in found
-        asked = self._on_demand(found, stored, facts) if "weights" not in found else None
+    def _read_attention(self, stored: Contents, facts: Contents, **cross_and_block: Any) -> Layer:
+        tensors = {
+            name: self._read_tensor(stored[name])
+            for name in ATTENTION_SIDES
+            if stored.get(name) is not None
+        }
+        refuse_misfits(tensors, ATTENTION_SIDES, {}, self.source)
+        has_unrotated = "queries_before_rotary" in tensors
+        on_demand = (
+            self._read_on_demand(tensors, stored, facts) if "weights" not in tensors else None
+        )
         return Layer(
             layer=int(stored["layer"]),
             scale=float(stored["scale"]),
             head_dim=int(stored["head_dim"]),
-            inputs=found["inputs"],
-            key_inputs=found.get("key_inputs"),
-            projections=_if_any(Projections, {name: found.get(name) for name in PROJECTIONS}),
-            before_rotary=BeforeRotary(found["queries_before_rotary"], found["keys_before_rotary"])
-            if before
+            inputs=tensors["inputs"],
+            key_inputs=tensors.get("key_inputs"),
+            projections=_build_if_any(
+                Projections, {name: tensors.get(name) for name in PROJECTION_NAMES}
+            ),
+            before_rotary=BeforeRotary(
+                tensors["queries_before_rotary"], tensors["keys_before_rotary"]
+            )
+            if has_unrotated
             else None,
-            queries=found.get("queries"),
-            keys=found.get("keys"),
-            values=found["values"],
-            visible=found["visible"].bool(),
-            attended=_attended(found, facts) if asked is None else asked.remade,
-            asked=asked,
-            context=found["context"],
-            memory=found.get("memory"),
+            queries=tensors.get("queries"),
+            keys=tensors.get("keys"),
+            values=tensors["values"],
+            visible=tensors["visible"].bool(),
+            attended=_build_attended(tensors, facts) if on_demand is None else on_demand.recomputed,
+            weights_on_demand=on_demand,
+            context=tensors["context"],
+            memory=tensors.get("memory"),
             given=frozenset(facts["given"]),
-            mistake=_one_of(("", *MISTAKES), facts["mistake"]),
-            off={int(head): _one_of(INSTEAD, how) for head, how in facts.get("off", ())},
-            **rest,
+            mistake=_match_choice(("", *MISTAKES), facts["mistake"]),
+            off={
+                int(head): _match_choice(INSTEAD, instead) for head, instead in facts.get("off", ())
+            },
+            **cross_and_block,
         )
 
-    def _on_demand(
-        self, found: Mapping[str, Tensor], stored: Contents, facts: Contents
-    ) -> OnDemand:
+    def _read_on_demand(
+        self, tensors: Mapping[str, Tensor], stored: Contents, facts: Contents
+    ) -> WeightsOnDemand:
         """Of a trained model that had very many weights."""
-        origin = self._origin()
+        origin = self._read_origin()
         if not isinstance(origin, FromTransformer):
             raise TypeError(origin)
         number, scale = int(stored["layer"]), float(stored["scale"])
-        return trained.on_demand(found, number, scale, origin, facts.get("soft_cap"))
+        return trained.restore_on_demand(tensors, number, scale, origin, facts.get("soft_cap"))
 
-    def _block(self, stored: Contents) -> Block:
+    def _read_block(self, stored: Contents) -> Block:
         return Block(
-            place=_one_of(NORMS, stored["norm"]),
-            attention=self._residual(stored["attention"]),
-            cross=self._residual(stored["cross"]) if stored.get("cross") else None,
-            fed=self._fed(stored) if stored.get("feed_forward") else None,
+            norm_placement=_match_choice(NORMS, stored["norm"]),
+            attention=self._read_residual(stored["attention"]),
+            cross=self._read_residual(stored["cross"]) if stored.get("cross") else None,
+            feed_forward=self._read_feed_forward(stored) if stored.get("feed_forward") else None,
         )
 
-    def _fed(self, stored: Contents) -> Fed:
-        found = self._fitting(OF_BLOCK, stored)
-        matrices = {name: found[name] for name in ("w_1", "b_1", "w_2", "b_2")}
-        activation = _one_of(ACTIVATIONS, stored["activation"])
-        return Fed(
-            self._residual(stored["feed_forward"]),
-            found["hidden"],
+    def _read_feed_forward(self, stored: Contents) -> FeedForwardStages:
+        tensors = self._read_parts(PARTS_OF_BLOCK, stored)
+        matrices = {name: tensors[name] for name in ("w_1", "b_1", "w_2", "b_2")}
+        activation = _match_choice(ACTIVATIONS, stored["activation"])
+        return FeedForwardStages(
+            self._read_residual(stored["feed_forward"]),
+            tensors["hidden"],
             FeedForward(**matrices, activation=activation),
         )
 
-    def _fitting(self, parts: Sequence[Part | ResidualPart], stored: Contents) -> dict[str, Tensor]:
-        named = {part.data: part for part in parts if part.data}
-        here = [name for name in named if name not in MAY_LACK or stored.get(name) is not None]
-        answers = parts is OF_PREDICTION
-        found = {name: self._tensor(stored[name], unscored=answers) for name in here}
-        sides = {name: part.sides for name, part in named.items()}
-        refuse_misfits(found, sides, {}, self.source)
-        return found
+    def _read_parts(
+        self, parts: Sequence[Part | ResidualPart], stored: Contents
+    ) -> dict[str, Tensor]:
+        parts_by_name = {part.data: part for part in parts if part.data}
+        present = [
+            name
+            for name in parts_by_name
+            if name not in OPTIONAL_PARTS or stored.get(name) is not None
+        ]
+        is_prediction = parts is PARTS_OF_PREDICTION
+        tensors = {
+            name: self._read_tensor(stored[name], unscored=is_prediction) for name in present
+        }
+        sides = {name: part.sides for name, part in parts_by_name.items()}
+        refuse_misfits(tensors, sides, {}, self.source)
+        return tensors
 
-    def _residual(self, stored: Contents) -> Residual:
-        found = self._fitting(OF_RESIDUAL, stored)
+    def _read_residual(self, stored: Contents) -> Residual:
+        tensors = self._read_parts(PARTS_OF_RESIDUAL, stored)
         return Residual(
-            norm=Norm(found["gain"], found["shift"]) if "gain" in found else None,
-            inputs=found["inputs"],
-            sublayer_inputs=found["read"],
-            sublayer_outputs=found["made"],
-            added=found["added"],
-            outputs=found["outputs"],
+            norm=Norm(tensors["gain"], tensors["shift"]) if "gain" in tensors else None,
+            inputs=tensors["inputs"],
+            sublayer_inputs=tensors["read"],
+            sublayer_outputs=tensors["made"],
+            added=tensors["added"],
+            outputs=tensors["outputs"],
         )
 
-    def _prediction(self) -> Prediction | None:
+    def _read_prediction(self) -> Prediction | None:
         stored = self.contents.get("prediction")
         if not stored:
             return None
-        found = self._fitting(OF_PREDICTION, stored)
+        tensors = self._read_parts(PARTS_OF_PREDICTION, stored)
         return Prediction(
             answers=tuple(map(str, stored["answers"])),
-            predicts=_one_of(PREDICTS, self.facts["predicts"]),
-            scoring=_scoring(found),
-            logits=found["logits"],
-            probabilities=found["probabilities"],
-            asked=tuple(int(place) - 1 for place in stored["asked"]),
-            with_all_heads=found.get("probabilities_with_all_heads"),
+            predicts=_match_choice(PREDICTS, self.facts["predicts"]),
+            scoring=_build_scoring(tensors),
+            logits=tensors["logits"],
+            probabilities=tensors["probabilities"],
+            asked=tuple(int(position) - 1 for position in stored["asked"]),
+            with_all_heads=tensors.get("probabilities_with_all_heads"),
             asks=tuple(map(str, self.facts.get("asks", ()))),
             of=self.facts.get("answers"),
         )
 
-    def _outputs(self) -> Outputs | None:
+    def _read_outputs(self) -> Outputs | None:
         stored = self.contents.get("outputs")
         if not stored:
             return None
-        found = {name: self._tensor(each) for name, each in stored.items()}
-        refuse_misfits(found, dict.fromkeys(found, "token dim"), {}, self.source)
-        return Outputs(found["vectors"], found.get("vectors_with_all_heads"))
+        tensors = {name: self._read_tensor(numbers) for name, numbers in stored.items()}
+        refuse_misfits(tensors, dict.fromkeys(tensors, "token dim"), {}, self.source)
+        return Outputs(tensors["vectors"], tensors.get("vectors_with_all_heads"))
 
-    def _origin(self) -> Origin:
+    def _read_origin(self) -> Origin:
         facts = self.facts["origin"]
-        settings = of_their_types(Settings, as_information(facts["settings"]))
+        settings = build_checked(Settings, untrusted_settings(facts["settings"]))
         if facts["kind"] == "transformer":
             return trained.read_transformer_origin(settings, facts)
-        if self.handed:
+        if self.is_external:
             return handed.read_external_origin(settings, facts)
         if facts.get("model") is not None:
-            return self._of_a_model(settings, facts)
+            return self._read_model_origin(settings, facts)
         vectors = self.contents.get("vectors")
-        loaded = None if vectors is None else torch.from_numpy(np.asarray(vectors, np.float64))
-        told = facts.get("table")
-        table = None if told is None else of_their_types(FromTable, told)
+        loaded_vectors = (
+            None if vectors is None else torch.from_numpy(np.asarray(vectors, np.float64))
+        )
+        table_facts = facts.get("table")
+        table = None if table_facts is None else build_checked(FromTable, table_facts)
         if facts["kind"] == "drawn":
-            return Drawn(settings=settings, vectors=loaded, table=table)
-        matrices = self._matrices(facts["matrices"])
+            return FromSeed(settings=settings, vectors=loaded_vectors, table=table)
+        matrices = self._read_matrices(facts["matrices"])
         if facts["kind"] == "given":
-            return Given(settings=settings, matrices=matrices, vectors=loaded, table=table)
+            return FromMatrices(
+                settings=settings, matrices=matrices, vectors=loaded_vectors, table=table
+            )
         return FromExample(
             settings=settings, matrices=matrices, name=facts["name"], mistake=facts["mistake"]
         )
 
-    def _of_a_model(self, settings: Settings, facts: Contents) -> Origin:
+    def _read_model_origin(self, settings: Settings, facts: Contents) -> Origin:
         model = read_model(facts["model"], self.contents["model"])
         if facts["kind"] == "example":
-            named = {"name": facts["name"], "mistake": facts["mistake"], "model": model}
-            return FromExample(settings=settings, matrices=model.matrices, **named)
-        vectors = model.embeddings[list(self._tokens("tokens").ids)]
+            example_fields = {"name": facts["name"], "mistake": facts["mistake"], "model": model}
+            return FromExample(settings=settings, matrices=model.matrices, **example_fields)
+        vectors = model.embeddings[list(self._read_tokens("tokens").ids)]
         return FromModel(settings=settings, matrices=model.matrices, model=model, vectors=vectors)
 
-    def _matrices(self, facts: Contents) -> Matrices:
+    def _read_matrices(self, facts: Contents) -> Matrices:
         """As they were given: not in the dtype of the run, but in full."""
         stored = self.contents.get("given", {})
-        named: dict[str, Any] = {
-            name: None if facts.get(name) is None else tuple(facts[name]) for name in WORDS
+        token_lists: dict[str, Any] = {
+            name: None if facts.get(name) is None else tuple(facts[name])
+            for name in TOKEN_LIST_NAMES
         }
-        rest = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
-        rest |= {name: facts.get(name) for name in ("heads", "kv_heads")}
+        other_fields = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
+        other_fields |= {name: facts.get(name) for name in ("heads", "kv_heads")}
         layers = stored.get(LAYERS, {})
-        above = [Matrices(**_given(layers[str(place + 1)])) for place in range(len(layers))]
-        return Matrices(**rest, **named, **_given(stored), above=tuple(above))
+        upper_layers = [
+            Matrices(**_given_tensors(layers[str(index + 1)])) for index in range(len(layers))
+        ]
+        return Matrices(
+            **other_fields,
+            **token_lists,
+            **_given_tensors(stored),
+            upper_layers=tuple(upper_layers),
+        )
 
 
-def _refuse_uneven(trace: Trace) -> None:
+def _refuse_inconsistent_trace(trace: Trace) -> None:
     """As many vectors, rows and columns as there are tokens, and each of them whole."""
     for tokens in (trace.tokens, trace.keys, trace.memory or trace.tokens):
         if {len(tokens.pieces), len(tokens.spaced), len(tokens.labels)} != {len(tokens)}:
             raise ValueError(tokens)
     for layer in trace.attentions:
-        wanted = (len(trace.tokens), len(trace.keys_of(layer)))
-        if (tuple(layer.visible.shape[-2:]), len(trace.embeddings)) != (wanted, len(trace.tokens)):
-            raise ValueError(wanted)
-    made = trace.prediction
-    if made is not None and made.logits.shape != (len(trace.tokens), len(made.answers)):
-        raise ValueError(made.logits.shape)
-    if made is not None and not set(made.asked) <= set(range(len(trace.tokens))):
-        raise ValueError(made.asked)
+        expected_shape = (len(trace.tokens), len(trace.keys_of(layer)))
+        if (tuple(layer.visible.shape[-2:]), len(trace.embeddings)) != (
+            expected_shape,
+            len(trace.tokens),
+        ):
+            raise ValueError(expected_shape)
+    prediction = trace.prediction
+    if prediction is not None and prediction.logits.shape != (
+        len(trace.tokens),
+        len(prediction.answers),
+    ):
+        raise ValueError(prediction.logits.shape)
+    if prediction is not None and not set(prediction.asked) <= set(range(len(trace.tokens))):
+        raise ValueError(prediction.asked)
     if not trace.layers or not len(trace.tokens):
         raise ValueError(trace)
 
 
-def _one_of(known: tuple[Anything, ...], value: object) -> Anything:
-    return known[[str(each) for each in known].index(str(value))]
+def _match_choice(choices: tuple[Anything, ...], value: object) -> Anything:
+    return choices[[str(choice) for choice in choices].index(str(value))]
 
 
-def _scoring(found: Mapping[str, Tensor]) -> Scoring | None:
+def _build_scoring(tensors: Mapping[str, Tensor]) -> AnswerScoring | None:
     """How answers got their scores; None of a transformer, which has a way of its own."""
-    if "w_answers" not in found:
+    if "w_answers" not in tensors:
         return None
-    return Scoring(
-        norm=Norm(found["last_gain"], found["last_shift"]) if "last_gain" in found else None,
-        inputs=found["inputs"],
-        vectors=found["vectors"],
-        w_answers=found["w_answers"],
-        b_answers=found.get("b_answers"),
+    return AnswerScoring(
+        norm=Norm(tensors["last_gain"], tensors["last_shift"]) if "last_gain" in tensors else None,
+        inputs=tensors["inputs"],
+        vectors=tensors["vectors"],
+        w_answers=tensors["w_answers"],
+        b_answers=tensors.get("b_answers"),
     )
 
 
-def _attended(found: Mapping[str, Tensor], facts: Contents) -> Attended:
-    weights = found["weights"]
-    in_place = {"dropout": "weights_after_dropout", "hand": "weights_by_hand"}
-    mixed_by = _one_of(MIXED_BY, facts["mixed_by"])
-    mixing = found[in_place[mixed_by]] if mixed_by in in_place else weights
-    return Attended(
-        scores=found["scores"],
-        scaled_scores=found["scaled_scores"],
-        capped_scores=found.get("capped_scores"),
-        bias=found.get("bias"),
-        mask=found.get("mask"),
+def _build_attended(tensors: Mapping[str, Tensor], facts: Contents) -> AttentionStages:
+    weights = tensors["weights"]
+    mixing_names = {"dropout": "weights_after_dropout", "hand": "weights_by_hand"}
+    mixed_by = _match_choice(MIXED_BY, facts["mixed_by"])
+    mixing = tensors[mixing_names[mixed_by]] if mixed_by in mixing_names else weights
+    return AttentionStages(
+        scores=tensors["scores"],
+        scaled_scores=tensors["scaled_scores"],
+        capped_scores=tensors.get("capped_scores"),
+        bias=tensors.get("bias"),
+        mask=tensors.get("mask"),
         weights=weights,
         mixing=mixing,
         mixed_by=mixed_by,
-        contexts=found["contexts"],
-        sink=found.get("sink"),
+        contexts=tensors["contexts"],
+        sink=tensors.get("sink"),
     )
 
 
-def _given(stored: Contents) -> dict[str, Any]:
+def _given_tensors(stored: Contents) -> dict[str, Any]:
     """What was given of one layer."""
-    return {name: _in_full(stored[name]) for name in GIVEN if name in stored}
+    return {
+        name: _full_precision_tensor(stored[name]) for name in PARTS_BY_GIVEN_NAME if name in stored
+    }
 
 
-def _in_full(value: Any) -> Tensor:
+def _full_precision_tensor(value: Any) -> Tensor:
     array = np.asarray(value)
     return torch.from_numpy(array if array.dtype == bool else array.astype(np.float64))
 
 
-def _if_any(make: Callable[..., Anything], named: dict[str, Tensor | None]) -> Anything | None:
-    return make(**named) if any(each is not None for each in named.values()) else None
+def _build_if_any(
+    build: Callable[..., Anything], tensors: dict[str, Tensor | None]
+) -> Anything | None:
+    return build(**tensors) if any(tensor is not None for tensor in tensors.values()) else None

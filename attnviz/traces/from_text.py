@@ -16,28 +16,33 @@ from torch import Tensor
 from attnviz.attention import devices
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.layers import layers, refuse_overflow
+from attnviz.traces.layers import compute_layers, refuse_overflow
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.memory_estimate import Counts, Need, need_of, refuse_too_much
-from attnviz.traces.models.prediction import Prediction, predicted
-from attnviz.traces.plan import Plan, planned
+from attnviz.traces.memory_estimate import (
+    MemoryEstimate,
+    TraceSizes,
+    estimate_memory,
+    refuse_oversized_trace,
+)
+from attnviz.traces.models.prediction import Prediction, predict_answers
+from attnviz.traces.plan import Plan, build_plan
 from attnviz.traces.settings import Settings, refuse_odd_rotary
 from attnviz.traces.source import (
     Sentence,
     Source,
     Vectors,
-    embed,
-    sentence_of,
-    source_of_text,
-    vocabulary_of,
-    width_of,
+    build_sentence,
+    embed_tokens,
+    embedding_width,
+    source_from_text,
+    vocabulary_size,
     with_vectors,
 )
-from attnviz.traces.trace import GIVEN, Layer, Provenance, Trace
-from attnviz.traces.trained.place import is_trained
+from attnviz.traces.trace import GIVEN_LABEL, Layer, Provenance, Trace
+from attnviz.traces.trained.model_location import is_trained
 from attnviz.vectors import positions
 from attnviz.version import __version__
-from attnviz.wording.keywords import changed
+from attnviz.wording.keywords import replace_choices
 from attnviz.wording.words import counted
 
 
@@ -66,139 +71,159 @@ def trace(
     >>> made.weights[0, 0, 1].tolist()[2:]  # "am" reads nothing of what comes after it
     [0.0, 0.0]
     """
-    chosen = changed(settings or Settings(), changes)
+    run_settings = replace_choices(settings or Settings(), changes)
     if isinstance(given, str | Path):
-        chosen, given = changed(chosen, {"given": given}), None
-    source = source_of_text(text, chosen, given, vectors)
-    return trace_of(source, mistake=mistake, command=command, kept=kept)
+        run_settings, given = replace_choices(run_settings, {"given": given}), None
+    source = source_from_text(text, run_settings, given, vectors)
+    return trace_source(source, mistake=mistake, command=command, kept_layers=kept)
 
 
-def trace_of(
+def trace_source(
     source: Source,
     *,
     mistake: str = "",
     command: str | None = None,
-    kept: Collection[int] | None = None,
+    kept_layers: Collection[int] | None = None,
 ) -> Trace:
     """The same of a source, which says all that there is to choose."""
     if source.model is None and is_trained(source.settings.model):  # a name that a person gave
-        from attnviz.traces.trained.tracing import trace_trained
+        from attnviz.traces.trained.tracing import trace_transformer
 
-        return trace_trained(source.text, source.settings, layers=kept, command=command)
-    sentence = sentence_of(source)
+        return trace_transformer(source.text, source.settings, layers=kept_layers, command=command)
+    sentence = build_sentence(source)
     source = with_vectors(source, sentence.tokens)
-    plan, embeddings = _start(source, sentence, mistake)
+    plan, embeddings = _plan_and_embed(source, sentence, mistake)
     memory = plan.matrices.memory
     if memory is None and sentence.memory is not None:
-        memory = _other(sentence.memory, plan, embeddings)
-    inputs = placed(embeddings, plan)
-    done = tuple(layers(plan, inputs, memory))
+        memory = _embed_other_tokens(sentence.memory, plan, embeddings)
+    inputs = add_positions(embeddings, plan)
+    computed_layers = tuple(compute_layers(plan, inputs, memory))
     return Trace(
         tokens=sentence.tokens,
         keys=sentence.keys,
         memory=sentence.memory,
-        tokenizer=GIVEN if source.text is None else source.tokenizer,
-        vocabulary=vocabulary_of(source),
+        tokenizer=GIVEN_LABEL if source.text is None else source.tokenizer,
+        vocabulary=vocabulary_size(source),
         variant=plan.variant,
         positions=plan.settings.positions,
         embeddings=embeddings,
-        layers=done,
-        prediction=_prediction(source, sentence, plan, inputs, done),
+        layers=computed_layers,
+        prediction=_predict_answers(source, sentence, plan, inputs, computed_layers),
         origin=source.origin,
-        provenance=_provenance(plan, done[0], command, given=source.text is None),
+        provenance=_text_provenance(
+            plan, computed_layers[0], command, has_given_tokens=source.text is None
+        ),
     )
 
 
-def _prediction(
-    source: Source, sentence: Sentence, plan: Plan, inputs: Vectors, done: Sequence[Layer]
+def _predict_answers(
+    source: Source,
+    sentence: Sentence,
+    plan: Plan,
+    inputs: Vectors,
+    computed_layers: Sequence[Layer],
 ) -> Prediction | None:
     """What a model answers; and what it would with all of its heads, where some are off."""
     if source.model is None:
         return None
     model = source.model.like(inputs)
-    found = predicted(done[-1].outputs, model, sentence.tokens)
-    if found is not None:
-        refuse_overflow(plan, found.logits, "scores of the answers")
-    if found is None or plan.settings.without is None:
-        return found
-    *_, last = layers(replace(plan, settings=replace(plan.settings, without=None)), inputs)
-    whole = predicted(last.outputs, model, sentence.tokens)
-    return replace(found, with_all_heads=None if whole is None else whole.probabilities)
+    prediction = predict_answers(computed_layers[-1].outputs, model, sentence.tokens)
+    if prediction is not None:
+        refuse_overflow(plan, prediction.logits, "scores of the answers")
+    if prediction is None or plan.settings.without is None:
+        return prediction
+    *_, last_layer = compute_layers(
+        replace(plan, settings=replace(plan.settings, without=None)), inputs
+    )
+    with_all_heads = predict_answers(last_layer.outputs, model, sentence.tokens)
+    return replace(
+        prediction, with_all_heads=None if with_all_heads is None else with_all_heads.probabilities
+    )
 
 
-def placed(vectors: Vectors, plan: Plan) -> Vectors:
+def add_positions(vectors: Vectors, plan: Plan) -> Vectors:
     """The vectors with what tells them where they stand, if that is added to them."""
     count, dim = vectors.shape[-2:]
     if plan.matrices.positions is not None:
-        return vectors + _first(count, plan.matrices.positions, plan.matrices.source).to(vectors)
+        return vectors + _position_rows(count, plan.matrices.positions, plan.matrices.source).to(
+            vectors
+        )
     if plan.settings.positions == "sinusoidal":
-        return vectors + positions.sinusoidal(count, dim, plan.settings.position_base).to(vectors)
+        return vectors + positions.sinusoidal_positions(count, dim, plan.settings.position_base).to(
+            vectors
+        )
     if plan.settings.positions == "learned":
-        return vectors + positions.learned(count, dim, plan.seeds).to(vectors)
+        return vectors + positions.untrained_positions(count, dim, plan.seeds).to(vectors)
     return vectors
 
 
-def _first(
-    count: int, given: Float[Tensor, "*batch position dim"], source: str
+def _position_rows(
+    count: int, position_vectors: Float[Tensor, "*batch position dim"], source: str
 ) -> Float[Tensor, "*batch token dim"]:
     """Of the vectors for positions those that there are tokens at; a model's has more."""
-    if given.shape[-2] < count:
+    if position_vectors.shape[-2] < count:
         raise AttnvizError(
-            f"'{source}' gives vectors for {counted(given.shape[-2], 'position')}, but there are "
+            f"'{source}' gives vectors for {counted(position_vectors.shape[-2], 'position')}, but there are "
             f"{count} tokens",
             "give a row of 'positions' for each token",
             about="positions",
             file=source,
         )
-    return given[..., :count, :]
+    return position_vectors[..., :count, :]
 
 
-def _start(
+def _plan_and_embed(
     source: Source, sentence: Sentence, mistake: str
 ) -> tuple[Plan, Float[Tensor, "token dim"]]:
     """What is planned, once it is sure to fit; and the embeddings, where they are computed with."""
-    settings = source.decided
-    device = devices.choose(settings.device, settings.dtype)
+    settings = source.resolved_settings
+    device = devices.choose_device(settings.device, settings.dtype)
     dtype: torch.dtype = getattr(torch, settings.dtype)
-    matrices = source.reading(len(sentence.tokens))
-    plan = planned(settings, matrices, width_of(source), mistake=mistake)
-    refuse_too_much(plan, counts_of(source, sentence), dtype, device)
+    matrices = source.matrices_for(len(sentence.tokens))
+    plan = build_plan(settings, matrices, embedding_width(source), mistake=mistake)
+    refuse_oversized_trace(plan, trace_sizes(source, sentence), dtype, device)
     refuse_odd_rotary(settings, plan.width)
-    embeddings = embed(sentence.tokens, source).to(device, dtype)
+    embeddings = embed_tokens(sentence.tokens, source).to(device, dtype)
     plan = replace(plan, matrices=matrices.like(embeddings))
     if sentence.keys is sentence.tokens:
         return plan, embeddings
-    given = plan.matrices.key_embeddings
-    read = _other(sentence.keys, plan, embeddings) if given is None else placed(given, plan)
-    return replace(plan, key_inputs=read), embeddings
+    given_key_vectors = plan.matrices.key_embeddings
+    key_inputs = (
+        _embed_other_tokens(sentence.keys, plan, embeddings)
+        if given_key_vectors is None
+        else add_positions(given_key_vectors, plan)
+    )
+    return replace(plan, key_inputs=key_inputs), embeddings
 
 
-def counts_of(source: Source, sentence: Sentence) -> Counts:
+def trace_sizes(source: Source, sentence: Sentence) -> TraceSizes:
     """How many numbers there will be on each side."""
     memory = 0 if sentence.memory is None else len(sentence.memory)
-    return Counts(len(sentence.tokens), len(sentence.keys), memory, width_of(source))
+    return TraceSizes(len(sentence.tokens), len(sentence.keys), memory, embedding_width(source))
 
 
-def needed_for(source: Source) -> tuple[Need, int]:
+def estimate_source_memory(source: Source) -> tuple[MemoryEstimate, int]:
     """What the Trace of a source will take, and how many cells its heads have."""
-    sentence = sentence_of(source)
-    counts = counts_of(with_vectors(source, sentence.tokens), sentence)
-    settings = source.decided
-    plan = planned(settings, source.reading(counts.tokens), counts.dim)
+    sentence = build_sentence(source)
+    counts = trace_sizes(with_vectors(source, sentence.tokens), sentence)
+    settings = source.resolved_settings
+    plan = build_plan(settings, source.matrices_for(counts.tokens), counts.dim)
     dtype: torch.dtype = getattr(torch, settings.dtype)
-    return need_of(plan, counts, dtype), plan.variant.heads * counts.tokens * counts.keys
+    return estimate_memory(plan, counts, dtype), plan.variant.heads * counts.tokens * counts.keys
 
 
-def _other(
+def _embed_other_tokens(
     tokens: Tokens, plan: Plan, embeddings: Float[Tensor, "token dim"]
 ) -> Float[Tensor, "key dim"]:
     """The vectors of other tokens: the same token has the same vector as in the sentence."""
     settings = replace(plan.settings, dim=embeddings.shape[1])
     source = with_vectors(Source(None, settings, Matrices()), tokens)
-    return placed(embed(tokens, source).to(embeddings), plan)
+    return add_positions(embed_tokens(tokens, source).to(embeddings), plan)
 
 
-def _provenance(plan: Plan, layer: Layer, command: str | None, *, given: bool) -> Provenance:
+def _text_provenance(
+    plan: Plan, layer: Layer, command: str | None, *, has_given_tokens: bool
+) -> Provenance:
     versions = {
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -208,7 +233,8 @@ def _provenance(plan: Plan, layer: Layer, command: str | None, *, given: bool) -
     return Provenance(
         version=__version__,
         command=command,
-        settings=asdict(plan.settings) | _decided(plan, layer, given=given),
+        settings=asdict(plan.settings)
+        | _settings_as_decided(plan, layer, has_given_tokens=has_given_tokens),
         seed=plan.settings.seed,
         device=str(layer.inputs.device),
         dtype=plan.settings.dtype,
@@ -216,18 +242,18 @@ def _provenance(plan: Plan, layer: Layer, command: str | None, *, given: bool) -
     )
 
 
-def _decided(plan: Plan, layer: Layer, *, given: bool) -> dict[str, Any]:
+def _settings_as_decided(plan: Plan, layer: Layer, *, has_given_tokens: bool) -> dict[str, Any]:
     """Settings as they turned out: no None where the variant or a file decided."""
     settings, variant = plan.settings, plan.variant
     return {
-        "tokenizer": GIVEN if given else settings.tokenizer,
+        "tokenizer": GIVEN_LABEL if has_given_tokens else settings.tokenizer,
         "dim": layer.inputs.shape[1],
         "heads": layer.heads,
         "kv_heads": layer.kv_heads,
         "head_dim": layer.head_dim,
         "scale": variant.scaled,
-        "causal": GIVEN if "visible" in layer.given else variant.causal,
-        "positions": GIVEN if "positions" in layer.given else settings.positions,
+        "causal": GIVEN_LABEL if "visible" in layer.given else variant.causal,
+        "positions": GIVEN_LABEL if "positions" in layer.given else settings.positions,
         "temperature": variant.temperature,
         "soft_cap": variant.soft_cap,
         "dropout": variant.dropout,

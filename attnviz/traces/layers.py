@@ -13,87 +13,99 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.attention import arithmetic, block
-from attnviz.attention.arithmetic import Attended, Visible
-from attnviz.attention.block import Block, Fed, FeedForward, Norm, Residual
-from attnviz.attention.variants import Instead
+from attnviz.attention.arithmetic import AttentionStages, Visible
+from attnviz.attention.block import Block, FeedForward, FeedForwardStages, Norm, Residual
+from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.plan import Plan
-from attnviz.traces.settings import TURNED, of_layer
+from attnviz.traces.settings import ROTARY_POSITIONS, layer_heads_off
 from attnviz.traces.trace import BeforeRotary, Layer, Projections
 from attnviz.vectors import positions
 
 if TYPE_CHECKING:
-    from attnviz.traces.trained.recomputed_weights import OnDemand
+    from attnviz.traces.trained.recomputed_weights import WeightsOnDemand
 
 Vectors = Float[Tensor, "*batch token dim"]
-Read = Float[Tensor, "*batch key dim"]
+KeyInputs = Float[Tensor, "*batch key dim"]
 Queries = Float[Tensor, "*batch head query width"]
 Keys = Float[Tensor, "*batch group key key_width"]
 Values = Float[Tensor, "*batch group key value_width"]
 Scores = Float[Tensor, "*batch head query key"]
-ForScores = Float[Tensor, "*#batch #head query key"]  # one for all of a batch will do
+ScoreTerms = Float[Tensor, "*#batch #head query key"]  # one for all of a batch will do
 
-Size = tuple[int, int, int]  # heads, queries, keys
-Named = dict[str, Tensor | None]  # matrices and biases, by the names of Projections
+ScoreShape = tuple[int, int, int]  # heads, queries, keys
+NamedTensors = dict[str, Tensor | None]  # matrices and biases, by the names of Projections
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Scored:
+class UnscaledScores:
     """Queries held against keys: all that there is before the scores are scaled."""
 
-    made_by: Named
+    projection_tensors: NamedTensors
     before_rotary: BeforeRotary | None
     queries: Queries | None
     keys: Keys | None
-    given: Matrices
+    matrices: Matrices
     visible: Visible
-    bias: ForScores | None
+    bias: ScoreTerms | None
     mask: Float[Tensor, "*#head query key"] | None
 
     @cached_property
     def scores(self) -> Scores:
-        return _scores(self.given, self.queries, self.keys, self.made_by.get("w_score"))
+        return _unscaled_scores(
+            self.matrices, self.queries, self.keys, self.projection_tensors.get("w_score")
+        )
 
 
-def layers(plan: Plan, inputs: Vectors, memory: Read | None = None) -> Iterator[Layer]:
+def compute_layers(plan: Plan, inputs: Vectors, memory: KeyInputs | None = None) -> Iterator[Layer]:
     """Each layer reads what the one before it made, with what is given of it."""
-    make = _block if plan.settings.blocks else attend
+    compute_layer = _compute_block if plan.settings.blocks else compute_layer_attention
     for number in range(plan.settings.layers or 1):
-        layer = make(_of_layer(plan, number), number, inputs, memory)
+        layer = compute_layer(_layer_plan(plan, number), number, inputs, memory)
         yield layer
         inputs = layer.outputs
 
 
-def _of_layer(plan: Plan, number: int) -> Plan:
+def _layer_plan(plan: Plan, number: int) -> Plan:
     """The same for one layer; those above the first make queries and keys in any case."""
     if number == 0:
         return plan
-    matrices = plan.matrices.of_layer(number)
+    matrices = plan.matrices.for_layer(number)
     return replace(plan, matrices=matrices, width=plan.width or plan.value_width)
 
 
-def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None) -> Layer:
+def compute_layer_attention(
+    plan: Plan, number: int, inputs: Vectors, memory: KeyInputs | None = None
+) -> Layer:
     """One attention: of the inputs to themselves, or to a second sentence in memory."""
-    own = memory is None
-    stream = _stream(number, own)
-    read = memory if memory is not None else inputs if plan.key_inputs is None else plan.key_inputs
-    scored = score(plan, stream, inputs, read, own=own)
-    values, of_values = _made(plan, "value", stream, read)
+    is_self_attention = memory is None
+    seed_prefix = _seed_prefix(number, is_self_attention)
+    key_inputs = (
+        memory if memory is not None else inputs if plan.key_inputs is None else plan.key_inputs
+    )
+    scored = score_keys(plan, seed_prefix, inputs, key_inputs, is_self_attention=is_self_attention)
+    values, value_matrices = _project_to_heads(plan, "value", seed_prefix, key_inputs)
     assert values is not None
-    projections = _projections(scored.made_by | of_values | _out(plan, stream, inputs))
-    off = of_layer(plan.settings.without, number) if own else {}
-    asked = _by_row(plan, number, inputs, read, scored, values, off)
-    attended = asked.remade if asked else _attended(plan, stream, inputs, scored, values, off)
-    context = _joined(attended.contexts, projections)
-    if plan.blunder is None:  # a mistake may divide by 0, and that is to be seen
+    projections = _projections_if_any(
+        scored.projection_tensors | value_matrices | _output_projection(plan, seed_prefix, inputs)
+    )
+    heads_without = layer_heads_off(plan.settings.without, number) if is_self_attention else {}
+    on_demand = _row_wise_weights(plan, number, inputs, key_inputs, scored, values, heads_without)
+    attended = (
+        on_demand.recomputed
+        if on_demand
+        else _attend_with_scores(plan, seed_prefix, inputs, scored, values, heads_without)
+    )
+    context = _join_contexts(attended.contexts, projections)
+    if plan.deliberate_mistake is None:  # a mistake may divide by 0, and that is to be seen
         refuse_overflow(plan, context, "context vectors")
     return Layer(
         layer=number,
-        scale=arithmetic.scale_of(plan.variant, plan.width or 1),
-        head_dim=_head_dim(plan),
+        scale=arithmetic.score_scale(plan.variant, plan.width or 1),
+        head_dim=_planned_head_dim(plan),
         inputs=inputs,
-        key_inputs=None if read is inputs else read,
+        key_inputs=None if key_inputs is inputs else key_inputs,
         projections=projections,
         before_rotary=scored.before_rotary,
         queries=scored.queries,
@@ -105,216 +117,241 @@ def attend(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None)
         memory=memory,
         given=frozenset(plan.matrices.tensors),
         mistake=plan.mistake,
-        off=off,
-        asked=asked,
+        off=heads_without,
+        weights_on_demand=on_demand,
     )
 
 
-def _by_row(
+def _row_wise_weights(
     plan: Plan,
     number: int,
     inputs: Vectors,
-    read: Read,
-    scored: Scored,
+    key_inputs: KeyInputs,
+    scored: UnscaledScores,
     values: Values,
-    off: Mapping[int, Instead],
-) -> OnDemand | None:
+    heads_without: Mapping[int, AblationValue],
+) -> WeightsOnDemand | None:
     """Who works weights out by row, where they would fill memory; scores may not overflow then."""
     queries, keys, scale = (
         scored.queries,
         scored.keys,
-        arithmetic.scale_of(plan.variant, plan.width or 1),
+        arithmetic.score_scale(plan.variant, plan.width or 1),
     )
     if queries is None or keys is None or queries.ndim != 3:
         return None
-    largest = queries.double().norm(dim=-1).max() * keys.double().norm(dim=-1).max()
-    fits = largest * max(scale, 1) < torch.finfo(queries.dtype).max
-    if not fits or not plan.by_row(len(queries) * queries.shape[1] * keys.shape[1]):
+    largest_score = queries.double().norm(dim=-1).max() * keys.double().norm(dim=-1).max()
+    fits = largest_score * max(scale, 1) < torch.finfo(queries.dtype).max
+    if not fits or not plan.computes_by_row(len(queries) * queries.shape[1] * keys.shape[1]):
         return None
 
     # Of trained models, and so not loaded where a text is short.
-    from attnviz.traces.trained.listening import Heard
-    from attnviz.traces.trained.recomputed_weights import OnDemand, Remade
+    from attnviz.traces.trained.capture import CapturedAttention
+    from attnviz.traces.trained.recomputed_weights import RecomputedAttention, WeightsOnDemand
 
-    heard = Heard(
-        which="self" if read is inputs else "cross",
+    captured = CapturedAttention(
+        which="self" if key_inputs is inputs else "cross",
         layer=number,
         inputs=inputs,
-        memory=None if read is inputs else read,
+        memory=None if key_inputs is inputs else key_inputs,
         queries=queries,
         keys=keys,
         values=values,
         visible=scored.visible,
-        added=None,
+        mask_scores=None,
         bias=None,
         scale=scale,
         soft_cap=plan.variant.soft_cap,
-        off=off,
+        off=heads_without,
     )
-    return OnDemand(heard, Remade(heard, "give a shorter text"))
+    return WeightsOnDemand(captured, RecomputedAttention(captured, "give a shorter text"))
 
 
-def _attended(
+def _attend_with_scores(
     plan: Plan,
-    stream: str,
+    seed_prefix: str,
     inputs: Vectors,
-    scored: Scored,
+    scored: UnscaledScores,
     values: Values,
-    off: Mapping[int, Instead],
-) -> Attended:
+    heads_without: Mapping[int, AblationValue],
+) -> AttentionStages:
     """From scores to context vectors."""
-    attended = arithmetic.attend(
+    attended = arithmetic.compute_attention(
         scored.scores,
         values,
         scored.visible,
-        scale=arithmetic.scale_of(plan.variant, plan.width or 1),
+        scale=arithmetic.score_scale(plan.variant, plan.width or 1),
         soft_cap=plan.variant.soft_cap,
         bias=scored.bias,
         mask=scored.mask,
-        kept=_kept(plan, scored.scores, stream),
+        dropout_factors=_dropout_factors(plan, scored.scores, seed_prefix),
         by_hand=plan.matrices.weights,
-        mistaken=_mistaken(plan, inputs),
-        off=off,
+        mistaken_weights=_mistaken_weighing(plan, inputs),
+        off=heads_without,
     )
     refuse_overflow(plan, attended.scaled_scores, "scores")
     return attended
 
 
-def score(plan: Plan, stream: str, inputs: Vectors, read: Read, *, own: bool) -> Scored:
+def score_keys(
+    plan: Plan, seed_prefix: str, inputs: Vectors, key_inputs: KeyInputs, *, is_self_attention: bool
+) -> UnscaledScores:
     """Queries of the inputs, keys of what is read, their scores, and what is visible of them."""
-    queries, of_queries = _made(plan, "query", stream, inputs)
-    keys, of_keys = _made(plan, "key", stream, read)
-    before = None
-    if own and plan.settings.positions in TURNED and queries is not None and keys is not None:
-        before = BeforeRotary(queries, keys)
-        queries, keys = _turned(plan, queries), _turned(plan, keys)
-    of_scores = _weighed_by(plan, stream, queries)
-    size = _size(plan.matrices, queries, keys)
-    return Scored(
-        made_by=of_queries | of_keys | of_scores,
-        before_rotary=before,
+    queries, query_matrices = _project_to_heads(plan, "query", seed_prefix, inputs)
+    keys, key_matrices = _project_to_heads(plan, "key", seed_prefix, key_inputs)
+    before_rotary = None
+    if (
+        is_self_attention
+        and plan.settings.positions in ROTARY_POSITIONS
+        and queries is not None
+        and keys is not None
+    ):
+        before_rotary = BeforeRotary(queries, keys)
+        queries, keys = _rotate_by_position(plan, queries), _rotate_by_position(plan, keys)
+    score_matrices = _additive_score_weights(plan, seed_prefix, queries)
+    size = _score_shape(plan.matrices, queries, keys)
+    return UnscaledScores(
+        projection_tensors=query_matrices | key_matrices | score_matrices,
+        before_rotary=before_rotary,
         queries=queries,
         keys=keys,
-        given=plan.matrices,
-        visible=_visible(plan, size, inputs.device, own),
-        bias=_bias(plan, size, inputs, own),
-        mask=plan.matrices.mask if own else None,
+        matrices=plan.matrices,
+        visible=_visible_keys(plan, size, inputs.device, is_self_attention),
+        bias=_alibi_bias(plan, size, inputs, is_self_attention),
+        mask=plan.matrices.mask if is_self_attention else None,
     )
 
 
-def _size(given: Matrices, queries: Queries | None, keys: Keys | None) -> Size:
+def _score_shape(matrices: Matrices, queries: Queries | None, keys: Keys | None) -> ScoreShape:
     """How many heads, queries and keys there are."""
-    if given.scores is not None:
-        heads, high, wide = given.scores.shape[-3:]
-        return heads, high, wide
+    if matrices.scores is not None:
+        heads, query_count, key_count = matrices.scores.shape[-3:]
+        return heads, query_count, key_count
     assert queries is not None
     assert keys is not None
     return *queries.shape[-3:-1], keys.shape[-2]
 
 
-def _turned(
+def _rotate_by_position(
     plan: Plan, vectors: Float[Tensor, "*batch head token width"]
 ) -> Float[Tensor, "*batch head token width"]:
     settings = plan.settings
     halves = settings.positions == "rotary-halves"
-    return positions.turned(vectors, settings.position_base, halves=halves)
+    return positions.rotate_by_position(vectors, settings.position_base, halves=halves)
 
 
-def _made(
-    plan: Plan, name: str, stream: str, inputs: Vectors
-) -> tuple[Float[Tensor, "*batch head token width"] | None, Named]:
+def _project_to_heads(
+    plan: Plan, name: str, seed_prefix: str, inputs: Vectors
+) -> tuple[Float[Tensor, "*batch head token width"] | None, NamedTensors]:
     """Vectors of each head, and the matrices that make them; what is given stays as it is.
 
     Without a comparison queries and keys are 0, so every score is. None is what the scores,
     being given, need not be made of.
     """
-    given, heads = plan.matrices, plan.heads_of(name)
-    found: Tensor | None = getattr(given, _PLURALS[name])
-    if found is not None or (name != "value" and given.scores is not None):
-        return found, {}
+    matrices, heads = plan.matrices, plan.count_heads(name)
+    given_vectors: Tensor | None = getattr(matrices, _PLURAL_BY_VECTOR[name])
+    if given_vectors is not None or (name != "value" and matrices.scores is not None):
+        return given_vectors, {}
     if not plan.variant.projected:
-        compared = plan.variant.compared or name == "value"
-        vectors = inputs if compared else torch.zeros_like(inputs)
+        uses_inputs = plan.variant.compared or name == "value"
+        vectors = inputs if uses_inputs else torch.zeros_like(inputs)
         return arithmetic.split_heads(vectors, heads), {}
-    bias: Tensor | None = getattr(given, f"b_{name}")
-    matrix: Tensor | None = getattr(given, f"w_{name}")
+    bias: Tensor | None = getattr(matrices, f"b_{name}")
+    matrix: Tensor | None = getattr(matrices, f"w_{name}")
     if matrix is None:
         width = plan.value_width if name == "value" else plan.width or 1
-        matrix = plan.drawn(f"{stream}w_{name}", inputs.shape[-1], heads * width, inputs)
+        matrix = plan.draw_matrix(f"{seed_prefix}w_{name}", inputs.shape[-1], heads * width, inputs)
     vectors = arithmetic.project(inputs, matrix, bias)
     return arithmetic.split_heads(vectors, heads), {f"w_{name}": matrix, f"b_{name}": bias}
 
 
-_PLURALS = {"query": "queries", "key": "keys", "value": "values"}
+_PLURAL_BY_VECTOR = {"query": "queries", "key": "keys", "value": "values"}
 
 
-def _out(plan: Plan, stream: str, inputs: Vectors) -> Named:
+def _output_projection(plan: Plan, seed_prefix: str, inputs: Vectors) -> NamedTensors:
     """The matrix that joins the heads, given or drawn, where there is one."""
     if not plan.variant.joined:
         return {}
-    given, rows = plan.matrices, plan.variant.heads * plan.value_width
-    w_out = given.w_out
+    matrices, rows = plan.matrices, plan.variant.heads * plan.value_width
+    w_out = matrices.w_out
     if w_out is None:
-        w_out = plan.drawn(f"{stream}w_out", rows, inputs.shape[-1], inputs)
-    return {"w_out": w_out, "b_out": given.b_out}
+        w_out = plan.draw_matrix(f"{seed_prefix}w_out", rows, inputs.shape[-1], inputs)
+    return {"w_out": w_out, "b_out": matrices.b_out}
 
 
-def _projections(weights: Named) -> Projections | None:
-    return Projections(**weights) if any(each is not None for each in weights.values()) else None
+def _projections_if_any(weights: NamedTensors) -> Projections | None:
+    return (
+        Projections(**weights) if any(weight is not None for weight in weights.values()) else None
+    )
 
 
-def _head_dim(plan: Plan) -> int:
+def _planned_head_dim(plan: Plan) -> int:
     return plan.width or plan.value_width
 
 
-def _mistaken(plan: Plan, inputs: Vectors) -> arithmetic.Weigh | None:
-    if plan.blunder is None:
+def _mistaken_weighing(plan: Plan, inputs: Vectors) -> arithmetic.WeightFunction | None:
+    if plan.deliberate_mistake is None:
         return None
-    return partial(plan.blunder.weigh, ratio=sqrt(inputs.shape[-1] / _head_dim(plan)))
+    return partial(
+        plan.deliberate_mistake.weigh, ratio=sqrt(inputs.shape[-1] / _planned_head_dim(plan))
+    )
 
 
-def _block(plan: Plan, number: int, inputs: Vectors, memory: Read | None = None) -> Layer:
+def _compute_block(
+    plan: Plan, number: int, inputs: Vectors, memory: KeyInputs | None = None
+) -> Layer:
     """Attention, attention to memory if there is one, and feed-forward, each in its residual."""
-    place, given = plan.settings.norm, plan.matrices
-    norm = _norm(plan, inputs, given.attention_gain, given.attention_shift)
-    normed = block.normed_before(inputs, norm, place)
-    own = attend(plan, number, normed)
-    _refuse_other_width(own.context, inputs)
-    first = block.residual(inputs, normed, own.context, norm, place)
-    cross, crossed = _crossed(plan, number, first.outputs, memory)
-    outputs = first.outputs if crossed is None else crossed.outputs
-    fed = None if plan.settings.attention_only else _fed(plan, number, outputs)
-    made = Block(place, first, crossed, fed)
-    if plan.blunder is None:
-        refuse_overflow(plan, made.outputs, "outputs of a block")
-    return replace(own, cross=cross, block=made)
+    norm_place, matrices = plan.settings.norm, plan.matrices
+    norm = _layer_norm(plan, inputs, matrices.attention_gain, matrices.attention_shift)
+    norm_outputs = block.norm_before_sublayer(inputs, norm, norm_place)
+    self_attention = compute_layer_attention(plan, number, norm_outputs)
+    _refuse_unaddable_context(self_attention.context, inputs)
+    attention_residual = block.build_residual(
+        inputs, norm_outputs, self_attention.context, norm, norm_place
+    )
+    cross, cross_residual = _attend_to_memory(plan, number, attention_residual.outputs, memory)
+    outputs = attention_residual.outputs if cross_residual is None else cross_residual.outputs
+    feed_forward = (
+        None if plan.settings.attention_only else _add_feed_forward(plan, number, outputs)
+    )
+    computed_block = Block(norm_place, attention_residual, cross_residual, feed_forward)
+    if plan.deliberate_mistake is None:
+        refuse_overflow(plan, computed_block.outputs, "outputs of a block")
+    return replace(self_attention, cross=cross, block=computed_block)
 
 
-def _fed(plan: Plan, number: int, inputs: Vectors) -> Fed:
+def _add_feed_forward(plan: Plan, number: int, inputs: Vectors) -> FeedForwardStages:
     """Feed-forward in its residual."""
-    place, given = plan.settings.norm, plan.matrices
-    parameters = _feed_forward(plan, _stream(number, True), inputs)
-    norm = _norm(plan, inputs, given.feed_forward_gain, given.feed_forward_shift)
-    normed = block.normed_before(inputs, norm, place)
-    hidden = block.hidden(normed, parameters)
-    fed = block.feed_forward(hidden, parameters)
-    return Fed(block.residual(inputs, normed, fed, norm, place), hidden, parameters)
+    norm_place, matrices = plan.settings.norm, plan.matrices
+    parameters = _feed_forward_matrices(plan, _seed_prefix(number, True), inputs)
+    norm = _layer_norm(plan, inputs, matrices.feed_forward_gain, matrices.feed_forward_shift)
+    norm_outputs = block.norm_before_sublayer(inputs, norm, norm_place)
+    hidden = block.hidden_activations(norm_outputs, parameters)
+    feed_forward_outputs = block.feed_forward(hidden, parameters)
+    return FeedForwardStages(
+        block.build_residual(inputs, norm_outputs, feed_forward_outputs, norm, norm_place),
+        hidden,
+        parameters,
+    )
 
 
-def _crossed(
-    plan: Plan, number: int, inputs: Vectors, memory: Read | None
+def _attend_to_memory(
+    plan: Plan, number: int, inputs: Vectors, memory: KeyInputs | None
 ) -> tuple[Layer | None, Residual | None]:
     """Attention to a second sentence, and its residual, if there is one."""
     if memory is None:
         return None, None
-    place, given = plan.settings.norm, plan.matrices
-    norm = _norm(plan, inputs, given.cross_gain, given.cross_shift)
-    normed = block.normed_before(inputs, norm, place)
-    cross = attend(replace(plan, matrices=given.of_cross), number, normed, memory)
-    return cross, block.residual(inputs, normed, cross.context, norm, place)
+    norm_place, matrices = plan.settings.norm, plan.matrices
+    norm = _layer_norm(plan, inputs, matrices.cross_gain, matrices.cross_shift)
+    norm_outputs = block.norm_before_sublayer(inputs, norm, norm_place)
+    cross = compute_layer_attention(
+        replace(plan, matrices=matrices.cross_attention), number, norm_outputs, memory
+    )
+    return cross, block.build_residual(inputs, norm_outputs, cross.context, norm, norm_place)
 
 
-def _norm(plan: Plan, like: Vectors, gain: Tensor | None, shift: Tensor | None) -> Norm | None:
+def _layer_norm(
+    plan: Plan, like: Vectors, gain: Tensor | None, shift: Tensor | None
+) -> Norm | None:
     """What is given; else as LayerNorm is before it learns: it stretches and shifts nothing."""
     if plan.settings.norm == "none":
         return None
@@ -325,21 +362,21 @@ def _norm(plan: Plan, like: Vectors, gain: Tensor | None, shift: Tensor | None) 
     )
 
 
-def _feed_forward(plan: Plan, stream: str, like: Vectors) -> FeedForward:
+def _feed_forward_matrices(plan: Plan, seed_prefix: str, like: Vectors) -> FeedForward:
     """Matrices that are given, or drawn; biases that are given, or 0."""
-    given, dim = plan.matrices, like.shape[-1]
-    wide = plan.hidden_width(dim)
-    w_1, w_2, b_1, b_2 = given.w_1, given.w_2, given.b_1, given.b_2
+    matrices, dim = plan.matrices, like.shape[-1]
+    hidden_width = plan.hidden_width(dim)
+    w_1, w_2, b_1, b_2 = matrices.w_1, matrices.w_2, matrices.b_1, matrices.b_2
     return FeedForward(
-        w_1=plan.drawn(f"{stream}w_1", dim, wide, like) if w_1 is None else w_1,
-        b_1=torch.zeros(wide).to(like) if b_1 is None else b_1,
-        w_2=plan.drawn(f"{stream}w_2", wide, dim, like) if w_2 is None else w_2,
+        w_1=plan.draw_matrix(f"{seed_prefix}w_1", dim, hidden_width, like) if w_1 is None else w_1,
+        b_1=torch.zeros(hidden_width).to(like) if b_1 is None else b_1,
+        w_2=plan.draw_matrix(f"{seed_prefix}w_2", hidden_width, dim, like) if w_2 is None else w_2,
         b_2=torch.zeros(dim).to(like) if b_2 is None else b_2,
         activation=plan.settings.activation,
     )
 
 
-def _refuse_other_width(context: Tensor, inputs: Tensor) -> None:
+def _refuse_unaddable_context(context: Tensor, inputs: Tensor) -> None:
     if context.shape[-1] != inputs.shape[-1]:
         raise AttnvizError(
             f"a block adds context vectors to embeddings, but the first are {context.shape[-1]} "
@@ -348,29 +385,29 @@ def _refuse_other_width(context: Tensor, inputs: Tensor) -> None:
         )
 
 
-def _stream(number: int, own: bool) -> str:
+def _seed_prefix(number: int, is_self_attention: bool) -> str:
     """Every layer draws its own numbers; the first keeps its own when others are added."""
-    layer = f"L{number} " if number else ""
-    return layer if own else f"{layer}cross "
+    layer_prefix = f"L{number} " if number else ""
+    return layer_prefix if is_self_attention else f"{layer_prefix}cross "
 
 
-def _weighed_by(plan: Plan, stream: str, queries: Queries | None) -> Named:
+def _additive_score_weights(plan: Plan, seed_prefix: str, queries: Queries | None) -> NamedTensors:
     """What additive scores are weighed by, given or drawn, for all heads side by side."""
     if not plan.variant.additive or queries is None:
         return {}
-    given = plan.matrices.w_score
-    if given is None:
+    w_score = plan.matrices.w_score
+    if w_score is None:
         heads, _, width = queries.shape[-3:]
-        drawn = plan.drawn(f"{stream}w_score", width, heads, queries)
-        given = drawn.transpose(-2, -1).flatten(-2)
-    return {"w_score": given}
+        drawn_matrix = plan.draw_matrix(f"{seed_prefix}w_score", width, heads, queries)
+        w_score = drawn_matrix.transpose(-2, -1).flatten(-2)
+    return {"w_score": w_score}
 
 
-def _scores(
-    given: Matrices, queries: Queries | None, keys: Keys | None, w_score: Tensor | None
+def _unscaled_scores(
+    matrices: Matrices, queries: Queries | None, keys: Keys | None, w_score: Tensor | None
 ) -> Scores:
-    if given.scores is not None:
-        return given.scores
+    if matrices.scores is not None:
+        return matrices.scores
     assert queries is not None
     assert keys is not None
     if queries.shape[-1] != keys.shape[-1]:
@@ -379,31 +416,35 @@ def _scores(
             "multiplied",
             "give both, or matrices that make them equally wide",
         )
-    of_heads = arithmetic.of_heads(keys, queries.shape[-3])
+    keys_of_heads = arithmetic.repeat_groups(keys, queries.shape[-3])
     if w_score is not None:
-        return arithmetic.additive_similarity(queries, of_heads, w_score)
-    return arithmetic.similarity(queries, of_heads)
+        return arithmetic.additive_similarity(queries, keys_of_heads, w_score)
+    return arithmetic.similarity(queries, keys_of_heads)
 
 
-def _visible(plan: Plan, size: Size, device: torch.device, own: bool) -> Visible:
+def _visible_keys(
+    plan: Plan, score_shape: ScoreShape, device: torch.device, is_self_attention: bool
+) -> Visible:
     """What each token may read: of a second sentence everything."""
-    _, queries, keys = size
-    if not own:
+    _, queries, keys = score_shape
+    if not is_self_attention:
         return torch.ones(queries, keys, dtype=torch.bool, device=device)
-    given, hidden = plan.matrices.visible, plan.matrices.hidden
-    if given is None:
-        given = arithmetic.visible_cells(plan.variant, queries, device, keys)
-    return given if hidden is None else given & ~hidden
+    visible, hidden = plan.matrices.visible, plan.matrices.hidden
+    if visible is None:
+        visible = arithmetic.visible_cells(plan.variant, queries, device, keys)
+    return visible if hidden is None else visible & ~hidden
 
 
-def _bias(plan: Plan, size: Size, like: Tensor, own: bool) -> ForScores | None:
+def _alibi_bias(
+    plan: Plan, score_shape: ScoreShape, like: Tensor, is_self_attention: bool
+) -> ScoreTerms | None:
     """What ALiBi adds to the scores, the same for every seed."""
-    if plan.settings.positions != "alibi" or not own:
+    if plan.settings.positions != "alibi" or not is_self_attention:
         return None
-    return positions.distance_bias(*size).to(like)
+    return positions.distance_bias(*score_shape).to(like)
 
 
-def _kept(plan: Plan, scores: Scores, stream: str) -> ForScores | None:
+def _dropout_factors(plan: Plan, scores: Scores, seed_prefix: str) -> ScoreTerms | None:
     """What the weights are multiplied with: 0, or what makes up for those that are dropped."""
     dropout = plan.variant.dropout
     if plan.matrices.kept is not None:
@@ -411,10 +452,12 @@ def _kept(plan: Plan, scores: Scores, stream: str) -> ForScores | None:
     if not dropout:
         return None
     heads, queries, keys = scores.shape[-3:]
-    return plan.seeds.kept((heads, queries, keys), dropout, f"{stream}dropout").to(scores)
+    return plan.seeds.dropout_factors((heads, queries, keys), dropout, f"{seed_prefix}dropout").to(
+        scores
+    )
 
 
-def _joined(
+def _join_contexts(
     contexts: Float[Tensor, "*batch head query value_width"], projections: Projections | None
 ) -> Float[Tensor, "*batch query context"]:
     joined = arithmetic.join_heads(contexts)

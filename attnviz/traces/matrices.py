@@ -11,21 +11,33 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files
-from attnviz.traces import texts, toml_reader
-from attnviz.traces.aliases import meant
-from attnviz.traces.arrays import Numbers, array, place_told
-from attnviz.traces.axes import GROUP, HEAD, in_order, separated
-from attnviz.traces.axes import NAME as AXES
-from attnviz.traces.by_layer import by_layer, name_in
-from attnviz.traces.fitting import in_file, refuse_misfits, sides_of
-from attnviz.traces.parts import GIVEN, GIVEN_NAMES, MATRICES, READERS
-from attnviz.vectors.arrays import IN_FULL, numpy_arrays, safetensors_arrays, safetensors_words
+from attnviz.traces import structured_text, toml_reader
+from attnviz.traces.aliases import alias_hint
+from attnviz.traces.axes import AXES_KEY as AXES
+from attnviz.traces.axes import GROUP, HEAD, align_arrays, split_off_axes
+from attnviz.traces.given_arrays import Numbers, cell_position_text, parse_array
+from attnviz.traces.layer_names import group_by_layer, layer_key
+from attnviz.traces.parts import (
+    GIVEN_NAMES,
+    MATRIX_FILE_SUFFIXES,
+    MATRIX_PARTS,
+    PARTS_BY_GIVEN_NAME,
+)
+from attnviz.traces.shape_checks import in_file, refuse_misfits, tensor_sides
+from attnviz.vectors.arrays import (
+    COPIED_FLOAT_BYTES,
+    read_metadata,
+    read_numpy_arrays,
+    read_safetensors,
+)
 
-WORDS = ("tokens", "key_tokens", "memory_tokens")
-YES_OR_NO = ("visible", "hidden")
-SIDES = {name: part.sides for name, part in GIVEN.items()}  # what the sides of each count
+TOKEN_LIST_NAMES = ("tokens", "key_tokens", "memory_tokens")
+BOOLEAN_MASK_NAMES = ("visible", "hidden")
+GIVEN_SIDES = {
+    name: part.sides for name, part in PARTS_BY_GIVEN_NAME.items()
+}  # what the sides of each count
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,103 +94,118 @@ class Matrices:
     cross_b_key: Tensor | None = None
     cross_b_value: Tensor | None = None
     cross_b_out: Tensor | None = None
-    above: tuple[Matrices, ...] = ()  # those of the layers above the first
+    upper_layers: tuple[Matrices, ...] = ()  # those of the layers above the first
 
     @property
-    def called(self) -> str:
+    def source_text(self) -> str:
         """What messages call it: the file, if it is in one."""
         return f"'{self.source}'" if self.source else "what is given"
 
     @property
     def tensors(self) -> dict[str, Tensor]:
         """Those that are given, by name."""
-        found = {name: getattr(self, name) for name in GIVEN}
-        return {name: tensor for name, tensor in found.items() if tensor is not None}
+        tensors = {name: getattr(self, name) for name in PARTS_BY_GIVEN_NAME}
+        return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
     @property
-    def of_all_layers(self) -> dict[str, Tensor]:
+    def tensors_of_all_layers(self) -> dict[str, Tensor]:
         """The same of every layer, those above the first by their whole names."""
-        above = {
-            name_in(number, name): tensor
-            for number, each in enumerate(self.above, start=1)
-            for name, tensor in each.tensors.items()
+        upper_tensors = {
+            layer_key(number, name): tensor
+            for number, matrices_above in enumerate(self.upper_layers, start=1)
+            for name, tensor in matrices_above.tensors.items()
         }
-        return self.tensors | above
+        return self.tensors | upper_tensors
 
     @property
-    def of_cross(self) -> Matrices:
+    def cross_attention(self) -> Matrices:
         """Those of cross-attention, under the names that an attention's own have."""
-        found = {part.data: getattr(self, f"cross_{part.data}") for part in MATRICES}
-        return Matrices(source=self.source, **found)
+        cross_tensors = {part.data: getattr(self, f"cross_{part.data}") for part in MATRIX_PARTS}
+        return Matrices(source=self.source, **cross_tensors)
 
-    def of_layer(self, number: int) -> Matrices:
+    def for_layer(self, number: int) -> Matrices:
         """Those of one layer; what may be read is the same in all, unless each has its own."""
         if number == 0:
             return self
-        own = self.above[number - 1] if number <= len(self.above) else Matrices()
-        seen = own if own.of_every_layer.anything else self.of_every_layer
+        layer_matrices = (
+            self.upper_layers[number - 1] if number <= len(self.upper_layers) else Matrices()
+        )
+        masks = layer_matrices if layer_matrices.shared_masks.is_any_given else self.shared_masks
         return replace(
-            own, source=self.source, mask=seen.mask, visible=seen.visible, hidden=seen.hidden
+            layer_matrices,
+            source=self.source,
+            mask=masks.mask,
+            visible=masks.visible,
+            hidden=masks.hidden,
         )
 
     @property
-    def anything(self) -> bool:
+    def is_any_given(self) -> bool:
         """Whether anything is given at all."""
-        others = [getattr(self, name) for name in (*WORDS, "vocabulary")]
-        return bool(self.of_all_layers) or any(each is not None for each in others)
+        other_values = [getattr(self, name) for name in (*TOKEN_LIST_NAMES, "vocabulary")]
+        return bool(self.tensors_of_all_layers) or any(value is not None for value in other_values)
 
     @property
     def counts(self) -> dict[str, tuple[int, str]]:
         """How many tokens and keys are named, and by what."""
-        named = {"token": "tokens", "key": "key_tokens", "memory": "memory_tokens"}
-        found = {side: getattr(self, name) for side, name in named.items()}
-        return {side: (len(each), named[side]) for side, each in found.items() if each is not None}
+        names_by_side = {"token": "tokens", "key": "key_tokens", "memory": "memory_tokens"}
+        token_lists = {side: getattr(self, name) for side, name in names_by_side.items()}
+        return {
+            side: (len(tokens), names_by_side[side])
+            for side, tokens in token_lists.items()
+            if tokens is not None
+        }
 
     @property
     def sizes(self) -> dict[str, int]:
         """How many tokens, keys, heads, … there are, by what the sides of tensors count."""
-        found: dict[str, int] = {}
-        for name, tensor in self.of_all_layers.items():
-            sides = sides_of(_sides_in_full(name), tensor)
-            found = dict(zip(sides, tensor.shape, strict=True)) | found
-        for each in (self, *self.above):
-            for side, count in ((HEAD, each.heads), (GROUP, each.kv_heads)):
-                found |= {} if count is None or side in found else {side: count}
-        return {side: count for side, (count, _) in self.counts.items()} | found
+        sizes: dict[str, int] = {}
+        for name, tensor in self.tensors_of_all_layers.items():
+            sides = tensor_sides(_sides_of_key(name), tensor)
+            sizes = dict(zip(sides, tensor.shape, strict=True)) | sizes
+        for layer in (self, *self.upper_layers):
+            for side, count in ((HEAD, layer.heads), (GROUP, layer.kv_heads)):
+                sizes |= {} if count is None or side in sizes else {side: count}
+        return {side: count for side, (count, _) in self.counts.items()} | sizes
 
     @property
-    def of_every_layer(self) -> Matrices:
+    def shared_masks(self) -> Matrices:
         """What does not end with the first layer: who may read whom."""
         return Matrices(mask=self.mask, visible=self.visible, hidden=self.hidden)
 
     def like(self, other: Tensor) -> Matrices:
         """The same with every tensor on another's device and in its dtype."""
-        moved: dict[str, Any] = {
-            name: held(name, tensor, other, self.source) for name, tensor in self.tensors.items()
+        cast_tensors: dict[str, Any] = {
+            name: cast_like(name, tensor, other, self.source)
+            for name, tensor in self.tensors.items()
         }
-        return replace(self, **moved, above=tuple(each.like(other) for each in self.above))
+        return replace(
+            self,
+            **cast_tensors,
+            upper_layers=tuple(layer.like(other) for layer in self.upper_layers),
+        )
 
 
-def held(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
+def cast_like(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
     """A tensor on another's device and in its dtype, if that can hold every number."""
     if tensor.dtype == torch.bool:
         return tensor.to(like.device)
-    moved = tensor.to(like)
-    lost = (tensor.isfinite() & ~moved.isfinite().to(tensor.device)).nonzero()
-    if len(lost):
-        place = tuple(lost[0].tolist())
+    cast_tensor = tensor.to(like)
+    overflowed = (tensor.isfinite() & ~cast_tensor.isfinite().to(tensor.device)).nonzero()
+    if len(overflowed):
+        indices = tuple(overflowed[0].tolist())
         dtype = str(like.dtype).removeprefix("torch.")
         raise AttnvizError(
-            f"'{name}'{in_file(source)} has {tensor[place].item():g} at {place_told(place)}, but "
+            f"'{name}'{in_file(source)} has {tensor[indices].item():g} at {cell_position_text(indices)}, but "
             f"the largest number of {dtype} is {torch.finfo(like.dtype).max:.2g}",
             "try --dtype float64, or divide all numbers by the same factor",
             about=name,
             file=source,
         )
-    return moved
+    return cast_tensor
 
 
-def matrices(
+def parse_matrices(
     contents: Mapping[str, Any],
     source: str = "",
     item: int | None = None,
@@ -188,88 +215,98 @@ def matrices(
 
     `item` is the one that is wanted of a batch, and `heads` how many there are, if that is said.
     """
-    layers = by_layer(contents)
-    first = _of_one_layer(layers.get(0, {}), source, item, heads)
+    layers = group_by_layer(contents)
+    first_layer = _parse_layer(layers.get(0, {}), source, item, heads)
     numbers = range(1, max(layers, default=0) + 1)
-    heads = heads or first.heads
-    above = [_above(number, layers.get(number, {}), source, heads) for number in numbers]
-    found = replace(first, above=tuple(above))
-    if above:
-        tensors = found.of_all_layers
-        sides = {name: _sides_in_full(name) for name in tensors}
-        refuse_misfits(tensors, sides, found.counts, source)
-    return found
+    heads = heads or first_layer.heads
+    upper_layers = [
+        _parse_upper_layer(number, layers.get(number, {}), source, heads) for number in numbers
+    ]
+    all_layers = replace(first_layer, upper_layers=tuple(upper_layers))
+    if upper_layers:
+        tensors = all_layers.tensors_of_all_layers
+        sides = {name: _sides_of_key(name) for name in tensors}
+        refuse_misfits(tensors, sides, all_layers.counts, source)
+    return all_layers
 
 
-def _sides_in_full(name: str) -> str:
+def _sides_of_key(name: str) -> str:
     """What the sides count, of any layer."""
-    return SIDES[name.rpartition(".")[2]]
+    return GIVEN_SIDES[name.rpartition(".")[2]]
 
 
-def _above(number: int, contents: Mapping[str, Any], source: str, heads: int | None) -> Matrices:
+def _parse_upper_layer(
+    number: int, contents: Mapping[str, Any], source: str, heads: int | None
+) -> Matrices:
     try:
-        return replace(_of_one_layer(contents, source, heads=heads), source="")
+        return replace(_parse_layer(contents, source, heads=heads), source="")
     except AttnvizError as error:  # the line of its name could be that of another layer
         raise AttnvizError(f"layer {number}: {error}", error.hint, file=source) from None
 
 
-def _of_one_layer(
+def _parse_layer(
     contents: Mapping[str, Any],
     source: str,
     item: int | None = None,
     heads: int | None = None,
 ) -> Matrices:
     """The matrices of one layer; of the first with all that is given but once."""
-    contents, axes = separated(contents, source)
-    _refuse_unknown(contents, source)
-    named: dict[str, Any] = {
-        name: _words(name, contents[name], source) for name in WORDS if name in contents
-    }
-    arrays = {
-        name: array(name, contents[name], part, source)
-        for name, part in GIVEN.items()
+    contents, axes = split_off_axes(contents, source)
+    _refuse_unknown_matrices(contents, source)
+    token_lists: dict[str, Any] = {
+        name: _parse_token_words(name, contents[name], source)
+        for name in TOKEN_LIST_NAMES
         if name in contents
     }
-    vocabulary = _vocabulary(contents, source)
-    blank = Matrices(source=source, item=item or 1, vocabulary=vocabulary, **named)
-    counts = {side: count for side, (count, _) in blank.counts.items()}
-    one = in_order(arrays, axes, counts, item=item, heads=heads, source=source)
-    found = replace(blank, items=one.items, heads=one.heads, kv_heads=one.kv_heads)
-    tensors: dict[str, Any] = {name: _tensor(name, each) for name, each in one.arrays.items()}
-    found = replace(found, **tensors)
-    refuse_misfits(found.tensors, SIDES, found.counts, source)
-    return _hiding(found)
+    arrays = {
+        name: parse_array(name, contents[name], part, source)
+        for name, part in PARTS_BY_GIVEN_NAME.items()
+        if name in contents
+    }
+    vocabulary = _parse_vocabulary_size(contents, source)
+    without_tensors = Matrices(source=source, item=item or 1, vocabulary=vocabulary, **token_lists)
+    counts = {side: count for side, (count, _) in without_tensors.counts.items()}
+    aligned = align_arrays(arrays, axes, counts, item=item, heads=heads, source=source)
+    layer_matrices = replace(
+        without_tensors, items=aligned.items, heads=aligned.heads, kv_heads=aligned.kv_heads
+    )
+    tensors: dict[str, Any] = {
+        name: _array_as_tensor(name, numbers) for name, numbers in aligned.arrays.items()
+    }
+    layer_matrices = replace(layer_matrices, **tensors)
+    refuse_misfits(layer_matrices.tensors, GIVEN_SIDES, layer_matrices.counts, source)
+    return _split_infinite_mask(layer_matrices)
 
 
-def _refuse_unknown(contents: Mapping[str, Any], source: str) -> None:
+def _refuse_unknown_matrices(contents: Mapping[str, Any], source: str) -> None:
     for name in contents:
         if name not in GIVEN_NAMES:
-            error = unknown("matrix", name, GIVEN_NAMES, about=name)
+            error = unknown_name_error("matrix", name, GIVEN_NAMES, about=name)
             problem = f"{error} to give{in_file(source)}"
-            raise AttnvizError(problem, meant(name) or error.hint, about=name, file=error.file)
+            raise AttnvizError(problem, alias_hint(name) or error.hint, about=name, file=error.file)
 
 
-def _tensor(name: str, array: Numbers) -> Tensor:
+def _array_as_tensor(name: str, array: Numbers) -> Tensor:
     tensor = torch.from_numpy(np.ascontiguousarray(array))
-    if GIVEN[name].spreads and len(tensor) == 1:  # a mask for all heads
+    if PARTS_BY_GIVEN_NAME[name].spreads and len(tensor) == 1:  # a mask for all heads
         tensor = tensor[0]
-    return tensor != 0 if name in YES_OR_NO else tensor
+    return tensor != 0 if name in BOOLEAN_MASK_NAMES else tensor
 
 
-def _hiding(given: Matrices) -> Matrices:
+def _split_infinite_mask(matrices: Matrices) -> Matrices:
     """What −∞ in a mask hides is hidden, and not added: of −∞ nothing can be computed."""
-    if given.mask is None:
-        return given
-    _refuse_yes_and_no(given.mask, given.source)
-    infinite: Tensor = given.mask.isneginf()
+    if matrices.mask is None:
+        return matrices
+    _refuse_binary_mask(matrices.mask, matrices.source)
+    infinite: Tensor = matrices.mask.isneginf()
     if not infinite.any():
-        return given
-    hidden = infinite if given.hidden is None else infinite | given.hidden
-    rest = given.mask.masked_fill(infinite, 0) if given.mask[~infinite].any() else None
-    return replace(given, mask=rest, hidden=hidden)
+        return matrices
+    hidden = infinite if matrices.hidden is None else infinite | matrices.hidden
+    finite_mask = matrices.mask.masked_fill(infinite, 0) if matrices.mask[~infinite].any() else None
+    return replace(matrices, mask=finite_mask, hidden=hidden)
 
 
-def _refuse_yes_and_no(mask: Tensor, source: str) -> None:
+def _refuse_binary_mask(mask: Tensor, source: str) -> None:
     """A mask of 0 and 1 says yes and no, one way or the other, and is not meant to be added."""
     if mask.any() and ((mask == 0) | (mask == 1)).all():
         raise AttnvizError(
@@ -281,7 +318,7 @@ def _refuse_yes_and_no(mask: Tensor, source: str) -> None:
         )
 
 
-def _words(name: str, value: Any, source: str) -> tuple[str, ...]:
+def _parse_token_words(name: str, value: Any, source: str) -> tuple[str, ...]:
     words = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
         raise AttnvizError(
@@ -302,7 +339,7 @@ def _words(name: str, value: Any, source: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _vocabulary(contents: Mapping[str, Any], source: str) -> int | None:
+def _parse_vocabulary_size(contents: Mapping[str, Any], source: str) -> int | None:
     if "vocabulary" not in contents:
         return None
     value = contents["vocabulary"]
@@ -323,44 +360,53 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, (int, float)) and 1 <= value < 2**63 and value == int(value)
 
 
-OF_A_CELL = 32  # bytes of what a token reads of another: its score, scaled, hidden, its weight, …
+BYTES_PER_CELL = (
+    32  # bytes of what a token reads of another: its score, scaled, hidden, its weight, …
+)
 
 
-def read(name: str, item: int | None = None, heads: int | None = None) -> Matrices:
+def read_matrices(name: str, item: int | None = None, heads: int | None = None) -> Matrices:
     """What a file gives; `item` is the one that is wanted of a batch, counted from 1.
 
     `heads` is how many there are, if that is said.
     """
     path = Path(name)
-    contents = _contents(path)
+    contents = _read_given_file(path)
     try:
-        return matrices(contents, name, item, heads)
+        return parse_matrices(contents, name, item, heads)
     except AttnvizError as error:
-        raise toml_reader.located(error, path) from None
+        raise toml_reader.with_line_number(error, path) from None
 
 
-def _bytes_of(name: str) -> int:
+def _bytes_per_number(name: str) -> int:
     """What a number under this name takes, in all steps that are computed of it."""
-    cells = name in GIVEN and {"token", "key"} <= {*GIVEN[name].axes}
-    return OF_A_CELL if cells else IN_FULL
+    cells = name in PARTS_BY_GIVEN_NAME and {"token", "key"} <= {*PARTS_BY_GIVEN_NAME[name].axes}
+    return BYTES_PER_CELL if cells else COPIED_FLOAT_BYTES
 
 
-def _contents(path: Path) -> dict[str, Any]:
+def _read_given_file(path: Path) -> dict[str, Any]:
     suffix = path.suffix.lower()
-    if suffix not in READERS:
+    if suffix not in MATRIX_FILE_SUFFIXES:
         raise AttnvizError(
-            f"'{path}' is not a file of matrices", f"give one that ends in {', '.join(READERS)}"
+            f"'{path}' is not a file of matrices",
+            f"give one that ends in {', '.join(MATRIX_FILE_SUFFIXES)}",
         )
-    files.refuse_missing(path, "take matrices from")
+    files.refuse_missing_file(path, "take matrices from")
     if suffix == ".npz":
-        return dict(numpy_arrays(path, texts=True, bytes_of=_bytes_of))
+        return dict(read_numpy_arrays(path, texts=True, bytes_of=_bytes_per_number))
     if suffix == ".safetensors":
-        beside = safetensors_words(path).items()
-        axes = {name: words for name, words in beside if f"{name}.".startswith(f"{AXES}.")}
-        return {**safetensors_arrays(path, _bytes_of), **axes}
-    text = texts.read(path, "file of matrices")
-    toml = suffix == ".toml"
-    contents = toml_reader.parse(text, str(path)) if toml else texts.json_object(text, path)
+        metadata = read_metadata(path).items()
+        axes = {
+            name: axis_words for name, axis_words in metadata if f"{name}.".startswith(f"{AXES}.")
+        }
+        return {**read_safetensors(path, _bytes_per_number), **axes}
+    text = structured_text.read_text_file(path, "file of matrices")
+    is_toml = suffix == ".toml"
+    contents = (
+        toml_reader.parse(text, str(path))
+        if is_toml
+        else structured_text.parse_json_object(text, path)
+    )
     if {"given", "draw", "expect"} & contents.keys():
         raise AttnvizError(
             f"'{path}' is a worked example, not a file of matrices",

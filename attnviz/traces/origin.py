@@ -10,12 +10,12 @@ from torch import Tensor
 
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.model import Model
-from attnviz.traces.settings import Positions, Settings, Which
-from attnviz.vectors.static import FromTable
+from attnviz.traces.settings import AttentionKind, Positions, Settings
+from attnviz.vectors.embedding_tables import FromTable
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Drawn:
+class FromSeed:
     """A seed, and vectors of a file or a trained model where the settings name one."""
 
     settings: Settings
@@ -24,7 +24,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Given:
+class FromMatrices:
     """Matrices of a person's own; what they leave out is drawn."""
 
     settings: Settings
@@ -78,36 +78,39 @@ class FromWeights:
     vectors: None = None
 
 
-Origin = Drawn | Given | FromExample | FromModel | FromTransformer | FromWeights
+Origin = FromSeed | FromMatrices | FromExample | FromModel | FromTransformer | FromWeights
 
 
-def handed_over(origin: Origin) -> FromWeights | None:
+def external_origin(origin: Origin) -> FromWeights | None:
     """Weights that were computed elsewhere, if they are that."""
     return origin if isinstance(origin, FromWeights) else None
 
 
-def decided(origin: Origin) -> Settings:
+def resolved_settings(origin: Origin) -> Settings:
     """The settings of a run, also those that a model decided."""
     if isinstance(origin, FromTransformer):
-        own: dict[str, Any] = {"positions": origin.positions, "position_base": origin.position_base}
-        return replace(origin.settings, **own)
-    model = model_behind(origin)
-    return origin.settings if model is None else model.chosen(origin.settings)
+        position_settings: dict[str, Any] = {
+            "positions": origin.positions,
+            "position_base": origin.position_base,
+        }
+        return replace(origin.settings, **position_settings)
+    model = origin_model(origin)
+    return origin.settings if model is None else model.merge_settings(origin.settings)
 
 
-def trained_behind(origin: Origin) -> TrainedCard | None:
+def trained_card(origin: Origin) -> TrainedCard | None:
     """The trained transformer that was listened to."""
     return origin.card if isinstance(origin, FromTransformer) else None
 
 
-def model_behind(origin: Origin) -> Model | None:
+def origin_model(origin: Origin) -> Model | None:
     """The model whose numbers they are."""
     return origin.model if isinstance(origin, FromModel | FromExample) else None
 
 
-def table_behind(origin: Origin) -> FromTable | None:
+def origin_table(origin: Origin) -> FromTable | None:
     """The table of a trained model that the vectors are rows of, if they are."""
-    return origin.table if isinstance(origin, Drawn | Given) else None
+    return origin.table if isinstance(origin, FromSeed | FromMatrices) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +125,7 @@ class TrainedCard:
     kv_heads: int
     head_dim: int
     stored_as: str  # the dtype of the checkpoint
-    which: Which  # attention of an encoder, of a decoder, or between them
+    which: AttentionKind  # attention of an encoder, of a decoder, or between them
     eager: float | None  # how far a weight is, at most, from the model's own eager attention,
     vectors: float | None = None  # and the last vectors, relative to the largest number there,
     compared: int = 0  # on so many tokens

@@ -12,14 +12,14 @@ from dataclasses import KW_ONLY, dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from attnviz.errors import AttnvizError, unknown
-from attnviz.traces.settings import ADDED
+from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.traces.settings import ADDED_POSITIONS
 
 if TYPE_CHECKING:  # --help lists the names of parts, and needs no torch
     from torch import Tensor
 
     from attnviz.attention.block import Block, Residual
-    from attnviz.traces.models.prediction import Prediction, Scoring
+    from attnviz.traces.models.prediction import AnswerScoring, Prediction
     from attnviz.traces.trace import Layer, Trace
     from attnviz.traces.weights import Stage
 
@@ -65,131 +65,148 @@ class ResidualPart:
     find: Callable[[Residual], Tensor | None]
 
 
-def of_matrix(name: str, sides: str, words: str) -> Part:
+def matrix_part(name: str, sides: str, description: str) -> Part:
     """A matrix or a bias of the attention, which has one name everywhere."""
 
-    def found(trace: Trace, layer: Layer) -> Tensor | None:
+    def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         return getattr(layer.projections, name, None)
 
-    return Part(words, sides, found, data=name, step=name, given=name, learned=True)
+    return Part(description, sides, find_tensor, data=name, step=name, given=name, learned=True)
 
 
-def ids_of_tokens(trace: Trace, layer: Layer) -> Tensor:
+def find_token_ids(trace: Trace, layer: Layer) -> Tensor:
     from torch import tensor  # torch is there, for there is a Trace
 
     return tensor(trace.tokens.ids)
 
 
-def added_positions(trace: Trace, layer: Layer) -> Tensor | None:
-    added = trace.positions in ADDED or "positions" in layer.given
-    first = layer.layer == 0 and layer.memory is None
-    return layer.entering - trace.embeddings if added and first else None
+def find_added_positions(trace: Trace, layer: Layer) -> Tensor | None:
+    has_added_positions = trace.positions in ADDED_POSITIONS or "positions" in layer.given
+    is_first_attention = layer.layer == 0 and layer.memory is None
+    return (
+        layer.layer_inputs - trace.embeddings
+        if has_added_positions and is_first_attention
+        else None
+    )
 
 
-def normed(trace: Trace, layer: Layer) -> Tensor | None:
-    before = layer.block is not None and layer.block.place == "pre"
-    return layer.block.attention.sublayer_inputs if before and layer.block else None
+def find_normed_inputs(trace: Trace, layer: Layer) -> Tensor | None:
+    is_normed_before = layer.block is not None and layer.block.norm_placement == "pre"
+    return layer.block.attention.sublayer_inputs if is_normed_before and layer.block else None
 
 
-def masked_scores(trace: Trace, layer: Layer) -> Tensor | None:
-    hides = not bool(layer.visible.all()) or layer.attended.mask is not None
-    return layer.attended.logits.masked_fill(~layer.visible, -inf) if hides else None
+def find_masked_scores(trace: Trace, layer: Layer) -> Tensor | None:
+    has_hidden_keys = not bool(layer.visible.all()) or layer.attended.mask is not None
+    return layer.attended.logits.masked_fill(~layer.visible, -inf) if has_hidden_keys else None
 
 
-def joined_heads(trace: Trace, layer: Layer) -> Tensor | None:
+def find_joined_heads(trace: Trace, layer: Layer) -> Tensor | None:
     from attnviz.attention.arithmetic import join_heads  # torch, as above
 
     return join_heads(layer.attended.contexts) if layer.heads > 1 else None
 
 
-def weighted_values(trace: Trace, layer: Layer) -> Tensor:
+def find_weighted_values(trace: Trace, layer: Layer) -> Tensor:
     """What each key hands to each query."""
     return layer.attended.mixing[..., None] * layer.values_of_heads[:, None]
 
 
-def mixed_by(kind: str) -> Find:
+def mixing_finder(kind: str) -> Find:
     """What takes the place of the softmax's weights, if something of this kind does."""
     return lambda trace, layer: layer.attended.mixing if layer.attended.mixed_by == kind else None
 
 
-def turned(name: str) -> Find:
+def rotated_finder(name: str) -> Find:
     return lambda trace, layer: getattr(layer, name) if layer.before_rotary else None
 
 
-def unturned(name: str) -> Find:
+def unrotated_finder(name: str) -> Find:
     return lambda trace, layer: getattr(layer.before_rotary or layer, name)
 
 
-def of_block(words: str, sides: str, find: Callable[[Block], Tensor | None], **names: Any) -> Part:
+def block_part(
+    description: str, sides: str, find: Callable[[Block], Tensor | None], **names: Any
+) -> Part:
     """A part that there is in a transformer block alone."""
 
-    def found(trace: Trace, layer: Layer) -> Tensor | None:
+    def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         return None if layer.block is None else find(layer.block)
 
-    return Part(words, sides, found, **names)
+    return Part(description, sides, find_tensor, **names)
 
 
-def of_feed_forward(name: str, sides: str, words: str) -> Part:
+def feed_forward_part(name: str, sides: str, description: str) -> Part:
     """A matrix or a bias of feed-forward, which has one name everywhere."""
 
-    def found(block: Block) -> Tensor | None:
-        return None if block.fed is None else getattr(block.fed.parameters, name, None)
+    def find_tensor(block: Block) -> Tensor | None:
+        return (
+            None
+            if block.feed_forward is None
+            else getattr(block.feed_forward.parameters, name, None)
+        )
 
-    return of_block(words, sides, found, data=name, given=name, learned=True)
+    return block_part(description, sides, find_tensor, data=name, given=name, learned=True)
 
 
-def of_norm(name: str) -> Callable[[Residual], Tensor | None]:
+def norm_parameter_finder(name: str) -> Callable[[Residual], Tensor | None]:
     """Of its LayerNorm, if it has one."""
     return lambda residual: getattr(residual.norm, name, None)
 
 
-def of_prediction(
-    words: str, sides: str, find: Callable[[Prediction], Tensor | None], **names: Any
+def prediction_part(
+    description: str, sides: str, find: Callable[[Prediction], Tensor | None], **names: Any
 ) -> Part:
     """A part of what a model answers, which the last of its layers leads to."""
 
-    def found(trace: Trace, layer: Layer) -> Tensor | None:
+    def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         last = layer is trace.layers[-1]
         return find(trace.prediction) if last and trace.prediction is not None else None
 
-    return Part(words, sides, found, **names)
+    return Part(description, sides, find_tensor, **names)
 
 
-def of_scoring(
-    words: str, sides: str, find: Callable[[Scoring], Tensor | None], **names: Any
+def scoring_part(
+    description: str, sides: str, find: Callable[[AnswerScoring], Tensor | None], **names: Any
 ) -> Part:
     """A part of how answers get their scores, where that is known."""
 
-    def found(made: Prediction) -> Tensor | None:
-        return None if made.scoring is None else find(made.scoring)
+    def find_tensor(prediction: Prediction) -> Tensor | None:
+        return None if prediction.scoring is None else find(prediction.scoring)
 
-    return of_prediction(words, sides, found, **names)
+    return prediction_part(description, sides, find_tensor, **names)
 
 
-def of_cross(part: Part, given: str = "") -> Part:
+def cross_attention_part(part: Part, given_name: str = "") -> Part:
     """The same part of the attention to a second sentence."""
 
-    def found(trace: Trace, layer: Layer) -> Tensor | None:
+    def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         return None if layer.cross is None else part.find(trace, layer.cross)
 
-    words = f"{part.words}, of the attention to the memory"
+    description = f"{part.words}, of the attention to the memory"
     return replace(
-        part, words=words, find=found, data="", step="", show="", given=given, stage=None
+        part,
+        words=description,
+        find=find_tensor,
+        data="",
+        step="",
+        show="",
+        given=given_name,
+        stage=None,
     )
 
 
-def of_residual(sublayer: str, part: ResidualPart, **names: Any) -> Part:
+def residual_part(sublayer: str, part: ResidualPart, **names: Any) -> Part:
     """A part of the residual of one sub-layer of a block, where there is one."""
 
-    def found(trace: Trace, layer: Layer) -> Tensor | None:
+    def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         residual = None if layer.block is None else layer.block.residuals.get(sublayer)
         return None if residual is None else part.find(residual)
 
-    return Part(f"{part.words}, of {sublayer}", part.sides, found, **names)
+    return Part(f"{part.words}, of {sublayer}", part.sides, find_tensor, **names)
 
 
-OF_ATTENTION = (  # in the order of the path
-    Part("tokens", "token", ids_of_tokens, step="tokens", show="tokens"),
+PARTS_OF_ATTENTION = (  # in the order of the path
+    Part("tokens", "token", find_token_ids, step="tokens", show="tokens"),
     Part(
         "embeddings",
         "token dim",
@@ -216,23 +233,23 @@ OF_ATTENTION = (  # in the order of the path
         step="memory",
         given="memory",
     ),
-    of_matrix("w_query", "dim query_width", "the matrix that makes queries"),
-    of_matrix("w_key", "dim key_width", "the matrix that makes keys"),
-    of_matrix("w_value", "dim value_width", "the matrix that makes values"),
-    of_matrix("w_score", "query_width", "what additive scores are weighed by"),
-    of_matrix("w_out", "joined_width context", "the matrix that joins the heads"),
-    of_matrix("b_query", "query_width", "what is added to queries"),
-    of_matrix("b_key", "key_width", "what is added to keys"),
-    of_matrix("b_value", "value_width", "what is added to values"),
-    of_matrix("b_out", "context", "what is added to the joined heads"),
-    Part("positions", "token dim", added_positions, step="positions"),
+    matrix_part("w_query", "dim query_width", "the matrix that makes queries"),
+    matrix_part("w_key", "dim key_width", "the matrix that makes keys"),
+    matrix_part("w_value", "dim value_width", "the matrix that makes values"),
+    matrix_part("w_score", "query_width", "what additive scores are weighed by"),
+    matrix_part("w_out", "joined_width context", "the matrix that joins the heads"),
+    matrix_part("b_query", "query_width", "what is added to queries"),
+    matrix_part("b_key", "key_width", "what is added to keys"),
+    matrix_part("b_value", "value_width", "what is added to values"),
+    matrix_part("b_out", "context", "what is added to the joined heads"),
+    Part("positions", "token dim", find_added_positions, step="positions"),
     Part(
         "a vector for each position",
         "position dim",
         lambda trace, layer: None,  # it is in what entered
         given="positions",
     ),
-    Part("what LayerNorm hands on", "token dim", normed, step="norm"),
+    Part("what LayerNorm hands on", "token dim", find_normed_inputs, step="norm"),
     Part(
         "queries",
         "head token width",
@@ -261,8 +278,8 @@ OF_ATTENTION = (  # in the order of the path
         lambda trace, layer: getattr(layer.before_rotary, "keys", None),
         data="keys_before_rotary",
     ),
-    Part("queries", "head token width", unturned("queries"), step="queries"),
-    Part("keys", "group key width", unturned("keys"), step="keys"),
+    Part("queries", "head token width", unrotated_finder("queries"), step="queries"),
+    Part("keys", "group key width", unrotated_finder("keys"), step="keys"),
     Part(
         "values",
         "group key head_value",
@@ -272,8 +289,8 @@ OF_ATTENTION = (  # in the order of the path
         show="values",
         given="values",
     ),
-    Part("queries, turned", "head token width", turned("queries"), step="rotary-queries"),
-    Part("keys, turned", "group key width", turned("keys"), step="rotary-keys"),
+    Part("queries, turned", "head token width", rotated_finder("queries"), step="rotary-queries"),
+    Part("keys, turned", "group key width", rotated_finder("keys"), step="rotary-keys"),
     Part(
         "scores",
         "head token key",
@@ -350,7 +367,7 @@ OF_ATTENTION = (  # in the order of the path
     Part(
         "masked scores",
         "head token key",
-        masked_scores,
+        find_masked_scores,
         step="mask",
         show="masked",
         stage="masked scores",
@@ -372,14 +389,14 @@ OF_ATTENTION = (  # in the order of the path
     Part(
         "weights after dropout",
         "head token key",
-        mixed_by("dropout"),
+        mixing_finder("dropout"),
         data="weights_after_dropout",
         step="dropout",
     ),
     Part(
         "weights by hand",
         "head token key",
-        mixed_by("hand"),
+        mixing_finder("hand"),
         data="weights_by_hand",
         given="weights",
     ),
@@ -397,7 +414,7 @@ OF_ATTENTION = (  # in the order of the path
         show="weights",
         stage="mixing",
     ),
-    Part("weighted values", "head token key head_value", weighted_values, step="weighted"),
+    Part("weighted values", "head token key head_value", find_weighted_values, step="weighted"),
     Part(
         "context vectors of each head",
         "head token head_value",
@@ -405,7 +422,7 @@ OF_ATTENTION = (  # in the order of the path
         data="contexts",
         step="heads",
     ),
-    Part("joined heads", "token joined_width", joined_heads, step="joined"),
+    Part("joined heads", "token joined_width", find_joined_heads, step="joined"),
     Part(
         "context vectors",
         "token context",
@@ -417,38 +434,40 @@ OF_ATTENTION = (  # in the order of the path
 )
 
 
-OF_BLOCK = (
-    of_block(
+PARTS_OF_BLOCK = (
+    block_part(
         "what comes out of attention",
         "token dim",
         lambda block: block.attention.outputs,
         step="add-attention",
     ),
-    of_block(
+    block_part(
         "what feed-forward makes",
         "token dim",
-        lambda block: None if block.fed is None else block.fed.residual.sublayer_outputs,
+        lambda block: (
+            None if block.feed_forward is None else block.feed_forward.residual.sublayer_outputs
+        ),
         step="feed-forward",
     ),
-    of_block(
+    block_part(
         "outputs",
         "token dim",
         lambda block: block.outputs,
         step="outputs",
         show="outputs",
     ),
-    of_block(
+    block_part(
         "hidden vectors",
         "token hidden",
-        lambda block: None if block.fed is None else block.fed.hidden,
+        lambda block: None if block.feed_forward is None else block.feed_forward.hidden,
         data="hidden",
     ),
-    of_feed_forward("w_1", "dim hidden", "the first matrix of feed-forward"),
-    of_feed_forward("b_1", "hidden", "what is added to hidden vectors"),
-    of_feed_forward("w_2", "hidden dim", "the second matrix of feed-forward"),
-    of_feed_forward("b_2", "dim", "what is added to what feed-forward makes"),
+    feed_forward_part("w_1", "dim hidden", "the first matrix of feed-forward"),
+    feed_forward_part("b_1", "hidden", "what is added to hidden vectors"),
+    feed_forward_part("w_2", "hidden dim", "the second matrix of feed-forward"),
+    feed_forward_part("b_2", "dim", "what is added to what feed-forward makes"),
 )
-OF_RESIDUAL = (
+PARTS_OF_RESIDUAL = (
     ResidualPart("inputs", "what goes in", "token dim", lambda each: each.inputs),
     ResidualPart(
         "read", "what the sub-layer reads", "token dim", lambda each: each.sublayer_inputs
@@ -456,43 +475,43 @@ OF_RESIDUAL = (
     ResidualPart("made", "what it makes", "token dim", lambda each: each.sublayer_outputs),
     ResidualPart("added", "the sum of both", "token dim", lambda each: each.added),
     ResidualPart("outputs", "what comes out", "token dim", lambda each: each.outputs),
-    ResidualPart("gain", "the gain of LayerNorm", "dim", of_norm("gain")),
-    ResidualPart("shift", "the shift of LayerNorm", "dim", of_norm("shift")),
+    ResidualPart("gain", "the gain of LayerNorm", "dim", norm_parameter_finder("gain")),
+    ResidualPart("shift", "the shift of LayerNorm", "dim", norm_parameter_finder("shift")),
 )
-OF_PREDICTION = (
-    of_scoring("what the last layer made", "token dim", lambda made: made.inputs, data="inputs"),
-    of_scoring(
+PARTS_OF_PREDICTION = (
+    scoring_part("what the last layer made", "token dim", lambda made: made.inputs, data="inputs"),
+    scoring_part(
         "the gain of the last LayerNorm",
         "dim",
         lambda made: None if made.norm is None else made.norm.gain,
         data="last_gain",
     ),
-    of_scoring(
+    scoring_part(
         "the shift of the last LayerNorm",
         "dim",
         lambda made: None if made.norm is None else made.norm.shift,
         data="last_shift",
     ),
-    of_scoring(
+    scoring_part(
         "what answers are made of",
         "token dim",
         lambda made: made.vectors,
         data="vectors",
         step="last-norm",
     ),
-    of_scoring(
+    scoring_part(
         "a vector for each answer", "dim answer", lambda made: made.w_answers, data="w_answers"
     ),
-    of_scoring(
+    scoring_part(
         "what is added to the scores of answers",
         "answer",
         lambda made: made.b_answers,
         data="b_answers",
     ),
-    of_prediction(
+    prediction_part(
         "scores of answers", "token answer", lambda made: made.logits, data="logits", step="logits"
     ),
-    of_prediction(
+    prediction_part(
         "prediction",
         "token answer",
         lambda made: made.probabilities,
@@ -500,7 +519,7 @@ OF_PREDICTION = (
         step="prediction",
         show="prediction",
     ),
-    of_prediction(
+    prediction_part(
         "prediction of all heads",
         "token answer",
         lambda made: made.with_all_heads,
@@ -509,39 +528,58 @@ OF_PREDICTION = (
 )
 SUBLAYERS = ("attention", "cross", "feed_forward")
 
-MATRICES = tuple(part for part in OF_ATTENTION if part.learned)
-OF_NORMS = tuple(
-    of_residual(sublayer, part, given=f"{sublayer}_{part.data}", learned=True)
+MATRIX_PARTS = tuple(part for part in PARTS_OF_ATTENTION if part.learned)
+PARTS_OF_NORMS = tuple(
+    residual_part(sublayer, part, given=f"{sublayer}_{part.data}", learned=True)
     for sublayer in SUBLAYERS
-    for part in OF_RESIDUAL
+    for part in PARTS_OF_RESIDUAL
     if part.data in ("gain", "shift")
 )
-OF_CROSS = tuple(of_cross(part, given=f"cross_{part.data}") for part in MATRICES)
-PARTS = (*OF_ATTENTION, *OF_BLOCK, *OF_NORMS, *OF_CROSS, *OF_PREDICTION)
-SHOWN = {part.show: part for part in PARTS if part.show}
-ALL = "all"  # of them, after --show
-STEPS = {part.step: part for part in PARTS if part.step}
-GIVEN = {part.given: part for part in PARTS if part.given}
-GIVEN_NAMES = ("tokens", "key_tokens", "memory_tokens", "vocabulary", "axes", *GIVEN)  # of a file
-BIASES = ("b_query", "b_key", "b_value", "b_out")
-OF_A_BLOCK = tuple(part.given for part in (*OF_BLOCK, *OF_NORMS, *OF_CROSS) if part.given)
-LEARNED_NAMES = (*(part.given for part in MATRICES), *OF_A_BLOCK)  # of each layer
-READERS = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
-SAVED = (".npz", ".json")  # and how one of a whole Trace
+PARTS_OF_CROSS_ATTENTION = tuple(
+    cross_attention_part(part, given_name=f"cross_{part.data}") for part in MATRIX_PARTS
+)
+PARTS = (
+    *PARTS_OF_ATTENTION,
+    *PARTS_OF_BLOCK,
+    *PARTS_OF_NORMS,
+    *PARTS_OF_CROSS_ATTENTION,
+    *PARTS_OF_PREDICTION,
+)
+PARTS_BY_SHOW_NAME = {part.show: part for part in PARTS if part.show}
+SHOW_ALL = "all"  # of them, after --show
+PARTS_BY_STEP = {part.step: part for part in PARTS if part.step}
+PARTS_BY_GIVEN_NAME = {part.given: part for part in PARTS if part.given}
+GIVEN_NAMES = (
+    "tokens",
+    "key_tokens",
+    "memory_tokens",
+    "vocabulary",
+    "axes",
+    *PARTS_BY_GIVEN_NAME,
+)  # of a file
+BIAS_NAMES = ("b_query", "b_key", "b_value", "b_out")
+GIVEN_BLOCK_NAMES = tuple(
+    part.given
+    for part in (*PARTS_OF_BLOCK, *PARTS_OF_NORMS, *PARTS_OF_CROSS_ATTENTION)
+    if part.given
+)
+LEARNED_NAMES = (*(part.given for part in MATRIX_PARTS), *GIVEN_BLOCK_NAMES)  # of each layer
+MATRIX_FILE_SUFFIXES = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
+TRACE_FILE_SUFFIXES = (".npz", ".json")  # and how one of a whole Trace
 
-OF_SENTENCE = ("tokens", "embeddings", "positions")  # there is one of each, whoever attends
-EXPECTED = {  # what an example may expect: steps, those of cross-attention, what a block holds
-    **STEPS,
+SENTENCE_STEPS = ("tokens", "embeddings", "positions")  # there is one of each, whoever attends
+EXPECTATION_TYPES = {  # what an example may expect: steps, those of cross-attention, what a block holds
+    **PARTS_BY_STEP,
     **{
-        f"cross-{part.step}": of_cross(part)
-        for part in OF_ATTENTION
-        if part.step and part.step not in OF_SENTENCE
+        f"cross-{part.step}": cross_attention_part(part)
+        for part in PARTS_OF_ATTENTION
+        if part.step and part.step not in SENTENCE_STEPS
     },
-    **{f"block.{part.data}": part for part in OF_BLOCK if part.data},
+    **{f"block.{part.data}": part for part in PARTS_OF_BLOCK if part.data},
     **{
-        f"block.{sublayer}.{part.data}": of_residual(sublayer, part)
+        f"block.{sublayer}.{part.data}": residual_part(sublayer, part)
         for sublayer in SUBLAYERS
-        for part in OF_RESIDUAL
+        for part in PARTS_OF_RESIDUAL
     },
 }
 
@@ -549,23 +587,25 @@ EXPECTED = {  # what an example may expect: steps, those of cross-attention, wha
 def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:
     """The names that are asked for, once it is sure that each stands for something."""
     for name in names:
-        if name not in (*SHOWN, ALL):
-            raise unknown("thing to show", name, SHOWN)
+        if name not in (*PARTS_BY_SHOW_NAME, SHOW_ALL):
+            raise unknown_name_error("thing to show", name, PARTS_BY_SHOW_NAME)
     if not names:
-        raise AttnvizError("there is nothing to show", f"name some of: {', '.join(SHOWN)}, or all")
-    return tuple(SHOWN) if ALL in names else tuple(names)
+        raise AttnvizError(
+            "there is nothing to show", f"name some of: {', '.join(PARTS_BY_SHOW_NAME)}, or all"
+        )
+    return tuple(PARTS_BY_SHOW_NAME) if SHOW_ALL in names else tuple(names)
 
 
-def learned(trace: Trace, layer: Layer) -> dict[str, Tensor]:
+def learned_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
     """The matrices and biases of one attention that training would change, by name."""
-    return _learned(OF_ATTENTION, trace, layer)
+    return _select_learned_tensors(PARTS_OF_ATTENTION, trace, layer)
 
 
-def learned_in_block(trace: Trace, layer: Layer) -> dict[str, Tensor]:
+def learned_block_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
     """The matrices and biases of a block's feed-forward, by name."""
-    return _learned(OF_BLOCK, trace, layer)
+    return _select_learned_tensors(PARTS_OF_BLOCK, trace, layer)
 
 
-def _learned(parts: Iterable[Part], trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    found = {part.data: part.find(trace, layer) for part in parts if part.learned}
-    return {name: tensor for name, tensor in found.items() if tensor is not None}
+def _select_learned_tensors(parts: Iterable[Part], trace: Trace, layer: Layer) -> dict[str, Tensor]:
+    tensors = {part.data: part.find(trace, layer) for part in parts if part.learned}
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}

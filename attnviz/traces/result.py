@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from attnviz.views.grids.grid import Grid
     from attnviz.views.view import View
 
-VIEW = "attnviz.views.view:view"
-LOOK = "attnviz.renderers.look:Look"
+VIEW_FUNCTION = "attnviz.views.view:view"
+LOOK_CLASS = "attnviz.renderers.look:Look"
 
 
 class Showable:
@@ -31,7 +31,7 @@ class Showable:
 
         `choices` are those of the command that shows such a thing.
         """
-        view: Callable[..., View] = pkgutil.resolve_name(VIEW)
+        view: Callable[..., View] = pkgutil.resolve_name(VIEW_FUNCTION)
         return view(self, choices)
 
     def heatmap(self, **choices: Any) -> Figure:
@@ -39,7 +39,7 @@ class Showable:
 
         `choices` are those of `view`, and of how a picture looks.
         """
-        view, looks = self._chosen(choices)
+        view, looks = self._split_choices(choices)
         return view.figure(**looks)
 
     def grids(self, **choices: Any) -> tuple[Grid, ...]:
@@ -51,20 +51,20 @@ class Showable:
 
     def save(self, *paths: str | Path, **choices: Any) -> None:
         """Write files, all of them or none: `trace("I am").save("page.html", "numbers.npz")`."""
-        view, looks = self._chosen(choices)
+        view, looks = self._split_choices(choices)
         view.save(*paths, **looks)
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers by their names, as a `.json` has them: lists, texts, numbers."""
         return self.view().to_dict()
 
-    def _chosen(self, choices: Mapping[str, Any]) -> tuple[View, dict[str, Any]]:
+    def _split_choices(self, choices: Mapping[str, Any]) -> tuple[View, dict[str, Any]]:
         """What is to be shown; and how it is to look, apart."""
-        names = [each.name for each in fields(pkgutil.resolve_name(LOOK))]
+        names = [field.name for field in fields(pkgutil.resolve_name(LOOK_CLASS))]
         looks = {name: value for name, value in choices.items() if name in names}
-        rest = {name: value for name, value in choices.items() if name not in names}
-        view: Callable[..., View] = pkgutil.resolve_name(VIEW)
-        return view(self, rest, names), looks
+        view_choices = {name: value for name, value in choices.items() if name not in names}
+        view: Callable[..., View] = pkgutil.resolve_name(VIEW_FUNCTION)
+        return view(self, view_choices, names), looks
 
     def _repr_html_(self) -> str:
         """What a cell of a notebook shows: the page, in a frame of its own."""
@@ -72,12 +72,12 @@ class Showable:
 
     def __repr__(self) -> str:
         """In one line; of what takes more only how much there is."""
-        return f"<{type(self).__name__}: {', '.join(_told(self))}>"
+        return f"<{type(self).__name__}: {', '.join(_short_fields(self))}>"
 
 
-def _told(result: Any) -> Iterator[str]:
+def _short_fields(result: Any) -> Iterator[str]:
     """What of its fields is short."""
-    for name in (each.name for each in fields(result)):
+    for name in (field.name for field in fields(result)):
         value = getattr(result, name)
         if isinstance(value, str | int | float) and value not in ("", False):
             yield f"{name} {reprlib.repr(value)}"

@@ -17,24 +17,24 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files
-from attnviz.traces import texts
-from attnviz.traces.settings import Settings, as_information
-from attnviz.traces.texts import fits, in_keys, too_deep, unescaped
+from attnviz.traces import structured_text
+from attnviz.traces.settings import Settings, untrusted_settings
+from attnviz.traces.structured_text import fits_type, options_as_keys, too_deep, unescaped
 
 MOST_PARTS = 16  # of a name with dots
-MOST_NAMES = 250_000  # in a TOML text: each takes up to 1 kB
+MAX_LIST_NAMES = 250_000  # in a TOML text: each takes up to 1 kB
 DEEPEST = 100  # lists and tables in each other
 LONGEST_WORD = 1000  # digits of a number, or letters of a name
 _WORD = rf"""(?:[\w+-]{{1,{LONGEST_WORD}}}|"[^"\n]*"|'[^'\n]*')"""
-_NAME = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD}){{0,{MOST_PARTS}}}"
+_NAME_PATTERN = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD}){{0,{MOST_PARTS}}}"
 # What a TOML text is made of, once no quote in it is escaped. A string of several lines is matched
 # without its end, too: so no place of the text is looked at more than a few times.
-_PIECES = re.compile(
+_TOML_PIECE_PATTERN = re.compile(
     rf"""\#[^\n]*|"{{3}}.*?(?:"{{3,5}}|\Z)|'{{3}}.*?(?:'{{3,5}}|\Z)"""
-    rf"""|(?P<long>[\w+-]{{{LONGEST_WORD + 1},}})|(?P<name>{_NAME})|(?P<value>=)|(?P<comma>,)"""
-    rf"""|(?P<heading>^[ \t]*\[[ \t\[]*(?={_NAME}[ \t]*\]))|(?P<start>[\[{{])|(?P<end>[\]}}])""",
+    rf"""|(?P<long>[\w+-]{{{LONGEST_WORD + 1},}})|(?P<name>{_NAME_PATTERN})|(?P<value>=)|(?P<comma>,)"""
+    rf"""|(?P<heading>^[ \t]*\[[ \t\[]*(?={_NAME_PATTERN}[ \t]*\]))|(?P<start>[\[{{])|(?P<end>[\]}}])""",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -43,7 +43,7 @@ def parse(text: str, source: str, **options: Any) -> dict[str, Any]:
     """Parses a TOML text; `source` is the file that errors name."""
     _refuse_costly(text, source)
     try:
-        contents: dict[str, Any] = _loads()(text, **options)
+        contents: dict[str, Any] = _toml_loader()(text, **options)
     except RecursionError:
         raise too_deep(source) from None
     except (ValueError, ArithmeticError) as error:
@@ -59,7 +59,7 @@ def parse(text: str, source: str, **options: Any) -> dict[str, Any]:
 def _refuse_costly(text: str, source: str) -> None:
     """Refuses a text that would take the parser far more time, or memory, than it is long."""
     names = depth = 0
-    for piece in _PIECES.finditer(unescaped(text)):
+    for piece in _TOML_PIECE_PATTERN.finditer(unescaped(text)):
         kind, dots = piece.lastgroup, piece[0].count(".")
         parts = len(re.findall(_WORD, piece[0])) if kind == "name" and dots > 1 else 0
         names += max(parts - 1, 0) + (kind in ("value", "heading"))
@@ -71,8 +71,8 @@ def _refuse_costly(text: str, source: str) -> None:
             problem = f"a name or a number of more than {LONGEST_WORD:,} characters"
         elif parts > MOST_PARTS:
             problem = f"a name of more than {MOST_PARTS} parts"
-        elif names > MOST_NAMES:
-            problem = f"the last of more than {MOST_NAMES:,} names"
+        elif names > MAX_LIST_NAMES:
+            problem = f"the last of more than {MAX_LIST_NAMES:,} names"
         else:
             continue
         line = text.count("\n", 0, piece.start()) + 1
@@ -83,7 +83,7 @@ def _refuse_costly(text: str, source: str) -> None:
         )
 
 
-def _loads() -> Callable[..., dict[str, Any]]:
+def _toml_loader() -> Callable[..., dict[str, Any]]:
     """The parser, imported when it is needed: errors about names do not wait for it."""
     if sys.version_info >= (3, 11):
         from tomllib import loads
@@ -156,7 +156,7 @@ def key_lines(text: str) -> KeyLines:
     whole = table = node = KeyLines(1)  # `node` is that of the last key outside of values
     line, position, depth, opens_table, expects_element = 1, 0, 0, 0, False
     words = slice(0)  # which may be a key
-    for piece in _PIECES.finditer(unescaped(text)):
+    for piece in _TOML_PIECE_PATTERN.finditer(unescaped(text)):
         kind, span = piece.lastgroup, slice(*piece.span())
         line, position = line + text.count("\n", position, span.start), span.start
         if kind == "heading" and not depth:
@@ -186,22 +186,22 @@ def _key_names(key: str) -> list[str]:
     ['a', 'b.c']
     """
     words = [key[slice(*word.span())] for word in re.finditer(_WORD, unescaped(key))]
-    return [_loads()(f"x = {word}")["x"] if word[0] in "\"'" else word for word in words]
+    return [_toml_loader()(f"x = {word}")["x"] if word[0] in "\"'" else word for word in words]
 
 
-def located(error: AttnvizError, path: Path) -> AttnvizError:
+def with_line_number(error: AttnvizError, path: Path) -> AttnvizError:
     """The same error with the line of what it is about, in files that have lines."""
     suffix = path.suffix.lower()
     if suffix not in (".toml", ".json") or not error.about:
         return error
-    text = texts.read(path, "file of matrices")
+    text = structured_text.read_text_file(path, "file of matrices")
     is_json = suffix == ".json"
-    search = partial(texts.line_of_json, text) if is_json else key_lines(text).search
+    search = partial(structured_text.line_of_json, text) if is_json else key_lines(text).search
     line = search(error.about)
     return error if line is None else error.told(f"line {line}: {error}")
 
 
-LARGEST_NUMBER = 1e30  # float32 holds what is computed from it
+MAX_DRAW_VALUE = 1e30  # float32 holds what is computed from it
 LARGEST_WHOLE = 2**63 - 1
 MOST_IN_LIST = 10_000  # names in a list of names
 
@@ -215,14 +215,16 @@ class ValueKind:
     hint: str = "change its value"  # {key} is the key, {heading} the key after those it is in
 
 
-def is_whole(value: Any) -> bool:
+def is_whole_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def is_number(value: Any, least: float = -LARGEST_NUMBER) -> bool:
+def is_number(value: Any, minimum: float = -MAX_DRAW_VALUE) -> bool:
     """Whether float32 has room for a number; true and false are none."""
-    number = plain(value)  # Decimal's NaN cannot be compared
-    return (isinstance(number, float) or is_whole(number)) and least <= number <= LARGEST_NUMBER
+    number = plain_number(value)  # Decimal's NaN cannot be compared
+    return (
+        isinstance(number, float) or is_whole_number(number)
+    ) and minimum <= number <= MAX_DRAW_VALUE
 
 
 def is_list(value: Any, element: type, least: int = 1) -> bool:
@@ -231,29 +233,29 @@ def is_list(value: Any, element: type, least: int = 1) -> bool:
     return elements and len(value) >= least and "" not in value
 
 
-def plain(value: Any) -> Any:
+def plain_number(value: Any) -> Any:
     """The same with floats in place of decimal numbers, also in lists and tables."""
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [plain_number(each) for each in value]
     if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: plain_number(each) for name, each in value.items()}
     return float(value) if isinstance(value, Decimal) else value
 
 
 def whole_from(least: int, most: int) -> ValueKind:
     wanted = f"a whole number from {least} to {most:,}"
-    return ValueKind(lambda value: is_whole(value) and least <= value <= most, wanted)
+    return ValueKind(lambda value: is_whole_number(value) and least <= value <= most, wanted)
 
 
-def one_of(*words: str) -> ValueKind:
+def one_word_of(*words: str) -> ValueKind:
     return ValueKind(lambda value: value in words, f"one of {', '.join(words)}")
 
 
 TEXT = ValueKind(lambda value: isinstance(value, str), "text in quotes")
-WHOLE = ValueKind(is_whole, "a whole number, such as 42")
-NUMBER = ValueKind(lambda value: fits(plain(value), float), "a number, such as 0.5")
-POSITIVE = ValueKind(lambda value: is_number(value, 0), "a number from 0, such as 0.02")
-YES = ValueKind(lambda value: isinstance(value, bool), "true or false")
+WHOLE = ValueKind(is_whole_number, "a whole number, such as 42")
+NUMBER = ValueKind(lambda value: fits_type(plain_number(value), float), "a number, such as 0.5")
+POSITIVE_TYPE = ValueKind(lambda value: is_number(value, 0), "a number from 0, such as 0.02")
+BOOLEAN_TYPE = ValueKind(lambda value: isinstance(value, bool), "true or false")
 NAMES = ValueKind(
     lambda value: is_list(value, str), "a list of names", 'write {key} = ["animal", "place"]'
 )
@@ -261,14 +263,14 @@ TABLE = ValueKind(lambda value: isinstance(value, dict), "a table", "write [{hea
 TABLES = ValueKind(
     lambda value: is_list(value, dict), "a list of tables", "write [[{heading}]] for each"
 )
-_KINDS_BY_TYPE = {bool: YES, int: WHOLE, float: NUMBER, str: TEXT}
+_KINDS_BY_TYPE = {bool: BOOLEAN_TYPE, int: WHOLE, float: NUMBER, str: TEXT}
 
 
 @cache
-def kinds_of(fields: type) -> dict[str, ValueKind]:
+def kinds_by_class(fields: type) -> dict[str, ValueKind]:
     """The kinds of the fields of a class, by their annotations; one word of several is text.
 
-    >>> kinds_of(Settings)["heads"].wanted, kinds_of(Settings)["scoring"].wanted
+    >>> kinds_by_class(Settings)["heads"].wanted, kinds_by_class(Settings)["scoring"].wanted
     ('a whole number, such as 42', 'text in quotes')
     """
     found = {}
@@ -299,9 +301,11 @@ class Table:
     path: tuple[str | int, ...] = ()
 
     @classmethod
-    def read(cls, path: Path, kind: files.Kind, text: str | None = None, **options: Any) -> Table:
+    def read(
+        cls, path: Path, kind: files.FileKind, text: str | None = None, **options: Any
+    ) -> Table:
         """The whole of a file; of `text`, where the file was read before."""
-        file = TomlFile(path, texts.read(path, kind) if text is None else text)
+        file = TomlFile(path, structured_text.read_text_file(path, kind) if text is None else text)
         return cls(file, parse(file.text, str(path), **options))
 
     def line(self, *keys: str | int) -> int:
@@ -324,7 +328,7 @@ class Table:
         except AttnvizError as error:
             if error.file:
                 raise
-            named = in_keys(error) if options else error
+            named = options_as_keys(error) if options else error
             if error.about in self.values and error.about:
                 keys = (error.about,)
             raise self.error(f"{about}{named}", named.hint, *keys) from None
@@ -334,7 +338,7 @@ class Table:
     ) -> None:
         """Refuses a key that is not known; or a name that is not, in the value of a key."""
         if name not in known:
-            error = unknown(kind, name, known)
+            error = unknown_name_error(kind, name, known)
             raise self.error(str(error), hint or error.hint, *(keys or [name]))
 
     def refuse_misfit(self, key: str, kind: ValueKind) -> None:
@@ -384,6 +388,6 @@ class Table:
 
     def settings(self, known: Collection[str], base: Settings, **others: Any) -> Settings:
         """The settings that this table changes, of those that are known; others are added."""
-        self.check("setting", {name: kinds_of(Settings)[name] for name in known})
+        self.check("setting", {name: kinds_by_class(Settings)[name] for name in known})
         with self.located(options=True):
-            return replace(base, **{**as_information(plain(self.values)), **others})
+            return replace(base, **{**untrusted_settings(plain_number(self.values)), **others})

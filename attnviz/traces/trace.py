@@ -12,29 +12,29 @@ from typing import Any
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.attention.arithmetic import Attended, MixedBy, Visible, of_heads
+from attnviz.attention.arithmetic import AttentionStages, MixedBy, Visible, repeat_groups
 from attnviz.attention.block import Block
-from attnviz.attention.variants import Instead, Variant
+from attnviz.attention.variants import AblationValue, Variant
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.prediction import Prediction
 from attnviz.traces.origin import (
-    Drawn,
+    FromSeed,
     FromTransformer,
     FromWeights,
     Origin,
     TrainedCard,
-    handed_over,
-    model_behind,
-    trained_behind,
+    external_origin,
+    origin_model,
+    trained_card,
 )
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Positions
-from attnviz.traces.weights import InMemory, Weights, mask_of, of_all_layers
+from attnviz.traces.weights import InMemoryWeights, Weights, head_mask, stack_layer_weights
 from attnviz.wording.words import counted, shape_text
 
-GIVEN = "given"  # in place of the name of a tokenizer, where no text was cut up
+GIVEN_LABEL = "given"  # in place of the name of a tokenizer, where no text was cut up
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class Layer:
     keys: Float[Tensor, "*batch group key width"] | None  # neighbouring heads share a group's
     values: Float[Tensor, "*batch group key value_width"]
     visible: Visible
-    attended: Attended
+    attended: AttentionStages
     context: Float[Tensor, "*batch query context"]  # the heads joined, and projected
     memory: Float[Tensor, "*batch key dim"] | None = (
         None  # what cross-attention reads instead of inputs
@@ -89,13 +89,17 @@ class Layer:
     block: Block | None = None
     given: frozenset[str] = frozenset()  # what was not made here
     mistake: str = ""  # the one that made the weights, if one did
-    off: Mapping[int, Instead] = field(default_factory=dict)  # heads that are switched off
-    asked: Weights | None = None  # who answers for the weights, if it is not the matrices
+    off: Mapping[int, AblationValue] = field(default_factory=dict)  # heads that are switched off
+    weights_on_demand: Weights | None = (
+        None  # who answers for the weights, if it is not the matrices
+    )
 
     @property
     def weights(self) -> Weights:
         """What is shown asks here for rows, windows and blocks, and never for whole matrices."""
-        return self.asked or InMemory(self.attended, self.visible, self.mistake, self.ratio)
+        return self.weights_on_demand or InMemoryWeights(
+            self.attended, self.visible, self.mistake, self.width_ratio
+        )
 
     @property
     def heads(self) -> int:
@@ -103,10 +107,10 @@ class Layer:
 
     def hidden_rows(self, head: int) -> list[int]:
         """The queries from which everything is hidden in a head."""
-        found: list[int] = (~mask_of(head, self.visible).any(-1)).nonzero().flatten().tolist()
-        return found
+        rows: list[int] = (~head_mask(head, self.visible).any(-1)).nonzero().flatten().tolist()
+        return rows
 
-    def blind_rows(self, head: int) -> list[int]:
+    def empty_rows(self, head: int) -> list[int]:
         """Those of them that read nothing: neither a mistake nor a hand gave them weights."""
         mixing = self.weights.cells("mixing", head)
         return [query for query in self.hidden_rows(head) if not mixing.row(query).values.any()]
@@ -117,10 +121,10 @@ class Layer:
         return None if self.projections is None else self.projections.w_score
 
     @property
-    def multiplied(self) -> bool:
+    def has_product_scores(self) -> bool:
         """Whether scores are products of queries and keys: not given, and not additive."""
-        there = self.queries is not None and self.keys is not None
-        return there and "scores" not in self.given and self.w_score is None
+        has_queries_and_keys = self.queries is not None and self.keys is not None
+        return has_queries_and_keys and "scores" not in self.given and self.w_score is None
 
     @property
     def kv_heads(self) -> int:
@@ -130,15 +134,15 @@ class Layer:
     @property
     def keys_of_heads(self) -> Float[Tensor, "*batch head key width"] | None:
         """The keys that each head compares its queries with, those of its group."""
-        return None if self.keys is None else of_heads(self.keys, self.heads)
+        return None if self.keys is None else repeat_groups(self.keys, self.heads)
 
     @property
     def values_of_heads(self) -> Float[Tensor, "*batch head key value_width"]:
         """The values that each head mixes, those of its group."""
-        return of_heads(self.values, self.heads)
+        return repeat_groups(self.values, self.heads)
 
     @property
-    def ratio(self) -> float:
+    def width_ratio(self) -> float:
         """√(model width) over √(head width), which one mistake takes for the other."""
         return sqrt(self.inputs.shape[-1] / self.head_dim)
 
@@ -148,13 +152,13 @@ class Layer:
         return self.queries is None and {"scores", "queries", "keys", "values"} <= self.given
 
     @property
-    def from_inputs(self) -> bool:
+    def uses_inputs(self) -> bool:
         """Whether anything was made of the inputs, or all was given."""
-        compared = "scores" in self.given or {"queries", "keys"} <= self.given
-        return not (compared and "values" in self.given)
+        has_given_scores = "scores" in self.given or {"queries", "keys"} <= self.given
+        return not (has_given_scores and "values" in self.given)
 
     @property
-    def entering(self) -> Float[Tensor, "*batch query dim"]:
+    def layer_inputs(self) -> Float[Tensor, "*batch query dim"]:
         """What entered the layer: of a block, before any norm."""
         return self.inputs if self.block is None else self.block.attention.inputs
 
@@ -238,36 +242,36 @@ class Trace(Showable):
         >>> trace("I am", variant="causal").weights[0, 0, 0]
         tensor([1., 0.])
         """
-        return of_all_layers([layer.weights for layer in self.layers])
+        return stack_layer_weights([layer.weights for layer in self.layers])
 
     def __repr__(self) -> str:
         """`<Trace 'I am': 2 tokens, 1 layer × 1 head>`"""
         heads = " or ".join(map(str, sorted({layer.heads for layer in self.layers})))
         layers = counted(len(self.layers), "layer")
-        told = f"{counted(len(self.tokens), 'token')}, {layers} × {heads}"
-        return f"<Trace {reprlib.repr(self.tokens.text)}: {told} head{'' if heads == '1' else 's'}>"
+        size_text = f"{counted(len(self.tokens), 'token')}, {layers} × {heads}"
+        return f"<Trace {reprlib.repr(self.tokens.text)}: {size_text} head{'' if heads == '1' else 's'}>"
 
     @property
     def text(self) -> str | None:
         """The text that was cut up; None where tokens were given."""
         if isinstance(self.origin, FromTransformer):
             return self.origin.text
-        return None if self.tokenizer == GIVEN else self.tokens.text
+        return None if self.tokenizer == GIVEN_LABEL else self.tokens.text
 
     @property
     def model(self) -> Model | None:
         """The model whose numbers they are, if they are a model's."""
-        return model_behind(self.origin)
+        return origin_model(self.origin)
 
     @property
     def trained(self) -> TrainedCard | None:
         """What is known of the trained transformer that was listened to, if one was."""
-        return trained_behind(self.origin)
+        return trained_card(self.origin)
 
     @property
     def handed(self) -> FromWeights | None:
         """What is known of weights that were computed elsewhere, if they were."""
-        return handed_over(self.origin)
+        return external_origin(self.origin)
 
     @property
     def weights_alone(self) -> bool:
@@ -277,12 +281,12 @@ class Trace(Showable):
     @property
     def items(self) -> int:
         """How many there are in the batch that it is one of."""
-        return 1 if isinstance(self.origin, Drawn) else self.origin.matrices.items
+        return 1 if isinstance(self.origin, FromSeed) else self.origin.matrices.items
 
     @cached_property
     def attentions(self) -> tuple[Layer, ...]:
         """Every attention of every layer, in the order they happened."""
-        return tuple(each for layer in self.layers for each in layer.attentions)
+        return tuple(attention for layer in self.layers for attention in layer.attentions)
 
     @cached_property
     def blind(self) -> tuple[tuple[Layer, int, int], ...]:
@@ -291,7 +295,7 @@ class Trace(Showable):
             (layer, head, row)
             for layer in self.attentions
             for head in range(layer.heads if layer.visible.ndim == 3 else 1)
-            for row in layer.blind_rows(head)
+            for row in layer.empty_rows(head)
         )
 
     def keys_of(self, layer: Layer) -> Tokens:
@@ -299,11 +303,11 @@ class Trace(Showable):
         return self.keys if layer.memory is None or self.memory is None else self.memory
 
 
-BEYOND_WEIGHTS = frozenset(("scores", "queries", "keys", "values"))  # by others, or not known
+PARTS_BEYOND_WEIGHTS = frozenset(("scores", "queries", "keys", "values"))  # by others, or not known
 Heads = Float[Tensor, "head query key"]
 
 
-class OfWeights(Attended):
+class WeightsOnly(AttentionStages):
     """Weights, and in place of the scores what their softmax could be of."""
 
     capped_scores = None
@@ -314,12 +318,17 @@ class OfWeights(Attended):
 
     def __init__(self, weights: Heads, visible: Bool[Tensor, "*#head query key"]) -> None:
         heads, queries, _ = weights.shape
-        nothing = weights.new_zeros(heads, queries, 0)
-        known = {"weights": weights, "mixing": weights, "contexts": nothing, "visible": visible}
-        self.__dict__.update(known)  # frozen, as every Attended is
+        no_contexts = weights.new_zeros(heads, queries, 0)
+        attributes = {
+            "weights": weights,
+            "mixing": weights,
+            "contexts": no_contexts,
+            "visible": visible,
+        }
+        self.__dict__.update(attributes)  # frozen, as every Attended is
 
-    def of_part(self, part: Callable[[Tensor], Tensor]) -> OfWeights:
-        return OfWeights(part(self.weights), part(self.__dict__["visible"]))
+    def of_part(self, part: Callable[[Tensor], Tensor]) -> WeightsOnly:
+        return WeightsOnly(part(self.weights), part(self.__dict__["visible"]))
 
     @cached_property
     def scores(self) -> Heads:
@@ -331,29 +340,29 @@ class OfWeights(Attended):
         return self.scores
 
 
-def told_of_weights_alone(trace: Trace) -> str:
+def weights_only_reason(trace: Trace) -> str:
     """Why nothing else can be shown of it."""
     return "only weights are given" if trace.handed else "the model returns only weights"
 
 
-def refuse_weights_alone(trace: Trace, wanted: str, about: str) -> None:
+def refuse_weights_only(trace: Trace, request: str, about: str) -> None:
     """Refuse what needs more than weights that were computed elsewhere."""
     if trace.handed is not None:
         raise AttnvizError(
-            f"{wanted}, but only weights are given",
+            f"{request}, but only weights are given",
             "let attnviz read a model itself, which gives all of it: attnviz.trace(text, model=…)",
             about=about,
         )
 
 
-def layer_of(
+def weights_only_layer(
     number: int,
     weights: Heads,
     *,
     visible: Bool[Tensor, "*#head query key"],
     inputs: Float[Tensor, "query dim"],
     key_inputs: Float[Tensor, "key dim"] | None = None,
-    given: frozenset[str] = BEYOND_WEIGHTS,
+    given_parts: frozenset[str] = PARTS_BEYOND_WEIGHTS,
 ) -> Layer:
     """A layer that has weights, and what it read, as far as that is known."""
     heads, queries, keys = weights.shape
@@ -368,7 +377,7 @@ def layer_of(
         keys=None,
         values=weights.new_zeros(heads, keys, 0),
         visible=visible,
-        attended=OfWeights(weights, visible),
+        attended=WeightsOnly(weights, visible),
         context=weights.new_zeros(queries, 0),
-        given=given,
+        given=given_parts,
     )

@@ -17,14 +17,14 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
-from attnviz.attention.arithmetic import Attended, Visible
+from attnviz.attention.arithmetic import AttentionStages, Visible
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cells import CELLS_AT_ONCE, EVERYTHING, Cells, Patch, Whole, unmasked
+from attnviz.cells import CELLS_PER_BAND, FULL_SLICE, Cells, Patch, StoredCells, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
-from attnviz.wording.words import listed
+from attnviz.wording.words import and_list
 
-FLOAT = 4  # bytes
+BYTES_PER_FLOAT = 4  # bytes
 Stage = Literal[
     "scores",  # raw dot products
     "scaled scores",
@@ -53,32 +53,37 @@ class Weights(ABC):
     def whole(self) -> Float[Tensor, "head query key"]:
         """What values are mixed by, of all heads as one tensor; worked out, if it has to be."""
         cells = [self.cells("mixing", head) for head in range(self.heads)]
-        found = [torch.from_numpy(each.window(EVERYTHING, EVERYTHING).values) for each in cells]
-        return torch.stack(found)
+        matrices = [
+            torch.from_numpy(head_cells.window(FULL_SLICE, FULL_SLICE).values)
+            for head_cells in cells
+        ]
+        return torch.stack(matrices)
 
 
-def of_all_layers(layers: Sequence[Weights]) -> Float[Tensor, "layer head query key"]:
+def stack_layer_weights(layers: Sequence[Weights]) -> Float[Tensor, "layer head query key"]:
     """The weights of all heads as one tensor, if there are as many in each layer."""
-    heads = sorted({each.heads for each in layers})
+    heads = sorted({layer.heads for layer in layers})
     if len(heads) > 1:
         raise AttnvizError(
-            f"layers have {listed([*map(str, heads)])} heads: their weights make no one tensor",
+            f"layers have {and_list([*map(str, heads)])} heads: their weights make no one tensor",
             "take those of one layer: trace.layers[0].weights.whole()",
         )
     rows, columns = layers[0].cells("mixing", 0).shape
     cells = len(layers) * heads[0] * rows * columns
-    memory.refuse_more(cells * FLOAT, "the weights of all heads as one tensor")
-    return torch.stack([each.whole() for each in layers])
+    memory.refuse_too_little_memory(
+        cells * BYTES_PER_FLOAT, "the weights of all heads as one tensor"
+    )
+    return torch.stack([layer.whole() for layer in layers])
 
 
 @dataclass(frozen=True, eq=False)
-class InMemory(Weights):
+class InMemoryWeights(Weights):
     """Everything is in memory."""
 
-    attended: Attended
+    attended: AttentionStages
     visible: Visible
     mistake: str = ""
-    ratio: float = 1.0  # which one mistake takes for another
+    width_ratio: float = 1.0  # which one mistake takes for another
 
     @property
     def heads(self) -> int:
@@ -86,55 +91,59 @@ class InMemory(Weights):
 
     def cells(self, stage: Stage, head: int) -> Cells:
         rows, columns = self.attended.weights.shape[-2:]
-        if rows * columns <= CELLS_AT_ONCE:
+        if rows * columns <= CELLS_PER_BAND:
             return self.stage_cells(stage, head)
-        return Rows(self, stage, head)
+        return InMemoryRows(self, stage, head)
 
-    def of_rows(self, rows: slice, head: int) -> InMemory:
+    def select_rows(self, rows: slice, head: int) -> InMemoryWeights:
         """The same of some queries of one head; no number is copied."""
 
-        def part(matrix: Tensor) -> Tensor:
-            return mask_of(head, matrix)[None, rows]
+        def select_part(matrix: Tensor) -> Tensor:
+            return head_mask(head, matrix)[None, rows]
 
-        return replace(self, attended=self.attended.of_part(part), visible=part(self.visible))
+        return replace(
+            self, attended=self.attended.select_part(select_part), visible=select_part(self.visible)
+        )
 
     def stage_cells(self, stage: Stage, head: int) -> Cells:
         """The same, made at once of whole matrices."""
         attended = self.attended
         if stage == "scores":
-            return unmasked(array(attended.scores[head]))
+            return unmasked_cells(tensor_to_numpy(attended.scores[head]))
         if stage == "scaled scores":
-            return unmasked(array(attended.scaled_scores[head]))
+            return unmasked_cells(tensor_to_numpy(attended.scaled_scores[head]))
         if stage == "capped scores" and attended.capped_scores is not None:
-            return unmasked(array(attended.capped_scores[head]))
+            return unmasked_cells(tensor_to_numpy(attended.capped_scores[head]))
         if stage in ("capped scores", "biased scores"):
-            return unmasked(array(attended.biased[head]))
+            return unmasked_cells(tensor_to_numpy(attended.biased[head]))
         if stage == "scores with mask":
-            return unmasked(array(attended.logits[head]))
+            return unmasked_cells(tensor_to_numpy(attended.logits[head]))
         if stage == "masked scores":
-            hidden = attended.logits[head].masked_fill(~mask_of(head, self.visible), -inf)
-            return Whole(array(hidden), self._masked(head))
+            masked = attended.logits[head].masked_fill(~head_mask(head, self.visible), -inf)
+            return StoredCells(tensor_to_numpy(masked), self._hidden_cells(head))
         if stage == "exponents":
-            return unmasked(array(self._exponents()[head]))
-        values = array((attended.weights if stage == "weights" else attended.mixing)[head])
+            return unmasked_cells(tensor_to_numpy(self._softmax_inputs()[head]))
+        values = tensor_to_numpy(
+            (attended.weights if stage == "weights" else attended.mixing)[head]
+        )
         # A mistake, or a hand, may give weight to what should be hidden.
-        return Whole(values, self._masked(head) & (values == 0))
+        return StoredCells(values, self._hidden_cells(head) & (values == 0))
 
-    def _masked(self, head: int) -> Bool[np.ndarray, "query key"]:
-        return ~array(mask_of(head, self.visible))
+    def _hidden_cells(self, head: int) -> Bool[np.ndarray, "query key"]:
+        return ~tensor_to_numpy(head_mask(head, self.visible))
 
-    def _exponents(self) -> Tensor:
+    def _softmax_inputs(self) -> Tensor:
         logits = self.attended.logits
         if not self.mistake:
             return logits.masked_fill(~self.visible, -inf)
-        return MISTAKES[self.mistake].numbers(logits, self.visible, self.ratio)
+        return MISTAKES[self.mistake].softmax_inputs(logits, self.visible, self.width_ratio)
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(Cells):
+class InMemoryRows(Cells):
     """One head's numbers at one stage, of large matrices: made for the rows that are asked for."""
 
-    matrices: InMemory
+    matrices: InMemoryWeights
     stage: Stage
     head: int
 
@@ -144,17 +153,17 @@ class Rows(Cells):
         return rows, columns
 
     def window(self, rows: slice, columns: slice) -> Patch:
-        made = self.matrices.of_rows(rows, self.head).stage_cells(self.stage, 0)
-        return made.window(EVERYTHING, columns)
+        selected = self.matrices.select_rows(rows, self.head).stage_cells(self.stage, 0)
+        return selected.window(FULL_SLICE, columns)
 
 
-def mask_of(head: int, mask: Shaped[Tensor, "*#head query key"]) -> Shaped[Tensor, "query key"]:
+def head_mask(head: int, mask: Shaped[Tensor, "*#head query key"]) -> Shaped[Tensor, "query key"]:
     """The mask of one head, of one for all heads or of one for each."""
-    one: Tensor = mask if mask.ndim == 2 else mask[min(head, len(mask) - 1)]
-    return one
+    selected: Tensor = mask if mask.ndim == 2 else mask[min(head, len(mask) - 1)]
+    return selected
 
 
-def array(tensor: Tensor) -> Shaped[np.ndarray, "..."]:
+def tensor_to_numpy(tensor: Tensor) -> Shaped[np.ndarray, "..."]:
     """The numbers of a tensor, wherever it is; bfloat16, which NumPy has not, as float32."""
     plain = tensor.detach().cpu()
     return plain.float().numpy() if "bfloat16" in str(plain.dtype) else plain.numpy()

@@ -14,31 +14,35 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.vectors.drawn import Seeds
+from attnviz.vectors.random_numbers import Seeds
 
-BASE = 10_000.0  # of the angles: that of both papers
+ROTARY_BASE = 10_000.0  # of the angles: that of both papers
 
 
-def sinusoidal(tokens: int, dim: int, base: float = BASE) -> Float[Tensor, "token dim"]:
+def sinusoidal_positions(
+    tokens: int, dim: int, base: float = ROTARY_BASE
+) -> Float[Tensor, "token dim"]:
     """Sines and cosines of falling frequency: sin(p / 10000^(2i/D)), then its cosine."""
-    angle = angles(tokens, dim, base)
+    angle = rotation_angles(tokens, dim, base)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :dim]
 
 
-def learned(tokens: int, dim: int, seeds: Seeds) -> Float[Tensor, "*seed token dim"]:
+def untrained_positions(tokens: int, dim: int, seeds: Seeds) -> Float[Tensor, "*seed token dim"]:
     """A vector for each position as a model starts with before it learns: N(0, 1)."""
-    return seeds.normal("position", range(tokens), dim)
+    return seeds.draw_normal("position", range(tokens), dim)
 
 
-def angles(tokens: int, width: int, base: float = BASE) -> Float[Tensor, "token pair"]:
+def rotation_angles(
+    tokens: int, width: int, base: float = ROTARY_BASE
+) -> Float[Tensor, "token pair"]:
     """How far each pair of numbers is turned at each position: p / base^(2i/D), in radians."""
     position = torch.arange(tokens, dtype=torch.float64)[:, None]
     pair = torch.arange(0, width, 2, dtype=torch.float64)[None, :]
     return position / base ** (pair / width)
 
 
-def turned(
-    vectors: Float[Tensor, "*batch token width"], base: float = BASE, *, halves: bool = False
+def rotate_by_position(
+    vectors: Float[Tensor, "*batch token width"], base: float = ROTARY_BASE, *, halves: bool = False
 ) -> Float[Tensor, "*batch token width"]:
     """Rotary positions: each pair of numbers turned, the further the later they stand.
 
@@ -47,27 +51,27 @@ def turned(
     of a number of the first half and the one at the same place of the second.
     """
     tokens, width = vectors.shape[-2:]
-    angle = angles(tokens, width, base)
+    angle = rotation_angles(tokens, width, base)
     cosine, sine = angle.cos().to(vectors), angle.sin().to(vectors)
     order = "(two pair)" if halves else "(pair two)"
-    one, other = rearrange(vectors, f"... token {order} -> two ... token pair", two=2)
-    pairs = torch.stack([one * cosine - other * sine, one * sine + other * cosine])
+    first, second = rearrange(vectors, f"... token {order} -> two ... token pair", two=2)
+    pairs = torch.stack([first * cosine - second * sine, first * sine + second * cosine])
     return rearrange(pairs, f"two ... token pair -> ... token {order}")
 
 
-def pair_places(pair: int, width: int, *, halves: bool) -> list[int]:
+def pair_indices(pair: int, width: int, *, halves: bool) -> list[int]:
     """Where the two numbers of a pair stand, from 0.
 
-    >>> pair_places(1, 8, halves=False), pair_places(1, 8, halves=True)
+    >>> pair_indices(1, 8, halves=False), pair_indices(1, 8, halves=True)
     ([2, 3], [1, 5])
     """
     return [pair, pair + width // 2] if halves else [2 * pair, 2 * pair + 1]
 
 
-def slopes(heads: int) -> list[float]:
+def alibi_slopes(heads: int) -> list[float]:
     """How much ALiBi takes from a score for each token of distance, in each head.
 
-    >>> slopes(4)
+    >>> alibi_slopes(4)
     [0.25, 0.0625, 0.015625, 0.00390625]
     """
     power = 2 ** floor(log2(heads))
@@ -80,8 +84,8 @@ def slopes(heads: int) -> list[float]:
 def distance_bias(heads: int, queries: int, keys: int) -> Float[Tensor, "head query key"]:
     """ALiBi: what is added to each scaled score, the slope of the head times minus the distance."""
     distance = (torch.arange(queries)[:, None] - torch.arange(keys)[None, :]).abs()
-    return -_column(slopes(heads)) * distance
+    return -_per_head_column(alibi_slopes(heads)) * distance
 
 
-def _column(numbers: Sequence[float]) -> Float[Tensor, "head 1 1"]:
+def _per_head_column(numbers: Sequence[float]) -> Float[Tensor, "head 1 1"]:
     return torch.tensor(numbers, dtype=torch.float64)[:, None, None]

@@ -18,27 +18,27 @@ def view(
     trace: Trace | None = None,
     item: int | None = None,
     query: str | None = None,
-    **chosen: Any,
+    **options: Any,
 ) -> View:
     """The steps of an example; its own query is followed unless another is named."""
-    followed = example.query if query is None else query
-    traced = example.trace(item) if trace is None else trace
-    walked = steps(traced, query=followed, **chosen).view()
-    title, *about = (" ".join(each.split()) for each in _words(example))
+    query_text = example.query if query is None else query
+    example_trace = example.trace(item) if trace is None else trace
+    walk_view = steps(example_trace, query=query_text, **options).view()
+    title, *about = (" ".join(text.split()) for text in _description_lines(example))
     return replace(
-        walked,
+        walk_view,
         title=title,
         headline=title,
         closing=tuple(line for line in about if line),
-        command=_command(example, item=item, query=query, **chosen),
+        command=_example_command(example, item=item, query=query, **options),
     )
 
 
-def _words(example: Example) -> tuple[str, str, str]:
+def _description_lines(example: Example) -> tuple[str, str, str]:
     """What it says of itself, in as many lines as its writer had room for."""
     return example.title, example.notice, example.source
 
 
-def _command(example: Example, **options: Any) -> Command:
-    named = {name: value for name, value in options.items() if value is not None}
-    return Command(name="example show", argument=example.name, options=named)
+def _example_command(example: Example, **options: Any) -> Command:
+    chosen_options = {name: value for name, value in options.items() if value is not None}
+    return Command(name="example show", argument=example.name, options=chosen_options)

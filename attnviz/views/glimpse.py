@@ -8,82 +8,101 @@ import numpy as np
 import torch
 
 from attnviz.attention.arithmetic import visible_cells
-from attnviz.cells import Whole, unmasked
+from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.learning.task import Task
 from attnviz.learning.training import Moment, Training
-from attnviz.views.conclusions.learned import how_right
+from attnviz.views.conclusions.training_outcome import accuracy_text
 from attnviz.views.grids.axes import Axis, plain_axis
-from attnviz.views.grids.glimpse import Course, Glimpse
+from attnviz.views.grids.glimpse import Glimpse, MeasureHistory
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.views.learned.heads import answer_text, best_head
+from attnviz.views.learned.heads import answer_text, find_best_head
 from attnviz.views.reading import token_axis
-from attnviz.views.view import in_print
-from attnviz.wording.numbers import percent, share_text, significant_text
+from attnviz.views.view import printable_value
+from attnviz.wording.numbers import percent_text, share_text, significant_text
 
-WEIGHT = Scale("weight", 0.0, 1.0)
+WEIGHT_SCALE = Scale("weight", 0.0, 1.0)
 
 
-def glimpse_of(training: Training, moments: Sequence[Moment], *told: str) -> Glimpse:
-    """All that there was up to the last of some moments; `told` is what else there is to say."""
+def build_glimpse(training: Training, moments: Sequence[Moment], *extra_status: str) -> Glimpse:
+    """All that there was up to the last of some moments; `extra_status` is what else there is to say."""
     last, steps = moments[-1], training.choices.steps
-    seen = Glimpse(
+    glimpse = Glimpse(
         title=f"learning {training.task.name}",
         about=training.task.about,
-        told=(f"step {last.step:,} of {steps:,}", *_answers(training, last), *told),
-        layers=tuple(tuple(_maps(training, last, layer)) for layer in range(len(last.weights))),
-        scores=_scores(training, last),
-        steps=np.array([each.step for each in moments]),
-        courses=_courses(moments, training.task.asked),
+        status_parts=(
+            f"step {last.step:,} of {steps:,}",
+            *_answer_texts(training, last),
+            *extra_status,
+        ),
+        layers=tuple(
+            tuple(_head_grids(training, last, layer)) for layer in range(len(last.weights))
+        ),
+        scores=_head_scores_grid(training, last),
+        steps=np.array([moment.step for moment in moments]),
+        histories=_measure_histories(moments, training.task.asked),
     )
-    passed: Glimpse = in_print(seen, {})
-    return passed
+    printable_glimpse: Glimpse = printable_value(glimpse, {})
+    return printable_glimpse
 
 
-def _answers(training: Training, moment: Moment) -> Iterator[str]:
+def _answer_texts(training: Training, moment: Moment) -> Iterator[str]:
     """What is answered now at a blank, if there is one."""
     tokens = training.task.vocabulary.as_read(training.watched)
     if len(moment.answers) == 1:
         yield answer_text(tokens, moment.answers[0])
 
 
-def _maps(training: Training, moment: Moment, layer: int) -> Iterator[Grid]:
-    words = training.task.vocabulary.as_read(training.watched)
-    rows, columns = (token_axis(title, words) for title in ("query", "key"))
-    variant, tokens = training.variant, len(training.watched)
-    hidden = ~visible_cells(variant, tokens, torch.device("cpu")).numpy()
+def _head_grids(training: Training, moment: Moment, layer: int) -> Iterator[Grid]:
+    tokens = training.task.vocabulary.as_read(training.watched)
+    rows, columns = (token_axis(title, tokens) for title in ("query", "key"))
+    variant, token_count = training.variant, len(training.watched)
+    hidden = ~visible_cells(variant, token_count, torch.device("cpu")).numpy()
     for head, weights in enumerate(moment.weights[layer]):
         name = f"L{layer}H{head}"
-        yield Grid(name, rows, columns, Whole(weights, hidden), WEIGHT, share=True)
+        yield Grid(name, rows, columns, StoredCells(weights, hidden), WEIGHT_SCALE, share=True)
 
 
-def _scores(training: Training, moment: Moment) -> Grid:
-    readings = [each.name for each in training.task.readings]
-    found = [moment.scores[name] for name in readings]
-    layers, heads = found[0].shape if found else (0, 0)
-    rows = plain_axis("head", [f"L{la}H{h}" for la in range(layers) for h in range(heads)])
-    values = np.stack([each.ravel() for each in found], axis=1) if found else np.empty((0, 0))
+def _head_scores_grid(training: Training, moment: Moment) -> Grid:
+    readings = [scores.name for scores in training.task.readings]
+    score_arrays = [moment.scores[name] for name in readings]
+    layers, heads = score_arrays[0].shape if score_arrays else (0, 0)
+    rows = plain_axis(
+        "head", [f"L{layer}H{head}" for layer in range(layers) for head in range(heads)]
+    )
+    values = (
+        np.stack([scores.ravel() for scores in score_arrays], axis=1)
+        if score_arrays
+        else np.empty((0, 0))
+    )
     columns: Axis = plain_axis("reading", readings)
-    return Grid("scores of heads", rows, columns, unmasked(values), WEIGHT, share=True)
+    return Grid("scores of heads", rows, columns, unmasked_cells(values), WEIGHT_SCALE, share=True)
 
 
-def _courses(moments: Sequence[Moment], asked: str) -> tuple[Course, ...]:
-    losses = np.array([each.loss for each in moments])
-    right = np.array([each.accuracy for each in moments])
+def _measure_histories(moments: Sequence[Moment], answer_noun: str) -> tuple[MeasureHistory, ...]:
+    losses = np.array([moment.loss for moment in moments])
+    accuracies = np.array([moment.accuracy for moment in moments])
     finite = losses[np.isfinite(losses)]
     return (
-        Course("loss", significant_text(losses[-1], 2), float(finite.max(initial=1e-9)), losses),
-        Course(f"{asked}s right", percent(float(right[-1])), 1.0, right),
+        MeasureHistory(
+            "loss", significant_text(losses[-1], 2), float(finite.max(initial=1e-9)), losses
+        ),
+        MeasureHistory(
+            f"{answer_noun}s right", percent_text(float(accuracies[-1])), 1.0, accuracies
+        ),
     )
 
 
-def line_of(task: Task, moment: Moment) -> str:
+def moment_line(task: Task, moment: Moment) -> str:
     """`step 310 · loss 0.021 · 99.6 % of the verbs are right · subject L1H1 .99`"""
     heads = [
-        f"{each.name} {head} {share_text(score)}"
-        for each in task.readings
-        if not np.isnan(moment.scores[each.name]).all()
-        for head, score in [best_head(moment.scores[each.name])]
+        f"{reading.name} {head} {share_text(score)}"
+        for reading in task.readings
+        if not np.isnan(moment.scores[reading.name]).all()
+        for head, score in [find_best_head(moment.scores[reading.name])]
     ]
-    told = f"loss {significant_text(moment.loss, 2)}", how_right(moment.accuracy, task.asked)
-    return " · ".join([f"step {moment.step:,}", *told, *heads])
+    measures = (
+        f"loss {significant_text(moment.loss, 2)}",
+        accuracy_text(moment.accuracy, task.asked),
+    )
+    return " · ".join([f"step {moment.step:,}", *measures, *heads])

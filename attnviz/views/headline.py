@@ -6,89 +6,93 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attnviz.attention.variants import Variant
-from attnviz.cells import Whole
-from attnviz.traces.parts import SHOWN
+from attnviz.cells import StoredCells
+from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.trace import Trace
-from attnviz.views.conclusions.weights import title_of
+from attnviz.views.conclusions.weight_titles import weights_title
 from attnviz.views.grids.grid import Grid
-from attnviz.views.notes import without_heads
-from attnviz.views.origin_words import of_a_model, whose
+from attnviz.views.notes import heads_off_suffix
+from attnviz.views.origin_words import model_suffix, weights_owner
 from attnviz.views.view import Group
-from attnviz.wording.words import counted, listed
+from attnviz.wording.words import and_list, counted
 
 # When a name says what is so; one that somebody made up may say anything.
-HOLDS: dict[str, Callable[[Variant], bool]] = {
+NAME_CONDITIONS: dict[str, Callable[[Variant], bool]] = {
     "plain": lambda variant: not variant.scaled,
     "average": lambda variant: not variant.compared,
     "multi-head": lambda variant: variant.heads > 1,
     "causal": lambda variant: variant.causal,
     "scaled": lambda variant: variant.scaled,
 }
-MIXED = " of each head, before W_o mixes them"
-INSTEAD = ("causal", "scaled")  # what it may be called whose own name says what is not so
+BEFORE_MIXING_TEXT = " of each head, before W_o mixes them"
+FALLBACK_NAMES = ("causal", "scaled")  # what it may be called whose own name says what is not so
 
 
-def headline(trace: Trace) -> str:
+def attention_headline(trace: Trace) -> str:
     """The kind of attention, and anything unusual that is done to its weights."""
     layer = trace.layers[0]
-    off = f"{of_a_model(trace)}{without_heads(trace)}"
+    origin_and_heads_off = f"{model_suffix(trace)}{heads_off_suffix(trace)}"
     if layer.mistake:
-        return f"{_kind(trace)} with a mistake ({layer.mistake}){off}"
+        return f"{_attention_kind(trace)} with a mistake ({layer.mistake}){origin_and_heads_off}"
     by_hand = layer.attended.mixed_by == "hand"
-    return f"{_kind(trace)}{' with weights by hand' * by_hand}{off}"
+    return f"{_attention_kind(trace)}{' with weights by hand' * by_hand}{origin_and_heads_off}"
 
 
-def title_of_parts(trace: Trace, show: Sequence[str] | None, query: int | None) -> str:
+def parts_title(trace: Trace, show: Sequence[str] | None, query: int | None) -> str:
     """The title over parts of a trace: what their numbers show, or what they are."""
-    wanted = show or ("weights",)
-    products = " and ".join(_products(trace, wanted))
-    if products or "weights" in wanted:
-        return products or title_of(trace, query)
-    words = listed(list(dict.fromkeys(SHOWN[name].words for name in wanted)))
+    part_names = show or ("weights",)
+    products = " and ".join(_product_equations(trace, part_names))
+    if products or "weights" in part_names:
+        return products or weights_title(trace, query)
+    words = and_list(list(dict.fromkeys(PARTS_BY_SHOW_NAME[name].words for name in part_names)))
     return f"{words[:1].upper()}{words[1:]} of {counted(len(trace.tokens), 'token')}"
 
 
-def _products(trace: Trace, show: Sequence[str]) -> Iterator[str]:
+def _product_equations(trace: Trace, show: Sequence[str]) -> Iterator[str]:
     """The equations that the parts make, in every attention."""
-    every = trace.attentions
-    if asks_for(OF_SCORES, show) and all(each.multiplied for each in every):
+    attentions = trace.attentions
+    if has_all_parts(SCORES_PRODUCT, show) and all(
+        layer.has_product_scores for layer in attentions
+    ):
         yield "Q · Kᵀ = scores"
-    if asks_for(OF_CONTEXT, show) and not any(each.off for each in every):
-        mixed = any(getattr(each.projections, "w_out", None) is not None for each in every)
-        yield f"W · V = context{MIXED * mixed}"
+    if has_all_parts(CONTEXT_PRODUCT, show) and not any(layer.off for layer in attentions):
+        is_mixed = any(
+            getattr(layer.projections, "w_out", None) is not None for layer in attentions
+        )
+        yield f"W · V = context{BEFORE_MIXING_TEXT * is_mixed}"
 
 
-def _kind(trace: Trace) -> str:
+def _attention_kind(trace: Trace) -> str:
     if trace.handed is not None:
-        return f"{_read(trace, across=trace.keys is not trace.tokens)} of {whose(trace.handed)}"
+        return f"{_model_attention_kind(trace, across=trace.keys is not trace.tokens)} of {weights_owner(trace.handed)}"
     if trace.trained is not None:
-        return _read(trace, across=trace.trained.which == "cross")
+        return _model_attention_kind(trace, across=trace.trained.which == "cross")
     if "scores" in trace.layers[0].given:
         return "attention from given scores"
     if trace.layers[0].w_score is not None:
-        return "additive causal attention" if _causal(trace) else "additive attention"
+        return "additive causal attention" if _is_causal_by_variant(trace) else "additive attention"
     if not trace.variant.compared and trace.positions == "alibi":
         return "attention by distance alone"
-    variant = replace(trace.variant, causal=_causal(trace))
-    return f"{_adjective(variant)} attention"
+    variant = replace(trace.variant, causal=_is_causal_by_variant(trace))
+    return f"{_variant_adjective(variant)} attention"
 
 
-def _read(trace: Trace, *, across: bool) -> str:
+def _model_attention_kind(trace: Trace, *, across: bool) -> str:
     """What a model reads: its text, as far as it may, or another sentence."""
     if across:
         return "cross-attention"
     return "causal attention" if trace.variant.causal else "attention"
 
 
-def _causal(trace: Trace) -> bool:
+def _is_causal_by_variant(trace: Trace) -> bool:
     return trace.variant.causal and "visible" not in trace.layers[0].given
 
 
-def _adjective(variant: Variant) -> str:
+def _variant_adjective(variant: Variant) -> str:
     if variant.name == "plain" and variant.scaled:
         return "scaled plain"
-    names = (variant.name, *INSTEAD)
-    return next((name for name in names if HOLDS.get(name, bool)(variant)), "unscaled")
+    names = (variant.name, *FALLBACK_NAMES)
+    return next((name for name in names if NAME_CONDITIONS.get(name, bool)(variant)), "unscaled")
 
 
 @dataclass(frozen=True)
@@ -97,76 +101,76 @@ class Product:
 
     parts: tuple[str, str, str]
     letters: tuple[str, str, str]
-    turned: str = ""  # the part whose rows are columns here
+    transposed_part: str = ""  # the part whose rows are columns here
 
 
-OF_SCORES = Product(("queries", "keys", "scores"), ("Q", "Kᵀ", "S"), turned="keys")
-OF_CONTEXT = Product(("weights", "values", "context"), ("W", "V", "C"))
-PRODUCTS = (OF_SCORES, OF_CONTEXT)
+SCORES_PRODUCT = Product(("queries", "keys", "scores"), ("Q", "Kᵀ", "S"), transposed_part="keys")
+CONTEXT_PRODUCT = Product(("weights", "values", "context"), ("W", "V", "C"))
+PRODUCTS = (SCORES_PRODUCT, CONTEXT_PRODUCT)
 
 
-def asks_for(product: Product, show: Iterable[str]) -> bool:
+def has_all_parts(product: Product, show: Iterable[str]) -> bool:
     """Whether all three of its parts are to be shown."""
     return set(product.parts) <= set(show)
 
 
-def in_order(show: Iterable[str], every: Sequence[str]) -> list[str]:
+def order_parts(show: Iterable[str], part_names: Sequence[str]) -> list[str]:
     """The names in the order in which things happen; but the parts of a product side by side."""
-    wanted = set(show)
-    ordered = [name for name in every if name in wanted]
+    requested = set(show)
+    ordered = [name for name in part_names if name in requested]
     for product in PRODUCTS:
-        if asks_for(product, wanted):
-            place = ordered.index(product.parts[0])
-            before = [name for name in ordered[:place] if name not in product.parts]
-            after = [name for name in ordered[place:] if name not in product.parts]
+        if has_all_parts(product, requested):
+            index = ordered.index(product.parts[0])
+            before = [name for name in ordered[:index] if name not in product.parts]
+            after = [name for name in ordered[index:] if name not in product.parts]
             ordered = [*before, *product.parts, *after]
     return ordered
 
 
-def with_products(
+def product_groups(
     name: str, grids: Mapping[str, Sequence[Grid]], products: Sequence[Product]
 ) -> Iterator[Group]:
     """The parts of an attention, those that make a product as an equation for each head.
 
     `products` are those that there are: of scores that are given there is none.
     """
-    left = dict(grids)
-    for part, shown in grids.items():
+    remaining = dict(grids)
+    for part, part_grids in grids.items():
         product = next((each for each in products if each.parts[0] == part), None)
-        if product and _complete(product, grids):
-            for head in _by_head(*(left.pop(each) for each in product.parts)):
-                yield Group(f"{part} {name}", _equation(product, head), kind="product")
-        elif shown and part in left:
-            yield Group(f"{part} {name}", tuple(shown))
+        if product and _has_every_factor(product, grids):
+            for head in _factors_by_head(*(remaining.pop(each) for each in product.parts)):
+                yield Group(f"{part} {name}", _product_panels(product, head), kind="product")
+        elif part_grids and part in remaining:
+            yield Group(f"{part} {name}", tuple(part_grids))
 
 
-def _complete(product: Product, grids: Mapping[str, Sequence[Grid]]) -> bool:
+def _has_every_factor(product: Product, grids: Mapping[str, Sequence[Grid]]) -> bool:
     """Whether each head has all three; several may share keys, or values."""
-    reading, read, made = (len(grids.get(part, ())) for part in product.parts)
-    return reading == made > 0 and read > 0 and reading % read == 0
+    row_count, column_count, result_count = (len(grids.get(part, ())) for part in product.parts)
+    return row_count == result_count > 0 and column_count > 0 and row_count % column_count == 0
 
 
-def _by_head(
-    reading: Sequence[Grid], read: Sequence[Grid], made: Sequence[Grid]
+def _factors_by_head(
+    row_grids: Sequence[Grid], column_grids: Sequence[Grid], result_grids: Sequence[Grid]
 ) -> Iterator[tuple[Grid, Grid, Grid]]:
     """The three of each head."""
-    sharing = len(reading) // len(read)
-    for head, (first, last) in enumerate(zip(reading, made, strict=True)):
-        yield first, read[head // sharing], last
+    sharing = len(row_grids) // len(column_grids)
+    for head, (row_grid, result) in enumerate(zip(row_grids, result_grids, strict=True)):
+        yield row_grid, column_grids[head // sharing], result
 
 
-def _equation(product: Product, head: Iterable[Grid]) -> tuple[Grid, ...]:
-    named = zip(head, product.parts, product.letters, strict=True)
+def _product_panels(product: Product, head: Iterable[Grid]) -> tuple[Grid, ...]:
+    labelled = zip(head, product.parts, product.letters, strict=True)
     return tuple(
         replace(
-            turned(grid) if part == product.turned else grid,
+            transposed_grid(grid) if part == product.transposed_part else grid,
             title=f"{letter}  {grid.title}",
         )
-        for grid, part, letter in named
+        for grid, part, letter in labelled
     )
 
 
-def turned(grid: Grid) -> Grid:
+def transposed_grid(grid: Grid) -> Grid:
     """Its rows as columns."""
-    cells = Whole(grid.values.T, grid.hidden.T)
+    cells = StoredCells(grid.values.T, grid.hidden.T)
     return replace(grid, rows=grid.columns, columns=grid.rows, cells=cells)

@@ -9,25 +9,25 @@ from pkgutil import resolve_name
 import torch
 
 from attnviz.attention.arithmetic import MixedBy
-from attnviz.attention.variants import Instead
-from attnviz.traces.chance import (
+from attnviz.attention.variants import AblationValue
+from attnviz.traces.origin import FromWeights, trained_card
+from attnviz.traces.randomness import (
     DROPOUT,
     PROJECTIONS,
     VECTORS,
-    drawn_after_weights,
-    drawn_for_weights,
-    embeddings_drawn,
-    weights_shown_alone,
+    has_random_embeddings,
+    random_output_sources,
+    random_weight_sources,
+    shows_weights_only,
 )
-from attnviz.traces.origin import FromWeights, trained_behind
-from attnviz.traces.settings import HeadPlace, heads_off, name_of, without_text
+from attnviz.traces.settings import HeadId, format_head_id, heads_off_text, parse_heads_off
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.facts import ROUNDING
-from attnviz.views.grids.axes import NOTHING, SUM_TO_ONE
-from attnviz.views.origin_words import beyond_what_it_learned
-from attnviz.views.reading import alone, name_of_head
+from attnviz.views.facts import TWO_DIGIT_TOLERANCE
+from attnviz.views.grids.axes import ALL_MASKED_TEXT, ROW_SUM_NOTE
+from attnviz.views.origin_words import untrained_length_note
+from attnviz.views.reading import attention_head_name, has_single_attention
 from attnviz.wording.numbers import share_text
-from attnviz.wording.words import counted, listed
+from attnviz.wording.words import and_list, counted
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ClosingNote:
     takes_query: bool = False
 
 
-def _has_shifted_vectors(trace: Trace) -> bool:
+def _shows_vector_shift(trace: Trace) -> bool:
     outputs = trace.outputs
     answers = trace.prediction is not None
     return outputs is not None and outputs.with_all_heads is not None and not answers
@@ -47,21 +47,23 @@ def _has_shifted_vectors(trace: Trace) -> bool:
 
 CLOSING_NOTES = {  # in the order in which they are read
     "given weights": ClosingNote(
-        lambda trace: trace.handed is not None, "attnviz.views.notes:on_given_weights"
+        lambda trace: trace.handed is not None, "attnviz.views.notes:given_weights_notes"
     ),
     "heads off": ClosingNote(
-        lambda trace: bool(names_off(trace)), "attnviz.views.notes:note_on_heads"
+        lambda trace: bool(heads_off_names(trace)), "attnviz.views.notes:heads_off_notes"
     ),
     "what heads do": ClosingNote(
         lambda trace: trace.model is not None and bool(trace.model.heads),
-        "attnviz.views.origin_words:what_heads_do",
+        "attnviz.views.origin_words:head_role_notes",
     ),
     "answers": ClosingNote(
         lambda trace: trace.prediction is not None,
-        "attnviz.views.prediction:answered",
+        "attnviz.views.prediction:answer_sentences",
         takes_query=True,
     ),
-    "shifted vectors": ClosingNote(_has_shifted_vectors, "attnviz.views.vector_shift:moved"),
+    "shifted vectors": ClosingNote(
+        _shows_vector_shift, "attnviz.views.vector_shift:vector_shift_sentences"
+    ),
 }
 
 
@@ -77,7 +79,7 @@ def closing_notes(
     )
 
 
-IN_PLACE: dict[Instead, tuple[str, str]] = {  # of one head, and of several
+OUTPUT_REPLACEMENTS: dict[AblationValue, tuple[str, str]] = {  # of one head, and of several
     "zero": ("its output is replaced by 0", "their outputs are replaced by 0"),
     "mean": (
         "its output is replaced by its mean over the sentence, the same for every token",
@@ -85,7 +87,7 @@ IN_PLACE: dict[Instead, tuple[str, str]] = {  # of one head, and of several
     ),
 }
 
-VECTORS_OFF: dict[Instead, tuple[str, str]] = {
+VECTOR_REPLACEMENTS: dict[AblationValue, tuple[str, str]] = {
     "zero": ("its vectors are 0", "their vectors are 0"),
     "mean": (
         "its vectors are replaced by their mean over the sentence",
@@ -94,191 +96,211 @@ VECTORS_OFF: dict[Instead, tuple[str, str]] = {
 }
 
 
-def _not_shown(trace: Trace) -> dict[HeadPlace, Instead]:
+def _uncaptured_heads_off(trace: Trace) -> dict[HeadId, AblationValue]:
     """Heads of layers that were not captured: only some layers of a trained model may be."""
-    if trained_behind(trace.origin) is None:
+    if trained_card(trace.origin) is None:
         return {}
-    there = {layer.layer for layer in trace.layers}
-    off = heads_off(trace.origin.settings.without)
-    return {place: how for place, how in off.items() if place[0] not in there}
+    captured_layers = {layer.layer for layer in trace.layers}
+    off = parse_heads_off(trace.origin.settings.without)
+    return {
+        head_place: replacement
+        for head_place, replacement in off.items()
+        if head_place[0] not in captured_layers
+    }
 
 
-def note_on_heads(trace: Trace) -> tuple[str, ...]:
+def heads_off_notes(trace: Trace) -> tuple[str, ...]:
     """Which heads are switched off, and what the weights shown for them are."""
-    off: dict[Instead, list[str]] = {}
+    off: dict[AblationValue, list[str]] = {}
     for layer in trace.layers:
         for head, instead in sorted(layer.off.items()):
-            off.setdefault(instead, []).append(_subject(trace, layer, head))
-    said = tuple(_note(heads, instead) for instead, heads in off.items())
-    return (*said, *(_of_one(place, how) for place, how in _not_shown(trace).items()))
-
-
-def _of_one(place: HeadPlace, instead: Instead) -> str:
-    return f"{name_of(*place)} is switched off: {IN_PLACE[instead][0]}"
-
-
-def _note(heads: list[str], instead: Instead) -> str:
-    one, several = IN_PLACE[instead]
-    if len(heads) == 1:
-        return f"{heads[0]} is switched off: {one}; the weights shown are those it would have"
+            off.setdefault(instead, []).append(_head_subject(trace, layer, head))
+    notes = tuple(_captured_heads_note(heads, instead) for instead, heads in off.items())
     return (
-        f"{listed(heads)} are switched off: {several}; the weights shown are those they would have"
+        *notes,
+        *(
+            _uncaptured_head_note(head_place, replacement)
+            for head_place, replacement in _uncaptured_heads_off(trace).items()
+        ),
     )
 
 
-def _subject(trace: Trace, layer: Layer, head: int) -> str:
-    if trained_behind(trace.origin) is not None:  # of which one layer may be all that was kept
-        return name_of(layer.layer, head)
-    only = len(trace.attentions) == 1 and layer.heads == 1
-    return "the only head" if only else name_of_head(trace, layer, head)
+def _uncaptured_head_note(head_place: HeadId, instead: AblationValue) -> str:
+    return f"{format_head_id(*head_place)} is switched off: {OUTPUT_REPLACEMENTS[instead][0]}"
 
 
-def without_heads(trace: Trace) -> str:
+def _captured_heads_note(heads: list[str], instead: AblationValue) -> str:
+    singular, plural = OUTPUT_REPLACEMENTS[instead]
+    if len(heads) == 1:
+        return f"{heads[0]} is switched off: {singular}; the weights shown are those it would have"
+    return (
+        f"{and_list(heads)} are switched off: {plural}; the weights shown are those they would have"
+    )
+
+
+def _head_subject(trace: Trace, layer: Layer, head: int) -> str:
+    if trained_card(trace.origin) is not None:  # of which one layer may be all that was kept
+        return format_head_id(layer.layer, head)
+    is_only_head = len(trace.attentions) == 1 and layer.heads == 1
+    return "the only head" if is_only_head else attention_head_name(trace, layer, head)
+
+
+def heads_off_suffix(trace: Trace) -> str:
     """` with L1H1 switched off`; empty where every head is on."""
-    names = names_off(trace)
+    names = heads_off_names(trace)
     return f" with {names} switched off" if names else ""
 
 
-def names_off(trace: Trace) -> str:
+def heads_off_names(trace: Trace) -> str:
     """`L1H0 and L1H1`: the heads that are switched off; empty where every head is on."""
-    off = _off(trace)
-    return without_text(dict(sorted(off.items()))) if off else ""
+    off = _heads_off_by_place(trace)
+    return heads_off_text(dict(sorted(off.items()))) if off else ""
 
 
-def _off(trace: Trace) -> dict[HeadPlace, Instead]:
+def _heads_off_by_place(trace: Trace) -> dict[HeadId, AblationValue]:
     """Those of a trained model by what was asked for: it keeps the layers that are looked at."""
-    if trained_behind(trace.origin) is not None:
-        return heads_off(trace.origin.settings.without)
-    return {(layer.layer, head): how for layer in trace.layers for head, how in layer.off.items()}
+    if trained_card(trace.origin) is not None:
+        return parse_heads_off(trace.origin.settings.without)
+    return {
+        (layer.layer, head): replacement
+        for layer in trace.layers
+        for head, replacement in layer.off.items()
+    }
 
 
-def vectors_of_heads(layer: Layer, shown: list[int]) -> str:
+def heads_off_vectors_note(layer: Layer, shown_heads: list[int]) -> str:
     """The context vectors of those of the shown heads that are switched off."""
     return "".join(
-        f" {_called(layer, heads)} switched off: {said[len(heads) > 1]}."
-        for instead, said in VECTORS_OFF.items()
-        if (heads := [each for each in shown if layer.off.get(each) == instead])
+        f" {_numbered_heads_subject(layer, heads)} switched off: {texts[len(heads) > 1]}."
+        for instead, texts in VECTOR_REPLACEMENTS.items()
+        if (heads := [head for head in shown_heads if layer.off.get(head) == instead])
     )
 
 
-def _called(layer: Layer, heads: list[int]) -> str:
+def _numbered_heads_subject(layer: Layer, heads: list[int]) -> str:
     if layer.heads == 1:
         return "The only head is"
-    named = listed([str(head) for head in heads])
-    return f"Head {named} is" if len(heads) == 1 else f"Heads {named} are"
+    numbers_text = and_list([str(head) for head in heads])
+    return f"Head {numbers_text} is" if len(heads) == 1 else f"Heads {numbers_text} are"
 
 
-MOST_NAMED = 8  # rows; more are counted
-OTHERS_SUM = "every other row sums to 1"
+MAX_NAMED_ROWS = 8  # rows; more are counted
+OTHER_ROWS_SUM_NOTE = "every other row sums to 1"
 
 
-def note_on_rows(trace: Trace, mixed_by: MixedBy, whole: bool) -> str:
+def row_sums_note(trace: Trace, mixed_by: MixedBy, rows_sum_to_one: bool) -> str:
     """The note on all weights of a trace: said once, so it must hold for each of its tables.
 
-    `whole` says whether each row of a table sums to 1.
+    `rows_sum_to_one` says whether each row of a table sums to 1.
     """
-    blind = note_on_blind(trace)
-    if not blind:
-        return SUM_TO_ONE if whole else ""
-    others = mixed_by == "softmax" and any(bool(each.visible.any()) for each in trace.attentions)
-    return f"{blind} · {OTHERS_SUM}" if others else blind
+    blind_note = blind_rows_note(trace)
+    if not blind_note:
+        return ROW_SUM_NOTE if rows_sum_to_one else ""
+    has_other_rows = mixed_by == "softmax" and any(
+        bool(layer.visible.any()) for layer in trace.attentions
+    )
+    return f"{blind_note} · {OTHER_ROWS_SUM_NOTE}" if has_other_rows else blind_note
 
 
-def note_on_blind(trace: Trace) -> str:
+def blind_rows_note(trace: Trace) -> str:
     """Which rows read nothing, if there are any."""
     count = len(trace.blind)
     if not count:
         return ""
-    few = count <= MOST_NAMED
-    named = listed([*_names(trace)]) if few else f"{count:,} rows"
-    return f"{named} {'reads' if count == 1 else 'read'} {NOTHING}"
+    is_short_list = count <= MAX_NAMED_ROWS
+    rows_text = and_list([*_blind_row_names(trace)]) if is_short_list else f"{count:,} rows"
+    return f"{rows_text} {'reads' if count == 1 else 'read'} {ALL_MASKED_TEXT}"
 
 
-def _names(trace: Trace) -> Iterator[str]:
+def _blind_row_names(trace: Trace) -> Iterator[str]:
     """`row 2`; of which head or layer, where they are not alike."""
     for layer, head, row in trace.blind:
-        of_layer = "" if alone(trace) else f" of {layer.name}"
-        by_head = layer.visible.ndim == 3
-        of = f" of {name_of_head(trace, layer, head)}" if by_head else of_layer
-        yield f"row {row + 1}{of}"
+        of_layer = "" if has_single_attention(trace) else f" of {layer.name}"
+        is_masked_by_head = layer.visible.ndim == 3
+        owner_text = (
+            f" of {attention_head_name(trace, layer, head)}" if is_masked_by_head else of_layer
+        )
+        yield f"row {row + 1}{owner_text}"
 
 
-BY_ITS_ZEROS = (
+CAUSAL_BY_ZEROS_NOTE = (
     "the weights are treated as causal: every weight above the diagonal is 0, in every head"
 )
 
 
-def given_parts(trace: Trace, given: FromWeights) -> dict[str, str]:
+def given_settings(trace: Trace, source: FromWeights) -> dict[str, str]:
     """The parts of the settings line, by what each is about."""
     heads = sorted({layer.heads for layer in trace.layers})
-    of_each = " or ".join(map(str, heads))
-    across = trace.keys is not trace.tokens
+    heads_text = " or ".join(map(str, heads))
+    is_cross = trace.keys is not trace.tokens
     return {
-        "kind": f"weights of {given.name}" if given.name else "",
-        "heads": f"{counted(len(trace.layers), 'layer')} × {of_each} "
+        "kind": f"weights of {source.name}" if source.name else "",
+        "heads": f"{counted(len(trace.layers), 'layer')} × {heads_text} "
         f"head{'' if heads == [1] else 's'}",
-        "which": f"reads {counted(len(trace.keys), 'token')}" if across else "",
+        "which": f"reads {counted(len(trace.keys), 'token')}" if is_cross else "",
         "mask": "causal" if trace.variant.causal else "",
     }
 
 
-def on_given_weights(trace: Trace) -> Iterator[str]:
+def given_weights_notes(trace: Trace) -> Iterator[str]:
     """What their zeros imply about a mask, and which rows do not sum to 1."""
     if trace.handed is None:
         return
     if trace.variant.causal:
-        yield BY_ITS_ZEROS
-    sums = torch.cat([each.attended.weights.double().sum(-1).flatten() for each in trace.layers])
-    odd = sums[(sums - 1).abs() >= ROUNDING]
-    if len(odd):
-        low, high = share_text(float(odd.min())), share_text(float(odd.max()))
+        yield CAUSAL_BY_ZEROS_NOTE
+    sums = torch.cat([layer.attended.weights.double().sum(-1).flatten() for layer in trace.layers])
+    odd_sums = sums[(sums - 1).abs() >= TWO_DIGIT_TOLERANCE]
+    if len(odd_sums):
+        low, high = share_text(float(odd_sums.min())), share_text(float(odd_sums.max()))
         span = f"the sum is {low}" if low == high else f"sums from {low} to {high}"
-        yield f"{_which(len(odd), len(sums))} to 1: {span}"
+        yield f"{_odd_rows_text(len(odd_sums), len(sums))} to 1: {span}"
 
 
-def _which(odd: int, rows: int) -> str:
+def _odd_rows_text(odd_count: int, row_count: int) -> str:
     """`3 of 12 rows do not sum`"""
-    if odd == rows > 1:
-        return f"none of {rows:,} rows sums"
-    several = f"{odd:,} of {rows:,} rows" if rows > 1 else "its only row"
-    return f"{several} do{'es' * (odd == 1)} not sum"
+    if odd_count == row_count > 1:
+        return f"none of {row_count:,} rows sums"
+    rows_text = f"{odd_count:,} of {row_count:,} rows" if row_count > 1 else "its only row"
+    return f"{rows_text} do{'es' * (odd_count == 1)} not sum"
 
 
-SHAPE_ALONE = "this shows the mechanism, not what the words mean"
-BEFORE_ALL = ("tokens", "embeddings")
+MECHANISM_ONLY_TEXT = "this shows the mechanism, not what the words mean"
+INPUT_PARTS = ("tokens", "embeddings")
 
 
-def caveat_of_softmax(trace: Trace) -> str:
+def softmax_caveat(trace: Trace) -> str:
     """For the softmax's own weights, before any given ones replace them."""
-    before = drawn_for_weights(trace, by_hand=False)
-    return f"{_kinds(before)}: {SHAPE_ALONE}" if before else ""
+    random_before = random_weight_sources(trace, by_hand=False)
+    return f"{_random_inputs_text(random_before)}: {MECHANISM_ONLY_TEXT}" if random_before else ""
 
 
-def caveat(trace: Trace, shown: Collection[str]) -> str:
+def random_numbers_caveat(trace: Trace, shown_parts: Collection[str]) -> str:
     """For the parts that are shown; empty where everything they are computed from was given.
 
     On lengths that it was never trained on, a model is no better than chance.
     """
-    beyond = beyond_what_it_learned(trace)
-    if beyond:
-        return beyond
-    if all(name in BEFORE_ALL for name in shown):
-        drawn = "embeddings" in shown and embeddings_drawn(trace)
-        return f"random vectors: {SHAPE_ALONE}" if drawn else ""
-    before = drawn_for_weights(trace)
-    if before:
-        return f"{_kinds(before)}: {SHAPE_ALONE}"
-    after = () if weights_shown_alone(shown) else drawn_after_weights(trace)
-    if not after:
+    length_caveat = untrained_length_note(trace)
+    if length_caveat:
+        return length_caveat
+    if all(name in INPUT_PARTS for name in shown_parts):
+        is_random = "embeddings" in shown_parts and has_random_embeddings(trace)
+        return f"random vectors: {MECHANISM_ONLY_TEXT}" if is_random else ""
+    random_before = random_weight_sources(trace)
+    if random_before:
+        return f"{_random_inputs_text(random_before)}: {MECHANISM_ONLY_TEXT}"
+    random_after = () if shows_weights_only(shown_parts) else random_output_sources(trace)
+    if not random_after:
         return ""
-    which = " before it" if DROPOUT in after else ""
-    return f"random {listed(after)}: the weights{which} are real, what is computed from them is not"
+    before_dropout = " before it" if DROPOUT in random_after else ""
+    return f"random {and_list(random_after)}: the weights{before_dropout} are real, what is computed from them is not"
 
 
-def _kinds(drawn: tuple[str, ...]) -> str:
+def _random_inputs_text(random_parts: tuple[str, ...]) -> str:
     """What is random; and what is not, where a reader might think it is."""
-    if VECTORS in drawn:
+    if VECTORS in random_parts:
         return "random vectors"
-    if drawn == (DROPOUT,):
+    if random_parts == (DROPOUT,):
         return f"random {DROPOUT}"
-    return f"given vectors, random {PROJECTIONS if PROJECTIONS in drawn else drawn[0]}"
+    return (
+        f"given vectors, random {PROJECTIONS if PROJECTIONS in random_parts else random_parts[0]}"
+    )

@@ -6,29 +6,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from attnviz.traces.models.card import CAN_BE_ASKED
-from attnviz.traces.models.model import EVERYTHING, Model, Sight
-from attnviz.traces.origin import FromWeights, table_behind
+from attnviz.traces.models.card import CHANGEABLE_SETTINGS
+from attnviz.traces.models.model import FULL_SIGHT, Model, Sight
+from attnviz.traces.origin import FromWeights, origin_table
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.axes import Axis, dimension_axis, named_dimensions
 from attnviz.views.grids.grid import Grid
-from attnviz.views.reading import alone
+from attnviz.views.reading import has_single_attention
 from attnviz.views.view import Group
-from attnviz.wording.numbers import exact_text, percent
-from attnviz.wording.words import counted, listed
+from attnviz.wording.numbers import exact_text, percent_text
+from attnviz.wording.words import and_list, counted
 
-READS, READ = "reads", "read"  # of one head, and of several
+READS_VERB, READ_VERB = "reads", "read"  # of one head, and of several
 
 
-def are_given(trace: Trace, *, several: bool = True) -> str:
+def parameters_origin_text(trace: Trace, *, is_plural: bool = True) -> str:
     """`are given`; for a model, `were learned` or `were written by hand`."""
     if trace.trained is None and trace.model is None:
-        return "are given" if several else "is given"
+        return "are given" if is_plural else "is given"
     by_hand = trace.model is not None and trace.model.by_hand
-    return f"{'were' if several else 'was'} {'written by hand' if by_hand else 'learned'}"
+    return f"{'were' if is_plural else 'was'} {'written by hand' if by_hand else 'learned'}"
 
 
-def to_learn(trace: Trace) -> str:
+def parameter_count_suffix(trace: Trace) -> str:
     """How parameters are described after their number: `800 numbers to learn`."""
     if trace.trained is None and trace.model is None:
         return "to learn"
@@ -36,89 +36,100 @@ def to_learn(trace: Trace) -> str:
     return "written by hand" if by_hand else "that were learned"
 
 
-def of_a_model(trace: Trace) -> str:
+def model_suffix(trace: Trace) -> str:
     """` of the model agreement`, of what is done to a sentence."""
     model = trace.trained or trace.model
     return "" if model is None else f" of the model {model.name}"
 
 
-def whose(given: FromWeights) -> str:
+def weights_owner(source: FromWeights) -> str:
     """Whose weights were handed over, where that is said."""
-    return given.name or "given weights"
+    return source.name or "given weights"
 
 
-def of_a_table(trace: Trace) -> str:
+def embedding_table_note(trace: Trace) -> str:
     """Which trained model's embeddings the tokens have, if they have any."""
-    table = table_behind(trace.origin)
+    table = origin_table(trace.origin)
     if table is None:
         return ""
-    whose = Path(trace.origin.settings.embeddings or "").name
-    about = f" They are trained: rows of {whose}'s embedding table, before its first layer."
-    about += f" A token that {whose} splits into several pieces gets the mean of their rows."
+    model_name = Path(trace.origin.settings.embeddings or "").name
+    description = (
+        f" They are trained: rows of {model_name}'s embedding table, before its first layer."
+    )
+    description += (
+        f" A token that {model_name} splits into several pieces gets the mean of their rows."
+    )
     if table.kept is None:
-        return about
-    left, kept = trace.embeddings.shape[1], percent(table.kept, 1)
+        return description
+    kept_width, kept_variance = trace.embeddings.shape[1], percent_text(table.kept, 1)
     return (
-        f"{about} Only {left} of {table.width} dimensions are kept: the first principal components "
-        f"of its word vectors, with {kept} of their variance."
+        f"{description} Only {kept_width} of {table.width} dimensions are kept: the first principal components "
+        f"of its word vectors, with {kept_variance} of their variance."
     )
 
 
-def what_heads_do(trace: Trace) -> tuple[str, ...]:
+def head_role_notes(trace: Trace) -> tuple[str, ...]:
     """What each head was written to do, or what it attended to most when the model was tested."""
     model = trace.model
     if model is None or not model.heads:
         return ()
     if model.by_hand:
-        told = "" if as_written(trace) else " (as written)"
-        return tuple(f"{_called(trace, head)}{told}: {does}" for head, does in model.heads.items())
-    return tuple(_examined(model)) if as_written(trace) else ()
+        written_suffix = "" if is_unmodified_model(trace) else " (as written)"
+        return tuple(
+            f"{_model_head_name(trace, head)}{written_suffix}: {does}"
+            for head, does in model.heads.items()
+        )
+    return tuple(_measured_roles(model)) if is_unmodified_model(trace) else ()
 
 
-def as_written(trace: Trace) -> bool:
+def is_unmodified_model(trace: Trace) -> bool:
     """Whether a model's heads are what they were made to be: nothing changes what they see."""
     settings = trace.origin.settings
-    return all(getattr(settings, name) is None for name in CAN_BE_ASKED)
+    return all(getattr(settings, name) is None for name in CHANGEABLE_SETTINGS)
 
 
-def _called(trace: Trace, head: str) -> str:
+def _model_head_name(trace: Trace, head: str) -> str:
     """`head 1` of the only layer, else `L0H1`."""
-    return f"head {head.partition('H')[2]}" if alone(trace) else head
+    return f"head {head.partition('H')[2]}" if has_single_attention(trace) else head
 
 
-def _examined(model: Model) -> Iterator[str]:
+def _measured_roles(model: Model) -> Iterator[str]:
     """`L1H1 reads the subject (99 % of its attention); L0H0 and L0H1 read the token before …`"""
     count, scores = model.facts.get("sentences"), model.facts.get("scores")
     if not isinstance(count, int) or count < 1 or not isinstance(scores, dict):
         return
-    doing: dict[str, dict[str, float]] = {}
-    for head, does in model.heads.items():
+    scores_by_role: dict[str, dict[str, float]] = {}
+    for head, role in model.heads.items():
         if isinstance(scores.get(head), float) and 0 <= scores[head] <= 1:
-            doing.setdefault(does, {})[head] = scores[head]
-    told = [_done(does, heads) for does, heads in doing.items()]
-    if told:
-        yield f"in {counted(count, 'sentence')} not used in training, {'; '.join(told)}"
+            scores_by_role.setdefault(role, {})[head] = scores[head]
+    role_texts = [_role_text(role, heads) for role, heads in scores_by_role.items()]
+    if role_texts:
+        yield f"in {counted(count, 'sentence')} not used in training, {'; '.join(role_texts)}"
 
 
-def _done(does: str, heads: Mapping[str, float]) -> str:
+def _role_text(role: str, heads: Mapping[str, float]) -> str:
     """What one head does, or several do, and how much of their attention that takes."""
-    low, high = (percent(each(heads.values())) for each in (min, max))
+    lowest_text, highest_text = (percent_text(bound(heads.values())) for bound in (min, max))
     if len(heads) == 1:
-        return f"{next(iter(heads))} {does} ({low} of its attention)"
-    several = does.replace(READS, READ, 1) if does.startswith(READS) else f"each {does}"
-    span = low if low == high else f"{low} to {high}"
-    return f"{listed([*heads])} {several} ({span} of their attention)"
+        return f"{next(iter(heads))} {role} ({lowest_text} of its attention)"
+    plural_role = (
+        role.replace(READS_VERB, READ_VERB, 1) if role.startswith(READS_VERB) else f"each {role}"
+    )
+    span = lowest_text if lowest_text == highest_text else f"{lowest_text} to {highest_text}"
+    return f"{and_list([*heads])} {plural_role} ({span} of their attention)"
 
 
-def beyond_what_it_learned(trace: Trace) -> str:
+def untrained_length_note(trace: Trace) -> str:
     """That a model was never trained on so few tokens, or so many, where that matters."""
     model = trace.model
-    lengths = () if model is None else _lengths(model.facts.get("tokens"))
+    lengths = () if model is None else _trained_lengths(model.facts.get("tokens"))
     if model is None or not lengths:
         return ""
     count, (shortest, longest) = len(trace.tokens), lengths
-    begun = trace.variant.causal and model.vocabulary.predicts == "next"  # as every sentence is
-    if count <= longest and (begun or count >= shortest):
+    reads_beginnings = (
+        trace.variant.causal and model.vocabulary.predicts == "next"
+    )  # as every sentence is
+    if count <= longest and (reads_beginnings or count >= shortest):
         return ""
     span = f"{shortest}" if shortest == longest else f"{shortest} to {longest}"
     return (
@@ -127,89 +138,103 @@ def beyond_what_it_learned(trace: Trace) -> str:
     )
 
 
-def _lengths(told: object) -> tuple[int, ...]:
+def _trained_lengths(lengths: object) -> tuple[int, ...]:
     """The shortest and the longest length; nothing where a file says something else."""
-    numbers = told if isinstance(told, list) and len(told) == 2 else ()
-    return tuple(each for each in numbers if isinstance(each, int))
+    numbers = lengths if isinstance(lengths, list) and len(lengths) == 2 else ()
+    return tuple(number for number in numbers if isinstance(number, int))
 
 
-def sentence_of(trace: Trace, layer: Layer, head: int) -> str:
+def written_head_role(trace: Trace, layer: Layer, head: int) -> str:
     """What a head was written to do; nothing for learned heads, which only numbers describe."""
     model = trace.model
-    if model is None or not model.by_hand or not as_written(trace):
+    if model is None or not model.by_hand or not is_unmodified_model(trace):
         return ""
     return model.heads.get(f"{layer.name}H{head}", "")
 
 
-def titled_by_sentences(trace: Trace, groups: Sequence[Group]) -> list[Group]:
+def add_role_titles(trace: Trace, groups: Sequence[Group]) -> list[Group]:
     """Weights, as pictures have them: with what each head looks for over them."""
     layers = {f"weights {layer.name}": layer for layer in trace.layers}
     return [
-        _titled(trace, layers[group.name], group)
+        _with_role_titles(trace, layers[group.name], group)
         if group.name in layers and group.kind == "free"
         else group
         for group in groups
     ]
 
 
-def _titled(trace: Trace, layer: Layer, group: Group) -> Group:
+def _with_role_titles(trace: Trace, layer: Layer, group: Group) -> Group:
     panels = (
         replace(panel, title=f"{panel.title}: {sentence}")
-        if isinstance(panel, Grid) and (sentence := sentence_of(trace, layer, head))
+        if isinstance(panel, Grid) and (sentence := written_head_role(trace, layer, head))
         else panel
         for head, panel in enumerate(group.panels)
     )
     return replace(group, panels=tuple(panels))
 
 
-def sight_of(trace: Trace, layer: Layer, head: int) -> Sight:
+def head_sight(trace: Trace, layer: Layer, head: int) -> Sight:
     """What a head may read, and what it prefers, where somebody wrote it."""
     model = trace.model
     sights = () if model is None else model.sights
-    return sights[layer.layer][head] if sights else EVERYTHING
+    return sights[layer.layer][head] if sights else FULL_SIGHT
 
 
-def told_of_sights(trace: Trace, layer: Layer, heads: Sequence[int]) -> tuple[str, ...]:
+def sight_sentences(trace: Trace, layer: Layer, heads: Sequence[int]) -> tuple[str, ...]:
     """What is masked in heads, each thing said once: `In head 0, a word may read …`"""
-    told = {head: _seen(sight_of(trace, layer, head)) for head in heads}
-    return _of_heads(told)
+    sight_texts = {head: _sight_text(head_sight(trace, layer, head)) for head in heads}
+    return _sentences_by_heads(sight_texts)
 
 
-def told_of_preferences(trace: Trace, layer: Layer, heads: Sequence[int]) -> tuple[str, ...]:
+def preference_sentences(trace: Trace, layer: Layer, heads: Sequence[int]) -> tuple[str, ...]:
     """What is added to scores in heads, each thing said once."""
-    return _of_heads({head: _added(sight_of(trace, layer, head)) for head in heads})
-
-
-def _of_heads(told: dict[int, str]) -> tuple[str, ...]:
-    said = {each: [head for head in told if told[head] == each] for each in told.values() if each}
-    return tuple(
-        f"In {listed([f'head {n}' for n in heads])}, {what}." for what, heads in said.items()
+    return _sentences_by_heads(
+        {head: _preferences_text(head_sight(trace, layer, head)) for head in heads}
     )
 
 
-def _seen(sight: Sight) -> str:
-    own = sight.itself is not None
+def _sentences_by_heads(text_by_head: dict[int, str]) -> tuple[str, ...]:
+    heads_by_text = {
+        text: [head for head in text_by_head if text_by_head[head] == text]
+        for text in text_by_head.values()
+        if text
+    }
+    return tuple(
+        f"In {and_list([f'head {number}' for number in heads])}, {clause}."
+        for clause, heads in heads_by_text.items()
+    )
+
+
+def _sight_text(sight: Sight) -> str:
+    reads_itself = sight.itself is not None
     if sight.sees == "all":
-        return "" if own else "a word may read every word except itself"
-    where = f"the words {sight.sees} it"
-    return f"a word may read itself and {where}" if own else f"a word may read only {where}"
+        return "" if reads_itself else "a word may read every word except itself"
+    visible_words = f"the words {sight.sees} it"
+    return (
+        f"a word may read itself and {visible_words}"
+        if reads_itself
+        else f"a word may read only {visible_words}"
+    )
 
 
-def _added(sight: Sight) -> str:
-    parts = list(_parts_added(sight))
-    return listed(parts) if parts else ""
+def _preferences_text(sight: Sight) -> str:
+    parts = list(_preference_parts(sight))
+    return and_list(parts) if parts else ""
 
 
-def _parts_added(sight: Sight) -> Iterator[str]:
+def _preference_parts(sight: Sight) -> Iterator[str]:
     if sight.itself:
         yield f"{exact_text(sight.itself)} is added to the score of a word with itself"
     if sight.near:
         yield f"{exact_text(sight.near)} is subtracted per position of distance"
 
 
-OF_MODEL = ("dim", "context")  # sides of tensors that count the numbers of an embedding,
-OF_HEAD = {"width": "asks", "head_value": "hands"}  # those of one head, and by whom they are named,
-OF_ALL_HEADS = {  # and those of all heads side by side
+EMBEDDING_SIDES = ("dim", "context")  # sides of tensors that count the numbers of an embedding,
+HEAD_SIDES = {
+    "width": "asks",
+    "head_value": "hands",
+}  # those of one head, and by whom they are named,
+JOINED_HEAD_SIDES = {  # and those of all heads side by side
     "query_width": "asks",
     "key_width": "asks",
     "value_width": "hands",
@@ -217,32 +242,34 @@ OF_ALL_HEADS = {  # and those of all heads side by side
 }
 
 
-def axis_of(trace: Trace, layer: Layer, side: str, count: int, head: int = 0) -> Axis:
+def vector_axis(trace: Trace, layer: Layer, side: str, count: int, head: int = 0) -> Axis:
     """A side that counts the numbers of vectors, as the table of parts calls it; of one head."""
-    names = names_of(trace, layer, side, head)
+    names = dimension_names(trace, layer, side, head)
     return named_dimensions(names) if len(names) == count else dimension_axis(count)
 
 
-def names_of(trace: Trace, layer: Layer, side: str, head: int = 0) -> Sequence[str]:
+def dimension_names(trace: Trace, layer: Layer, side: str, head: int = 0) -> Sequence[str]:
     """The name of each number; nothing where nobody gave any."""
     model = trace.model
     if model is None:
         return ()
-    if side in OF_MODEL:
+    if side in EMBEDDING_SIDES:
         return model.dimensions
-    if side in OF_HEAD:
-        of_heads: Mapping[str, Sequence[str]] = getattr(model, OF_HEAD[side])
-        return of_heads.get(f"{layer.name}H{head}", ())
-    if side in OF_ALL_HEADS:
-        of_heads = getattr(model, OF_ALL_HEADS[side])
-        return _side_by_side(of_heads, layer)
+    if side in HEAD_SIDES:
+        names_by_head: Mapping[str, Sequence[str]] = getattr(model, HEAD_SIDES[side])
+        return names_by_head.get(f"{layer.name}H{head}", ())
+    if side in JOINED_HEAD_SIDES:
+        names_by_head = getattr(model, JOINED_HEAD_SIDES[side])
+        return _joined_dimension_names(names_by_head, layer)
     return ()
 
 
-def _side_by_side(of_heads: Mapping[str, Sequence[str]], layer: Layer) -> Sequence[str]:
+def _joined_dimension_names(
+    names_by_head: Mapping[str, Sequence[str]], layer: Layer
+) -> Sequence[str]:
     """`H0 animal`, where there are several heads."""
     return [
         f"H{head} {name}" if layer.heads > 1 else name
         for head in range(layer.heads)
-        for name in of_heads.get(f"{layer.name}H{head}", ())
+        for name in names_by_head.get(f"{layer.name}H{head}", ())
     ]

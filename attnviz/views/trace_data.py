@@ -8,129 +8,144 @@ from typing import Any
 
 import numpy as np
 
-from attnviz.cells import Cells, Later
+from attnviz.cells import Cells, LazyCells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
-from attnviz.traces.weights import array, mask_of
-from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis
-from attnviz.views.grids.explored import Explored, HeadMap, arranged, strongest_row
-from attnviz.views.reading import name_of_head, token_axis, written_from
-from attnviz.views.view import Data, Lines, Words
+from attnviz.traces.weights import head_mask, tensor_to_numpy
+from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
+from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads, find_strongest_row
+from attnviz.views.reading import attention_head_name, generation_start, token_axis
+from attnviz.views.view import TableData, TableLines, WordColumns
 
-WEIGHTS = ("layer", "head", "query number", "query", "key number", "key", "weight", "visible")
+WEIGHT_COLUMNS = (
+    "layer",
+    "head",
+    "query number",
+    "query",
+    "key number",
+    "key",
+    "weight",
+    "visible",
+)
 
 
-def data_of(trace: Trace) -> Data:
+def build_trace_data(trace: Trace) -> TableData:
     """Everything in a Trace; and a line for each weight, for spreadsheets and data frames."""
-    return Data(partial(_contents, trace), WEIGHTS, partial(_weights, trace))
+    return TableData(
+        partial(_trace_contents, trace), WEIGHT_COLUMNS, partial(_trace_weight_lines, trace)
+    )
 
 
-def _contents(trace: Trace) -> Mapping[str, Any]:
-    from attnviz.traces.archive import contents
+def _trace_contents(trace: Trace) -> Mapping[str, Any]:
+    from attnviz.traces.archive import trace_contents
 
-    return contents(trace)
+    return trace_contents(trace)
 
 
-def _weights(trace: Trace) -> Iterator[Lines]:
+def _trace_weight_lines(trace: Trace) -> Iterator[TableLines]:
     for layer in trace.attentions:
         for head in range(layer.heads):
-            yield from _weights_of(trace, layer, head)
+            yield from _head_weight_lines(trace, layer, head)
 
 
-def _weights_of(trace: Trace, layer: Layer, head: int) -> Iterator[Lines]:
+def _head_weight_lines(trace: Trace, layer: Layer, head: int) -> Iterator[TableLines]:
     """All keys of a query at once."""
-    keys, visible = trace.keys_of(layer).labels, array(mask_of(head, layer.visible))
-    words = Words((tuple(str(number) for number in range(1, len(keys) + 1)), tuple(keys)))
+    keys, visible = trace.keys_of(layer).labels, tensor_to_numpy(head_mask(head, layer.visible))
+    words = WordColumns((tuple(str(number) for number in range(1, len(keys) + 1)), tuple(keys)))
     cells, name = layer.weights.cells("mixing", head), layer.name.removeprefix("L")
     for query, label in enumerate(trace.tokens.labels):
         weights = cells.row(query).values[0]
-        yield Lines((name, head, query + 1, label), words, (weights, visible[query]))
+        yield TableLines((name, head, query + 1, label), words, (weights, visible[query]))
 
 
-def explored_of_trace(
+def explore_trace(
     trace: Trace,
     query: int | None = None,
     key: int | None = None,
     *,
     layer: int | None = None,
     head: int | None = None,
-) -> Explored:
+) -> HeadExplorer:
     """Every head of every attention that happened to a sentence.
 
     That is first which is named; else the one with the strongest link, as the title says.
     """
-    sides = {id(tokens): _side(trace, tokens) for tokens in _tokens(trace)}
+    sides = {id(tokens): _token_side(trace, tokens) for tokens in _attended_tokens(trace)}
     numbered = [(each, number) for each in trace.attentions for number in range(each.heads)]
     heads = [
         (
             each.name,
             f"H{number}",
             HeadMap(
-                name=name_of_head(trace, each, number),
-                reads=sides[id(trace.tokens)],
-                read=sides[id(trace.keys_of(each))],
-                weights=weights_of(trace, each, number),
-                scores=scores_of(trace, each, number),
+                name=attention_head_name(trace, each, number),
+                query_axis=sides[id(trace.tokens)],
+                key_axis=sides[id(trace.keys_of(each))],
+                weights=lazy_weights(trace, each, number),
+                scores=lazy_scores(trace, each, number),
                 off=number in each.off,
             ),
         )
         for each, number in numbered
     ]
     if query is None and key is None:
-        query = _only_question(trace)
-    asked = [
-        place
-        for place, (each, number) in enumerate(numbered)
+        query = _single_asking_position(trace)
+    matching_heads = [
+        index
+        for index, (each, number) in enumerate(numbered)
         if layer in (None, each.layer) and head in (None, number)
     ]
-    first = next(iter(asked), 0)
+    first = next(iter(matching_heads), 0)
     if layer is None and head is None:
-        first = _telling([each for *_, each in heads], query)
+        first = _strongest_head_index([each for *_, each in heads], query)
     border = any(side.border for side in sides.values())
-    note = f"{AXES_NOTE} · {GOES_ON}" if border else AXES_NOTE
-    return arranged(heads, query=query, key=key, first=first, note=note)
+    note = f"{AXES_NOTE} · {GENERATED_NOTE}" if border else AXES_NOTE
+    return arrange_heads(heads, query=query, key=key, first=first, note=note)
 
 
-def _only_question(trace: Trace) -> int | None:
+def _single_asking_position(trace: Trace) -> int | None:
     """The one place at which a model is asked for an answer, if there is one."""
-    made = trace.prediction
-    return made.asked[0] if made is not None and len(made.asked) == 1 else None
+    prediction = trace.prediction
+    return prediction.asked[0] if prediction is not None and len(prediction.asked) == 1 else None
 
 
-def _telling(heads: Sequence[HeadMap], query: int | None) -> int:
+def _strongest_head_index(heads: Sequence[HeadMap], query: int | None) -> int:
     """The head with the strongest link, or in which a token has its own; never one that is off."""
     sizes = [
-        -1.0 if each.off else strongest_row(each)[0] if query is None else _largest(each, query)
-        for each in heads
+        -1.0
+        if head_map.off
+        else find_strongest_row(head_map)[0]
+        if query is None
+        else _largest_row_weight(head_map, query)
+        for head_map in heads
     ]
     return sizes.index(max(sizes))
 
 
-def _largest(head: HeadMap, query: int) -> float:
+def _largest_row_weight(head: HeadMap, query: int) -> float:
     patch = head.weights.row(query)
     return float(np.where(patch.hidden, 0.0, patch.values).max(initial=0.0))
 
 
-def weights_of(trace: Trace, layer: Layer, head: int) -> Cells:
+def lazy_weights(trace: Trace, layer: Layer, head: int) -> Cells:
     """What a head mixes values by."""
-    return Later(_shape(trace, layer), partial(layer.weights.cells, "mixing", head))
+    return LazyCells(_map_shape(trace, layer), partial(layer.weights.cells, "mixing", head))
 
 
-def scores_of(trace: Trace, layer: Layer, head: int) -> Cells | None:
+def lazy_scores(trace: Trace, layer: Layer, head: int) -> Cells | None:
     """What the softmax receives, where its result is what values are mixed by."""
     if layer.attended.mixed_by != "softmax" or layer.weights_alone:
         return None
-    return Later(_shape(trace, layer), partial(layer.weights.cells, "masked scores", head))
+    return LazyCells(_map_shape(trace, layer), partial(layer.weights.cells, "masked scores", head))
 
 
-def _shape(trace: Trace, layer: Layer) -> tuple[int, int]:
+def _map_shape(trace: Trace, layer: Layer) -> tuple[int, int]:
     return len(trace.tokens), len(trace.keys_of(layer))
 
 
-def _tokens(trace: Trace) -> tuple[Tokens, ...]:
+def _attended_tokens(trace: Trace) -> tuple[Tokens, ...]:
     return (trace.tokens, *(trace.keys_of(layer) for layer in trace.attentions))
 
 
-def _side(trace: Trace, tokens: Tokens) -> Axis:
+def _token_side(trace: Trace, tokens: Tokens) -> Axis:
     title = "query (reads)" if tokens is trace.tokens else "key (is read)"
-    return token_axis(title, tokens, written_from(trace, tokens))
+    return token_axis(title, tokens, generation_start(trace, tokens))

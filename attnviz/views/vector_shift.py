@@ -6,74 +6,76 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnviz.analysis.measures import changes_of
-from attnviz.cells import EVERYTHING, unmasked
+from attnviz.analysis.measures import vector_changes
+from attnviz.cells import FULL_SLICE, unmasked_cells
 from attnviz.traces.trace import Trace
-from attnviz.traces.weights import array
+from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.ranked import Ranked
-from attnviz.views.grids.scales import Scale, colorless, rounded_up
-from attnviz.views.notes import names_off, without_heads
-from attnviz.views.reading import in_quotes, token_axis
-from attnviz.wording.numbers import fixed_text, percent, share_text
+from attnviz.views.grids.ranked_bars import RankedBars
+from attnviz.views.grids.scales import Scale, colorless_scale, round_up
+from attnviz.views.notes import heads_off_names, heads_off_suffix
+from attnviz.views.reading import quoted_token, token_axis
+from attnviz.wording.numbers import fixed_text, percent_text, share_text
 
-NOTE = (
+VECTOR_SHIFT_NOTE = (
     "change = length of the difference / length of the last vector with all heads on · cosine = "
     "that of the angle between the two vectors"
 )
-STILL = 5e-4  # of its length: a smaller change counts as none
+MIN_VECTOR_CHANGE = 5e-4  # of its length: a smaller change counts as none
 
 
-def moved_table(trace: Trace) -> Grid | None:
+def vector_shift_table(trace: Trace) -> Grid | None:
     """How much the last vector of each token changes and turns; None where all heads are on."""
-    made = trace.outputs
-    if made is None or made.with_all_heads is None:
+    outputs = trace.outputs
+    if outputs is None or outputs.with_all_heads is None:
         return None
-    changes, cosines = changes_of(made.with_all_heads, made.vectors)
+    changes, cosines = vector_changes(outputs.with_all_heads, outputs.vectors)
     return Grid(
-        f"last vectors{without_heads(trace)}",
+        f"last vectors{heads_off_suffix(trace)}",
         token_axis("token", trace.tokens),
         plain_axis("measure", ["change", "cosine"]),
-        unmasked(np.stack([array(changes), array(cosines)], axis=1)),
-        colorless("change"),
-        note=NOTE,
+        unmasked_cells(np.stack([tensor_to_numpy(changes), tensor_to_numpy(cosines)], axis=1)),
+        colorless_scale("change"),
+        note=VECTOR_SHIFT_NOTE,
         decimals=2,
     )
 
 
-def moved_ranked(trace: Trace) -> Ranked | None:
+def vector_shift_bars(trace: Trace) -> RankedBars | None:
     """The same as bars, the token whose vector changes most first."""
-    table = moved_table(trace)
+    table = vector_shift_table(trace)
     if table is None:
         return None
-    numbers = table.cells.window(EVERYTHING, EVERYTHING).values
+    numbers = table.cells.window(FULL_SLICE, FULL_SLICE).values
     order = (-numbers[:, 0]).argsort(kind="stable")
     changes, cosines = numbers[order].T
-    reach = rounded_up(float(changes[0]))
+    bar_limit = round_up(float(changes[0]))
     grid = replace(
         table,
-        rows=plain_axis("token", [table.rows.names[place] for place in order]),
+        rows=plain_axis("token", [table.rows.names[row] for row in order]),
         columns=plain_axis("measure", ["change"]),
-        cells=unmasked(changes[:, None]),
-        scale=Scale("change", 0.0, reach),
+        cells=unmasked_cells(changes[:, None]),
+        scale=Scale("change", 0.0, bar_limit),
     )
-    return Ranked(grid, tuple(f"cosine {fixed_text(cosine, 2)}" for cosine in cosines))
+    return RankedBars(grid, tuple(f"cosine {fixed_text(cosine, 2)}" for cosine in cosines))
 
 
-def moved(trace: Trace) -> tuple[str, ...]:
+def vector_shift_sentences(trace: Trace) -> tuple[str, ...]:
     """The same in a sentence, for a model without answers."""
-    made = trace.outputs
-    if made is None or made.with_all_heads is None or trace.prediction is not None:
+    outputs = trace.outputs
+    if outputs is None or outputs.with_all_heads is None or trace.prediction is not None:
         return ()
-    changes, cosines = changes_of(made.with_all_heads, made.vectors)
-    start, most = f"Without {names_off(trace)}", int(changes.argmax())
-    if float(changes[most]) < STILL:
+    changes, cosines = vector_changes(outputs.with_all_heads, outputs.vectors)
+    start, most_changed = f"Without {heads_off_names(trace)}", int(changes.argmax())
+    if float(changes[most_changed]) < MIN_VECTOR_CHANGE:
         return (f"{start} no last vector changes",)
     if len(changes) == 1:
-        return (f"{start} the last vector changes by {percent(float(changes[0]))} of its length",)
+        return (
+            f"{start} the last vector changes by {percent_text(float(changes[0]))} of its length",
+        )
     return (
-        f"{start} the last vectors change by {percent(float(changes.mean()))} of their length on "
-        f"average, that of {in_quotes(trace.tokens, most)} most ({percent(float(changes[most]))}); "
+        f"{start} the last vectors change by {percent_text(float(changes.mean()))} of their length on "
+        f"average, that of {quoted_token(trace.tokens, most_changed)} most ({percent_text(float(changes[most_changed]))}); "
         f"their mean cosine with the original vectors is {share_text(float(cosines.mean()))}",
     )

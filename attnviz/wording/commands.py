@@ -9,19 +9,19 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from attnviz.wording.printable import in_quotes, out_of_quotes
+from attnviz.wording.printable import ansi_quoted, ansi_unquoted
 
 # Options whose values are files or folders.
-PATHS = ("file", "out", "embeddings", "given", "trace", "model", "save", "from_")
+PATH_OPTIONS = ("file", "out", "embeddings", "given", "trace", "model", "save", "from_")
 
 # The commands that make traces, and what can be chosen of them; but for what runs Python.
-OF_TRACES = ("run", "inspect", "steps", "compare", "example show")
-FLAGS = (
+TRACE_COMMANDS = ("run", "inspect", "steps", "compare", "example show")
+FLAG_FIELDS = (
     "attention_only", "causal", "curves", "footnote", "full", "hide_first", "hide_special", "json",
     "log", "mean", "no_pager", "numbers", "predict", "quiet", "renormalise", "scale", "transparent",
     "truncate", "verify", "words",
 )  # fmt: skip
-CHOICES = (
+CHOICE_FIELDS = (
     "activation", "as_", "attention", "by", "colors", "device", "digits", "dim", "dpi", "dropout",
     "dtype", "embeddings", "feed_forward", "file", "generate", "given", "head", "head_dim", "heads",
     "item", "key", "kv_heads", "layer", "layers", "limit", "memory", "merge", "model", "norm",
@@ -30,11 +30,11 @@ CHOICES = (
     "temperature", "text_size", "theme", "title", "to", "tokenizer", "toward", "trace", "values",
     "variant", "weigh", "window", "without",
 )  # fmt: skip
-_WORD = re.compile(  # as `quoted` spells it, and the space behind it
+_QUOTED_WORD = re.compile(  # as `quoted` spells it, and the space behind it
     r"""([\w@%+=:,./-]+|'[^']*'(?:"'"'[^']*')*|\$'[^\\']*(?:\\.[^\\']*)*')(?: |\Z)""", re.ASCII
 )
 
-OTHERWISE = {"source": "from"}  # options whose fields are called something else
+OPTION_BY_FIELD = {"source": "from"}  # options whose fields are called something else
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Command:
     second: str | None = None  # another text
     options: Mapping[str, Any]
 
-    def also(self, **options: Any) -> Command:
+    def with_options(self, **options: Any) -> Command:
         """With more options, after those that there are."""
         return replace(self, options={**self.options, **options})
 
@@ -56,16 +56,16 @@ class Command:
         >>> Command(name="run", argument="I am", options={"heads": 2, "causal": False}).line
         "attnviz run 'I am' --heads 2 --no-causal"
         """
-        options = [word for item in self.options.items() for word in _spelled(*item)]
-        texts = [each for each in (self.argument, self.second) if each is not None]
-        if any(each.startswith("-") and each != "-" for each in texts):
+        options = [word for option in self.options.items() for word in _option_words(*option)]
+        texts = [text for text in (self.argument, self.second) if text is not None]
+        if any(text.startswith("-") and text != "-" for text in texts):
             words = [*options, "--", *texts]  # or it would be taken for an option
         else:
             words = [*texts, *options]
-        return " ".join(map(quoted, ["attnviz", *self.name.split(), *words]))
+        return " ".join(map(shell_quoted, ["attnviz", *self.name.split(), *words]))
 
 
-def command_in(line: str) -> Command | None:
+def parse_command(line: str) -> Command | None:
     """The command of attnviz that a line holds, if it is nothing but one.
 
     What a file says of how it was made is a stranger's text, which people copy into a shell. So it
@@ -75,106 +75,106 @@ def command_in(line: str) -> Command | None:
     in; and it runs no Python, for which there are --trust-remote-code and --learn alone. It may
     name a model of a hub, which is downloaded by whoever runs it.
 
-    >>> command_in("attnviz run 'I am' --heads 2").options
+    >>> parse_command("attnviz run 'I am' --heads 2").options
     {'heads': ['2']}
-    >>> [command_in(f"attnviz run 'I am'{more}") for more in ("; ls", " | sh", " --out ../x.png")]
+    >>> [parse_command(f"attnviz run 'I am'{more}") for more in ("; ls", " | sh", " --out ../x.png")]
     [None, None, None]
     """
-    words = _words(line)
+    words = _unquoted_words(line)
     start = 3 if words[1:2] == ["example"] else 2
-    name, rest = " ".join(words[1:start]), iter(words[start:])
+    name, remaining = " ".join(words[1:start]), iter(words[start:])
     options: dict[str, Any] = {}
     texts: list[str] = []
-    for word in rest:
+    for word in remaining:
         if word == "--":
-            texts.extend(rest)
+            texts.extend(remaining)
         elif not word.startswith("--"):
             texts.append(word)
-        elif word in _FLAGS:
-            options |= _FLAGS[word]
-        elif word in _CHOICES:
-            options.setdefault(_CHOICES[word], []).append(next(rest, ""))
+        elif word in _VALUE_BY_FLAG:
+            options |= _VALUE_BY_FLAG[word]
+        elif word in _FIELD_BY_OPTION:
+            options.setdefault(_FIELD_BY_OPTION[word], []).append(next(remaining, ""))
         else:
             return None
     argument, second = [*texts, None, None][:2]
-    found = Command(name=name, argument=argument, second=second, options=options)
-    return found if name in OF_TRACES and found.line == line else None
+    command = Command(name=name, argument=argument, second=second, options=options)
+    return command if name in TRACE_COMMANDS and command.line == line else None
 
 
-def _words(line: str) -> list[str]:
+def _unquoted_words(line: str) -> list[str]:
     """The words of a line that `quoted` spelled; of any other those up to what it did not."""
-    found, place = [], 0
-    while match := _WORD.match(line, place):
-        place, spelled = match.end(), match[1]
+    words, start = [], 0
+    while match := _QUOTED_WORD.match(line, start):
+        start, spelled = match.end(), match[1]
         if spelled.startswith("$"):
-            found.append(out_of_quotes(spelled))
+            words.append(ansi_unquoted(spelled))
         else:
-            found.append(spelled.replace("'\"'\"'", "\0").replace("'", "").replace("\0", "'"))
-    return found
+            words.append(spelled.replace("'\"'\"'", "\0").replace("'", "").replace("\0", "'"))
+    return words
 
 
-def chosen(*groups: Any) -> dict[str, Any]:
+def changed_options(*option_groups: Any) -> dict[str, Any]:
     """What differs from its default in some dataclasses whose fields are options."""
     return {
-        each.name: getattr(group, each.name)
-        for group in groups
-        for each in fields(group)
-        if getattr(group, each.name) != _default(each)
+        field.name: getattr(options, field.name)
+        for options in option_groups
+        for field in fields(options)
+        if getattr(options, field.name) != _field_default(field)
     }
 
 
-def option(name: str) -> str:
+def option_name(name: str) -> str:
     """
-    >>> option("head_dim"), option("as_"), option("source")
+    >>> option_name("head_dim"), option_name("as_"), option_name("source")
     ('--head-dim', '--as', '--from')
     """
-    return f"--{OTHERWISE.get(name, name).rstrip('_').replace('_', '-')}"
+    return f"--{OPTION_BY_FIELD.get(name, name).rstrip('_').replace('_', '-')}"
 
 
-_CHOICES = {option(name): name for name in CHOICES}
-_FLAGS = {option(f"no_{name}"): {name: False} for name in FLAGS} | {
-    option(name): {name: True} for name in FLAGS
+_FIELD_BY_OPTION = {option_name(name): name for name in CHOICE_FIELDS}
+_VALUE_BY_FLAG = {option_name(f"no_{name}"): {name: False} for name in FLAG_FIELDS} | {
+    option_name(name): {name: True} for name in FLAG_FIELDS
 }
 
 
-def quoted(word: str) -> str:
+def shell_quoted(word: str) -> str:
     """As a shell takes it; what cannot be seen, or is no UTF-8, is spelled out, to the byte.
 
-    >>> quoted("I am"), quoted("a\\x1b[2J")
+    >>> shell_quoted("I am"), shell_quoted("a\\x1b[2J")
     ("'I am'", "$'a\\\\033[2J'")
     """
-    return shlex.quote(word) if word.isprintable() else in_quotes(word)
+    return shlex.quote(word) if word.isprintable() else ansi_quoted(word)
 
 
-def without_folders(path: str) -> str:
+def path_without_folders(path: str) -> str:
     """A path below this folder as it is; of any other only the name, which tells nobody's home.
 
-    >>> without_folders("here/numbers.toml"), without_folders("/home/me/numbers.toml")
+    >>> path_without_folders("here/numbers.toml"), path_without_folders("/home/me/numbers.toml")
     ('here/numbers.toml', 'numbers.toml')
     """
     return Path(path).name if Path(path).is_absolute() or ".." in Path(path).parts else path
 
 
-def _default(declared: Field[Any]) -> Any:
-    if declared.default_factory is not MISSING:
-        return declared.default_factory()
-    return declared.default
+def _field_default(field: Field[Any]) -> Any:
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return field.default
 
 
-def _spelled(name: str, value: Any) -> Iterator[str]:
+def _option_words(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, bool):
-        yield option(name) if value else option(f"no_{name}")
+        yield option_name(name) if value else option_name(f"no_{name}")
         return
-    for one in value if isinstance(value, (list, tuple)) else [value]:
-        yield option(name)
-        yield place_told(name, str(one)) if name in PATHS else str(one)
+    for item in value if isinstance(value, (list, tuple)) else [value]:
+        yield option_name(name)
+        yield path_in_command(name, str(item)) if name in PATH_OPTIONS else str(item)
 
 
-def place_told(name: str, path: str) -> str:
+def path_in_command(name: str, path: str) -> str:
     """A path without folders; of a model it is no name of one that comes with attnviz, still.
 
-    >>> place_told("model", "agreement"), place_told("model", "/home/me/agreement")
+    >>> path_in_command("model", "agreement"), path_in_command("model", "/home/me/agreement")
     ('agreement', './agreement')
     """
-    alone = without_folders(path)
-    return f"./{alone}" if name == "model" and alone != path else alone
+    short_path = path_without_folders(path)
+    return f"./{short_path}" if name == "model" and short_path != path else short_path

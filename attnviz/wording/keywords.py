@@ -10,12 +10,14 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError, unknown_name_error
 
 Choices = TypeVar("Choices")
 Result = TypeVar("Result")
 P = ParamSpec("P")
-KINDS: dict[str, tuple[tuple[type, ...], str, str]] = {  # by annotation; of any other all passes
+VALUE_TYPES: dict[
+    str, tuple[tuple[type, ...], str, str]
+] = {  # by annotation; of any other all passes
     "int": ((int,), "a whole number", "1"),
     "float": ((int, float), "a number", "0.5"),
     "bool": ((bool,), "True or False", "True"),
@@ -24,11 +26,13 @@ KINDS: dict[str, tuple[tuple[type, ...], str, str]] = {  # by annotation; of any
 }
 
 
-def changed(base: Choices, given: Mapping[str, Any], also: Iterable[str] = ()) -> Choices:
-    """A dataclass of choices with some of them changed; `also` are names that are known elsewhere.
+def replace_choices(
+    base: Choices, changes: Mapping[str, Any], other_names: Iterable[str] = ()
+) -> Choices:
+    """A dataclass of choices with some of them changed; `other_names` are names that are known elsewhere.
 
     >>> from attnviz import Settings
-    >>> changed(Settings(), {"heads": 2}).heads
+    >>> replace_choices(Settings(), {"heads": 2}).heads
     2
     """
     if not is_dataclass(base) or isinstance(base, type):
@@ -36,23 +40,25 @@ def changed(base: Choices, given: Mapping[str, Any], also: Iterable[str] = ()) -
             f"the settings are of type {type(base).__name__}, and should be Settings",
             'give each setting by its name, such as model="minilm"; a second text is other="…"',
         )
-    known = {each.name: str(each.type) for each in fields(base)}
-    made: Choices = replace(base, **checked(given, known, also))
-    return made
+    types_by_name = {field.name: str(field.type) for field in fields(base)}
+    choices: Choices = replace(base, **check_values(changes, types_by_name, other_names))
+    return choices
 
 
-def of_function(
-    function: Callable[..., Any], given: Mapping[str, Any], also: Iterable[str] = ()
+def check_keywords(
+    function: Callable[..., Any], keywords: Mapping[str, Any], other_names: Iterable[str] = ()
 ) -> dict[str, Any]:
     """The keywords that a function is called with beside its first argument, plain and known."""
     _, *parameters = signature(function).parameters.values()
-    known = {each.name: str(each.annotation) for each in parameters}
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):  # handed on, and looked at there
-        known = dict.fromkeys(given, "Any") | known
-    return checked(given, known, also)
+    types_by_name = {parameter.name: str(parameter.annotation) for parameter in parameters}
+    if any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters
+    ):  # handed on, and looked at there
+        types_by_name = dict.fromkeys(keywords, "Any") | types_by_name
+    return check_values(keywords, types_by_name, other_names)
 
 
-def of_its_kinds(function: Callable[P, Result]) -> Callable[P, Result]:
+def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]:
     """The same function, called with plain values, each of a kind that its annotation names.
 
     >>> from attnviz import AttnvizError, example
@@ -62,60 +68,70 @@ def of_its_kinds(function: Callable[P, Result]) -> Callable[P, Result]:
     ...     print(error)
     name is None, and should be a text
     """
-    takes = signature(function)
-    parameters = takes.parameters.items()
-    known = {name: str(each.annotation) for name, each in parameters}
-    handed_on = [name for name, each in parameters if each.kind is Parameter.VAR_KEYWORD]
+    accepted = signature(function)
+    parameters = accepted.parameters.items()
+    types_by_name = {name: str(parameter.annotation) for name, parameter in parameters}
+    variadic_names = [
+        name for name, parameter in parameters if parameter.kind is Parameter.VAR_KEYWORD
+    ]
 
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> Result:
-        bound = takes.bind(*arguments, **keywords)
-        own = {name: each for name, each in bound.arguments.items() if name not in handed_on}
-        bound.arguments |= checked(own, known)
+        bound = accepted.bind(*arguments, **keywords)
+        own = {
+            name: parameter
+            for name, parameter in bound.arguments.items()
+            if name not in variadic_names
+        }
+        bound.arguments |= check_values(own, types_by_name)
         return function(*bound.args, **bound.kwargs)
 
     return call
 
 
-def checked(
-    given: Mapping[str, Any], known: Mapping[str, str], also: Iterable[str] = ()
+def check_values(
+    keywords: Mapping[str, Any], types_by_name: Mapping[str, str], other_names: Iterable[str] = ()
 ) -> dict[str, Any]:
     """Plain values, each of a kind that its annotation names."""
     values = {}
-    for name, value in given.items():
-        if name not in known:
-            error = unknown("keyword", name, [*known, *also])
+    for name, value in keywords.items():
+        if name not in types_by_name:
+            error = unknown_name_error("keyword", name, [*types_by_name, *other_names])
             raise AttnvizError(str(error), error.hint.partition(" known: ")[0])  # of near ones one
-        wanted = known[name].split(" | ")
-        values[name] = _plain(value, wanted)
-        if not _fits(values[name], wanted):
-            kinds = [KINDS[each] for each in wanted if each in KINDS]
+        type_names = types_by_name[name].split(" | ")
+        values[name] = _plain_value(value, type_names)
+        if not _fits_annotation(values[name], type_names):
+            expected = [
+                VALUE_TYPES[type_name] for type_name in type_names if type_name in VALUE_TYPES
+            ]
             short = type(value).__module__ == "builtins"
-            told = reprlib.repr(value) if short else f"of type {type(value).__name__}"
-            problem = f"{name} is {told}, and should be {' or '.join(kind[1] for kind in kinds)}"
-            raise AttnvizError(problem, f"try {name}={kinds[0][2]}", about=name)
+            value_text = reprlib.repr(value) if short else f"of type {type(value).__name__}"
+            problem = (
+                f"{name} is {value_text}, and should be {' or '.join(kind[1] for kind in expected)}"
+            )
+            raise AttnvizError(problem, f"try {name}={expected[0][2]}", about=name)
     return values
 
 
-def _plain(value: Any, wanted: Collection[str]) -> Any:
+def _plain_value(value: Any, type_names: Collection[str]) -> Any:
     """A path, a dtype, a device or a NumPy number as what it says; a token's number as a text."""
-    kind = f"{type(value).__module__}.{type(value).__name__}"
+    type_path = f"{type(value).__module__}.{type(value).__name__}"
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if kind in ("torch.dtype", "torch.device"):
+    if type_path in ("torch.dtype", "torch.device"):
         return str(value).removeprefix("torch.")
-    if kind.startswith("numpy.") and getattr(value, "shape", None) == ():
+    if type_path.startswith("numpy.") and getattr(value, "shape", None) == ():
         value = value.item()
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if is_number and "str" in wanted and "int" not in wanted else value
+    return str(value) if is_number and "str" in type_names and "int" not in type_names else value
 
 
-def _fits(value: Any, wanted: Collection[str]) -> bool:
-    kinds = [each for each in wanted if each != "None"]
-    if not all(each in KINDS for each in kinds):
+def _fits_annotation(value: Any, type_names: Collection[str]) -> bool:
+    known_types = [type_name for type_name in type_names if type_name != "None"]
+    if not all(type_name in VALUE_TYPES for type_name in known_types):
         return True
     if value is None:
-        return "None" in wanted
+        return "None" in type_names
     if isinstance(value, bool):
-        return "bool" in kinds
-    return any(isinstance(value, KINDS[each][0]) for each in kinds)
+        return "bool" in known_types
+    return any(isinstance(value, VALUE_TYPES[type_name][0]) for type_name in known_types)

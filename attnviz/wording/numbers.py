@@ -8,12 +8,12 @@ from typing import Literal
 
 from attnviz.wording.printable import PERCENT
 
-Form = Literal["fixed", "whole", "power"]
-LARGE = 1e6  # from here on numbers are written with powers of ten
-ROUNDING = 1e-6  # of sums to 1 in float32
-CUT = 1e-3  # of a last digit, that float32 may lack of it
-ROUNDING = 1e-6  # of sums to 1 in float32
-MORE_DIGITS = 2  # than there would be, where that tells two numbers apart
+NumberForm = Literal["fixed", "whole", "power"]
+POWERS_OF_TEN_FROM = 1e6  # from here on numbers are written with powers of ten
+SUM_ROUNDING = 1e-6  # of sums to 1 in float32
+LAST_DIGIT_SLACK = 1e-3  # of a last digit, that float32 may lack of it
+SUM_ROUNDING = 1e-6  # of sums to 1 in float32
+MAX_EXTRA_DIGITS = 2  # than there would be, where that tells two numbers apart
 
 
 def share_text(value: float) -> str:
@@ -63,15 +63,15 @@ def exact_text(value: float) -> str:
     return short if float(short) == value else repr(float(value))
 
 
-def percent(share: float, digits: int = 0) -> str:
+def percent_text(share: float, digits: int = 0) -> str:
     """A share in a sentence; only all of it is 100 %, and only nothing of it 0 %.
 
-    >>> [percent(each).replace("\\u00a0", " ") for each in (0.647, 1.0, 0.9962, 0.99998, 0.0004)]
+    >>> [percent_text(each).replace("\\u00a0", " ") for each in (0.647, 1.0, 0.9962, 0.99998, 0.0004)]
     ['65 %', '100 %', '99.6 %', 'over 99.9 %', 'under 0.1 %']
     """
-    for places in (digits, digits + 1):
-        text = fixed_text(100 * share, places)
-        if float(text) not in (0, 100) or not share or abs(share - 1) < ROUNDING:
+    for decimals in (digits, digits + 1):
+        text = fixed_text(100 * share, decimals)
+        if float(text) not in (0, 100) or not share or abs(share - 1) < SUM_ROUNDING:
             return f"{text}{PERCENT}"
     return f"{'over 99.9' if share > 0.5 else 'under 0.1'}{PERCENT}"
 
@@ -82,8 +82,8 @@ def significant_text(value: float, digits: int) -> str:
     >>> [significant_text(value, 2) for value in (0.8571, 0.9, 2.0, 19.37, 1234.5, 0.0)]
     ['0.86', '0.90', '2.0', '19', '1234', '0']
     """
-    whole = 10.0**digits <= abs(value) < LARGE
-    if whole or not value:
+    is_whole = 10.0**digits <= abs(value) < POWERS_OF_TEN_FROM
+    if is_whole or not value:
         return f"{value + 0.0:.0f}"
     return f"{value:#.{digits}g}".rstrip(".")
 
@@ -94,59 +94,61 @@ def short_text(value: float) -> str:
     >>> [short_text(value) for value in (0.25, 2.0, 109.7, 25715.0, 1e-7)]
     ['0.25', '2', '110', '25715', '1e-07']
     """
-    return f"{value:.0f}" if 100 <= abs(value) < LARGE else f"{value:.2g}"
+    return f"{value:.0f}" if 100 <= abs(value) < POWERS_OF_TEN_FROM else f"{value:.2g}"
 
 
 def digits_apart(
-    one: float, other: float, digits: int, write: Callable[[float, int], str] = fixed_text
+    first: float, second: float, digits: int, write: Callable[[float, int], str] = fixed_text
 ) -> int:
     """As many digits as it takes to tell two numbers apart, if a few can.
 
     >>> digits_apart(1.72, 1.74, 1), digits_apart(1.2, 1.3, 1), digits_apart(2.0, 2.0, 1)
     (2, 1, 1)
     """
-    enough = range(digits, digits + MORE_DIGITS + 1)
-    return next((each for each in enough if write(one, each) != write(other, each)), digits)
+    candidates = range(digits, digits + MAX_EXTRA_DIGITS + 1)
+    return next(
+        (count for count in candidates if write(first, count) != write(second, count)), digits
+    )
 
 
-def smallest(decimals: int) -> float:
+def smallest_fixed_value(decimals: int) -> float:
     """Numbers all below this are written with powers of ten: no digit would be left.
 
-    >>> smallest(2)
+    >>> smallest_fixed_value(2)
     0.005
     """
     return 0.5 * 10.0**-decimals
 
 
 @dataclass(frozen=True)
-class Style:
+class NumberStyle:
     """How numbers are written: so many digits behind the point; none where all are whole, and
     with powers of ten where all are so small that hardly a digit would be left."""
 
     digits: int = 2
-    form: Form = "fixed"
+    form: NumberForm = "fixed"
     full: bool = False  # write sums out, however long they are
 
     def __call__(self, value: float) -> str:
         """
-        >>> Style()(1.3128), Style()(-0.0001), Style(form="whole")(4.0), Style(form="power")(0.0123)
+        >>> NumberStyle()(1.3128), NumberStyle()(-0.0001), NumberStyle(form="whole")(4.0), NumberStyle(form="power")(0.0123)
         ('1.31', '0.00', '4', '1.2e-02')
         """
         if self.form == "whole":
             return str(round(value))
         if self.form == "power":
             return power_text(value, max(self.digits - 1, 0))
-        if abs(value) >= LARGE:
+        if abs(value) >= POWERS_OF_TEN_FROM:
             return f"{value:.{self.digits}e}"
         return fixed_text(value, self.digits)
 
-    def printed(self, value: float) -> float:
+    def rounded(self, value: float) -> float:
         """The number that is read where this one is written."""
         return float(self(value))
 
-    def of(self, *values: float) -> Style:
+    def for_values(self, *values: float) -> NumberStyle:
         """The same for numbers that belong together: as the table that holds them writes them."""
-        if all(abs(value) < LARGE and value == round(value) for value in values):
+        if all(abs(value) < POWERS_OF_TEN_FROM and value == round(value) for value in values):
             return replace(self, form="whole")
         reach = max(map(abs, values))
-        return replace(self, form="power" if reach < smallest(self.digits) else "fixed")
+        return replace(self, form="power" if reach < smallest_fixed_value(self.digits) else "fixed")

@@ -8,50 +8,52 @@ import unicodedata
 from itertools import zip_longest
 from typing import Any
 
-SPACE = "␣"
+SPACE_SIGN = "␣"
 PERCENT = "\u00a0%"  # behind a number, so that no line ends between the two
 FIGURE_SPACE = "\u2007"  # as wide as a digit
-_KEPT = re.compile(f"({PERCENT}|{FIGURE_SPACE})")  # spaces that are shown as they are
-_VISIBLE = {" ": SPACE, "\n": "↵", "\t": "⇥", "\r": "\\r"}
+_SPECIAL_SPACES = re.compile(f"({PERCENT}|{FIGURE_SPACE})")  # spaces that are shown as they are
+_VISIBLE_SIGNS = {" ": SPACE_SIGN, "\n": "↵", "\t": "⇥", "\r": "\\r"}
 # Categories of characters that nobody sees, or that do something to a terminal: controls,
 # formats (bidirectional overrides among them), surrogates, private use, unassigned, separators.
 # What XML does not know (U+FFFE, and controls) is among them.
-_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}
+_UNSEEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}
 # Inside a piece these change the look of their neighbours, and on many terminals the width.
 _JOINERS = {"\u200d", *map(chr, range(0xFE00, 0xFE10))}
-_A_JOINER = re.compile("[\ufe00-\ufe0f]")  # of those that Python takes for printable
-HALF = re.compile("[\ud800-\udfff]")  # of a character; a byte that is no UTF-8 becomes one
-_ESCAPES = re.compile(
+_VARIATION_SELECTOR = re.compile("[\ufe00-\ufe0f]")  # of those that Python takes for printable
+SURROGATE = re.compile("[\ud800-\udfff]")  # of a character; a byte that is no UTF-8 becomes one
+_ANSI_C_ESCAPE = re.compile(
     r"\\([ntr\\]|[0-7]{3}|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})"
 )
-ANSI_C = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\047"}
+ANSI_C_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\047"}
 
 
-def visible(text: str) -> str:
+def visible_text(text: str) -> str:
     """The same text with everything that cannot be seen, or must not be printed, spelled out."""
-    return _told(text, _VISIBLE)
+    return _spelled_out(text, _VISIBLE_SIGNS)
 
 
-def printable(text: str) -> str:
+def printable_text(text: str) -> str:
     """The same text with its spaces kept and everything else that is unsafe spelled out.
 
     A space at which no line ends is kept before a sign of per cent, and one that is as wide as a
     digit.
 
-    >>> printable("a b"), printable("\\x1b[31m"), printable("a\\u202eb")
+    >>> printable_text("a b"), printable_text("\\x1b[31m"), printable_text("a\\u202eb")
     ('a b', '\\\\u001b[31m', 'a\\\\u202eb')
     """
     if is_printable(text):
         return text
-    parts = _KEPT.split(text)
-    own = [_told(part, {**_VISIBLE, " ": " "}) for part in parts[::2]]
-    return "".join(part for pair in zip_longest(own, parts[1::2], fillvalue="") for part in pair)
+    parts = _SPECIAL_SPACES.split(text)
+    escaped = [_spelled_out(part, {**_VISIBLE_SIGNS, " ": " "}) for part in parts[::2]]
+    return "".join(
+        part for pair in zip_longest(escaped, parts[1::2], fillvalue="") for part in pair
+    )
 
 
 def is_printable(text: str) -> bool:
     """Whether there is nothing in it to spell out; asked of thousands of labels at once."""
-    printed = text.isprintable() or _KEPT.sub("", text).isprintable()
-    return printed and (text.isascii() or not _A_JOINER.search(text))
+    printed = text.isprintable() or _SPECIAL_SPACES.sub("", text).isprintable()
+    return printed and (text.isascii() or not _VARIATION_SELECTOR.search(text))
 
 
 def exact_json(value: Any) -> str:
@@ -62,32 +64,35 @@ def exact_json(value: Any) -> str:
     >>> exact_json({"a": "è\\u202e"})
     '{"a": "è\\\\u202e"}'
     """
-    written = json.dumps(value, ensure_ascii=False)
-    if written.isprintable():
-        return written
-    whole = HALF.sub(lambda half: f"\\\\u{ord(half[0]):04x}", written)
-    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in whole)
+    json_text = json.dumps(value, ensure_ascii=False)
+    if json_text.isprintable():
+        return json_text
+    json_without_surrogates = SURROGATE.sub(lambda half: f"\\\\u{ord(half[0]):04x}", json_text)
+    return "".join(
+        character if character.isprintable() else json.dumps(character)[1:-1]
+        for character in json_without_surrogates
+    )
 
 
-def in_quotes(word: str) -> str:
+def ansi_quoted(word: str) -> str:
     """A word that no line can show as it is, as bash, zsh and ksh read it: to the byte.
 
-    >>> in_quotes("caf\\udce9.toml"), in_quotes("a\\u202eb")
+    >>> ansi_quoted("caf\\udce9.toml"), ansi_quoted("a\\u202eb")
     ("$'caf\\\\xe9.toml'", "$'a\\\\u202eb'")
     """
-    return f"$'{''.join(map(_escaped, word))}'"
+    return f"$'{''.join(map(_escaped_character, word))}'"
 
 
-def out_of_quotes(spelled: str) -> str:
+def ansi_unquoted(quoted: str) -> str:
     """The word that `in_quotes` spelled.
 
-    >>> out_of_quotes("$'a\\u202eb'") == "a\u202eb"
+    >>> ansi_unquoted("$'a\\u202eb'") == "a\u202eb"
     True
     """
-    return _ESCAPES.sub(_meant, spelled[2:-1])
+    return _ANSI_C_ESCAPE.sub(_unescape_ansi, quoted[2:-1])
 
 
-def _meant(escape: re.Match[str]) -> str:
+def _unescape_ansi(escape: re.Match[str]) -> str:
     code = escape[1]
     if code in "ntr\\":
         return {"n": "\n", "t": "\t", "r": "\r"}.get(code, code)
@@ -96,10 +101,10 @@ def _meant(escape: re.Match[str]) -> str:
     return chr(int(code[1:], 16) if code[0] in "uU" else int(code, 8))
 
 
-def _escaped(character: str) -> str:
+def _escaped_character(character: str) -> str:
     code = ord(character)
-    if character in ANSI_C:
-        return ANSI_C[character]
+    if character in ANSI_C_ESCAPES:
+        return ANSI_C_ESCAPES[character]
     if character.isprintable():
         return character
     if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as Python has it
@@ -109,18 +114,18 @@ def _escaped(character: str) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-def _told(text: str, known: dict[str, str]) -> str:
+def _spelled_out(text: str, spellings: dict[str, str]) -> str:
     return "".join(
-        _seen(character, known)
+        _visible_character(character, spellings)
         for position, character in enumerate(text)
         if position == 0 or character not in _JOINERS
     )
 
 
-def _seen(character: str, known: dict[str, str]) -> str:
-    if character in known:
-        return known[character]
-    if unicodedata.category(character) in _UNSEEN or character in _JOINERS:
+def _visible_character(character: str, spellings: dict[str, str]) -> str:
+    if character in spellings:
+        return spellings[character]
+    if unicodedata.category(character) in _UNSEEN_CATEGORIES or character in _JOINERS:
         code = ord(character)
         return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
     return character

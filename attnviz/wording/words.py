@@ -6,9 +6,9 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 
-def either(names: Sequence[str]) -> str:
+def or_list(names: Sequence[str]) -> str:
     """
-    >>> either(["a"]), either(["a", "b", "c"])
+    >>> or_list(["a"]), or_list(["a", "b", "c"])
     ('a', 'a, b or c')
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
@@ -22,9 +22,9 @@ def counted(number: float, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def listed(names: Sequence[str]) -> str:
+def and_list(names: Sequence[str]) -> str:
     """
-    >>> listed(["a", "b", "c"])
+    >>> and_list(["a", "b", "c"])
     'a, b and c'
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
@@ -38,28 +38,28 @@ def shape_text(sizes: Iterable[object]) -> str:
     return " × ".join(str(size) for size in sizes)
 
 
-def in_brackets(*sizes: int) -> str:
+def bracketed_shape(*sizes: int) -> str:
     """
-    >>> in_brackets(4, 3)
+    >>> bracketed_shape(4, 3)
     '[4 × 3]'
     """
     return f"[{shape_text(sizes)}]"
 
 
-def sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
     """
-    >>> sentence("rows sum to 1")
+    >>> as_sentence("rows sum to 1")
     'Rows sum to 1.'
     """
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def numbered(number: str, label: str) -> str:
+def numbered_label(number: str, label: str) -> str:
     """Number and label, one of which may be missing: `3 learning`."""
-    return f"{number} {isolated(label)}".strip()
+    return f"{number} {bidi_isolated(label)}".strip()
 
 
-def isolated(label: str) -> str:
+def bidi_isolated(label: str) -> str:
     """A label that runs from right to left, kept from turning round the numbers beside it."""
     turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in label)
     return f"\u200e{label}\u200e" if turned else label

@@ -15,10 +15,10 @@ import typer
 
 from attnviz.cli.app import app
 from attnviz.renderers import suffixes
-from attnviz.traces.models.card import ASKED_ALONE, CAN_BE_ASKED
+from attnviz.traces.models.card import CHANGEABLE_SETTINGS, RUN_SETTINGS
 from attnviz.traces.settings import Settings
-from attnviz.views.ways import WAYS
-from attnviz.wording.commands import option
+from attnviz.views.drawing_ways import DRAWING_WAYS
+from attnviz.wording.commands import option_name
 from tests.hostile import contents, damaged_calls, models, words
 
 SLOW = (".png", ".pdf", ".svg", ".gif", ".pptx")  # pictures, which are drawn now and then
@@ -46,8 +46,12 @@ NEEDS = {  # what an option is about, without which it is refused
     "--key": "--query",
     "--predict": "--model",
 }
-MADE = {option(each.name) for each in fields(Settings)}  # how a trace is made: not one of a file
-OF_A_MODEL = MADE - {option(name) for name in (*ASKED_ALONE, *CAN_BE_ASKED)}  # it has decided
+MADE = {
+    option_name(each.name) for each in fields(Settings)
+}  # how a trace is made: not one of a file
+OF_A_MODEL = MADE - {
+    option_name(name) for name in (*RUN_SETTINGS, *CHANGEABLE_SETTINGS)
+}  # it has decided
 OTHERS = {"--given", "--trace", "--file", "--embeddings", "--item"}  # to come by numbers, or a text
 OF_A_TEXT = {"--query", "--reference", "--layer", "--file", "--tokenizer", "--trace", "--given",
              "--embeddings", "--item", "--mean", "--curves", "--dropout", "--model"}  # fmt: skip
@@ -348,6 +352,6 @@ class _Inventor:
         "--dpi": _mostly(("40", "72", "100"), ("0", "100000")),
         "--item": _mostly(("1", "2"), ("0", "3")),
         "--repeats": _mostly(("1", "2", "3", "20"), ("0", "999")),
-        "--as": _mostly((*WAYS,), ("x",)),
+        "--as": _mostly((*DRAWING_WAYS,), ("x",)),
         "--text-size": _mostly(("small", "large", "6", "24"), ("0", "x")),
     }

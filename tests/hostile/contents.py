@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from attnviz import trace
-from attnviz.examples.names import names
+from attnviz.examples.names import example_names
 from attnviz.traces.parts import GIVEN_NAMES
 from tests.conftest import ROOT
 from tests.hostile import given, lessons, words
@@ -138,7 +138,7 @@ def text(random: Random) -> bytes:
 
 @cache
 def _lessons() -> tuple[bytes, ...]:
-    return tuple((LESSONS / f"{name}.toml").read_bytes() for name in names())
+    return tuple((LESSONS / f"{name}.toml").read_bytes() for name in example_names())
 
 
 def lesson(random: Random) -> bytes:

@@ -12,8 +12,8 @@ from pathlib import Path
 from random import Random
 
 from attnviz import trace
-from attnviz.cli.app import main
-from attnviz.traces.models.names import place_of
+from attnviz.cli.app import run_command_line
+from attnviz.traces.models.names import find_model_path
 from tests.conftest import ROOT
 from tests.hostile import contents, models
 from tests.hostile.damage import Files, damaged, damaged_folder
@@ -130,12 +130,15 @@ def saved(arguments: Arguments) -> Files:
     """What `learn --save` writes."""
     unseen = io.TextIOWrapper(io.BytesIO())
     with tempfile.TemporaryDirectory() as at, contextlib.redirect_stdout(unseen):
-        assert main(["learn", *arguments, "--steps=2", "--quiet", f"--save={at}/mine"]) == 0
+        assert (
+            run_command_line(["learn", *arguments, "--steps=2", "--quiet", f"--save={at}/mine"])
+            == 0
+        )
         return {path.name: path.read_bytes() for path in Path(at, "mine").iterdir()}
 
 
 def _by_hand(random: Random) -> Read:
-    content = damaged("mine.toml", place_of(models.TOY).read_bytes(), random)
+    content = damaged("mine.toml", find_model_path(models.TOY).read_bytes(), random)
     return _asked(random, "mine.toml", "The dogs slept"), {"mine.toml": content}
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import pptx
 from PIL import Image
 
-from attnviz.cli.app import main
+from attnviz.cli.app import run_command_line
 from tests.hostile.calls import Call
 from tests.hostile.damage import CANARY
 
@@ -174,7 +174,7 @@ def _status(call: Call) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            return main([*call.arguments])
+            return run_command_line([*call.arguments])
         except SystemExit as stopped:
             return stopped.code if isinstance(stopped.code, int) else 1
         except BaseException as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from attnviz.examples.claims import CLAIMS
-from attnviz.traces.parts import EXPECTED
+from attnviz.traces.parts import EXPECTATION_TYPES
 
 FILLED = (  # kinds of draws that fill a matrix, each with what may stand behind its shape
     ("rand", ""),
@@ -98,7 +98,7 @@ def _embeddings(random: Random, tokens: int, dim: int) -> str:
 
 
 def _expected(random: Random, tokens: int, dim: int) -> list[str]:
-    step = random.choice((*MOST_STEPS, *MOST_STEPS, *EXPECTED))
+    step = random.choice((*MOST_STEPS, *MOST_STEPS, *EXPECTATION_TYPES))
     what = random.choice(
         (
             f"shape = [{tokens}, {dim}]",

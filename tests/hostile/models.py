@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 from attnviz.traces.models import folder
-from attnviz.traces.models.names import names, place_of
-from attnviz.traces.models.shipped import card_of
+from attnviz.traces.models.names import find_model_path, shipped_names
+from attnviz.traces.models.shipped import load_card
 from attnviz.traces.models.vocabulary import Vocabulary
 from tests.hostile import words
 from tests.hostile.damage import damaged
@@ -54,18 +54,18 @@ def named(random: Random, *, trained: float = 0.25) -> Named:
         return _transformer(random)
     kind = random.random()
     if kind < 0.6:
-        name = random.choice(names())
+        name = random.choice(shipped_names())
         return Named(name, {}, _vocabulary(name))
     return _by_hand(random) if kind < 0.75 else _folder(random)
 
 
 @cache
 def _vocabulary(name: str) -> Vocabulary:
-    return card_of(name).vocabulary
+    return load_card(name).vocabulary
 
 
 def _by_hand(random: Random) -> Named:
-    content = place_of(TOY).read_bytes()
+    content = find_model_path(TOY).read_bytes()
     content = content if random.random() < 0.25 else damaged(".toml", content, random)
     return Named("mine.toml", {"mine.toml": content}, _vocabulary(TOY))
 
@@ -73,7 +73,7 @@ def _by_hand(random: Random) -> Named:
 @cache
 def _saved(shape: int) -> tuple[Vocabulary, dict[str, bytes]]:
     model = untrained(**SHAPES[shape])
-    return model.vocabulary, folder.contents(model)
+    return model.vocabulary, folder.model_files(model)
 
 
 def _folder(random: Random) -> Named:

@@ -12,34 +12,34 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.inspection.maps import Map
-from attnviz.analysis.measures import changes_of
+from attnviz.analysis.measures import vector_changes
 from attnviz.errors import AttnvizError
-from attnviz.traces.settings import HeadPlace, name_of
+from attnviz.traces.settings import HeadId, format_head_id
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.prediction import Ending
-from attnviz.traces.trained.tracing import Rereading, reread
-from attnviz.wording.words import listed
+from attnviz.traces.trained.prediction import PassResult
+from attnviz.traces.trained.tracing import ModelRun, prepare_model_run
+from attnviz.wording.words import and_list
 
-Measured = Literal["answers", "vectors"]  # what is compared, with a head and without it
-Track = Callable[[Sequence[HeadPlace]], Iterable[HeadPlace]]
-TOLD = "--by effect switches off the heads"
-LONGEST = 600  # seconds, that somebody may wait
-MINUTE = 60
+EffectMeasure = Literal["answers", "vectors"]  # what is compared, with a head and without it
+HeadTracker = Callable[[Sequence[HeadId]], Iterable[HeadId]]
+EFFECT_PURPOSE = "--by effect switches off the heads"
+MAX_WAIT_SECONDS = 600  # seconds, that somebody may wait
+SECONDS_PER_MINUTE = 60
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Effect:
     """What a head changes, at each token that counts."""
 
-    place: HeadPlace
+    head_id: HeadId
     amounts: Float[Tensor, "token"]  # bits, by which answers change; or shares of vectors
     cosines: Float[Tensor, "token"] | None = None  # of vectors with it and without it
     likely: float = 0.0  # how likely the answer is without it that is given with it,
-    instead: str = ""  # and what is answered in its place, if anything is
+    other_answer: str = ""  # and what is answered in its place, if anything is
 
     @property
     def name(self) -> str:
-        return name_of(*self.place)
+        return format_head_id(*self.head_id)
 
     @property
     def mean(self) -> float:
@@ -54,120 +54,127 @@ class Effect:
 class Effects:
     """Heads, the one first that changes most."""
 
-    measured: Measured
+    measured: EffectMeasure
     tokens: tuple[int, ...]  # that count, by their places
     heads: tuple[Effect, ...]
     answer: str = ""  # with all heads, at the place that is spoken of,
-    at: int = 0  # which is this one,
+    answer_position: int = 0  # which is this one,
     next: bool = False  # as what comes after it,
     likely: float = 0.0  # and how likely it is
-    off: tuple[HeadPlace, ...] = ()  # the heads that are off all the time
+    off: tuple[HeadId, ...] = ()  # the heads that are off all the time
 
 
-def effects_of(trace: Trace, maps: Sequence[Map], track: Track = iter) -> Effects:
+def measure_effects(trace: Trace, maps: Sequence[Map], track: HeadTracker = iter) -> Effects:
     """Each head off in turn, and the others as they are; refused where that takes too long."""
-    start, model = time.perf_counter(), reread(trace, TOLD, "by")
-    places = _on(maps, model)
-    whole = model.ending()
-    _refuse_long((time.perf_counter() - start) * len(places), places)
-    without = zip(places, map(model.ending, track(places)), strict=True)
-    if whole.logits is None or model.asked is None or not model.asked.places:
-        found = [_on_vectors(place, whole, each) for place, each in without]
+    start, model_run = time.perf_counter(), prepare_model_run(trace, EFFECT_PURPOSE, "by")
+    head_ids = _heads_still_on(maps, model_run)
+    full_result = model_run.run_without()
+    _refuse_long_ranking((time.perf_counter() - start) * len(head_ids), head_ids)
+    without = zip(head_ids, map(model_run.run_without, track(head_ids)), strict=True)
+    if (
+        full_result.logits is None
+        or model_run.answer_positions is None
+        or not model_run.answer_positions.positions
+    ):
+        effects = [_effect_on_vectors(head_id, full_result, result) for head_id, result in without]
         return Effects(
             measured="vectors",
             tokens=tuple(range(len(trace.tokens))),
-            heads=_ranked(found),
-            off=tuple(model.off),
+            heads=_rank_effects(effects),
+            off=tuple(model_run.off),
         )
-    return _on_answers(model, whole, without)
+    return _effects_on_answers(model_run, full_result, without)
 
 
-def _on(maps: Sequence[Map], model: Rereading) -> list[HeadPlace]:
+def _heads_still_on(maps: Sequence[Map], model_run: ModelRun) -> list[HeadId]:
     """Those of the heads that are on, of which one at least must be left."""
-    places = [
-        (each.layer.layer, each.head) for each in maps if each.layer and each.head is not None
+    head_ids = [
+        (head_map.layer.layer, head_map.head)
+        for head_map in maps
+        if head_map.layer and head_map.head is not None
     ]
-    found = [place for place in places if place not in model.off]
-    if not found:
+    heads_on = [head_id for head_id in head_ids if head_id not in model_run.off]
+    if not heads_on:
         raise AttnvizError(
-            f"{TOLD}, but {listed([name_of(*place) for place in places])} "
-            f"{'is' if len(places) == 1 else 'are'} already off",
+            f"{EFFECT_PURPOSE}, but {and_list([format_head_id(*head_id) for head_id in head_ids])} "
+            f"{'is' if len(head_ids) == 1 else 'are'} already off",
             "leave --without out",
             about="by",
         )
-    return found
+    return heads_on
 
 
-def _ranked(found: Iterable[Effect]) -> tuple[Effect, ...]:
-    return tuple(sorted(found, key=lambda each: -each.mean))
+def _rank_effects(effects: Iterable[Effect]) -> tuple[Effect, ...]:
+    return tuple(sorted(effects, key=lambda effect: -effect.mean))
 
 
-def _on_vectors(place: HeadPlace, whole: Ending, other: Ending) -> Effect:
+def _effect_on_vectors(head_id: HeadId, full_result: PassResult, result: PassResult) -> Effect:
     """How far the last vectors move, as shares of their lengths; and how far they turn."""
-    assert whole.vectors is not None
-    assert other.vectors is not None
-    changes, cosines = changes_of(whole.vectors, other.vectors)
-    return Effect(place=place, amounts=changes, cosines=cosines)
+    assert full_result.vectors is not None
+    assert result.vectors is not None
+    changes, cosines = vector_changes(full_result.vectors, result.vectors)
+    return Effect(head_id=head_id, amounts=changes, cosines=cosines)
 
 
-def _on_answers(
-    model: Rereading, whole: Ending, without: Iterable[tuple[HeadPlace, Ending]]
+def _effects_on_answers(
+    model_run: ModelRun, full_result: PassResult, without: Iterable[tuple[HeadId, PassResult]]
 ) -> Effects:
-    asked = model.asked
-    assert asked is not None
-    rows = [asked.scored.index(place) for place in asked.places]
-    spoken = len(rows) - 1 if asked.next else 0
-    before = _logarithms(whole, rows)
-    answer = int(before[spoken].argmax())
-    found = [
-        _effect(model, place, before, _logarithms(each, rows), spoken) for place, each in without
+    answer_positions = model_run.answer_positions
+    assert answer_positions is not None
+    rows = [answer_positions.scored.index(head_id) for head_id in answer_positions.positions]
+    answer_row = len(rows) - 1 if answer_positions.next else 0
+    before = _log_shares(full_result, rows)
+    answer = int(before[answer_row].argmax())
+    effects = [
+        _effect_on_answers(model_run, head_id, before, _log_shares(result, rows), answer_row)
+        for head_id, result in without
     ]
     return Effects(
         measured="answers",
-        tokens=asked.places,
-        heads=_ranked(found),
-        answer=model.label(answer),
-        at=asked.places[spoken],
-        next=asked.next,
-        likely=float(before[spoken, answer].exp()),
-        off=tuple(model.off),
+        tokens=answer_positions.positions,
+        heads=_rank_effects(effects),
+        answer=model_run.answer_label(answer),
+        answer_position=answer_positions.positions[answer_row],
+        next=answer_positions.next,
+        likely=float(before[answer_row, answer].exp()),
+        off=tuple(model_run.off),
     )
 
 
-def _effect(
-    model: Rereading,
-    place: HeadPlace,
+def _effect_on_answers(
+    model_run: ModelRun,
+    head_id: HeadId,
     before: Float[Tensor, "place answer"],
     after: Float[Tensor, "place answer"],
-    spoken: int,
+    answer_row: int,
 ) -> Effect:
-    answer, other = int(before[spoken].argmax()), int(after[spoken].argmax())
+    answer, other_answer = int(before[answer_row].argmax()), int(after[answer_row].argmax())
     return Effect(
-        place=place,
-        amounts=bits_between(before, after),
-        likely=float(after[spoken, answer].exp()),
-        instead="" if other == answer else model.label(other),
+        head_id=head_id,
+        amounts=divergence_bits(before, after),
+        likely=float(after[answer_row, answer].exp()),
+        other_answer="" if other_answer == answer else model_run.answer_label(other_answer),
     )
 
 
-def bits_between(
+def divergence_bits(
     before: Float[Tensor, "place answer"], after: Float[Tensor, "place answer"]
 ) -> Float[Tensor, "place"]:
     """The divergence (Kullback-Leibler) of answers from what they were, of logarithms of shares."""
-    found: Tensor = (before.exp() * (before - after)).sum(-1) / log(2)
-    return found.clamp(min=0)
+    bits: Tensor = (before.exp() * (before - after)).sum(-1) / log(2)
+    return bits.clamp(min=0)
 
 
-def _logarithms(made: Ending, rows: Sequence[int]) -> Float[Tensor, "place answer"]:
-    assert made.logits is not None
-    return made.logits[list(rows)].double().log_softmax(-1)
+def _log_shares(result: PassResult, rows: Sequence[int]) -> Float[Tensor, "place answer"]:
+    assert result.logits is not None
+    return result.logits[list(rows)].double().log_softmax(-1)
 
 
-def _refuse_long(seconds: float, places: Sequence[HeadPlace]) -> None:
-    if seconds > LONGEST:
+def _refuse_long_ranking(seconds: float, head_ids: Sequence[HeadId]) -> None:
+    if seconds > MAX_WAIT_SECONDS:
         raise AttnvizError(
-            f"switching off each of {len(places):,} heads in turn would take about "
-            f"{seconds / MINUTE:.0f} minutes",
-            f"rank the heads of one layer: --layer {places[-1][0]}",
+            f"switching off each of {len(head_ids):,} heads in turn would take about "
+            f"{seconds / SECONDS_PER_MINUTE:.0f} minutes",
+            f"rank the heads of one layer: --layer {head_ids[-1][0]}",
             about="by",
         )

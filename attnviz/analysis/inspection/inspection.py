@@ -6,24 +6,28 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from attnviz.analysis.inspection.looking import NAMES, Looking
-from attnviz.analysis.inspection.maps import Map, Step, maps_of, merged, rolled_out
-from attnviz.analysis.inspection.patterns import Patterns, patterns_of
-from attnviz.analysis.inspection.regrouped import hidden, in_words
-from attnviz.analysis.inspection.weighed import weighed
+from attnviz.analysis.inspection.inspect_options import INSPECT_OPTION_NAMES, InspectOptions
+from attnviz.analysis.inspection.map_regrouping import hide_tokens, merge_into_words
+from attnviz.analysis.inspection.maps import Map, MapStep, build_maps, merge_maps, roll_out_maps
+from attnviz.analysis.inspection.patterns import HeadPatterns, find_patterns
+from attnviz.analysis.inspection.weighted_maps import weigh_maps
 from attnviz.traces.from_text import trace
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.place import MINILM
-from attnviz.traces.trained.tracing import named_again
-from attnviz.wording.keywords import changed
+from attnviz.traces.trained.model_location import MINILM
+from attnviz.traces.trained.tracing import with_named_model
+from attnviz.wording.keywords import replace_choices
 
 if TYPE_CHECKING:
-    from attnviz.analysis.inspection.effects import Effects, Track
+    from attnviz.analysis.inspection.effects import Effects, HeadTracker
 
-STEPS: tuple[Step, ...] = (weighed, hidden, in_words, merged)
-ROLLOUT: tuple[Step, ...] = (rolled_out, hidden, in_words)  # which needs all that a layer reads
+MAP_STEPS: tuple[MapStep, ...] = (weigh_maps, hide_tokens, merge_into_words, merge_maps)
+ROLLOUT_STEPS: tuple[MapStep, ...] = (
+    roll_out_maps,
+    hide_tokens,
+    merge_into_words,
+)  # which needs all that a layer reads
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -37,37 +41,37 @@ class Inspection(Showable):
     """
 
     trace: Trace
-    looking: Looking
-    track: Track = iter  # whoever waits may see how far it has come
+    looking: InspectOptions
+    track: HeadTracker = iter  # whoever waits may see how far it has come
 
     @cached_property
     def maps(self) -> tuple[Map, ...]:
         """What is looked at: a map for each head that is asked for, or for several together."""
-        steps = ROLLOUT if self.looking.merge == "rollout" else STEPS
-        return maps_of(self.trace, self.looking, steps)
+        steps = ROLLOUT_STEPS if self.looking.merge == "rollout" else MAP_STEPS
+        return build_maps(self.trace, self.looking, steps)
 
     @cached_property
     def plain(self) -> tuple[Map, ...]:
         """The heads that are asked for, as they are."""
-        return maps_of(self.trace, self.looking)
+        return build_maps(self.trace, self.looking)
 
     @cached_property
     def weighed(self) -> tuple[Map, ...]:
         """The same, each weight weighed by what is asked for."""
-        return weighed(self.plain, self.trace, self.looking)
+        return weigh_maps(self.plain, self.trace, self.looking)
 
     @cached_property
     def effects(self) -> Effects:
         """What each of these heads changes of what the model comes to: it is run without each."""
-        from attnviz.analysis.inspection.effects import effects_of
+        from attnviz.analysis.inspection.effects import measure_effects
 
-        return effects_of(self.trace, self.plain, self.track)
+        return measure_effects(self.trace, self.plain, self.track)
 
     @cached_property
-    def patterns(self) -> Patterns:
+    def patterns(self) -> HeadPatterns:
         """What each of these heads does, by what is shown of it."""
-        left = hidden(self.divided, self.trace, self.looking)
-        return patterns_of(in_words(left, self.trace, self.looking))
+        visible_maps = hide_tokens(self.divided, self.trace, self.looking)
+        return find_patterns(merge_into_words(visible_maps, self.trace, self.looking))
 
     @cached_property
     def divided(self) -> tuple[Map, ...]:
@@ -78,7 +82,7 @@ class Inspection(Showable):
     def whole(self) -> tuple[Map, ...]:
         """What tokens are left out of."""
         if self.looking.merge == "rollout":
-            return rolled_out(self.plain, self.trace, self.looking)
+            return roll_out_maps(self.plain, self.trace, self.looking)
         return self.divided
 
 
@@ -95,9 +99,16 @@ def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any)
     >>> inspect(story, source="it", to="animal").view().headline
     'In L4H4, "it" gives "animal" 49\\xa0% of its attention (other tokens: 13\\xa0%)'
     """
-    looking = changed(Looking(), {name: each for name, each in changes.items() if name in NAMES})
-    others = {name: each for name, each in changes.items() if name not in NAMES}
-    chosen = changed(settings or Settings(model=MINILM), others, also=NAMES)
+    looking = replace_choices(
+        InspectOptions(),
+        {name: value for name, value in changes.items() if name in INSPECT_OPTION_NAMES},
+    )
+    setting_changes = {
+        name: value for name, value in changes.items() if name not in INSPECT_OPTION_NAMES
+    }
+    chosen_settings = replace_choices(
+        settings or Settings(model=MINILM), setting_changes, other_names=INSPECT_OPTION_NAMES
+    )
     if isinstance(text, Trace):
-        return Inspection(trace=named_again(text, **others), looking=looking)
-    return Inspection(trace=trace(text, chosen, kept=looking.layers), looking=looking)
+        return Inspection(trace=with_named_model(text, **setting_changes), looking=looking)
+    return Inspection(trace=trace(text, chosen_settings, kept=looking.layers), looking=looking)

@@ -13,18 +13,18 @@ from functools import cached_property
 
 import numpy as np
 
-from attnviz.analysis.inspection.looking import Looking
-from attnviz.cells import EVERYTHING, Cells, Patch, Values
+from attnviz.analysis.inspection.inspect_options import InspectOptions
+from attnviz.cells import FULL_SLICE, Cells, CellValues, Patch
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.settings import name_of
+from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Layer, Trace
 from attnviz.wording.words import counted
 
 
 @dataclass(frozen=True)
-class Side:
+class MapSide:
     """One side of a map: places that stand for a token each, or for several."""
 
     tokens: Tokens
@@ -54,41 +54,46 @@ class Map:
     layer: Layer | None  # None: of several
     head: int | None
     cells: Cells
-    rows: Side
-    columns: Side
+    rows: MapSide
+    columns: MapSide
     share: bool = True  # whether a row is divided up, and sums to 1 while nothing of it is left out
-    of: tuple[Map, ...] = ()  # what it is merged of
+    merged_maps: tuple[Map, ...] = ()  # what it is merged of
 
     def __repr__(self) -> str:
         return f"<Map {self.name}: {len(self.rows)} × {len(self.columns)}>"
 
 
-Step = Callable[[tuple[Map, ...], Trace, Looking], tuple[Map, ...]]
+MapStep = Callable[[tuple[Map, ...], Trace, InspectOptions], tuple[Map, ...]]
 
 
-def side_of(tokens: Tokens) -> Side:
+def token_side(tokens: Tokens) -> MapSide:
     """A place for each token."""
-    places = range(len(tokens))
-    return Side(
+    positions = range(len(tokens))
+    return MapSide(
         tokens,
-        tuple((place,) for place in places),
+        tuple((position,) for position in positions),
         tokens.labels,
-        tuple(place + 1 for place in places),
+        tuple(position + 1 for position in positions),
     )
 
 
-def heads_of(trace: Trace, looking: Looking) -> tuple[Map, ...]:
+def maps_of_heads(trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
     """A map for each head that is asked for, in the order of the model."""
-    layers = [each for each in trace.layers if looking.layer in (None, each.layer)]
+    layers = [candidate for candidate in trace.layers if options.layer in (None, candidate.layer)]
     if not layers:
-        raise _no(trace, "layer", looking.layer, [each.layer for each in trace.layers])
+        raise _missing_part_error(
+            trace, "layer", options.layer, [candidate.layer for candidate in trace.layers]
+        )
     heads = range(layers[0].heads)
-    if looking.head is not None and looking.head not in heads:
-        raise _no(trace, "head", looking.head, list(heads))
-    rows, columns = side_of(trace.tokens), side_of(trace.keys)  # one for all heads: texts are long
+    if options.head is not None and options.head not in heads:
+        raise _missing_part_error(trace, "head", options.head, list(heads))
+    rows, columns = (
+        token_side(trace.tokens),
+        token_side(trace.keys),
+    )  # one for all heads: texts are long
     return tuple(
         Map(
-            name_of(layer.layer, head),
+            format_head_id(layer.layer, head),
             layer,
             head,
             layer.weights.cells("mixing", head),
@@ -97,45 +102,58 @@ def heads_of(trace: Trace, looking: Looking) -> tuple[Map, ...]:
         )
         for layer in layers
         for head in range(layer.heads)
-        if looking.head in (None, head)
+        if options.head in (None, head)
     )
 
 
-def maps_of(trace: Trace, looking: Looking, steps: tuple[Step, ...] = ()) -> tuple[Map, ...]:
+def build_maps(
+    trace: Trace, options: InspectOptions, steps: tuple[MapStep, ...] = ()
+) -> tuple[Map, ...]:
     """What is looked at, after each of some steps."""
-    found = heads_of(trace, looking)
+    maps = maps_of_heads(trace, options)
     for step in steps:
-        found = step(found, trace, looking)
-    return found
+        maps = step(maps, trace, options)
+    return maps
 
 
-def _no(trace: Trace, kind: str, number: int | None, known: list[int]) -> AttnvizError:
-    one = len(known) == 1
+def _missing_part_error(
+    trace: Trace, kind: str, number: int | None, known_numbers: list[int]
+) -> AttnvizError:
+    is_single = len(known_numbers) == 1
     return AttnvizError(
-        f"there is no {kind} {number}: the model has {len(known)} {kind}{'' if one else 's'}, "
-        f"{known[0]}{'' if one else f' to {known[-1]}'}",
-        f"try --{kind} {known[-1]}",
+        f"there is no {kind} {number}: the model has {len(known_numbers)} {kind}{'' if is_single else 's'}, "
+        f"{known_numbers[0]}{'' if is_single else f' to {known_numbers[-1]}'}",
+        f"try --{kind} {known_numbers[-1]}",
         about=kind,
     )
 
 
-BYTES, MATRICES = 8, 4  # of a number; and how many there are at once on the way through all layers
-STAYS = 0.5  # of what a token is, beside what it reads: the residual path
+ROLLOUT_NUMBER_BYTES, ROLLOUT_MATRICES = (
+    8,
+    4,
+)  # of a number; and how many there are at once on the way through all layers
+RESIDUAL_SHARE = 0.5  # of what a token is, beside what it reads: the residual path
 
-Merging = Callable[[Values, Values], Values]
+MergeFunction = Callable[[CellValues, CellValues], CellValues]
 
 
-def merged(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[Map, ...]:
+def merge_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
     """All maps as one, where that is asked for."""
-    if looking.merge == "mean":
-        return (_together(maps, looking, np.add, f"mean of {_which(maps, looking)}"),)
-    if looking.merge == "max":
-        found = _together(maps, looking, np.maximum, f"largest of {_which(maps, looking)}")
-        return (replace(found, share=False),)
+    if options.merge == "mean":
+        return (
+            _merge_into_one(
+                maps, options, np.add, f"mean of {_merged_heads_phrase(maps, options)}"
+            ),
+        )
+    if options.merge == "max":
+        largest_map = _merge_into_one(
+            maps, options, np.maximum, f"largest of {_merged_heads_phrase(maps, options)}"
+        )
+        return (replace(largest_map, share=False),)
     return maps
 
 
-def rolled_out(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[Map, ...]:
+def roll_out_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
     """What each token is made of after all layers, half of it passing by each."""
     first = maps[0]
     if first.rows.tokens is not first.columns.tokens:
@@ -146,62 +164,66 @@ def rolled_out(maps: tuple[Map, ...], trace: Trace, looking: Looking) -> tuple[M
             about="merge",
         )
     layers: dict[int, list[Map]] = {}
-    for each in maps:
-        layers.setdefault(each.layer.layer if each.layer else 0, []).append(each)
-    cells = RolledOut(tuple(Merged(tuple(heads), np.add) for heads in layers.values()))
+    for head_map in maps:
+        layers.setdefault(head_map.layer.layer if head_map.layer else 0, []).append(head_map)
+    cells = RolloutCells(tuple(MergedCells(tuple(heads), np.add) for heads in layers.values()))
     name = f"rollout through {counted(len(layers), 'layer')}"
-    return (replace(first, name=name, layer=None, head=None, cells=cells, of=maps),)
+    return (replace(first, name=name, layer=None, head=None, cells=cells, merged_maps=maps),)
 
 
-def _together(maps: tuple[Map, ...], looking: Looking, how: Merging, name: str) -> Map:
+def _merge_into_one(
+    maps: tuple[Map, ...], options: InspectOptions, merge_function: MergeFunction, name: str
+) -> Map:
     """One map of several; of the only one the same."""
-    cells = Merged(maps, how)
-    return replace(maps[0], name=name, layer=None, head=None, cells=cells, of=maps)
+    cells = MergedCells(maps, merge_function)
+    return replace(maps[0], name=name, layer=None, head=None, cells=cells, merged_maps=maps)
 
 
-def mean_of(maps: tuple[Map, ...]) -> Map:
+def mean_map(maps: tuple[Map, ...]) -> Map:
     """The mean of maps that are looked at together."""
     name = f"mean of {counted(len(maps), 'head')}"
-    return replace(maps[0], name=name, layer=None, head=None, cells=Merged(maps, np.add), of=maps)
+    return replace(
+        maps[0], name=name, layer=None, head=None, cells=MergedCells(maps, np.add), merged_maps=maps
+    )
 
 
-def _which(maps: tuple[Map, ...], looking: Looking) -> str:
+def _merged_heads_phrase(maps: tuple[Map, ...], options: InspectOptions) -> str:
     """`72 heads`, `the 12 heads of L4`, `H7 of 6 layers`."""
-    if looking.layer is not None and looking.head is not None:
+    if options.layer is not None and options.head is not None:
         return f"{maps[0].name} alone"
-    if looking.layer is not None:
-        return f"the {counted(len(maps), 'head')} of L{looking.layer}"
-    if looking.head is not None:
-        return f"H{looking.head} of {counted(len(maps), 'layer')}"
+    if options.layer is not None:
+        return f"the {counted(len(maps), 'head')} of L{options.layer}"
+    if options.head is not None:
+        return f"H{options.head} of {counted(len(maps), 'layer')}"
     return counted(len(maps), "head")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Merged(Cells):
+class MergedCells(Cells):
     """Cells of several maps as one, a window at a time: their mean, or the largest."""
 
     maps: tuple[Map, ...]
-    how: Merging
+    merge_function: MergeFunction
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.maps[0].cells.shape
 
     def window(self, rows: slice, columns: slice) -> Patch:
-        first, *others = (each.cells for each in self.maps)
+        first, *other_cells = (each.cells for each in self.maps)
         patch = first.window(rows, columns)
         values, hidden = patch.values.astype(np.float64), patch.hidden
-        for each in others:
+        for each in other_cells:
             patch = each.window(rows, columns)
-            values, hidden = self.how(values, patch.values), hidden & patch.hidden
-        return Patch(values / (len(self.maps) if self.how is np.add else 1), hidden)
+            values, hidden = self.merge_function(values, patch.values), hidden & patch.hidden
+        return Patch(values / (len(self.maps) if self.merge_function is np.add else 1), hidden)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RolledOut(Cells):
+class RolloutCells(Cells):
     """The product of all layers, each ½ its heads' mean and ½ what passes by (Abnar & Zuidema)."""
 
-    layers: tuple[Merged, ...]
+    layers: tuple[MergedCells, ...]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -210,23 +232,23 @@ class RolledOut(Cells):
     @cached_property
     def whole(self) -> Patch:
         tokens = self.shape[0]
-        memory.refuse_more(
-            tokens**2 * BYTES * MATRICES,
+        memory.refuse_too_little_memory(
+            tokens**2 * ROLLOUT_NUMBER_BYTES * ROLLOUT_MATRICES,
             f"rollout of {tokens:,} tokens through all layers",
             "give a shorter text, or --merge mean",
         )
-        first, *others = (each.window(EVERYTHING, EVERYTHING) for each in self.layers)
-        product, unseen = _step(first), first.hidden
-        for above in others:
-            product, unseen = _step(above) @ product, unseen & above.hidden
-        return Patch(product, unseen & (product == 0))
+        first, *other_layers = (each.window(FULL_SLICE, FULL_SLICE) for each in self.layers)
+        product, hidden = _add_residual(first), first.hidden
+        for above in other_layers:
+            product, hidden = _add_residual(above) @ product, hidden & above.hidden
+        return Patch(product, hidden & (product == 0))
 
     def window(self, rows: slice, columns: slice) -> Patch:
         return Patch(self.whole.values[rows, columns], self.whole.hidden[rows, columns])
 
 
-def _step(layer: Patch) -> Values:
+def _add_residual(layer: Patch) -> CellValues:
     """What a layer makes of each token: of one that reads nothing it makes the same."""
-    mixed = (1 - STAYS) * layer.values + STAYS * np.eye(len(layer.values))
-    steps: Values = mixed / mixed.sum(axis=1, keepdims=True)
+    mixed = (1 - RESIDUAL_SHARE) * layer.values + RESIDUAL_SHARE * np.eye(len(layer.values))
+    steps: CellValues = mixed / mixed.sum(axis=1, keepdims=True)
     return steps

@@ -15,81 +15,81 @@ from itertools import takewhile
 import numpy as np
 from jaxtyping import Bool
 
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.looking import Looking
-from attnviz.analysis.inspection.maps import Map, Side, mean_of
-from attnviz.analysis.inspection.patterns import attended_most, every_nth, is_most
-from attnviz.analysis.inspection.regrouped import hidden_by, whole_side, words_side
-from attnviz.cells import CELLS_AT_ONCE, EVERYTHING, Patch
+from attnviz.analysis.inspection.map_regrouping import full_side, tokens_hidden_by_option, word_side
+from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
+from attnviz.analysis.inspection.patterns import is_most, most_attended_keys, sampled_queries
+from attnviz.cells import CELLS_PER_BAND, FULL_SLICE, Patch
 from attnviz.errors import AttnvizError
-from attnviz.tokens.finding import find_query
+from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.wording.commands import option
-from attnviz.wording.numbers import ROUNDING
-from attnviz.wording.words import listed
+from attnviz.wording.commands import option_name
+from attnviz.wording.numbers import SUM_ROUNDING
+from attnviz.wording.words import and_list
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class TokenQuery:
     """One token, and what it reads in each map."""
 
-    looking: Looking
+    options: InspectOptions
     row: int
-    readings: tuple[Reading, ...]
+    map_rows: tuple[MapRow, ...]
 
     @cached_property
-    def mean(self) -> Reading:
+    def mean(self) -> MapRow:
         """The same in the mean of all maps; where there is one alone, that."""
-        maps = tuple(each.map for each in self.readings)
-        return self.readings[0] if len(maps) == 1 else Reading(mean_of(maps), self.row)
+        maps = tuple(map_row.map for map_row in self.map_rows)
+        return self.map_rows[0] if len(maps) == 1 else MapRow(mean_map(maps), self.row)
 
     @cached_property
-    def by_peak(self) -> list[Reading]:
+    def by_peak(self) -> list[MapRow]:
         """Those maps first in which it puts most on one token."""
-        return by_peak(self.readings)
+        return sort_by_peak(self.map_rows)
 
     @property
-    def own_place(self) -> int | None:
+    def own_column(self) -> int | None:
         """Where the token itself stands among those that are read, if it does."""
-        found = self.readings[0].map
-        group = found.rows.groups[self.row]
-        same = found.rows.tokens is found.columns.tokens and group in found.columns.groups
-        return found.columns.groups.index(group) if same else None
+        head_map = self.map_rows[0].map
+        group = head_map.rows.groups[self.row]
+        same = head_map.rows.tokens is head_map.columns.tokens and group in head_map.columns.groups
+        return head_map.columns.groups.index(group) if same else None
 
-    def strongest(self, column: int) -> Reading:
+    def strongest(self, column: int) -> MapRow:
         """The map in which it reads most of a token."""
-        return max(self.readings, key=lambda each: abs(each.of(column)))
+        return max(self.map_rows, key=lambda map_row: abs(map_row.weight(column)))
 
 
 @dataclass(frozen=True)
-class Others:
+class OtherTokens:
     """What other tokens give the key of a link, in one map."""
 
     count: int  # of those that can see it
     mean: float  # weight that they give it; 0 where there are none
-    most: int  # of them, whose largest weight is on it and on no other key
+    attend_most_count: int  # of them, whose largest weight is on it and on no other key
 
     @property
     def attend_most(self) -> bool:
         """Whether the key is what most tokens attend to."""
-        return bool(is_most(self.most, self.count))
+        return bool(is_most(self.attend_most_count, self.count))
 
 
 @dataclass(frozen=True, eq=False)
 class MapLink:
     """A link in one map: its weight, and what other tokens give the same key."""
 
-    reading: Reading
+    map_row: MapRow
     column: int
-    others: Others
+    others: OtherTokens
 
     @property
     def map(self) -> Map:
-        return self.reading.map
+        return self.map_row.map
 
     @property
     def weight(self) -> float:
-        return self.reading.of(self.column)
+        return self.map_row.weight(self.column)
 
     @property
     def lift(self) -> float:
@@ -98,124 +98,133 @@ class MapLink:
 
     @property
     def sees(self) -> bool:
-        return self.reading.sees(self.column)
+        return self.map_row.sees(self.column)
 
     @property
     def rank(self) -> int | None:
         """Its place among all weights of its row."""
-        return self.reading.rank(self.column) if self.sees else None
+        return self.map_row.rank(self.column) if self.sees else None
 
 
 @dataclass(frozen=True, eq=False)
-class Link:
+class TokenLink:
     """A token that reads and one that is read, in each map."""
 
-    asked: Asked
+    token_query: TokenQuery
     column: int
 
     @property
-    def looking(self) -> Looking:
-        return self.asked.looking
+    def options(self) -> InspectOptions:
+        return self.token_query.options
 
     @cached_property
     def ranked(self) -> list[MapLink]:
         """Those maps first that link the two most; last those that hide the key."""
-        others = self._other_queries
-        found = [
-            MapLink(each, self.column, _others(each.map, self.column, others))
-            for each in self.asked.readings
+        other_queries = self._other_queries
+        links = [
+            MapLink(each, self.column, _measure_others(each.map, self.column, other_queries))
+            for each in self.token_query.map_rows
         ]
-        return sorted(found, key=lambda each: (each.sees, self.score(each)), reverse=True)
+        return sorted(links, key=lambda each: (each.sees, self.score(each)), reverse=True)
 
-    def score(self, each: MapLink) -> float:
+    def score(self, link: MapLink) -> float:
         """What maps are ranked by; gradients, which may be below 0, by how far from 0 that is."""
-        found = each.lift if self.looking.rank == "lift" else each.weight
-        return abs(found) if self.looking.weigh == "gradient" else found
+        score = link.lift if self.options.rank == "lift" else link.weight
+        return abs(score) if self.options.weigh == "gradient" else score
 
     @cached_property
     def seeing(self) -> list[MapLink]:
         """Those that do not hide it."""
-        return [each for each in self.ranked if each.sees]
+        return [link for link in self.ranked if link.sees]
 
     @property
     def first(self) -> list[MapLink]:
         """The map that links the two most; or several that do so alike."""
         best = self.seeing[0]
         alike = (best.weight, best.others.mean)
-        return list(takewhile(lambda each: (each.weight, each.others.mean) == alike, self.seeing))
+        return list(takewhile(lambda link: (link.weight, link.others.mean) == alike, self.seeing))
 
     @property
     def mean(self) -> float:
-        return float(np.mean([each.of(self.column) for each in self.asked.readings]))
+        return float(
+            np.mean([map_row.weight(self.column) for map_row in self.token_query.map_rows])
+        )
 
     @property
     def even(self) -> float:
         """What it would get if all that can be seen were read alike."""
-        return 1 / int((~self.seeing[0].reading.patch.hidden).sum())
+        return 1 / int((~self.seeing[0].map_row.patch.hidden).sum())
 
     @property
     def links(self) -> bool:
         """Whether any map gives the key more of this token than of others."""
-        signed = self.looking.weigh == "gradient"
-        return signed or max(each.lift for each in self.seeing) > ROUNDING
+        signed = self.options.weigh == "gradient"
+        return signed or max(link.lift for link in self.seeing) > SUM_ROUNDING
 
     @cached_property
     def _other_queries(self) -> Bool[np.ndarray, "query"]:
         """Which rows count as other tokens; of a long text every so many of them."""
-        found = self.asked.readings[0].map
-        keys, own = found.columns, found.columns.groups[self.column]
-        within = found.rows.tokens is keys.tokens
-        counted = ~np.array(found.rows.special, dtype=bool)
-        counted[self.asked.row] = False
-        counted &= [not within or group != own for group in found.rows.groups]
-        return counted
+        head_map = self.token_query.map_rows[0].map
+        keys, key_group = head_map.columns, head_map.columns.groups[self.column]
+        within = head_map.rows.tokens is keys.tokens
+        is_counted = ~np.array(head_map.rows.special, dtype=bool)
+        is_counted[self.token_query.row] = False
+        is_counted &= [not within or group != key_group for group in head_map.rows.groups]
+        return is_counted
 
 
-def _others(found: Map, column: int, counted: Bool[np.ndarray, "query"]) -> Others:
+def _measure_others(
+    head_map: Map, column: int, is_counted: Bool[np.ndarray, "query"]
+) -> OtherTokens:
     """Over the rows that count and can see a key: how much they give it, a band at a time."""
-    queries = every_nth(len(counted))
-    together = max(1, CELLS_AT_ONCE // max(1, len(found.columns))) * queries.step
-    count, added, most = 0, 0.0, 0
-    for start in range(0, len(counted), together):
-        rows = slice(start, start + together, queries.step)
-        patch = found.cells.window(rows, EVERYTHING)
-        seeing = counted[rows] & ~patch.hidden[:, column]
+    queries = sampled_queries(len(is_counted))
+    rows_at_once = max(1, CELLS_PER_BAND // max(1, len(head_map.columns))) * queries.step
+    count, total, most = 0, 0.0, 0
+    for start in range(0, len(is_counted), rows_at_once):
+        rows = slice(start, start + rows_at_once, queries.step)
+        patch = head_map.cells.window(rows, FULL_SLICE)
+        seeing = is_counted[rows] & ~patch.hidden[:, column]
         values = patch.values[seeing]
         count += len(values)
-        added += float(values[:, column].sum(dtype=np.float64))
-        most += int((attended_most(values) == column).sum())
-    return Others(count, added / count if count else 0.0, most)
+        total += float(values[:, column].sum(dtype=np.float64))
+        most += int((most_attended_keys(values) == column).sum())
+    return OtherTokens(count, total / count if count else 0.0, most)
 
 
-def asked_of(inspection: Inspection, wanted: str, name: str = "query") -> Asked:
+def build_token_query(
+    inspection: Inspection, token_name: str, option_key: str = "query"
+) -> TokenQuery:
     """The token that somebody names, with all that it reads."""
-    looking, maps = inspection.looking, inspection.maps
-    row = place_in(maps[0].rows, looking, wanted, name)
-    return Asked(looking, row, tuple(Reading(each, row) for each in maps))
+    options, maps = inspection.looking, inspection.maps
+    row = find_in_side(maps[0].rows, options, token_name, option_key)
+    return TokenQuery(options, row, tuple(MapRow(head_map, row) for head_map in maps))
 
 
-def link_of(inspection: Inspection) -> Link:
+def build_link(inspection: Inspection) -> TokenLink:
     """The two tokens of --from and --to; refused where no map lets one see the other."""
-    looking = inspection.looking
-    assert looking.source is not None
-    assert looking.to is not None
-    asked = asked_of(inspection, looking.source, "from")
-    column = place_in(inspection.maps[0].columns, looking, looking.to, "to")
-    link = Link(asked, column)
+    options = inspection.looking
+    assert options.source is not None
+    assert options.to is not None
+    token_query = build_token_query(inspection, options.source, "from")
+    column = find_in_side(inspection.maps[0].columns, options, options.to, "to")
+    link = TokenLink(token_query, column)
     if not link.seeing:
-        found = inspection.maps[0]
-        reader, read = found.rows.labels[asked.row], found.columns.labels[column]
+        head_map = inspection.maps[0]
+        query_label, key_label = (
+            head_map.rows.labels[token_query.row],
+            head_map.columns.labels[column],
+        )
         raise AttnvizError(
-            f"'{reader}' ({found.rows.numbers[asked.row]}) cannot attend to '{read}' "
-            f"({found.columns.numbers[column]}): a mask hides it in every head",
-            f"try the other direction: --from '{looking.to}' --to '{looking.source}'",
+            f"'{query_label}' ({head_map.rows.numbers[token_query.row]}) cannot attend to '{key_label}' "
+            f"({head_map.columns.numbers[column]}): a mask hides it in every head",
+            f"try the other direction: --from '{options.to}' --to '{options.source}'",
             about="from",
         )
     return link
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class MapRow:
     """A row of a map: what one token reads there."""
 
     map: Map
@@ -225,7 +234,7 @@ class Reading:
     def patch(self) -> Patch:
         return self.map.cells.row(self.row)
 
-    def of(self, column: int) -> float:
+    def weight(self, column: int) -> float:
         return float(self.patch.values[0, column])
 
     def sees(self, column: int) -> bool:
@@ -238,7 +247,7 @@ class Reading:
 
     @property
     def peak(self) -> float:
-        return self.of(self.most)
+        return self.weight(self.most)
 
     def rank(self, column: int) -> int:
         """How many places it reads more, and one."""
@@ -246,49 +255,53 @@ class Reading:
         return int((sizes > sizes[column]).sum()) + 1
 
 
-def by_peak(readings: Sequence[Reading]) -> list[Reading]:
+def sort_by_peak(map_rows: Sequence[MapRow]) -> list[MapRow]:
     """Those first that put most on one token."""
-    return sorted(readings, key=lambda each: abs(each.peak), reverse=True)
+    return sorted(map_rows, key=lambda map_row: abs(map_row.peak), reverse=True)
 
 
-def place_in(side: Side, looking: Looking, wanted: str, name: str) -> int:
+def find_in_side(side: MapSide, options: InspectOptions, token_name: str, option_key: str) -> int:
     """The place of a token that somebody names, on a side of which some may be left out."""
-    whole = whole_side(side.tokens, looking)
-    _refuse_pieces(whole, wanted, looking, name)
-    group = whole.groups[find_query(_named(whole), wanted, option(name))]
-    found = [place for place, each in enumerate(side.groups) if set(each) & set(group)]
-    if not found:
-        label = whole.labels[whole.groups.index(group)]
-        hides = hidden_by(side.tokens, looking)
-        out = listed([option for option, places in hides.items() if places & set(group)])
-        raise AttnvizError(
-            f"'{label}' is left out ({out})",
-            f"leave {out} out, or ask for another token",
-            about=name,
+    full = full_side(side.tokens, options)
+    _refuse_cut_word(full, token_name, options, option_key)
+    group = full.groups[find_query(_tokens_of_side(full), token_name, option_name(option_key))]
+    indices = [index for index, members in enumerate(side.groups) if set(members) & set(group)]
+    if not indices:
+        label = full.labels[full.groups.index(group)]
+        hidden_by_option = tokens_hidden_by_option(side.tokens, options)
+        hiding_options = and_list(
+            [option for option, positions in hidden_by_option.items() if positions & set(group)]
         )
-    return found[0]
+        raise AttnvizError(
+            f"'{label}' is left out ({hiding_options})",
+            f"leave {hiding_options} out, or ask for another token",
+            about=option_key,
+        )
+    return indices[0]
 
 
-def _refuse_pieces(whole: Side, wanted: str, looking: Looking, name: str) -> None:
+def _refuse_cut_word(
+    full: MapSide, token_name: str, options: InspectOptions, option_key: str
+) -> None:
     """A word that the model's tokenizer cuts up has no place of its own, unless words are shown."""
-    words = words_side(whole.tokens)
-    if looking.words or wanted in whole.labels or wanted not in words.labels:
+    words = word_side(full.tokens)
+    if options.words or token_name in full.labels or token_name not in words.labels:
         return
-    group = words.groups[words.labels.index(wanted)]
-    pieces = " ".join(whole.labels[token] for token in group)
+    group = words.groups[words.labels.index(token_name)]
+    pieces = " ".join(full.labels[token] for token in group)
     raise AttnvizError(
-        f"'{wanted}' is {len(group)} tokens here: {pieces}",
-        f"use --words to combine them, or give the number of one: {option(name)} {group[0] + 1}",
-        about=name,
+        f"'{token_name}' is {len(group)} tokens here: {pieces}",
+        f"use --words to combine them, or give the number of one: {option_name(option_key)} {group[0] + 1}",
+        about=option_key,
     )
 
 
-def _named(side: Side) -> Tokens:
+def _tokens_of_side(side: MapSide) -> Tokens:
     """The places of a side as tokens, so that they are found as those are."""
     tokens = side.tokens
     return replace(
         tokens,
-        pieces=tuple(b"".join(tokens.pieces[each] for each in group) for group in side.groups),
+        pieces=tuple(b"".join(tokens.pieces[token] for token in group) for group in side.groups),
         ids=tuple(tokens.ids[group[0]] for group in side.groups),
         spaced=side.spaced,
         words=side.labels,

@@ -7,65 +7,75 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from attnviz.renderers.colors import DEFAULT_THEME, theme
-from attnviz.renderers.page.tags import NONE, Markup, tag, together
-from attnviz.renderers.spans import Span, side_across, side_along
+from attnviz.renderers.colors import DEFAULT_THEME, find_theme
+from attnviz.renderers.page.tags import NO_MARKUP, Markup, join_markup, tag
+from attnviz.renderers.spans import AxisSpan, horizontal_span, vertical_span
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Curve, Curves
 from attnviz.views.grids.section import Plane
 
-WIDE, HIGH = 480, 250  # of a drawing,
-LEFT, TOP, RIGHT, BOTTOM = 48, 10, 468, 206  # and of the box in it
-MOST_NUMBERS = 5  # along the left side, about
-MOST_POWERS = 6
-APART = 44  # from one number below the box to the next, at least
-SERIES = len(theme(DEFAULT_THEME).series)  # colours of lines
-MARKED = 24  # places: more are a line without a mark at each
+DRAWING_WIDTH, DRAWING_HEIGHT = 480, 250  # of a drawing,
+BOX_LEFT, BOX_TOP, BOX_RIGHT, BOX_BOTTOM = 48, 10, 468, 206  # and of the box in it
+ROUND_NUMBER_COUNT = 5  # along the left side, about
+MAX_POWERS = 6
+MIN_LABEL_DISTANCE = 44  # from one number below the box to the next, at least
+SERIES_COLOR_COUNT = len(find_theme(DEFAULT_THEME).series)  # colours of lines
+MAX_MARKED_POINTS = 24  # places: more are a line without a mark at each
 
 
-def chart(curves: Curves) -> Markup:
+def chart_markup(curves: Curves) -> Markup:
     """A box with its lines; their names stand above it, its title at the top."""
-    across, along = side_across(curves), side_along(curves)
+    across, along = horizontal_span(curves), vertical_span(curves)
     drawing = tag(
         "svg",
-        *_left(along),
-        *_below(curves, across),
-        *(_band(curves, line, number, across, along) for number, line in enumerate(curves.lines)),
-        *(_line(curves, line, number, across, along) for number, line in enumerate(curves.lines)),
-        viewBox=f"0 0 {WIDE} {HIGH}",
+        *_left_axis(along),
+        *_bottom_axis(curves, across),
+        *(
+            _band_markup(curves, line, number, across, along)
+            for number, line in enumerate(curves.lines)
+        ),
+        *(
+            _line_markup(curves, line, number, across, along)
+            for number, line in enumerate(curves.lines)
+        ),
+        viewBox=f"0 0 {DRAWING_WIDTH} {DRAWING_HEIGHT}",
         role="img",
         aria_label=describe([curves]),
     )
-    names = [_name(line, number) for number, line in enumerate(curves.lines)]
+    names = [_legend_item(line, number) for number, line in enumerate(curves.lines)]
     legend = tag("ul", *names, class_="legend")
-    return together([tag("figcaption", curves.title), legend, drawing])
+    return join_markup([tag("figcaption", curves.title), legend, drawing])
 
 
-def _name(line: Curve, number: int) -> Markup:
+def _legend_item(line: Curve, number: int) -> Markup:
     """The name of a line beside a piece of it."""
-    piece = tag("path", d="M1 6H23", class_=_class(line, number))
+    piece = tag("path", d="M1 6H23", class_=_line_class(line, number))
     swatch = tag("svg", piece, viewBox="0 0 24 12", class_="swatch", aria_hidden="true")
     return tag("li", swatch, line.name)
 
 
-def _class(line: Curve, number: int) -> str:
-    color = "line plain" if line.plain else f"line line-{number % SERIES}"
+def _line_class(line: Curve, number: int) -> str:
+    color = "line plain" if line.plain else f"line line-{number % SERIES_COLOR_COUNT}"
     return f"{color} dashed" if line.dashed else color
 
 
-def _x(span: Span, places: np.ndarray) -> list[float]:
-    return (LEFT + span.share(places) * (RIGHT - LEFT)).tolist()  # type: ignore[no-any-return]
+def _x_coordinates(span: AxisSpan, x_values: np.ndarray) -> list[float]:
+    return (BOX_LEFT + span.share(x_values) * (BOX_RIGHT - BOX_LEFT)).tolist()  # type: ignore[no-any-return]
 
 
-def _y(span: Span, values: np.ndarray) -> list[float]:
-    return (BOTTOM - span.share(values) * (BOTTOM - TOP)).tolist()  # type: ignore[no-any-return]
+def _y_coordinates(span: AxisSpan, values: np.ndarray) -> list[float]:
+    return (BOX_BOTTOM - span.share(values) * (BOX_BOTTOM - BOX_TOP)).tolist()  # type: ignore[no-any-return]
 
 
-def _points(curves: Curves, values: np.ndarray, across: Span, along: Span) -> list[list[str]]:
+def _line_pieces(
+    curves: Curves, values: np.ndarray, across: AxisSpan, along: AxisSpan
+) -> list[list[str]]:
     """The points of a line, in pieces: where a number is missing there is a gap."""
-    reached = slice(curves.until)
+    drawn_part = slice(curves.reached_count)
     pairs = zip(
-        _x(across, np.array(curves.places[reached])), _y(along, values[reached]), strict=True
+        _x_coordinates(across, np.array(curves.x_values[drawn_part])),
+        _y_coordinates(along, values[drawn_part]),
+        strict=True,
     )
     pieces: list[list[str]] = [[]]
     for x, y in pairs:
@@ -73,127 +83,141 @@ def _points(curves: Curves, values: np.ndarray, across: Span, along: Span) -> li
             pieces.append([])
         else:
             pieces[-1].append(f"{x:.1f} {y:.1f}")
-    return [each for each in pieces if each]
+    return [piece for piece in pieces if piece]
 
 
-def _line(curves: Curves, line: Curve, number: int, across: Span, along: Span) -> Markup:
-    pieces = _points(curves, line.middle, across, along)
-    drawn = tag("path", d="".join(f"M{'L'.join(each)}" for each in pieces),
-                class_=_class(line, number))  # fmt: skip
-    if line.dashed or len(curves.places) > MARKED:
-        return drawn
-    ends = [point.split() for each in pieces for point in each]
-    dots = [tag("circle", cx=x, cy=y, r=3, class_=_class(line, number)) for x, y in ends]
-    return together([drawn, *dots])
+def _line_markup(
+    curves: Curves, line: Curve, number: int, across: AxisSpan, along: AxisSpan
+) -> Markup:
+    pieces = _line_pieces(curves, line.middle, across, along)
+    path = tag("path", d="".join(f"M{'L'.join(piece)}" for piece in pieces),
+                class_=_line_class(line, number))  # fmt: skip
+    if line.dashed or len(curves.x_values) > MAX_MARKED_POINTS:
+        return path
+    ends = [point.split() for piece in pieces for point in piece]
+    dots = [tag("circle", cx=x, cy=y, r=3, class_=_line_class(line, number)) for x, y in ends]
+    return join_markup([path, *dots])
 
 
-def _band(curves: Curves, line: Curve, number: int, across: Span, along: Span) -> Markup:
+def _band_markup(
+    curves: Curves, line: Curve, number: int, across: AxisSpan, along: AxisSpan
+) -> Markup:
     """What lies between the low and the high end of a line, where these are apart."""
     if np.array_equal(line.low, line.high, equal_nan=True):
-        return NONE
+        return NO_MARKUP
     pieces = zip(
-        _points(curves, line.low, across, along),
-        _points(curves, line.high, across, along),
+        _line_pieces(curves, line.low, across, along),
+        _line_pieces(curves, line.high, across, along),
         strict=False,
     )
     areas = "".join(f"M{'L'.join([*low, *high[::-1]])}Z" for low, high in pieces)
-    return tag("path", d=areas, class_=f"band {_class(line, number)}")
+    return tag("path", d=areas, class_=f"band {_line_class(line, number)}")
 
 
-def _left(along: Span) -> Iterator[Markup]:
+def _left_axis(along: AxisSpan) -> Iterator[Markup]:
     for number in round_numbers(along):
-        (y,) = _y(along, np.array([number]))
-        yield tag("path", d=f"M{LEFT} {y:.1f}H{RIGHT}", class_="rule")
-        yield tag("text", f"{number:g}", x=LEFT - 7, y=f"{y + 4:.1f}", class_="left")
+        (y,) = _y_coordinates(along, np.array([number]))
+        yield tag("path", d=f"M{BOX_LEFT} {y:.1f}H{BOX_RIGHT}", class_="rule")
+        yield tag("text", f"{number:g}", x=BOX_LEFT - 7, y=f"{y + 4:.1f}", class_="left")
 
 
-def _below(curves: Curves, across: Span) -> Iterator[Markup]:
+def _bottom_axis(curves: Curves, across: AxisSpan) -> Iterator[Markup]:
     """Places that were measured, while their numbers stand apart; and what they count."""
-    places = list(curves.named or curves.places)
-    for place, x in _with_room(places, _x(across, np.array(places))):
-        yield tag("text", f"{place:g}", x=f"{x:.1f}", y=BOTTOM + 18, class_="below")
-    middle = (LEFT + RIGHT) / 2
-    yield tag("text", curves.across, x=f"{middle:g}", y=HIGH - 6, class_="below")
+    x_values = list(curves.x_ticks or curves.x_values)
+    for x_value, x in _spaced_labels(x_values, _x_coordinates(across, np.array(x_values))):
+        yield tag("text", f"{x_value:g}", x=f"{x:.1f}", y=BOX_BOTTOM + 18, class_="below")
+    middle = (BOX_LEFT + BOX_RIGHT) / 2
+    yield tag("text", curves.x_title, x=f"{middle:g}", y=DRAWING_HEIGHT - 6, class_="below")
 
 
-def _with_room(places: Sequence[float], x: Sequence[float]) -> list[tuple[float, float]]:
+def _spaced_labels(x_values: Sequence[float], x: Sequence[float]) -> list[tuple[float, float]]:
     """The last place and the first, and then all others that have room beside these."""
-    chosen: list[tuple[float, float]] = []
-    pairs = list(zip(places, x, strict=True))
+    labels: list[tuple[float, float]] = []
+    pairs = list(zip(x_values, x, strict=True))
     for pair in (*pairs[-1:], *pairs[:-1]):
-        if all(abs(pair[1] - other) >= APART for _, other in chosen):
-            chosen.append(pair)
-    return sorted(chosen)
+        if all(abs(pair[1] - other) >= MIN_LABEL_DISTANCE for _, other in labels):
+            labels.append(pair)
+    return sorted(labels)
 
 
-def round_numbers(span: Span) -> list[float]:
+def round_numbers(span: AxisSpan) -> list[float]:
     """A few round numbers inside a span.
 
-    >>> round_numbers(Span(0.0, 1.08, False)), round_numbers(Span(0.5, 300.0, True))
-    ([0.0, 0.25, 0.5, 0.75, 1.0], [1.0, 10.0, 100.0])
+    >>> [round_numbers(AxisSpan(*ends)) for ends in ((0.0, 1.08, False), (0.5, 300.0, True))]
+    [[0.0, 0.25, 0.5, 0.75, 1.0], [1.0, 10.0, 100.0]]
     """
     if span.logarithmic:
-        return _powers(span)
-    rough = (span.high - span.low) / MOST_NUMBERS
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= rough * (1 - 1e-9))
+        return _round_powers(span)
+    rough_step = (span.high - span.low) / ROUND_NUMBER_COUNT
+    power = 10.0 ** math.floor(math.log10(rough_step))
+    step = next(
+        power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough_step * (1 - 1e-9)
+    )
     first, last = math.ceil(span.low / step), math.floor(span.high / step)
-    return [float(f"{step * place:.12g}") for place in range(first, last + 1)]
+    return [float(f"{step * multiple:.12g}") for multiple in range(first, last + 1)]
 
 
-def _powers(span: Span) -> list[float]:
+def _round_powers(span: AxisSpan) -> list[float]:
     """Powers of ten; between them 2 and 5, where there are hardly any."""
     ends = math.floor(math.log10(span.low)), math.ceil(math.log10(span.high))
-    step = max(1, math.ceil((ends[1] - ends[0]) / MOST_POWERS))
-    between = (1, 2, 5) if span.high / span.low < 100 else (1,)
-    numbers = [each * 10.0**power for power in range(*ends, step) for each in between]
+    step = max(1, math.ceil((ends[1] - ends[0]) / MAX_POWERS))
+    factors = (1, 2, 5) if span.high / span.low < 100 else (1,)
+    numbers = [factor * 10.0**power for power in range(*ends, step) for factor in factors]
     return [number for number in numbers if span.low <= number <= span.high]
 
 
-WIDTH, HEIGHT, EDGE = 320, 200, 16
-HEAD = 9.0  # how long the head of an arrow is
-ARROWS_APART = 6.0  # between two arrows on one line
-LINE = 18.0  # from one line of words to the next
+ARROWS_WIDTH, ARROWS_HEIGHT, ARROWS_MARGIN = 320, 200, 16
+ARROW_HEAD_LENGTH = 9.0  # how long the head of an arrow is
+ARROW_DISTANCE = 6.0  # between two arrows on one line
+WORD_LINE_HEIGHT = 18.0  # from one line of words to the next
 
 
-def arrows(plane: Plane) -> Markup:
+def arrows_markup(plane: Plane) -> Markup:
     """Both of them, with their names and lengths, and the angle between them."""
     tips = plane.tips
     low, high = min(0.0, tips[1][0]), max(tip[0] for tip in tips)
     top = max(tip[1] for tip in tips)
-    wide = (WIDTH - 2 * EDGE) / ((high - low) or 1)
-    unit = min(wide, (HEIGHT - 2 * EDGE) / top) if top else wide
-    start = EDGE - low * unit, max(HEIGHT / 4, top * unit + EDGE)
-    lines = [_arrow(series, tip, start, unit, plane) for series, tip in enumerate(tips)]
-    said = [f"{each.name}: length {each.written}" for each in plane.arrows]
-    words = [*said, f"angle {plane.angle}" if plane.angle else ""]
-    rows = [_words(words, place, start[1]) for place in range(len(words))]
-    high_in_all = start[1] + LINE * (len(rows) + 1)
+    horizontal_unit = (ARROWS_WIDTH - 2 * ARROWS_MARGIN) / ((high - low) or 1)
+    unit = (
+        min(horizontal_unit, (ARROWS_HEIGHT - 2 * ARROWS_MARGIN) / top) if top else horizontal_unit
+    )
+    start = ARROWS_MARGIN - low * unit, max(ARROWS_HEIGHT / 4, top * unit + ARROWS_MARGIN)
+    lines = [_arrow_markup(series, tip, start, unit, plane) for series, tip in enumerate(tips)]
+    length_captions = [f"{arrow.name}: length {arrow.length_text}" for arrow in plane.arrows]
+    words = [*length_captions, f"angle {plane.angle}" if plane.angle else ""]
+    rows = [_arrow_caption(words, number, start[1]) for number in range(len(words))]
+    total_height = start[1] + WORD_LINE_HEIGHT * (len(rows) + 1)
     return tag(
         "svg",
         *lines,
         *rows,
-        viewBox=f"0 0 {WIDTH} {high_in_all:.0f}",
-        width=WIDTH,
+        viewBox=f"0 0 {ARROWS_WIDTH} {total_height:.0f}",
+        width=ARROWS_WIDTH,
         role="img",
         aria_label=", ".join(part for part in (plane.title, *words) if part),
     )
 
 
-def _arrow(
+def _arrow_markup(
     series: int, tip: tuple[float, float], start: tuple[float, float], unit: float, plane: Plane
 ) -> Markup:
     """A line with a head; on one line the second stands a little above the first."""
-    x, y = start[0], start[1] - (ARROWS_APART if series and plane.on_a_line else 0)
+    x, y = start[0], start[1] - (ARROW_DISTANCE if series and plane.on_a_line else 0)
     across, up = tip[0] * unit, tip[1] * unit
     turn = math.atan2(up, across)
-    ends = [(x + across - HEAD * math.cos(turn + way), y - up + HEAD * math.sin(turn + way))
-            for way in (0.4, -0.4)]  # fmt: skip
+    ends = [(x + across - ARROW_HEAD_LENGTH * math.cos(turn + side_angle), y - up + ARROW_HEAD_LENGTH * math.sin(turn + side_angle))
+            for side_angle in (0.4, -0.4)]  # fmt: skip
     head = "".join(f"M{x + across:.1f} {y - up:.1f}L{a:.1f} {b:.1f}" for a, b in ends)
-    drawn = f"M{x:.1f} {y:.1f}L{x + across:.1f} {y - up:.1f}{head if any(tip) else ''}"
-    return tag("path", d=drawn, class_=f"arrow line-{series}")
+    path = f"M{x:.1f} {y:.1f}L{x + across:.1f} {y - up:.1f}{head if any(tip) else ''}"
+    return tag("path", d=path, class_=f"arrow line-{series}")
 
 
-def _words(words: list[str], place: int, below: float) -> Markup:
-    kind = f"word-{place}" if place < 2 else None
-    return tag("text", words[place], x=EDGE, y=f"{below + LINE * (place + 1.2):.0f}", class_=kind)
+def _arrow_caption(words: list[str], number: int, top: float) -> Markup:
+    class_name = f"word-{number}" if number < 2 else None
+    return tag(
+        "text",
+        words[number],
+        x=ARROWS_MARGIN,
+        y=f"{top + WORD_LINE_HEIGHT * (number + 1.2):.0f}",
+        class_=class_name,
+    )

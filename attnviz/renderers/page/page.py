@@ -14,22 +14,22 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from attnviz.renderers import Look
-from attnviz.renderers.colors import DEFAULT_THEME, THEMES, gradient, theme
-from attnviz.renderers.page.heads import packed_heads
-from attnviz.renderers.page.packing import text_of
-from attnviz.renderers.page.panels import panels, step
-from attnviz.renderers.page.tags import NONE, Markup, tag, together
+from attnviz.renderers.colors import DEFAULT_THEME, THEMES, color_anchors, find_theme
+from attnviz.renderers.page.heads import pack_heads
+from attnviz.renderers.page.packing import encode_base64
+from attnviz.renderers.page.panels import page_panels, step_markup
+from attnviz.renderers.page.tags import NO_MARKUP, Markup, join_markup, tag
 from attnviz.renderers.page.theming import theme_rules
 from attnviz.renderers.provenance import provenance_of
 from attnviz.views.view import View
-from attnviz.wording.printable import exact_json, printable
+from attnviz.wording.printable import exact_json, printable_text
 
 if TYPE_CHECKING:
     from attnviz.views.view import View
 
 
 # One after another they are the script of the page: what stands first is known to all others.
-SCRIPTS = (
+SCRIPT_FILES = (
     "elements.js",
     "data.js",
     "unpacking.js",
@@ -74,7 +74,7 @@ SCRIPTS = (
     "copying.js",
     "main.js",
 )
-STYLES = (
+STYLE_FILES = (
     "style.css",
     "controls.css",
     "panels.css",
@@ -85,174 +85,182 @@ STYLES = (
     "paper.css",
 )
 # Nothing but what stands in the page itself: no network, no frames, no plug-ins, no forms.
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
     "img-src data:; base-uri 'none'; form-action 'none'"
 )
-LONG_TITLE = 80  # letters
-WHOLE = re.compile(r"((?<!\S)\S{1,20} \(\d+\)|(?<!\S)\(?[\d.]+–[\d.]+)")  # `it (12)`, `2.9–3.7`
-BLOCKS = "$blocks"  # where the heads stand in the page
+LONG_TITLE_LETTERS = 80  # letters
+UNBROKEN_WORDS = re.compile(
+    r"((?<!\S)\S{1,20} \(\d+\)|(?<!\S)\(?[\d.]+–[\d.]+)"
+)  # `it (12)`, `2.9–3.7`
+BLOCKS_PLACEHOLDER = "$blocks"  # where the heads stand in the page
 
 
 def html(view: View, look: Look) -> Iterator[bytes]:
     """The page, its blocks of bytes one by one."""
-    about, blocks = ({}, {}) if view.heads is None else packed_heads(view.heads)
-    blocks |= packed_steps(view)
-    words = _words(view, look, about)
-    before, after = map(Template, _file("page.html").split(BLOCKS))
+    about, blocks = ({}, {}) if view.heads is None else pack_heads(view.heads)
+    blocks |= pack_steps(view)
+    words = _page_texts(view, look, about)
+    before, after = map(Template, _read_page_file("page.html").split(BLOCKS_PLACEHOLDER))
     yield before.substitute(words).encode()
     for name, block in blocks.items():
         yield f'<script type="application/octet-stream" id="{name}">{block}</script>\n'.encode()
     yield after.substitute(words).encode()
 
 
-def _words(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
+def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
     """What stands in the page in place of each name after a dollar."""
     style, script = (
-        theme_rules(look.palette) + "".join(_file(f"style/{each}") for each in STYLES),
-        _script(),
+        theme_rules(look.palette)
+        + "".join(_read_page_file(f"style/{style_file}") for style_file in STYLE_FILES),
+        _join_scripts(),
     )
-    asked = "" if look.theme == DEFAULT_THEME else look.theme
+    theme_name = "" if look.theme == DEFAULT_THEME else look.theme
     return {
-        "policy": POLICY.format(script=_hash(script), style=_hash(style)),
-        "theme": f' class="{asked}"' if asked else "",
+        "policy": CONTENT_SECURITY_POLICY.format(
+            script=_sha256_base64(script), style=_sha256_base64(style)
+        ),
+        "theme": f' class="{theme_name}"' if theme_name else "",
         "explorer": "" if about else " hidden",
         "title": escape(view.headline or view.title),
-        "headline": _heading(view.headline or view.title),
+        "headline": _page_title(view.headline or view.title),
         "described": escape(view.screen.description),
         "settings": _paragraph(view.settings, "settings"),
         "caveat": _paragraph(view.screen.caveat, "caveat"),
         "accuracy": _paragraph(about.get("accuracy", ""), "accuracy"),
-        "closing": _closing(view),
-        "panels": panels(view),
-        "made": made(view),
-        "provenance": _in_a_page(provenance_of(view) or "null"),
-        "data": _in_a_page(exact_json(_data(view, look, about))),
+        "closing": _closing_paragraphs(view),
+        "panels": page_panels(view),
+        "made": how_made(view),
+        "provenance": _escape_json(provenance_of(view) or "null"),
+        "data": _escape_json(exact_json(_script_data(view, look, about))),
         "style": style,
         "script": script,
     }
 
 
-def _data(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, Any]:
+def _script_data(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, Any]:
     """What the script needs; `about` is what was done, which is true of each head alone, too."""
-    done = view.headline if view.titled else view.title
-    return {"attention": about, "look": _look(look), "about": done}
+    done_title = view.headline if view.titled else view.title
+    return {"attention": about, "look": _theme_colors(look), "about": done_title}
 
 
-def _closing(view: View) -> Markup:
+def _closing_paragraphs(view: View) -> Markup:
     """What there is to say in the end, but for what the title says."""
-    return together(tag("p", _beyond(each, view.headline)) for each in view.notes)
+    return join_markup(tag("p", _without_headline(note, view.headline)) for note in view.notes)
 
 
-def _beyond(note: str, headline: str) -> str:
+def _without_headline(note: str, headline: str) -> str:
     """What a sentence says beyond the title that it begins with."""
     start, rest = note[: len(headline) + 2], note[len(headline) + 2 :]
     return f"{rest[:1].upper()}{rest[1:]}" if headline and start == f"{headline}: " else note
 
 
-def _heading(title: str) -> Markup:
+def _page_title(title: str) -> Markup:
     """A long one in smaller letters; a token stays with its number, and a range is not parted."""
-    parts = [tag("span", each, class_="whole") if place % 2 else each
-             for place, each in enumerate(WHOLE.split(title))]  # fmt: skip
-    return tag("h1", *parts, class_="long" if len(title) > LONG_TITLE else None)
+    parts = [tag("span", piece, class_="whole") if number % 2 else piece
+             for number, piece in enumerate(UNBROKEN_WORDS.split(title))]  # fmt: skip
+    return tag("h1", *parts, class_="long" if len(title) > LONG_TITLE_LETTERS else None)
 
 
-def _paragraph(text: str, place: str) -> Markup:
-    return tag("p", text, id=place) if text else NONE
+def _paragraph(text: str, element_id: str) -> Markup:
+    return tag("p", text, id=element_id) if text else NO_MARKUP
 
 
-def _look(look: Look) -> dict[str, Any]:
+def _theme_colors(look: Look) -> dict[str, Any]:
     """The colours of both themes, and which of them is asked for: none is the system's own."""
     return {
         "theme": look.theme if look.theme != DEFAULT_THEME else "",
-        "colors": {name: _colors(look, name) for name in THEMES},
+        "colors": {name: _color_table(look, name) for name in THEMES},
     }
 
 
-def _colors(look: Look, name: str) -> dict[str, Any]:
-    of = theme(name)
+def _color_table(look: Look, name: str) -> dict[str, Any]:
+    theme_colors = find_theme(name)
     return {
-        "sequential": gradient(look.palette, name, "sequential").astype(int).tolist(),
-        "diverging": gradient(look.palette, name, "diverging").astype(int).tolist(),
-        "series": of.series,
-        "heads": of.heads,
-        "paper": of.paper,
-        "ink": of.ink,
-        "faint": of.faint,
-        "hidden": of.hidden,
-        "hatch": of.hatch,
+        "sequential": color_anchors(look.palette, name, "sequential").astype(int).tolist(),
+        "diverging": color_anchors(look.palette, name, "diverging").astype(int).tolist(),
+        "series": theme_colors.series,
+        "heads": theme_colors.heads,
+        "paper": theme_colors.paper,
+        "ink": theme_colors.ink,
+        "faint": theme_colors.faint,
+        "hidden": theme_colors.hidden,
+        "hatch": theme_colors.hatch,
     }
 
 
-def _in_a_page(json: str) -> str:
+def _escape_json(json: str) -> str:
     """JSON in which nothing looks like the end of what holds it, or like a comment."""
     return json.replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 @lru_cache
-def _file(name: str) -> str:
+def _read_page_file(name: str) -> str:
     return files("attnviz.renderers.page").joinpath(name).read_text("utf-8")
 
 
 @lru_cache
-def _script() -> str:
-    parts = "\n".join(_file(f"script/{each}") for each in SCRIPTS)
+def _join_scripts() -> str:
+    parts = "\n".join(_read_page_file(f"script/{script_file}") for script_file in SCRIPT_FILES)
     return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
 
 
-def _hash(text: str) -> str:
+def _sha256_base64(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-ROOM = 2_500_000  # letters of all steps, which are about 200 kB in a page
+MAX_STEP_LETTERS = 2_500_000  # letters of all steps, which are about 200 kB in a page
 
 
-def packed_steps(view: View) -> dict[str, str]:
+def pack_steps(view: View) -> dict[str, str]:
     """The block that a page unpacks; none where there is nothing to follow."""
     if view.following is None or view.heads is None:
         return {}
     parts: dict[str, int] = {}
-    found = {
-        place: {"title": title, "parts": [parts.setdefault(each, len(parts)) for each in steps]}
-        for place, title, steps in _with_room(view)
+    steps_by_token = {
+        position: {"title": title, "parts": [parts.setdefault(each, len(parts)) for each in steps]}
+        for position, title, steps in _steps_within_limit(view)
     }
-    text = exact_json({"parts": list(parts), "of": found})
-    return {"steps": text_of(zlib.compress(text.encode(), 9))}
+    text = exact_json({"parts": list(parts), "of": steps_by_token})
+    return {"steps": encode_base64(zlib.compress(text.encode(), 9))}
 
 
-def _with_room(view: View) -> Iterator[tuple[int, str, list[str]]]:
+def _steps_within_limit(view: View) -> Iterator[tuple[int, str, list[str]]]:
     """Each token with its title and the markup of its steps, the one that is asked for first."""
     assert view.heads is not None, "who looks at steps can follow a token"
-    asked = view.heads.query or 0
-    places = range(len(view.heads.heads[0].reads.labels))
-    room = ROOM
-    for place in sorted(places, key=lambda each: each != asked):
-        title, sections = view.followed(place)
-        steps: list[str] = [step(each) for each in sections]
-        room -= sum(map(len, steps))
-        if room < 0 and place != asked:
+    query = view.heads.query or 0
+    positions = range(len(view.heads.heads[0].query_axis.labels))
+    letters_left = MAX_STEP_LETTERS
+    for position in sorted(positions, key=lambda each: each != query):
+        title, sections = view.followed(position)
+        steps: list[str] = [step_markup(each) for each in sections]
+        letters_left -= sum(map(len, steps))
+        if letters_left < 0 and position != query:
             return
-        yield place, title, steps
+        yield position, title, steps
 
 
-def made(view: View) -> Markup:
+def how_made(view: View) -> Markup:
     """The command as it is typed; and behind a click whatever else the numbers depend on."""
     if view.provenance is None:
-        return NONE
-    command = printable(view.provenance.command or "")
-    typed = tag("pre", tag("code", command))
+        return NO_MARKUP
+    command = printable_text(view.provenance.command or "")
+    command_block = tag("pre", tag("code", command))
     on_paper = tag("p", "Made by ", tag("code", command), class_="on-paper")
-    facts = [part for each in _facts(view) for part in each]
-    more = tag("details", tag("summary", "How this was made"), typed if command else NONE,
+    facts = [part for fact in _provenance_rows(view) for part in fact]
+    details = tag("details", tag("summary", "How this was made"), command_block if command else NO_MARKUP,
                tag("dl", *facts), id="made")  # fmt: skip
-    return together([more, on_paper if command else NONE])
+    return join_markup([details, on_paper if command else NO_MARKUP])
 
 
-def _facts(view: View) -> Iterator[tuple[Markup, Markup]]:
+def _provenance_rows(view: View) -> Iterator[tuple[Markup, Markup]]:
     """Everything by its name, but for what there is not; numbers and words as Python has them."""
-    made_by = view.provenance
-    assert made_by is not None, "nobody knows how it was made"
-    given = {name: value for name, value in made_by.settings.items() if value is not None}
-    facts = {"attnviz": made_by.version, **made_by.versions, **given}
+    provenance = view.provenance
+    assert provenance is not None, "nobody knows how it was made"
+    settings = {name: value for name, value in provenance.settings.items() if value is not None}
+    facts = {"attnviz": provenance.version, **provenance.versions, **settings}
     for name, value in facts.items():
-        yield tag("dt", printable(name.replace("_", " "))), tag("dd", printable(str(value)))
+        yield (
+            tag("dt", printable_text(name.replace("_", " "))),
+            tag("dd", printable_text(str(value))),
+        )

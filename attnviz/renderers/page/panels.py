@@ -7,87 +7,99 @@ from itertools import zip_longest
 
 import numpy as np
 
-from attnviz.renderers.page.charts import arrows, chart
-from attnviz.renderers.page.tags import NONE, Markup, tag, together
+from attnviz.renderers.page.charts import arrows_markup, chart_markup
+from attnviz.renderers.page.tags import NO_MARKUP, Markup, join_markup, tag
 from attnviz.renderers.page.theming import shade_class
-from attnviz.renderers.wrapping import aligned
+from attnviz.renderers.wrapping import align_sums
 from attnviz.views.grids.arcs import Sentence
-from attnviz.views.grids.description import describe, hides
-from attnviz.views.grids.explored import Explored, HeadMap
-from attnviz.views.grids.grid import OFF, Curves, Grid
-from attnviz.views.grids.numbers import HEAD, Write, cell_format, cell_text
+from attnviz.views.grids.description import describe, has_masked_cells
+from attnviz.views.grids.explorer import HeadExplorer, HeadMap
+from attnviz.views.grids.grid import OFF_SUFFIX, Curves, Grid
+from attnviz.views.grids.numbers import HEAD_SUFFIX, NumberFormat, cell_format, cell_text
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked import Ranked
+from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.scales import Scale
-from attnviz.views.grids.section import APART, JOINED, Drawable, Section, table_of
+from attnviz.views.grids.section import (
+    JOINED_TABLES,
+    SEPARATE_TABLES,
+    Drawable,
+    Section,
+    panel_table,
+)
 from attnviz.views.view import Group, View
-from attnviz.wording.words import counted, listed
+from attnviz.wording.words import and_list, counted
 
-BETWEEN = " · "  # parts of the small print
-MANY_STEPS = 4  # from so many on there is a list of them to choose from
-BESIDE_MAPS = "each map: rows attend to columns"  # as overview.js says it
-HIDDEN = "·"
-SAME_HIDDEN = f"{HIDDEN} = hidden by the mask"
+CAPTION_SEPARATOR = " · "  # parts of the small print
+MIN_LISTED_STEPS = 4  # from so many on there is a list of them to choose from
+MAPS_NOTE = "each map: rows attend to columns"  # as overview.js says it
+MASKED_MARK = "·"
+MASKED_NOTE = f"{MASKED_MARK} = hidden by the mask"
 
 
-def panels(view: View) -> Markup:
+def page_panels(view: View) -> Markup:
     """Every panel that is no map of a head, which can be explored; first how to read them."""
-    groups = [_unexplored(each, view.heads) for each in (*view.screen.groups, *_charts(view))]
-    every = [each for group in groups for each in group]
-    large = [each for each in every if isinstance(each, Grid) and _is_large(each)]
-    if len(large) > 1:
-        groups = [[each for each in group if not _is_large(each)] for group in groups]
-    return together([
+    groups = [
+        _unexplored(each, view.heads) for each in (*view.screen.groups, *_picture_only_charts(view))
+    ]
+    all_panels = [each for group in groups for each in group]
+    unreadable = [
+        each for each in all_panels if isinstance(each, Grid) and _is_unreadable_table(each)
+    ]
+    if len(unreadable) > 1:
+        groups = [[each for each in group if not _is_unreadable_table(each)] for group in groups]
+    return join_markup([
         _how_to_read(view, [each for group in groups for each in group]),
-        _steps_to_choose(view.sections),
-        *(part for group in groups for part in _group(group)),
-        too_many(large) if len(large) > 1 else NONE,
+        _steps_list(view.sections),
+        *(part for group in groups for part in _group_markup(group)),
+        too_many_sentence(unreadable) if len(unreadable) > 1 else NO_MARKUP,
     ])  # fmt: skip
 
 
-def _is_large(each: Drawable) -> bool:
+def _is_unreadable_table(panel: Drawable) -> bool:
     """Whether it is a table that nobody would read: several of them are said in one sentence."""
-    return isinstance(each, Grid) and each.title != "" and not can_be_read(each)
+    return isinstance(panel, Grid) and panel.title != "" and not is_readable(panel)
 
 
-def _how_to_read(view: View, shown: Sequence[Drawable]) -> Markup:
+def _how_to_read(view: View, panels_below: Sequence[Drawable]) -> Markup:
     """The small print, but for what stands at the top, or beside what can be explored."""
-    elsewhere = [*view.heads.note.split(BETWEEN), BESIDE_MAPS] if view.heads else []
-    said = view.screen.caption.removesuffix(view.settings).rstrip(BETWEEN)
-    said = said.removesuffix(view.screen.caveat)
-    parts = [part for part in said.split(BETWEEN) if part and part not in elsewhere]
-    parts += [SAME_HIDDEN] if hides(shown) else []
-    return tag("p", BETWEEN.join(parts), class_="caption") if parts else NONE
+    notes_elsewhere = [*view.heads.note.split(CAPTION_SEPARATOR), MAPS_NOTE] if view.heads else []
+    caption = view.screen.caption.removesuffix(view.settings).rstrip(CAPTION_SEPARATOR)
+    caption = caption.removesuffix(view.screen.caveat)
+    parts = [
+        part for part in caption.split(CAPTION_SEPARATOR) if part and part not in notes_elsewhere
+    ]
+    parts += [MASKED_NOTE] if has_masked_cells(panels_below) else []
+    return tag("p", CAPTION_SEPARATOR.join(parts), class_="caption") if parts else NO_MARKUP
 
 
-def _charts(view: View) -> Iterator[Group]:
+def _picture_only_charts(view: View) -> Iterator[Group]:
     """Charts that a picture has, and a screen, which writes numbers, has not."""
-    there = {each.title for each in view.screen.panels if isinstance(each, Curves)}
-    drawn = [each for each in view.picture.panels if isinstance(each, Curves)]
-    more = tuple(each for each in drawn if each.title not in there)
-    if more:
-        yield Group("charts", more)
+    screen_titles = {curves.title for curves in view.screen.panels if isinstance(curves, Curves)}
+    picture_charts = [curves for curves in view.picture.panels if isinstance(curves, Curves)]
+    missing_charts = tuple(curves for curves in picture_charts if curves.title not in screen_titles)
+    if missing_charts:
+        yield Group("charts", missing_charts)
 
 
-def _unexplored(group: Group, heads: Explored | None) -> list[Drawable]:
+def _unexplored(group: Group, heads: HeadExplorer | None) -> list[Drawable]:
     """What of a group is not shown already, where one can look around in it."""
     if heads is None:
-        return list(group.all)
-    return [each for each in group.all if not _is_explored(each, heads)]
+        return list(group.all_panels)
+    return [panel for panel in group.all_panels if not _is_explored(panel, heads)]
 
 
-def _is_explored(each: Drawable, heads: Explored) -> bool:
-    if isinstance(each, Overview):
+def _is_explored(panel: Drawable, heads: HeadExplorer) -> bool:
+    if isinstance(panel, Overview):
         return True
-    if isinstance(each, Sentence):
-        return _is_followed(each, heads)
-    if isinstance(each, Curves | Section | Ranked):
+    if isinstance(panel, Sentence):
+        return _is_followed_row(panel, heads)
+    if isinstance(panel, Curves | Section | RankedBars):
         return False
-    grid = table_of(each)
-    return any(_is_map(grid, head, heads.query) for head in heads.heads)
+    grid = panel_table(panel)
+    return any(_shows_head(grid, head, heads.query) for head in heads.heads)
 
 
-def _is_followed(sentence: Sentence, heads: Explored) -> bool:
+def _is_followed_row(sentence: Sentence, heads: HeadExplorer) -> bool:
     """Whether it is what the page says first: of the first head the row that is followed."""
     first, row = heads.heads[heads.first], sentence.grid.values
     if heads.query is None or row.shape != (1, first.weights.shape[1]):
@@ -95,7 +107,7 @@ def _is_followed(sentence: Sentence, heads: Explored) -> bool:
     return np.array_equal(row, first.weights.row(heads.query).values, equal_nan=True)
 
 
-def _is_map(grid: Grid, head: HeadMap, query: int | None) -> bool:
+def _shows_head(grid: Grid, head: HeadMap, query: int | None) -> bool:
     """Whether it is a head: its rows are the same, by the first, the middle and the last one.
 
     Or the row of the token that is followed, where nothing but that row is shown.
@@ -103,202 +115,211 @@ def _is_map(grid: Grid, head: HeadMap, query: int | None) -> bool:
     if grid.cells.shape[1] != head.weights.shape[1] or not len(grid.rows):
         return False
     last = len(grid.rows) - 1
-    places = {0: 0, last // 2: last // 2, last: last}
+    head_rows = {0: 0, last // 2: last // 2, last: last}
     if last == 0 and query is not None:
-        places = {0: query if head.paired is None else head.paired[0][query]}
+        head_rows = {0: query if head.paired_positions is None else head.paired_positions[0][query]}
     elif grid.cells.shape != head.weights.shape:
         return False
     return all(
-        np.array_equal(grid.cells.row(row).values, head.weights.row(own).values, equal_nan=True)
-        for row, own in places.items()
+        np.array_equal(
+            grid.cells.row(row).values, head.weights.row(head_row).values, equal_nan=True
+        )
+        for row, head_row in head_rows.items()
     )
 
 
-def _steps_to_choose(sections: Sequence[Section]) -> Markup:
+def _steps_list(sections: Sequence[Section]) -> Markup:
     """A list of the steps, where there are many."""
-    if len(sections) < MANY_STEPS:
-        return NONE
-    links = [tag("a", each.heading, href=f"#{_place_of(each)}") for each in sections]
+    if len(sections) < MIN_LISTED_STEPS:
+        return NO_MARKUP
+    links = [tag("a", each.heading, href=f"#{_section_anchor(each)}") for each in sections]
     items = [tag("li", each) for each in links]
     return tag("nav", tag("ul", *items), aria_label="steps", class_="steps")
 
 
-def _place_of(section: Section) -> str:
+def _section_anchor(section: Section) -> str:
     return f"step-{section.number}-{section.name}".replace(" ", "-")
 
 
-def _group(shown: Sequence[Drawable]) -> Iterator[Markup]:
+def _group_markup(drawables: Sequence[Drawable]) -> Iterator[Markup]:
     """Panels of a kind beside each other under one heading; others below each other."""
-    plain = [each for each in shown if isinstance(each, Grid)]
-    parts = list(dict.fromkeys(HEAD.sub("", each.title) for each in plain))
-    for part in parts:
-        alike = [each for each in plain if HEAD.sub("", each.title) == part]
-        yield _alike(part, alike)
-    yield from _curves([each for each in shown if isinstance(each, Curves)])
-    sections = [each for each in shown if isinstance(each, Section)]
+    grids = [panel for panel in drawables if isinstance(panel, Grid)]
+    headings = list(dict.fromkeys(HEAD_SUFFIX.sub("", panel.title) for panel in grids))
+    for heading in headings:
+        grids_of_heading = [panel for panel in grids if HEAD_SUFFIX.sub("", panel.title) == heading]
+        yield _tables_under_heading(heading, grids_of_heading)
+    yield from _charts_markup([panel for panel in drawables if isinstance(panel, Curves)])
+    sections = [panel for panel in drawables if isinstance(panel, Section)]
     if sections:
-        yield tag("div", *map(step, sections), class_="walk")
-    for each in shown:
-        if not isinstance(each, Grid | Curves | Section):
-            yield _panel(each)
+        yield tag("div", *map(step_markup, sections), class_="walk")
+    for panel in drawables:
+        if not isinstance(panel, Grid | Curves | Section):
+            yield _panel_markup(panel)
 
 
-def _alike(part: str, grids: Sequence[Grid]) -> Markup:
-    heading = tag("h2", part) if part else NONE
-    alone = len(grids) == 1
-    tables = [table(each, grids, "" if alone else each.title) for each in grids]
-    return together([heading, tag("div", *tables, class_="beside")])
+def _tables_under_heading(heading_text: str, grids: Sequence[Grid]) -> Markup:
+    heading = tag("h2", heading_text) if heading_text else NO_MARKUP
+    is_single = len(grids) == 1
+    tables = [table_markup(grid, grids, "" if is_single else grid.title) for grid in grids]
+    return join_markup([heading, tag("div", *tables, class_="beside")])
 
 
-def _curves(charts: Sequence[Curves]) -> Iterator[Markup]:
+def _charts_markup(charts: Sequence[Curves]) -> Iterator[Markup]:
     """Charts side by side; the numbers of each below it, for whoever wants to read them."""
     if charts:
-        figures = [tag("figure", chart(each), _numbers_of(each)) for each in charts]
-        yield together([tag("h2", "Curves"), tag("div", *figures, class_="charts")])
+        figures = [tag("figure", chart_markup(curves), _curve_numbers(curves)) for curves in charts]
+        yield join_markup([tag("h2", "Curves"), tag("div", *figures, class_="charts")])
 
 
-def _numbers_of(curves: Curves) -> Markup:
-    return tag("details", tag("summary", "as numbers"), table(curves.table))
+def _curve_numbers(curves: Curves) -> Markup:
+    return tag("details", tag("summary", "as numbers"), table_markup(curves.table))
 
 
-def _panel(each: Drawable) -> Markup:
-    if isinstance(each, Section):
-        return step(each)
-    if isinstance(each, Ranked):
-        return together([_heading(each.grid), ranking(each)])
-    if isinstance(each, Sentence):
-        return together([_heading(each.grid), reading(each)])
-    if isinstance(each, Overview):
-        return tag("p", describe([each]))
-    return _alike(table_of(each).title, [table_of(each)])
+def _panel_markup(panel: Drawable) -> Markup:
+    if isinstance(panel, Section):
+        return step_markup(panel)
+    if isinstance(panel, RankedBars):
+        return join_markup([_grid_heading(panel.grid), ranking_markup(panel)])
+    if isinstance(panel, Sentence):
+        return join_markup([_grid_heading(panel.grid), sentence_markup(panel)])
+    if isinstance(panel, Overview):
+        return tag("p", describe([panel]))
+    return _tables_under_heading(panel_table(panel).title, [panel_table(panel)])
 
 
-def _heading(grid: Grid) -> Markup:
-    return tag("h2", grid.title) if grid.title else NONE
+def _grid_heading(grid: Grid) -> Markup:
+    return tag("h2", grid.title) if grid.title else NO_MARKUP
 
 
-def step(section: Section) -> Markup:
+def step_markup(section: Section) -> Markup:
     """A step: what it does and why, its tables, and its sums written out."""
-    shapes = tag("p", section.shapes, class_="shapes") if section.shapes else NONE
-    formula = tag("p", section.formula, class_="formula") if section.formula else NONE
-    sums = [tag("span", line) for line in aligned(section.sums)]
+    shapes = tag("p", section.shapes, class_="shapes") if section.shapes else NO_MARKUP
+    formula = tag("p", section.formula, class_="formula") if section.formula else NO_MARKUP
+    sums = [tag("span", line) for line in align_sums(section.sums)]
     return tag(
         "section",
-        tag("h2", section.heading, id=_place_of(section)),
-        tag("p", section.about) if section.about else NONE,
-        together([shapes, formula]),
-        *_stages(section),
-        *(tag("div", arrows(each), class_="plane") for each in section.planes),
-        tag("pre", *sums) if sums else NONE,
+        tag("h2", section.heading, id=_section_anchor(section)),
+        tag("p", section.about) if section.about else NO_MARKUP,
+        join_markup([shapes, formula]),
+        *_stage_rows(section),
+        *(tag("div", arrows_markup(each), class_="plane") for each in section.planes),
+        tag("pre", *sums) if sums else NO_MARKUP,
         *(tag("p", each) for each in section.remarks),
         class_="step",
     )
 
 
-def _stages(section: Section) -> Iterator[Markup]:
+def _stage_rows(section: Section) -> Iterator[Markup]:
     """Tables in lines with signs between them: how some become others; and then all the rest."""
-    every = (*section.tables, *section.beyond)
-    tables = [table(each, section.grids, each.title) for each in every]
-    in_lines = [place for line in section.stages for place in line if isinstance(place, int)]
+    grids = (*section.tables, *section.stage_grids)
+    tables = [table_markup(each, section.grids, each.title) for each in grids]
+    in_lines = [
+        grid_number
+        for line in section.stages
+        for grid_number in line
+        if isinstance(grid_number, int)
+    ]
     for line in section.stages:
-        yield tag("div", *_in_a_line(tables, line), class_="beside")
+        yield tag("div", *_stage_row(tables, line), class_="beside")
     own = enumerate(tables[: len(section.grids)])
-    rest = [each for place, each in own if place not in in_lines]
-    if rest:
-        yield tag("div", *rest, class_="beside")
+    unstaged = [each for grid_number, each in own if grid_number not in in_lines]
+    if unstaged:
+        yield tag("div", *unstaged, class_="beside")
 
 
-def _in_a_line(tables: Sequence[Markup], line: Sequence[int | str]) -> Iterator[Markup]:
+def _stage_row(tables: Sequence[Markup], line: Sequence[int | str]) -> Iterator[Markup]:
     """Tables and signs in turn; those that are one table in truth stand close together."""
-    together_now: list[Markup] = []
-    for each in (*line, APART):
-        if isinstance(each, int):
-            together_now.append(tables[each])
-        elif each != JOINED:
-            yield tag("div", *together_now, class_="joined")
-            yield tag("span", each, class_="sign") if each.strip() else NONE
-            together_now = []
+    joined_tables: list[Markup] = []
+    for item in (*line, SEPARATE_TABLES):
+        if isinstance(item, int):
+            joined_tables.append(tables[item])
+        elif item != JOINED_TABLES:
+            yield tag("div", *joined_tables, class_="joined")
+            yield tag("span", item, class_="sign") if item.strip() else NO_MARKUP
+            joined_tables = []
 
 
-DECIMALS = 2
-MOST_CELLS = 2**13  # of a table that somebody may want to read
-MOST_BARS = 24
-HOW_TO_GET_THEM = "-o numbers.json writes all of them"
+TABLE_DECIMALS = 2
+MAX_READABLE_CELLS = 2**13  # of a table that somebody may want to read
+MAX_RANKED_BARS = 24
+ALL_NUMBERS_HINT = "-o numbers.json writes all of them"
 
 
-def table(grid: Grid, beside: Sequence[Grid] = (), title: str | None = None) -> Markup:
+def table_markup(grid: Grid, grids: Sequence[Grid] = (), title: str | None = None) -> Markup:
     """A table with its title, in a frame that can be scrolled; of very many numbers a sentence."""
     name = grid.title if title is None else title
-    if not can_be_read(grid):
-        size = f"{_size(grid)} numbers are too many for a table: {HOW_TO_GET_THEM}."
+    if not is_readable(grid):
+        size = f"{_table_size_text(grid)} numbers are too many for a table: {ALL_NUMBERS_HINT}."
         return tag("p", f"{name}: {size}" if name else size, class_="too-many")
-    caption = tag("caption", struck(name) if grid.whole_off else name) if name else NONE
-    inner = [caption, _head(grid), _body(grid, beside)]
-    return _frame(tag("table", *inner, aria_label=None if name else grid.title or None))
+    caption = (
+        tag("caption", strike_head_name(name) if grid.is_all_off else name) if name else NO_MARKUP
+    )
+    inner = [caption, _table_head(grid), _table_body(grid, grids)]
+    return _scroll_frame(tag("table", *inner, aria_label=None if name else grid.title or None))
 
 
-def struck(name: str) -> Markup:
+def strike_head_name(name: str) -> Markup:
     """The name of a head that is switched off."""
-    head, sign, rest = name.partition(OFF)
-    return together([tag("s", head), f"{sign}{rest}"]) if sign else together([name])
+    head, sign, rest = name.partition(OFF_SUFFIX)
+    return join_markup([tag("s", head), f"{sign}{rest}"]) if sign else join_markup([name])
 
 
-def can_be_read(grid: Grid) -> bool:
-    high, wide = grid.cells.shape
-    return high * wide <= MOST_CELLS
+def is_readable(grid: Grid) -> bool:
+    row_count, column_count = grid.cells.shape
+    return row_count * column_count <= MAX_READABLE_CELLS
 
 
-def _size(grid: Grid) -> str:
-    high, wide = grid.cells.shape
-    return f"{high:,} × {wide:,}"
+def _table_size_text(grid: Grid) -> str:
+    row_count, column_count = grid.cells.shape
+    return f"{row_count:,} × {column_count:,}"
 
 
-def too_many(grids: Sequence[Grid]) -> Markup:
+def too_many_sentence(grids: Sequence[Grid]) -> Markup:
     """One sentence for all tables whose numbers nobody would read."""
-    names = listed([f"{each.title} ({_size(each)})" for each in grids])
-    said = f"Too many numbers for a table: {names}; {HOW_TO_GET_THEM}."
-    return tag("p", said, class_="too-many")
+    names = and_list([f"{grid.title} ({_table_size_text(grid)})" for grid in grids])
+    sentence = f"Too many numbers for a table: {names}; {ALL_NUMBERS_HINT}."
+    return tag("p", sentence, class_="too-many")
 
 
-def _frame(inner: Markup) -> Markup:
+def _scroll_frame(inner: Markup) -> Markup:
     """What is wider or higher than there is room for can be scrolled."""
     return tag("div", inner, class_="frame")
 
 
-def _head(grid: Grid) -> Markup:
+def _table_head(grid: Grid) -> Markup:
     """What columns count, and their names."""
     names = [tag("th", name, scope="col") for name in grid.columns.names]
-    corner = tag("td", _corner(grid))
-    return tag("thead", tag("tr", corner, *names)) if any(grid.columns.names) else NONE
+    corner = tag("td", _corner_text(grid))
+    return tag("thead", tag("tr", corner, *names)) if any(grid.columns.names) else NO_MARKUP
 
 
-def _corner(grid: Grid) -> str:
+def _corner_text(grid: Grid) -> str:
     sides = grid.rows.title, grid.columns.title
     return " \\ ".join(sides) if all(sides) else ""
 
 
-def _body(grid: Grid, beside: Sequence[Grid]) -> Markup:
-    write = cell_format(grid, DECIMALS, beside)
-    rows = (_row(grid, row, name, write) for row, name in enumerate(grid.rows.names))
+def _table_body(grid: Grid, grids: Sequence[Grid]) -> Markup:
+    write = cell_format(grid, TABLE_DECIMALS, grids)
+    rows = (_table_row(grid, row, name, write) for row, name in enumerate(grid.rows.names))
     return tag("tbody", *rows)
 
 
-def _row(grid: Grid, row: int, name: str, write: Write) -> Markup:
-    named = tag("th", struck(name) if grid.is_off(row) else name, scope="row")
-    return tag("tr", named, *_cells(grid, row, write))
+def _table_row(grid: Grid, row: int, name: str, write: NumberFormat) -> Markup:
+    row_heading = tag("th", strike_head_name(name) if grid.is_off(row) else name, scope="row")
+    return tag("tr", row_heading, *_table_cells(grid, row, write))
 
 
-def _cells(grid: Grid, row: int, write: Write) -> Iterator[Markup]:
+def _table_cells(grid: Grid, row: int, write: NumberFormat) -> Iterator[Markup]:
     values, hidden = grid.values[row].tolist(), grid.hidden[row].tolist()
-    classes, off = shades_of(grid.scale, grid.values[row]), grid.is_off(row)
+    classes, is_off = shade_classes(grid.scale, grid.values[row]), grid.is_off(row)
     for column, (value, masked) in enumerate(zip(values, hidden, strict=True)):
-        text = grid.worded(row, column, cell_text(value, masked, write, HIDDEN))
+        text = grid.text_with_word(row, column, cell_text(value, masked, write, MASKED_MARK))
         shade = classes[column]
-        greyed = f"{shade} off" if off and shade else shade
+        greyed = f"{shade} off" if is_off and shade else shade
         yield tag("td", text, class_="hides" if masked else greyed)
 
 
-def shades_of(scale: Scale, values: np.ndarray) -> list[str | None]:
+def shade_classes(scale: Scale, values: np.ndarray) -> list[str | None]:
     """The class of each number; none where there is no number, or no colour for it."""
     if scale.kind == "none":
         return [None] * len(values)
@@ -308,57 +329,67 @@ def shades_of(scale: Scale, values: np.ndarray) -> list[str | None]:
     return [None if gap else shade_class(share, scale.kind) for gap, share in pairs]
 
 
-def ranking(ranked: Ranked) -> Markup:
+def ranking_markup(ranked: RankedBars) -> Markup:
     """Names with their bars, the longest first, and how many more there are."""
-    grid, write = ranked.grid, cell_format(ranked.grid, DECIMALS)
-    shown = min(len(grid.rows), MOST_BARS)
-    rows = [_ranked_row(ranked, row, write) for row in range(shown)]
-    more = len(grid.rows) - shown
-    said = tag("p", f"and {counted(more, f'more {ranked.counts}')}") if more > 0 else NONE
+    grid, write = ranked.grid, cell_format(ranked.grid, TABLE_DECIMALS)
+    row_count = min(len(grid.rows), MAX_RANKED_BARS)
+    rows = [_ranked_row(ranked, row, write) for row in range(row_count)]
+    more = len(grid.rows) - row_count
+    more_note = tag("p", f"and {counted(more, f'more {ranked.unit}')}") if more > 0 else NO_MARKUP
     label = grid.title or None
-    whole = tag("table", tag("tbody", *rows), class_="ranking", aria_label=label)
+    ranking_table = tag("table", tag("tbody", *rows), class_="ranking", aria_label=label)
     marks = (
-        [tag("p", f"line across a bar = mean of the {ranked.marks}", class_="caption")]
-        if ranked.marks
+        [tag("p", f"line across a bar = mean of the {ranked.mark_title}", class_="caption")]
+        if ranked.mark_title
         else []
     )
-    return together([*marks, _frame(whole), said])
+    return join_markup([*marks, _scroll_frame(ranking_table), more_note])
 
 
-def _ranked_row(ranked: Ranked, row: int, write: Write) -> Markup:
+def _ranked_row(ranked: RankedBars, row: int, write: NumberFormat) -> Markup:
     grid = ranked.grid
     value, masked = float(grid.values[row, 0]), bool(grid.hidden[row, 0])
     return tag(
         "tr",
         tag("th", grid.rows.names[row], scope="row"),
-        tag("td", cell_text(value, masked, write, HIDDEN)),
-        tag("td", NONE if masked else bar(abs(value) / ranked.reach, ranked.mark(row))),
-        tag("td", ranked.said(row, write), class_="remark"),
+        tag("td", cell_text(value, masked, write, MASKED_MARK)),
+        tag(
+            "td",
+            NO_MARKUP
+            if masked
+            else bar_markup(abs(value) / ranked.full_length, ranked.mark_length(row)),
+        ),
+        tag("td", ranked.remark_text(row, write), class_="remark"),
     )
 
 
-def bar(share: float, mark: float | None = None) -> Markup:
+def bar_markup(share: float, mark: float | None = None) -> Markup:
     """How much of all there is something is, as a bar; and a mark to compare its end with."""
-    long = f"{100 * min(max(share, 0), 1):.1f}%"
-    parts = [tag("rect", width=long, height="100%")]
+    width = f"{100 * min(max(share, 0), 1):.1f}%"
+    parts = [tag("rect", width=width, height="100%")]
     if mark is not None:
-        place = f"{100 * min(mark, 1):.1f}%"
-        parts.append(tag("line", x1=place, x2=place, y1="-25%", y2="125%"))
+        mark_position = f"{100 * min(mark, 1):.1f}%"
+        parts.append(tag("line", x1=mark_position, x2=mark_position, y1="-25%", y2="125%"))
     return tag("svg", *parts, class_="bar", aria_hidden="true")
 
 
-def reading(sentence: Sentence) -> Markup:
+def sentence_markup(sentence: Sentence) -> Markup:
     """The sentence in colour, as one token reads it; its numbers stand in what follows."""
     grid = sentence.grid
-    shades = shades_of(grid.scale, grid.values[0])
+    shades = shade_classes(grid.scale, grid.values[0])
     words = zip_longest(grid.columns.labels, grid.columns.spaced, shades, grid.hidden[0].tolist())
-    parts = [_word(place, *each, sentence.query) for place, each in enumerate(words)]
+    parts = [_word_markup(position, *word, sentence.query) for position, word in enumerate(words)]
     return tag("p", *parts, class_="reading")
 
 
-def _word(
-    place: int, label: str, spaced: bool | None, shade: str | None, hides: bool, query: int | None
+def _word_markup(
+    position: int,
+    label: str,
+    spaced: bool | None,
+    shade: str | None,
+    hides: bool,
+    query: int | None,
 ) -> Markup:
-    gap = Markup(" ") if spaced or (spaced is None and place) else NONE
-    kind = tag("mark" if place == query else "span", label, class_="hides" if hides else shade)
-    return together([gap, kind])
+    gap = Markup(" ") if spaced or (spaced is None and position) else NO_MARKUP
+    kind = tag("mark" if position == query else "span", label, class_="hides" if hides else shade)
+    return join_markup([gap, kind])

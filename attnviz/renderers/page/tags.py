@@ -12,7 +12,7 @@ class Markup(str):
     __slots__ = ()
 
 
-NONE = Markup()
+NO_MARKUP = Markup()
 
 
 def tag(name: str, *inner: str, **attributes: str | int | bool | None) -> Markup:
@@ -20,31 +20,33 @@ def tag(name: str, *inner: str, **attributes: str | int | bool | None) -> Markup
     >>> tag("td", "a < b", class_="s3", hidden=True, title=None)
     '<td class="s3" hidden>a &lt; b</td>'
     """
-    return Markup(f"<{name}{_attributes(attributes)}>{together(inner)}</{name}>")
+    return Markup(f"<{name}{_attributes(attributes)}>{join_markup(inner)}</{name}>")
 
 
-def empty(name: str, **attributes: str | int | bool | None) -> Markup:
+def empty_tag(name: str, **attributes: str | int | bool | None) -> Markup:
     """A tag without an end, or that ends where it begins.
 
-    >>> empty("col", span=2)
+    >>> empty_tag("col", span=2)
     '<col span="2">'
     """
     return Markup(f"<{name}{_attributes(attributes)}>")
 
 
-def together(parts: Iterable[str]) -> Markup:
+def join_markup(parts: Iterable[str]) -> Markup:
     """One after another: words spelled so that they are words, markup as it is."""
-    return Markup("".join(each if isinstance(each, Markup) else escape(each) for each in parts))
+    return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in parts))
 
 
-def _attributes(given: dict[str, str | int | bool | None]) -> str:
+def _attributes(attributes: dict[str, str | int | bool | None]) -> str:
     """Names as Python has them: class_, aria_label, stroke_width."""
     return "".join(
-        f" {_named(name)}" if value is True else f' {_named(name)}="{escape(str(value))}"'
-        for name, value in given.items()
+        f" {_attribute_name(name)}"
+        if value is True
+        else f' {_attribute_name(name)}="{escape(str(value))}"'
+        for name, value in attributes.items()
         if value is not None and value is not False
     )
 
 
-def _named(name: str) -> str:
+def _attribute_name(name: str) -> str:
     return name.rstrip("_").replace("_", "-")

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from attnviz.errors import AttnvizError
-from attnviz.machine import leaving
+from attnviz.machine import exit_handling
 
 FOLDER = "MPLCONFIGDIR"  # where it keeps a list of fonts; one for a while, if there is no other
 
@@ -31,7 +31,7 @@ def _import_matplotlib() -> None:
         ) from None
     made = os.environ.get(FOLDER)
     if made is not None and made != before:
-        leaving.in_the_end(partial(shutil.rmtree, made, ignore_errors=True))
+        exit_handling.register_undo(partial(shutil.rmtree, made, ignore_errors=True))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from PIL import Image
 
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look
-from attnviz.renderers.colors import gradient, shade
+from attnviz.renderers.colors import color_anchors, color_values
 from attnviz.renderers.picture.drawing import draw_layout
 from attnviz.renderers.picture.drawings import drawing_of
 from attnviz.renderers.picture.frame import Captions, framed
@@ -34,7 +34,7 @@ from attnviz.renderers.picture.ticks import text_width
 from attnviz.renderers.provenance import provenance_of
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.views.grids.section import Drawable, Part, Section, opened
+from attnviz.views.grids.section import CellSource, Drawable, Section, open_panels
 from attnviz.views.view import Group, View
 
 PIXELS_PER_INCH = 100
@@ -83,8 +83,10 @@ def _coarser(look: Look, layout: Layout) -> Look:
 
 def _of_one_scale(groups: Sequence[Group]) -> list[Group]:
     """As on one page together, moments as well: a colour means one number in all frames."""
-    panels = [panel for group in groups for panel in group.all]
-    scales = {each.scale.label: each.scale for each in opened(panels) if isinstance(each, Grid)}
+    panels = [panel for group in groups for panel in group.all_panels]
+    scales = {
+        each.scale.label: each.scale for each in open_panels(panels) if isinstance(each, Grid)
+    }
     return [
         replace(group, panels=tuple(_scaled(panel, scales) for panel in group.panels))
         for group in groups
@@ -92,18 +94,18 @@ def _of_one_scale(groups: Sequence[Group]) -> list[Group]:
 
 
 def _scaled(panel: Drawable, scales: Mapping[str, Scale]) -> Drawable:
-    return panel.scaled(scales) if isinstance(panel, Section) else panel
+    return panel.with_scales(scales) if isinstance(panel, Section) else panel
 
 
 def _frames(
     groups: Sequence[Group], look: Look, captions: Captions, below: Captions
 ) -> Iterator[Frame]:
     """Every frame has the same small print: nothing may jump."""
-    panels = [panel for group in groups for panel in group.all]
+    panels = [panel for group in groups for panel in group.all_panels]
     moving = [each for each in panels if isinstance(each, Section)]
     whole = _on_a_slide(groups, look, captions) if moving else page(groups, look, captions)
     frames = [Frame(whole, look.seconds * LAST_SHARE)]
-    computing = [each for each in moving if any(one.made_of for one in each.moments)]
+    computing = [each for each in moving if any(one.cell_sources for one in each.moments)]
     if len(computing) > 1:
         frames = [_all_computed(computing, look, whole.size, captions)]
         panels = [each for each in panels if each not in computing and _colored(each)]
@@ -116,7 +118,7 @@ def _frames(
 
 def _colored(each: Drawable) -> bool:
     """Whether there is more to see of a step than words and numbers that are only counted."""
-    grids = [each for each in opened([each]) if isinstance(each, Grid)]
+    grids = [each for each in open_panels([each]) if isinstance(each, Grid)]
     return any(grid.scale.kind != "none" for grid in grids)
 
 
@@ -265,7 +267,7 @@ def computed(moments: Sequence[Section], layouts: Sequence[Layout]) -> Iterator[
     for moment, layout in zip(moments, layouts, strict=True):
         new = _new_cells(before, layout)
         pooled = any(panel.grid.pooled for panel in layout.panels)
-        shown = moment.made_of and not pooled and new.any()
+        shown = moment.cell_sources and not pooled and new.any()
         yield list(_moving(moment, layout, new)) if shown else [layout]
         before = layout
 
@@ -283,7 +285,7 @@ def _new_cells(before: Layout | None, layout: Layout) -> np.ndarray:
 
 def _moving(moment: Section, layout: Layout, new: np.ndarray) -> Iterator[Layout]:
     *others, target = layout.panels
-    rings = tuple(_ring(_box(layout.panels[part[0]], part)) for part in moment.made_of)
+    rings = tuple(_ring(_box(layout.panels[part[0]], part)) for part in moment.cell_sources)
     cell = _around(target, new)
     empty = replace(
         target,
@@ -320,7 +322,7 @@ def _result(moment: Section, layout: Layout) -> tuple[Words, Words] | None:
     return None
 
 
-def _box(panel: Panel, part: Part) -> Box:
+def _box(panel: Panel, part: CellSource) -> Box:
     _, row, column = part
     new = np.zeros(panel.grid.values.shape, dtype=bool)
     new[slice(None) if row is None else row, slice(None) if column is None else column] = True
@@ -461,14 +463,14 @@ def _places(
 
 def _ends(panel: Panel, look: Look) -> tuple[Color, Color]:
     """The colours of the two ends of its scale."""
-    anchors = gradient(look.palette, look.theme, panel.grid.scale.kind)
+    anchors = color_anchors(look.palette, look.theme, panel.grid.scale.kind)
     return anchors[0], anchors[-1]
 
 
 def _colors(panel: Panel, look: Look) -> Float[np.ndarray, "row column 3"]:
-    grid, anchors = panel.grid, gradient(look.palette, look.theme, panel.grid.scale.kind)
+    grid, anchors = panel.grid, color_anchors(look.palette, look.theme, panel.grid.scale.kind)
     values = np.nan_to_num(grid.values)
-    colors: Float[np.ndarray, "row column 3"] = shade(
+    colors: Float[np.ndarray, "row column 3"] = color_values(
         grid.scale.shares(values), 0, 1, anchors
     ).astype(float)
     return colors

@@ -38,7 +38,7 @@ from attnviz.renderers.picture.ticks import (
     widest,
 )
 from attnviz.views.grids.arcs import Arcs
-from attnviz.views.grids.grid import block_size, pool, same_scale
+from attnviz.views.grids.grid import block_size, pool_grid, with_common_scales
 from attnviz.wording.numbers import share_text
 
 MOST = 128  # tokens on a side: of more several stand together
@@ -190,7 +190,11 @@ def refuse(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> None:
     alone, together = (legible(each, 0, room, letters) // 2 for each in (drawn[:1], drawn))
     if together >= READABLE * alone:
         return
-    one = f"draw one head: {drawn[-1].alone} -o head.png; or " if drawn[-1].alone else ""
+    one = (
+        f"draw one head: {drawn[-1].single_command} -o head.png; or "
+        if drawn[-1].single_command
+        else ""
+    )
     raise AttnvizError(
         f"the lines of {len(drawn)} heads leave room for only {together} of {alone} words in one "
         "picture",
@@ -216,7 +220,7 @@ def _of_fewer(drawn: Sequence[Arcs]) -> list[Arcs]:
     What all titles say is left out of them.
     """
     fewer = [_pooled(each) for each in drawn]
-    grids = same_scale([each.grid for each in fewer])
+    grids = with_common_scales([each.grid for each in fewer])
     titles = without_what_all_say([g.title for g in grids], [g.scale.label for g in grids])
     named = [replace(grid, title=title) for grid, title in zip(grids, titles, strict=True)]
     return [replace(each, grid=grid) for each, grid in zip(fewer, named, strict=True)]
@@ -229,7 +233,7 @@ def _pooled(each: Arcs) -> Arcs:
     if query is not None:
         grid, query = grid.part(slice(query, query + 1)), 0
     down, across = (block_size(count, math.ceil(count / MOST)) for count in grid.cells.shape)
-    pooled = pool(grid, down, across)
+    pooled = pool_grid(grid, down, across)
     return Arcs(replace(pooled, pooled=pooled.pooled.replace("one cell", "one line")), query)
 
 
@@ -327,7 +331,7 @@ def _headings(panel: Panel, box: Box, headed: Headed, letters: Lettering) -> Ite
     if title := _title(panel.drawn):
         text, size = fitted(title, headed.title, letters.smallest, width)
         top = bottom + height - headed.title * POINT
-        yield from title_words(text, left, top, size, off=panel.drawn.grid.whole_off)
+        yield from title_words(text, left, top, size, off=panel.drawn.grid.is_all_off)
     if not headed.axis:
         return
     grid, (_, y, _, high) = panel.drawn.grid, panel.lines
@@ -429,7 +433,7 @@ def _keys(drawn: Sequence[Arcs]) -> list[Key]:
             Key("left: the tokens that attend (queries); right: what they attend to (keys)")
         )
     asked = any(each.query is not None for each in drawn)
-    if any(each.grid.cells.hides for each in drawn):
+    if any(each.grid.cells.has_hidden for each in drawn):
         hidden = keys.of_hidden(next(iter(scales)))
         meant.append(hidden if asked else Key("masked links have no line"))
     if max(map(_count_of_lines, drawn)) > MOST_LINES:

@@ -10,7 +10,7 @@ from itertools import chain
 from attnviz.errors import AttnvizError
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.section import Drawable, Section, table_of
+from attnviz.views.grids.section import Drawable, Section, panel_table
 from attnviz.views.view import Group
 
 WIDEST = 16  # panels in a row
@@ -48,7 +48,7 @@ def arrangements(groups: Sequence[Group]) -> list[Arranged]:
     first, *others = shown
     charts = _panels(others)
     if first.kind == "table":
-        return [_with_charts(table, table.across, charts) for table in _tables(first)]
+        return [_with_charts(table, table.column_count, charts) for table in _tables(first)]
     if charts:
         first = replace(first, below=())  # what charts tell of differences, they tell better
     return [_with_charts(first, columns, charts) for columns in _columns_of(first, charts)]
@@ -105,13 +105,15 @@ def _is_row(panel: Drawable) -> bool:
 
 def _tables(table: Group) -> Iterator[Group]:
     """A table as it is, and on its side; or with several of its rows in one."""
-    rows = (table.panels[start :: table.across] for start in range(table.across))
-    panels, high = tuple(chain.from_iterable(rows)), len(table.panels) // table.across
-    for each in (table, replace(table, panels=panels, across=high)):
-        height = len(panels) // each.across
+    rows = (table.panels[start :: table.column_count] for start in range(table.column_count))
+    panels, high = tuple(chain.from_iterable(rows)), len(table.panels) // table.column_count
+    for each in (table, replace(table, panels=panels, column_count=high)):
+        height = len(panels) // each.column_count
         for together in range(1, height + 1):
-            if height % together == 0 and each.across * together <= max(WIDEST, each.across):
-                yield replace(each, across=each.across * together)
+            if height % together == 0 and each.column_count * together <= max(
+                WIDEST, each.column_count
+            ):
+                yield replace(each, column_count=each.column_count * together)
 
 
 def _possible(count: int) -> list[int]:
@@ -146,7 +148,7 @@ def _panels(groups: Sequence[Group]) -> list[Shown]:
     """Those that have a panel of their own, as sections and overviews have not."""
     panels = (panel for group in groups for panel in group.panels)
     return [
-        panel if isinstance(panel, Curves) else table_of(panel)
+        panel if isinstance(panel, Curves) else panel_table(panel)
         for panel in panels
         if not isinstance(panel, (Section, Overview))
     ]

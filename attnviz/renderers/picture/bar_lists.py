@@ -17,7 +17,7 @@ from attnviz.renderers.picture.texts import MIDDLE, fitted, panes
 from attnviz.renderers.picture.ticks import shortened, text_width
 from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.numbers import cell_format
-from attnviz.views.grids.ranked import Ranked
+from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.wording.words import counted
 
 ROW, NATURAL_ROW, HIGHEST_ROW = 1.45, 1.67, 8.0  # in sizes of its letters
@@ -42,7 +42,7 @@ SENTENCES_SHARE = 0.6  # of a page, that they have at most
 class List:
     """Some rows of a ranking, in letters of one size."""
 
-    ranked: Ranked
+    ranked: RankedBars
     size: float  # points
     rows: int
     below: bool  # whether a remark stands below its bar
@@ -65,7 +65,7 @@ class List:
         return "" if self.ranked.grid.hidden[row, 0] else write(float(self._value(row)))
 
     def said(self, row: int) -> str:
-        return self.ranked.said(row, cell_format(self.ranked.grid, 2))
+        return self.ranked.remark_text(row, cell_format(self.ranked.grid, 2))
 
     def tint(self, row: int) -> Tint:
         return Tint(self.ranked.grid.scale, float(self._value(row)), self.ranked.grid.is_off(row))
@@ -75,13 +75,13 @@ class List:
 
     def share(self, row: int) -> float:
         """How long a bar is, from 0, whichever sign its number has."""
-        return abs(self._value(row)) / self.ranked.reach
+        return abs(self._value(row)) / self.ranked.full_length
 
     def _value(self, row: int) -> float:
         return float(self.ranked.grid.values[row, 0])
 
 
-Drawn = Sequence[Sentence | Ranked]
+Drawn = Sequence[Sentence | RankedBars]
 
 
 def natural_width(drawn: Drawn) -> float:
@@ -120,15 +120,15 @@ def legible(drawn: Drawn, room: Box, letters: Lettering) -> int:
     return len(rankings)
 
 
-def _kinds(drawn: Drawn) -> tuple[list[Sentence], list[Ranked]]:
+def _kinds(drawn: Drawn) -> tuple[list[Sentence], list[RankedBars]]:
     return (
         [each for each in drawn if isinstance(each, Sentence)],
-        [each for each in drawn if isinstance(each, Ranked)],
+        [each for each in drawn if isinstance(each, RankedBars)],
     )
 
 
 def _arranged(
-    rankings: Sequence[Ranked], room: Box, letters: Lettering
+    rankings: Sequence[RankedBars], room: Box, letters: Lettering
 ) -> tuple[list[Box], list[List]]:
     """In as few columns as show the most rows in letters of the usual size; none is left empty."""
     count = len(rankings)
@@ -144,7 +144,7 @@ def _arranged(
 
 
 def _of_one_size(
-    rankings: Sequence[Ranked], boxes: Sequence[Box], letters: Lettering
+    rankings: Sequence[RankedBars], boxes: Sequence[Box], letters: Lettering
 ) -> list[List]:
     """Remarks stand below their bars if all rows then have larger letters."""
     pairs = list(zip(rankings, boxes, strict=True))
@@ -156,7 +156,7 @@ def _of_one_size(
     return [_with_rows(*pair, beside, letters) for pair in pairs]
 
 
-def _size(ranked: Ranked, box: Box, letters: Lettering) -> float:
+def _size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
     """The largest letters in which a few rows have room, and a bar has length."""
     size = max(_roomy(ranked, box, letters), letters.label)
     while size > letters.label and not _has_long_bar(ranked, box, size, letters):
@@ -166,31 +166,31 @@ def _size(ranked: Ranked, box: Box, letters: Lettering) -> float:
     return max(size, letters.smallest)
 
 
-def _roomy(ranked: Ranked, box: Box, letters: Lettering, *, below: bool = False) -> float:
+def _roomy(ranked: RankedBars, box: Box, letters: Lettering, *, below: bool = False) -> float:
     """Letters of the size at which all rows fill the box."""
     room, row = box[3] - _title_height(ranked, letters), ROOMY_ROW + below * REMARK_BELOW
     size = room / (max(len(ranked.grid.rows), 1) * row * POINT)
     return min(size, LARGEST * letters.label)
 
 
-def _has_long_bar(ranked: Ranked, box: Box, size: float, letters: Lettering) -> bool:
+def _has_long_bar(ranked: RankedBars, box: Box, size: float, letters: Lettering) -> bool:
     return _bar_width(_with_rows(ranked, box, size, letters), box[2]) >= LONG_BAR * box[2]
 
 
-def _fits(ranked: Ranked, box: Box, size: float, letters: Lettering) -> bool:
+def _fits(ranked: RankedBars, box: Box, size: float, letters: Lettering) -> bool:
     made = _with_rows(ranked, box, size, letters)
     enough = made.rows >= min(FEW_ROWS, len(ranked.grid.rows))
     return enough and _bar_width(made, box[2]) >= SHORTEST_BAR * made.unit
 
 
 def _with_rows(
-    ranked: Ranked, box: Box, size: float, letters: Lettering, *, below: bool = False
+    ranked: RankedBars, box: Box, size: float, letters: Lettering, *, below: bool = False
 ) -> List:
     left, row = box[3] - _title_height(ranked, letters), ROW + below * REMARK_BELOW
     return List(ranked, size, max(int(left / (row * size * POINT) + 1e-6), 0), below)
 
 
-def _title_height(ranked: Ranked, letters: Lettering) -> float:
+def _title_height(ranked: RankedBars, letters: Lettering) -> float:
     return TITLE * letters.title * POINT if ranked.grid.title else 0.0
 
 
@@ -220,11 +220,11 @@ def _drawn(made: List, box: Box, letters: Lettering) -> Layout:
     return joined([replace(empty_layout(), words=(*heading, *rest)), key, *rows])
 
 
-def _key(ranked: Ranked, x: float, y: float, box: Box, letters: Lettering) -> Layout:
+def _key(ranked: RankedBars, x: float, y: float, box: Box, letters: Lettering) -> Layout:
     """What the lines across bars are, behind the title where there is room."""
     size, letter = letters.axis, letters.axis * POINT
-    start, words = x + 2 * letter, f"mean of the {ranked.marks}"
-    if not ranked.marks or start + letter + text_width(words, size) > box[0] + box[2]:
+    start, words = x + 2 * letter, f"mean of the {ranked.mark_title}"
+    if not ranked.mark_title or start + letter + text_width(words, size) > box[0] + box[2]:
         return empty_layout()
     mark = _mark(start, y + MIDDLE * letter, letter)
     told = Words(words, start + BESIDE * letter, y, size, faint=True)
@@ -232,7 +232,7 @@ def _key(ranked: Ranked, x: float, y: float, box: Box, letters: Lettering) -> La
 
 
 def _rest(made: List, box: Box) -> Iterator[Words]:
-    more = counted(len(made.ranked.grid.rows) - made.shown, f"more {made.ranked.counts}")
+    more = counted(len(made.ranked.grid.rows) - made.shown, f"more {made.ranked.unit}")
     yield Words(f"and {more}", box[0], _foot(made, box), made.size, faint=True)
 
 
@@ -244,7 +244,7 @@ def _row(made: List, row: int, box: Box) -> Layout:
     start = left + names + numbers + 2 * BESIDE * unit
     long = max(_bar_width(made, width), SHORTEST_BAR * unit)
     under = REMARK_BELOW * unit if made.below else 0.0
-    thick, mark = min((high - under) * BAR_HEIGHT, THICKEST * unit), made.ranked.mark(row)
+    thick, mark = min((high - under) * BAR_HEIGHT, THICKEST * unit), made.ranked.mark_length(row)
     middle = bottom + (high + under) / 2
     foot, size = middle - MIDDLE * unit, made.size * REMARK
     x = start if made.below else start + long + BESIDE * unit

@@ -103,7 +103,7 @@ def _name(scale: Scale) -> list[str]:
 def _numbers(scale: Scale) -> list[str]:
     """What stands at the low end, in the middle and at the high end."""
     digits = "g" if scale.bend == "straight" else ".2g"
-    numbers = [f"{number:{digits}}" for number in scale.at(np.array(PLACES)).tolist()]
-    numbers[0] = f"≤ {numbers[0]}" if scale.below else numbers[0]
-    numbers[-1] = f"≥ {numbers[-1]}" if scale.beyond else numbers[-1]
+    numbers = [f"{number:{digits}}" for number in scale.values_at(np.array(PLACES)).tolist()]
+    numbers[0] = f"≤ {numbers[0]}" if scale.covers_smaller else numbers[0]
+    numbers[-1] = f"≥ {numbers[-1]}" if scale.is_exceeded else numbers[-1]
     return [typeset(number) for number in numbers]

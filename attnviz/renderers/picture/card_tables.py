@@ -225,7 +225,7 @@ def size_of(
     wide, high = _cell(each, rows, columns, most)
     if max(rows, columns) > MOST_NUMBERED:
         wider = min(wider, 1.0)
-    if wider > 1 and each.rows.counts == each.columns.counts and rows > 1:
+    if wider > 1 and each.rows.unit == each.columns.unit and rows > 1:
         wider = max(min(wider, FEW_STRETCH * high / wide), 1.0)
     width = wide * grown * wider
     return width * columns, max(min(high * grown, TALLEST * width), high) * rows
@@ -236,7 +236,7 @@ def _cell(grid: Grid, rows: int, columns: int, most: int) -> tuple[float, float]
     number = longest_number(grid) * POINTS / 10 / NUMBER_SHARE + 1e-6
     if grid.scale.kind == "none":
         return number, CELL_HEIGHT if rows <= MOST_NUMBERED else min(ID_HEIGHT, LONGEST_IDS / rows)
-    alike = grid.rows.counts == grid.columns.counts
+    alike = grid.rows.unit == grid.columns.unit
     square = alike and rows > 1
     if alike:  # weights stand beside scores, and should be as large
         number = max(number, text_width(USUAL_NUMBER, POINTS) / NUMBER_SHARE)

@@ -25,11 +25,11 @@ from attnviz.renderers.picture.items import Bar, Layout, Words, empty_layout, jo
 from attnviz.renderers.picture.lettering import POINT, typeset
 from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
 from attnviz.renderers.picture.ticks import text_width
-from attnviz.renderers.wrapping import broken
+from attnviz.renderers.wrapping import break_sum
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.scales import Scale
-from attnviz.views.grids.section import Drawable, Section, table_of
+from attnviz.views.grids.section import Drawable, Section, panel_table
 
 HEADING, SMALLER_HEADING, SMALL = 11.0, 9.0, SMALLEST  # points
 SUM, ABOVE_SUMS = SMALLEST, 0.06  # points; inches between tables and sums
@@ -79,7 +79,7 @@ def card_of(each: Drawable) -> Card:
     """A table that is alone on its card needs no title beside the card's."""
     assert not isinstance(each, Overview), "a page with one is no page of cards"
     if not isinstance(each, Section):
-        shown = each if isinstance(each, Curves) else table_of(each)
+        shown = each if isinstance(each, Curves) else panel_table(each)
         return Card(shown.title, "", "", "", (replace(shown, title=""),))
     grids = [without_titles(grid) for grid in each.grids]
     if len(grids) == 1:
@@ -93,7 +93,7 @@ def without_titles(grid: Grid) -> Grid:
 
     Beside a row or two there is no room to say it.
     """
-    alike = grid.rows.counts == grid.columns.counts
+    alike = grid.rows.unit == grid.columns.unit
     rows = grid.rows if alike and len(grid.rows) > 2 else replace(grid.rows, title="")
     columns = grid.columns if alike else replace(grid.columns, title="")
     return replace(grid, rows=rows, columns=columns)
@@ -179,7 +179,7 @@ def foot(card: Card, width: float) -> tuple[str, ...]:
     """The first of the sums, as many as stand on so many lines, and how many are left."""
     lines: list[str] = []
     for place, each in enumerate(card.sums if card.most else ()):
-        more = list(islice(broken(each, lambda line: _fits(line, width * SLACK)), card.most + 1))
+        more = list(islice(break_sum(each, lambda line: _fits(line, width * SLACK)), card.most + 1))
         last = place + 1 == len(card.sums)
         if len(lines) + len(more) > card.most - (not last):
             left = len(card.sums) - place
@@ -242,7 +242,7 @@ def _key_width(scale: Scale) -> float:
 
 
 def _ends(scale: Scale) -> tuple[str, str]:
-    return typeset(f"{scale.low:g}"), typeset(f"{'≥ ' if scale.beyond else ''}{scale.high:g}")
+    return typeset(f"{scale.low:g}"), typeset(f"{'≥ ' if scale.is_exceeded else ''}{scale.high:g}")
 
 
 def _key_words(key: Bar) -> Iterator[Words]:

@@ -11,7 +11,7 @@ from matplotlib import ticker
 
 from attnviz.renderers.picture.lettering import POINT, typeset
 from attnviz.renderers.picture.ticks import BESIDE, Ticks, text_width
-from attnviz.renderers.spans import Span, side_across, side_along
+from attnviz.renderers.spans import AxisSpan, horizontal_span, vertical_span
 from attnviz.views.grids.grid import Curves
 
 BELOW = 1.0  # from a chart to the numbers below it, which stand clear of those on its left
@@ -43,20 +43,24 @@ class Chart:
 
 
 def chart(curves: Curves, box: tuple[float, float, float, float]) -> Chart:
-    across, along, reached = side_across(curves), side_along(curves), slice(curves.until)
-    x = across.share(np.array(curves.places[reached]))
+    across, along, reached = (
+        horizontal_span(curves),
+        vertical_span(curves),
+        slice(curves.reached_count),
+    )
+    x = across.share(np.array(curves.x_values[reached]))
     trails = []
     for number, line in enumerate(curves.lines):
         lines = (line.low, line.middle, line.high)
         low, middle, high = (along.share(each[reached]) for each in lines)
-        marked = not line.dashed and len(curves.places) <= MARKED
+        marked = not line.dashed and len(curves.x_values) <= MARKED
         trails.append(Trail(number, x, low, middle, high, line.dashed, line.plain, marked))
     return Chart(box, tuple(trails))
 
 
 def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tuple[Ticks, Ticks]:
     """Round numbers on the left; below, places that were measured; in letters of a size."""
-    across, along = side_across(curves), side_along(curves)
+    across, along = horizontal_span(curves), vertical_span(curves)
     rows = _apart(_numbers(along), along, height / (LINE * size * POINT))
     names = tuple(typeset(f"{number:g}") for number in rows)
     beside = BESIDE * size * POINT
@@ -70,9 +74,9 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
         0,
         reach,
     )
-    places = _with_room(curves.named or curves.places, across, width, size)
+    places = _with_room(curves.x_ticks or curves.x_values, across, width, size)
     below = Ticks(
-        curves.across,
+        curves.x_title,
         STEPS,
         tuple(_step(across, place) for place in places),
         tuple(f"{place:g}" for place in places),
@@ -84,7 +88,7 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
     return left, below
 
 
-def _numbers(span: Span) -> list[float]:
+def _numbers(span: AxisSpan) -> list[float]:
     """A few round numbers inside a span."""
     locator: ticker.Locator = ticker.MaxNLocator(nbins=4, steps=ROUND)
     if span.logarithmic:
@@ -94,7 +98,7 @@ def _numbers(span: Span) -> list[float]:
     return [number for number in numbers if span.low <= number <= span.high]
 
 
-def _with_room(places: Sequence[float], span: Span, width: float, size: float) -> list[float]:
+def _with_room(places: Sequence[float], span: AxisSpan, width: float, size: float) -> list[float]:
     """The places whose numbers do not run into each other; the last and the first before others."""
     chosen: list[float] = []
     for place in (*places[-1:], *places[:-1]):
@@ -103,14 +107,14 @@ def _with_room(places: Sequence[float], span: Span, width: float, size: float) -
     return sorted(chosen)
 
 
-def _clear(one: float, other: float, span: Span, width: float, size: float) -> bool:
+def _clear(one: float, other: float, span: AxisSpan, width: float, size: float) -> bool:
     """Whether the numbers of two places stand apart."""
     first, second = (float(span.share(np.array(each))) * width for each in (one, other))
     half = (text_width(f"{one:g}", size) + text_width(f"{other:g}", size)) / 2
     return abs(first - second) >= half + 0.4 * size * POINT
 
 
-def _apart(numbers: Sequence[float], span: Span, most: float) -> list[float]:
+def _apart(numbers: Sequence[float], span: AxisSpan, most: float) -> list[float]:
     """Those that do not run into each other; powers of ten and every second one first."""
     chosen: list[float] = []
     for number in sorted(numbers, key=lambda each: (_odd(each), -each)):
@@ -125,5 +129,5 @@ def _odd(number: float) -> bool:
     return number != 0 and not math.log10(abs(number)).is_integer()
 
 
-def _step(span: Span, number: float) -> int:
+def _step(span: AxisSpan, number: float) -> int:
     return round(float(span.share(np.array(number))) * STEPS - 0.5)

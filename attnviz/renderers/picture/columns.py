@@ -9,7 +9,7 @@ from attnviz.renderers.picture.items import Block, Box, Layout, Stroke, Tint, Wo
 from attnviz.renderers.picture.lettering import POINT, Lettering, typeset
 from attnviz.renderers.picture.texts import BOLD, fitted
 from attnviz.renderers.picture.ticks import text_width
-from attnviz.views.grids.section import ColumnRow, Columns
+from attnviz.views.grids.section import ColumnChart, ColumnChartRow
 
 LINE = 1.35  # from one line of text to the next, in letters
 BESIDE = 0.8  # of a letter: between the names of rows, the bars, and the sums
@@ -25,7 +25,7 @@ HIDDEN = 0.6  # of a line: how high a bar is drawn for what a mask hides
 EMPTY = 0.08  # of a row: where nothing in it is above 0
 
 
-def place_columns(columns: Columns, room: Box, letters: Lettering) -> Layout:
+def place_columns(columns: ColumnChart, room: Box, letters: Lettering) -> Layout:
     """All rows are of one height; a name stands below its column.
 
     Letters are smaller where numbers and names would leave no room for the bars.
@@ -37,7 +37,7 @@ def place_columns(columns: Columns, room: Box, letters: Lettering) -> Layout:
 
 @dataclass(frozen=True)
 class _Drawing:
-    columns: Columns
+    columns: ColumnChart
     room: Box
     letters: Lettering
 
@@ -96,7 +96,9 @@ class _Drawing:
 
     @property
     def number_size(self) -> float:
-        return self.small_enough(tuple(text for row in self.columns.rows for text in row.written))
+        return self.small_enough(
+            tuple(text for row in self.columns.rows for text in row.value_texts)
+        )
 
     @property
     def _names_height(self) -> float:
@@ -117,7 +119,7 @@ class _Row:
     """One row: its bars stand on a line, or hang from it where they are below 0."""
 
     drawing: _Drawing
-    row: ColumnRow
+    row: ColumnChartRow
     top: float
     height: float
 
@@ -169,7 +171,9 @@ class _Row:
     def words(self) -> Iterator[Words]:
         drawing, letters = self.drawing, self.drawing.letters
         size = self.size * POINT
-        for place, (value, text) in enumerate(zip(self.row.values, self.row.written, strict=True)):
+        for place, (value, text) in enumerate(
+            zip(self.row.values, self.row.value_texts, strict=True)
+        ):
             end = self.zero + (HIDDEN * self._line if value is None else value * self._unit)
             y = end - 1.05 * size if value is not None and value < 0 else end + 0.3 * size
             x, hidden = drawing.middle(place), value is None

@@ -23,7 +23,7 @@ from attnviz.renderers.picture.lettering import SLIDE, lettering
 from attnviz.renderers.picture.pages import can_be_read
 from attnviz.renderers.picture.stills import sums_at_once
 from attnviz.views.grids.section import Section
-from attnviz.views.view import Group, View, page_of
+from attnviz.views.view import Group, View, build_page
 
 
 def pages(view: View, look: Look) -> list[View]:
@@ -129,5 +129,5 @@ def _page(view: View, groups: Sequence[Group], number: int, count: int) -> View:
     """One of several pages, which says so."""
     headline = f"{view.headline} ({number} of {count})"
     return replace(
-        view, picture=page_of(groups, view.settings, view.picture.caveat), headline=headline
+        view, picture=build_page(groups, view.settings, view.picture.caveat), headline=headline
     )

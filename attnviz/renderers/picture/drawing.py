@@ -19,7 +19,14 @@ from matplotlib.path import Path
 from PIL import Image
 
 from attnviz.renderers import Look
-from attnviz.renderers.colors import Theme, faded, gradient, needs_dark_ink, shade, theme
+from attnviz.renderers.colors import (
+    Theme,
+    color_anchors,
+    color_values,
+    fade_colors,
+    find_theme,
+    needs_dark_ink,
+)
 from attnviz.renderers.picture.charts import Chart
 from attnviz.renderers.picture.items import Bar, Box, Layout, Panel, Place, Tint, Words
 from attnviz.renderers.picture.lettering import LOWERED, POINT
@@ -37,7 +44,7 @@ ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 
 
 def draw_layout(layout: Layout, look: Look) -> ShownFigure:
-    colors = theme(look.theme)
+    colors = find_theme(look.theme)
     figure = ShownFigure(figsize=layout.size, facecolor=colors.paper)
     _draw_maps(figure, layout, look)
     _draw_arcs(figure, layout, look)
@@ -81,7 +88,7 @@ def _draw_maps(figure: Figure, layout: Layout, look: Look) -> None:
 
 def _draw_blocks(figure: Figure, layout: Layout, look: Look) -> None:
     """Rectangles: in the colour of a number, or hatched where it is hidden."""
-    colors = theme(look.theme)
+    colors = find_theme(look.theme)
     for block in layout.blocks:
         left, bottom, width, height = layout.fraction(block.box)
         tint, hidden = block.tint, block.tint is not None and block.tint.value is None
@@ -99,16 +106,16 @@ def _draw_blocks(figure: Figure, layout: Layout, look: Look) -> None:
 def _shaded(tint: Tint, look: Look) -> list[int]:
     """Red, green and blue of a number on its scale, or of what is hidden."""
     if tint.value is None:
-        return _rgb(theme(look.theme).hidden)
+        return _rgb(find_theme(look.theme).hidden)
     scale = tint.scale
-    anchors = gradient(look.palette, look.theme, scale.kind)
-    shaded = shade(scale.shares(np.array(tint.value)), 0, 1, anchors)
-    found: list[int] = (faded(shaded, look.theme) if tint.off else shaded).tolist()
+    anchors = color_anchors(look.palette, look.theme, scale.kind)
+    shaded = color_values(scale.shares(np.array(tint.value)), 0, 1, anchors)
+    found: list[int] = (fade_colors(shaded, look.theme) if tint.off else shaded).tolist()
     return found
 
 
 def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> None:
-    grid, colors = panel.grid, theme(look.theme)
+    grid, colors = panel.grid, find_theme(look.theme)
     axes = _framed_axes(figure, layout, panel.box, colors)
     rgb = _cell_colors(grid, look)
     _draw_cells(axes, grid, rgb, "none" if look.transparent else colors.paper)
@@ -117,14 +124,14 @@ def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> Non
     if panel.number_size and look.numbers is not False:
         _draw_numbers(axes, panel, rgb)
     _draw_borders(axes, grid, colors)
-    if grid.whole_off and len(grid.rows) > 1:
+    if grid.is_all_off and len(grid.rows) > 1:
         axes.plot([0, len(grid.columns)], [len(grid.rows), 0], color=colors.faint, linewidth=1.2)
     axes.set(xlim=(0, len(grid.columns)), ylim=(len(grid.rows), 0))
 
 
 def _draw_chart(figure: Figure, layout: Layout, chart: Chart, look: Look) -> None:
     """A line and its band for each series; `layout` has placed their names and the numbers."""
-    colors = theme(look.theme)
+    colors = find_theme(look.theme)
     axes = _framed_axes(figure, layout, chart.box, colors)
     axes.set(xlim=(0, 1), ylim=(0, 1))
     for trail in chart.trails:
@@ -153,18 +160,20 @@ def _framed_axes(figure: Figure, layout: Layout, box: Box, colors: Theme) -> Axe
 
 def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
     if grid.scale.kind == "none":
-        return np.full((*grid.values.shape, 3), _rgb(theme(look.theme).paper), dtype=np.uint8)
+        return np.full((*grid.values.shape, 3), _rgb(find_theme(look.theme).paper), dtype=np.uint8)
     rgb = _colors_of(grid.values, grid.hidden, grid.scale, look)
     if grid.off:
         off = np.array(grid.off)[:, None] & ~grid.hidden
-        rgb[off] = faded(rgb[off], look.theme)
+        rgb[off] = fade_colors(rgb[off], look.theme)
     return rgb
 
 
 def _colors_of(values: np.ndarray, hidden: np.ndarray, scale: Scale, look: Look) -> np.ndarray:
     """Of each cell; what is empty looks like paper, what is hidden like nothing else."""
-    colors, filled = theme(look.theme), np.nan_to_num(values)
-    rgb = shade(scale.shares(filled), 0, 1, gradient(look.palette, look.theme, scale.kind))
+    colors, filled = find_theme(look.theme), np.nan_to_num(values)
+    rgb = color_values(
+        scale.shares(filled), 0, 1, color_anchors(look.palette, look.theme, scale.kind)
+    )
     rgb[np.isnan(values)] = _rgb(colors.paper)
     rgb[hidden] = _rgb(colors.hidden)
     return rgb
@@ -249,12 +258,14 @@ def _draw_numbers(axes: Axes, panel: Panel, rgb: np.ndarray) -> None:
 
 
 def _draw_bar(figure: Figure, layout: Layout, bar: Bar, look: Look) -> None:
-    scale, colors = bar.scale, theme(look.theme)
+    scale, colors = bar.scale, find_theme(look.theme)
     axes = _framed_axes(figure, layout, bar.box, colors)
-    steps = scale.at(np.linspace(1, 0, BAR_STEPS))[:, None]
+    steps = scale.values_at(np.linspace(1, 0, BAR_STEPS))[:, None]
     if bar.box[2] > bar.box[3]:  # it lies, and has its low end on the left
         steps = steps[::-1].T
-    rgb = shade(scale.shares(steps), 0, 1, gradient(look.palette, look.theme, scale.kind))
+    rgb = color_values(
+        scale.shares(steps), 0, 1, color_anchors(look.palette, look.theme, scale.kind)
+    )
     axes.add_artist(CellImage(rgb))
 
 
@@ -288,7 +299,7 @@ def _head(before: Place, end: Place, length: float) -> tuple[list[Place], Place]
 
 def _draw_words(figure: Figure, layout: Layout, look: Look) -> None:
     """Everything that is written, and the marks that tie thinned labels to their places."""
-    (width, height), colors = layout.size, theme(look.theme)
+    (width, height), colors = layout.size, find_theme(look.theme)
     for text in (piece for words in layout.words for piece in in_pieces(words)):
         figure.text(
             text.x / width,
@@ -316,7 +327,7 @@ def _through(words: Words, width: float, height: float) -> list[Place]:
 
 
 def _ink(text: Words, look: Look) -> str:
-    colors = theme(look.theme)
+    colors = find_theme(look.theme)
     if text.over is not None and text.over.value is not None:
         return "black" if needs_dark_ink(np.array(_shaded(text.over, look))) else "white"
     if text.inside is not None:

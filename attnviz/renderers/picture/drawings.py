@@ -18,7 +18,7 @@ from attnviz.renderers.picture.items import Box, Layout
 from attnviz.renderers.picture.lettering import SLIDE, Lettering
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked import Ranked
+from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.view import Group
 
 
@@ -46,7 +46,7 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
     read = [panel for panel in panels if isinstance(panel, Sentence)]
     if read and len(read) == len(panels):
         return _of_sentences(read, layer)
-    listed = [panel for panel in panels if isinstance(panel, Sentence | Ranked)]
+    listed = [panel for panel in panels if isinstance(panel, Sentence | RankedBars)]
     if listed and len(listed) == len(panels):
         return _of_rankings(listed)
     if any(group.kind == "course" for group in groups):
@@ -87,7 +87,7 @@ def _of_sentences(read: Sequence[Sentence], layer: int) -> Drawing:
     )
 
 
-def _of_rankings(drawn: Sequence[Sentence | Ranked]) -> Drawing:
+def _of_rankings(drawn: Sequence[Sentence | RankedBars]) -> Drawing:
     """Sentences and rankings: what has no room is counted, so that no page is in need of others."""
     return Drawing(
         bar_lists.natural_width(drawn),

@@ -30,7 +30,7 @@ from attnviz.renderers.picture.ticks import (
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.view import Group
-from attnviz.wording.words import in_brackets
+from attnviz.wording.words import bracketed_shape
 
 SIGNS = ("·", "=")
 SIGN = 1.15  # times the letters of the headline
@@ -96,7 +96,7 @@ class Cell:
         return self.high * self._share(axis)
 
     def _share(self, axis: Axis) -> float:
-        return 1.0 if axis.counts == "token" else self.narrow
+        return 1.0 if axis.unit == "token" else self.narrow
 
 
 @dataclass(frozen=True, eq=False)
@@ -422,7 +422,7 @@ def _title_size(letters: Lettering) -> float:
 
 
 def _alike(one: Axis, other: Axis) -> bool:
-    return (one.counts, one.labels, one.numbers) == (other.counts, other.labels, other.numbers)
+    return (one.unit, one.labels, one.numbers) == (other.unit, other.labels, other.numbers)
 
 
 def _term(
@@ -443,7 +443,7 @@ def _term(
     if labelled:
         columns = column_ticks(grid.columns, width / len(grid.columns), below)
     # What the rows of a further panel are, its title says: those of the keys are their dimensions.
-    if not titled or grid.rows.counts != "token":
+    if not titled or grid.rows.unit != "token":
         rows = replace(rows, title="")
     if not titled:
         columns = replace(columns, title="")
@@ -562,7 +562,7 @@ def _with_shape(placed: Placed) -> float:
 
 
 def _shape(placed: Placed) -> str:
-    return in_brackets(*placed.term.grid.cells.shape)
+    return bracketed_shape(*placed.term.grid.cells.shape)
 
 
 def _shape_width(placed: Placed, size: float) -> float:
@@ -596,6 +596,6 @@ def _keys(groups: Sequence[Group]) -> list[Key]:
     """What colours mean, and what one cell stands for; each said once."""
     grids = [each for group in groups for each in _grids(group)]
     scales = scales_of(grids)
-    hidden = [keys.of_hidden(scales[0])] if any(each.cells.hides for each in grids) else []
+    hidden = [keys.of_hidden(scales[0])] if any(each.cells.has_hidden for each in grids) else []
     pooled = dict.fromkeys(each.pooled for each in grids if each.pooled)
     return [*map(keys.of_scale, scales), *hidden, *map(Key, pooled)]

@@ -14,8 +14,8 @@ import matplotlib
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
-from attnviz.errors import mention
-from attnviz.machine.surroundings import without
+from attnviz.errors import warn_with_note
+from attnviz.machine.environment import without_variables
 from attnviz.renderers.picture import glyphs
 from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.lettering import typeset, with_names
@@ -23,8 +23,8 @@ from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked import Ranked
-from attnviz.views.grids.section import Columns, Drawable, Plane, Section, table_of
+from attnviz.views.grids.ranked_bars import RankedBars
+from attnviz.views.grids.section import ColumnChart, Drawable, Plane, Section, panel_table
 from attnviz.views.view import Group
 from attnviz.wording.sums import Sum
 
@@ -48,7 +48,7 @@ def hermetic(panels: Sequence[Drawable], captions: Captions) -> Iterator[None]:
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     defaults = {key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"}
     # A date of a build, which no file here has, would have to be one.
-    with matplotlib.rc_context(defaults | ours), without("SOURCE_DATE_EPOCH"):
+    with matplotlib.rc_context(defaults | ours), without_variables("SOURCE_DATE_EPOCH"):
         yield
 
 
@@ -76,7 +76,7 @@ def with_glyphs(each: Drawable) -> Drawable:
         return _section_with_glyphs(each)
     if isinstance(each, (Arcs, Sentence)):
         return replace(each, grid=_grid_with_glyphs(each.grid))
-    if isinstance(each, Ranked):
+    if isinstance(each, RankedBars):
         remarks = tuple(map(_set, each.remarks))
         return replace(each, grid=_grid_with_glyphs(each.grid), remarks=remarks)
     if isinstance(each, Overview):
@@ -91,13 +91,13 @@ def _grid_with_glyphs(grid: Grid) -> Grid:
 
 
 def _overview_with_glyphs(overview: Overview) -> Overview:
-    reads, read = _axis_with_glyphs(overview.reads), _axis_with_glyphs(overview.read)
-    return replace(overview, title=_set(overview.title), reads=reads, read=read)
+    reads, read = _axis_with_glyphs(overview.query_axis), _axis_with_glyphs(overview.key_axis)
+    return replace(overview, title=_set(overview.title), query_axis=reads, key_axis=read)
 
 
 def _curves_with_glyphs(curves: Curves) -> Curves:
     lines = tuple([replace(line, name=_set(line.name)) for line in curves.lines])
-    return replace(curves, title=_set(curves.title), across=_set(curves.across), lines=lines)
+    return replace(curves, title=_set(curves.title), x_title=_set(curves.x_title), lines=lines)
 
 
 def _set(text: str) -> str:
@@ -124,20 +124,21 @@ def _section_with_glyphs(section: Section) -> Section:
         formula=_named(section.formula),
         sums=tuple(map(_sum_with_glyphs, section.sums)),
         grids=tuple(map(_grid_with_glyphs, section.grids)),
-        beyond=tuple(map(_grid_with_glyphs, section.beyond)),
+        stage_grids=tuple(map(_grid_with_glyphs, section.stage_grids)),
         moments=tuple(map(_section_with_glyphs, section.moments)),
         planes=tuple(map(_plane_with_glyphs, section.planes)),
         bars=section.bars and _columns_with_glyphs(section.bars),
     )
 
 
-def _columns_with_glyphs(columns: Columns) -> Columns:
+def _columns_with_glyphs(columns: ColumnChart) -> ColumnChart:
     return replace(columns, names=tuple(map(glyphs.drawable, columns.names)))
 
 
 def _plane_with_glyphs(plane: Plane) -> Plane:
     first, second = (
-        replace(arrow, name=_set(arrow.name), written=_set(arrow.written)) for arrow in plane.arrows
+        replace(arrow, name=_set(arrow.name), length_text=_set(arrow.length_text))
+        for arrow in plane.arrows
     )
     return replace(plane, arrows=(first, second), angle=_set(plane.angle))
 
@@ -157,13 +158,13 @@ def _texts(panels: Iterable[Drawable]) -> Iterator[str]:
             yield from each.bars.names if each.bars else ()
             yield from _texts([*each.grids, *each.moments])
         elif isinstance(each, Curves):
-            yield from (each.title, each.across, *(line.name for line in each.lines))
-        elif isinstance(each, Ranked):
+            yield from (each.title, each.x_title, *(line.name for line in each.lines))
+        elif isinstance(each, RankedBars):
             yield from (*_texts_of_table(each.grid), *each.remarks)
         elif isinstance(each, Overview):
-            yield from (each.title, *each.reads.labels, *each.read.labels)
+            yield from (each.title, *each.query_axis.labels, *each.key_axis.labels)
         else:
-            yield from _texts_of_table(table_of(each))
+            yield from _texts_of_table(panel_table(each))
 
 
 def _texts_of_table(grid: Grid) -> Iterator[str]:
@@ -202,7 +203,7 @@ def warn_of_missing(texts: Iterable[str]) -> None:
     missing = [each for each in _characters(texts) if _font_of(each) is None]
     if missing:
         some = " ".join(missing[:8]) + (" …" if len(missing) > 8 else "")
-        mention(f"no installed font has {some}: drawn as code points")
+        warn_with_note(f"no installed font has {some}: drawn as code points")
 
 
 def _characters(texts: Iterable[str]) -> list[str]:

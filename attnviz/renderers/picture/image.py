@@ -23,12 +23,12 @@ from attnviz.renderers.picture.pages import page
 from attnviz.renderers.provenance import provenance_of
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import AXES_NOTE
-from attnviz.views.grids.description import hides, notes
-from attnviz.views.grids.grid import Grid, block_size, pool, same_scale
-from attnviz.views.grids.ranked import Ranked
-from attnviz.views.grids.section import Drawable, Section, opened
+from attnviz.views.grids.description import has_masked_cells, panel_notes
+from attnviz.views.grids.grid import Grid, block_size, pool_grid, with_common_scales
+from attnviz.views.grids.ranked_bars import RankedBars
+from attnviz.views.grids.section import Drawable, Section, open_panels
 from attnviz.views.view import Group, View
-from attnviz.wording.keywords import changed
+from attnviz.wording.keywords import replace_choices
 
 PIXELS_PER_INCH = 200
 COMPRESSED = 3  # of 9: more takes long, and saves little
@@ -76,9 +76,9 @@ def captions_of(view: View, look: Look) -> Captions:
     """What is written around panels; what stands on their axes is not said again."""
     on_axes = AXES_NOTE.split(BETWEEN)
     panels = view.picture.panels
-    said = [note for note in notes(panels) if note not in on_axes]
+    said = [note for note in panel_notes(panels) if note not in on_axes]
     told = drawing_of(view.picture.groups) is not None  # by the picture itself
-    hatched = ["hatched = hidden by the mask"] if hides(panels) and not told else []
+    hatched = ["hatched = hidden by the mask"] if has_masked_cells(panels) and not told else []
     random = [view.picture.caveat] if view.picture.caveat else []
     made = view.settings if look.has_footnote else ""
     return Captions(view.headline, BETWEEN.join([*said, *hatched, *random]), made, view.titled)
@@ -86,7 +86,7 @@ def captions_of(view: View, look: Look) -> Captions:
 
 def figure(view: View, **looks: Any) -> Figure:
     """The picture, for those who go on with it in matplotlib; no window knows of it."""
-    look = changed(Look(), looks)
+    look = replace_choices(Look(), looks)
     captions = captions_of(view, look)
     with hermetic(view.picture.panels, captions):
         drawn = _drawn(view, look, captions)
@@ -144,10 +144,10 @@ def pooled(groups: Sequence[Group], look: Look) -> list[Group]:
     Of one kind they have one scale, wherever they stand.
     """
     pixels = int(WIDEST_PANEL * (look.dpi or PIXELS_PER_INCH))
-    panels = [panel for group in groups for panel in group.all]
-    cells = [each for each in panels if not isinstance(each, Arcs | Sentence | Ranked)]
-    grids = [each for each in opened(cells) if isinstance(each, Grid)]
-    scaled = iter(same_scale([_pooled_to(grid, pixels) for grid in grids]))
+    panels = [panel for group in groups for panel in group.all_panels]
+    cells = [each for each in panels if not isinstance(each, Arcs | Sentence | RankedBars)]
+    grids = [each for each in open_panels(cells) if isinstance(each, Grid)]
+    scaled = iter(with_common_scales([_pooled_to(grid, pixels) for grid in grids]))
     return [
         replace(
             group,
@@ -166,4 +166,4 @@ def _with_grids(each: Drawable, grids: Iterator[Grid]) -> Drawable:
 
 def _pooled_to(grid: Grid, pixels: int) -> Grid:
     down, across = (block_size(count, math.ceil(count / pixels)) for count in grid.cells.shape)
-    return pool(grid, down, across)
+    return pool_grid(grid, down, across)

@@ -22,8 +22,8 @@ from attnviz.renderers.picture.items import (
 from attnviz.renderers.picture.lettering import POINT, Lettering, typeset
 from attnviz.renderers.picture.texts import BOLD, MIDDLE, fitted
 from attnviz.renderers.picture.ticks import text_width
-from attnviz.views.grids.axes import GOES_ON, Axis
-from attnviz.views.grids.overview import BENDS, Flag, Overview
+from attnviz.views.grids.axes import GENERATED_NOTE, Axis
+from attnviz.views.grids.overview import COLOR_SCALE_NOTES, Flag, Overview
 from attnviz.views.grids.scales import Scale
 from attnviz.wording.numbers import short_text
 
@@ -45,7 +45,7 @@ class Key:
     def before(self) -> str:
         if self.scale is None:
             return ""
-        below = "≤ " if self.scale.below else ""
+        below = "≤ " if self.scale.covers_smaller else ""
         return typeset(f"{self.scale.name} {below}{self.scale.low:g}")
 
     @property
@@ -62,10 +62,10 @@ class Key:
 
 def of_scale(scale: Scale) -> Key:
     """`weight 0 ▭ 1`; of one whose colours are bent the number in the middle, too."""
-    end = f"{'≥ ' if scale.beyond else ''}{scale.high:g}"
+    end = f"{'≥ ' if scale.is_exceeded else ''}{scale.high:g}"
     if scale.bend == "straight":
         return Key(typeset(end), scale)
-    middle = float(scale.at(np.array(0.5)))
+    middle = float(scale.values_at(np.array(0.5)))
     return Key(typeset(f"{end}, {short_text(middle)} in the middle"), scale)
 
 
@@ -221,10 +221,10 @@ def said(drawn: Overview, letters: Lettering, room: float, *, named: bool) -> li
 
     `named` says that tokens stand beside the maps.
     """
-    scale, bent = keys.of_scale(drawn.scale), BENDS[drawn.bend]
+    scale, bent = keys.of_scale(drawn.scale), COLOR_SCALE_NOTES[drawn.bend]
     colors = replace(scale, meaning=f"{scale.meaning} ({bent})" if bent else scale.meaning)
-    hidden = "grey = hidden by the mask" if drawn.hides else ""
-    border = "" if drawn.reads.border is None else GOES_ON
+    hidden = "grey = hidden by the mask" if drawn.has_masked_cells else ""
+    border = "" if drawn.query_axis.border is None else GENERATED_NOTE
     texts = [] if named else _texts(drawn)
     cut = [fitted(text, letters.note, letters.note, room)[0] for text in texts]
     return [colors, *(Key(part) for part in (drawn.pooled, hidden, border, *cut) if part)]
@@ -232,7 +232,7 @@ def said(drawn: Overview, letters: Lettering, room: float, *, named: bool) -> li
 
 def _texts(drawn: Overview) -> list[str]:
     """The tokens of the rows and of the columns, as a text."""
-    rows, columns = _text_of(drawn.reads), _text_of(drawn.read)
+    rows, columns = _text_of(drawn.query_axis), _text_of(drawn.key_axis)
     return [rows] if rows == columns else [f"rows: {rows}", f"columns: {columns}"]
 
 
@@ -260,11 +260,15 @@ def _needed(told: Pieces, size: float) -> float:
 
 
 def _one_line(drawn: Overview, flag: Flag) -> Pieces:
-    return ((f"{flag.kind} ", False), (drawn.names[flag.map], True), (f" {flag.number}", False))
+    return (
+        (f"{flag.kind} ", False),
+        (drawn.names[flag.map_index], True),
+        (f" {flag.number}", False),
+    )
 
 
 def _two_lines(drawn: Overview, flag: Flag) -> tuple[Pieces, Pieces]:
-    above = ((drawn.names[flag.map], True), (f" {flag.number}", False))
+    above = ((drawn.names[flag.map_index], True), (f" {flag.number}", False))
     return above, ((flag.kind, False),)
 
 

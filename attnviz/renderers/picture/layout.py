@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from attnviz.errors import mention
-from attnviz.renderers import PAGE
-from attnviz.renderers.look import LABEL_ON_A_SLIDE
+from attnviz.errors import warn_with_note
+from attnviz.renderers import PAGE_PLACEHOLDER
+from attnviz.renderers.look import SLIDE_LABEL_POINTS
 from attnviz.renderers.picture.arrangement import Arranged, Shown, free
 from attnviz.renderers.picture.bars import (
     bar_labels,
@@ -98,12 +98,12 @@ def lay_out(
 def _tell_of_smaller_letters(page: Filled, size: Size, text_size: float) -> None:
     wanted, found = lettering(size, text_size).label, page.frame.letters.label
     if found < wanted - 0.01:
-        points = LABEL_ON_A_SLIDE * text_size
+        points = SLIDE_LABEL_POINTS * text_size
         note = (
             f"there is no room for labels of {points:g} points: they are drawn at "
-            f"{points * found / wanted:.0f}; {PAGE} in the name of a file makes several pages"
+            f"{points * found / wanted:.0f}; {PAGE_PLACEHOLDER} in the name of a file makes several pages"
         )
-        mention(note)
+        warn_with_note(note)
 
 
 def filled(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 
-from attnviz.renderers.look import LABEL_ON_A_SLIDE
+from attnviz.renderers.look import SLIDE_LABEL_POINTS
 
 SLIDE = (13.333, 7.5)  # inches: the page of a slide, for which the sizes below are meant
 SMALLEST_SHARE = 0.55  # of a slide's letters: a figure in a paper is read from nearer by
@@ -24,7 +24,7 @@ class Lettering:
     headline: float = 28.0
     title: float = 20.0  # above a panel, and what a step is called
     text: float = 18.0  # sentences and sums
-    label: float = LABEL_ON_A_SLIDE
+    label: float = SLIDE_LABEL_POINTS
     number: float = 18.0  # in cells, at most
     axis: float = 16.0  # titles of axes, ends of scales
     note: float = 14.0  # how to read what is drawn

@@ -12,7 +12,7 @@ from attnviz.renderers.picture.items import SMALLEST_NUMBER, Box, Panel
 from attnviz.renderers.picture.lettering import POINT, typeset
 from attnviz.renderers.picture.ticks import text_width
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.numbers import Write, cell_format, cell_text
+from attnviz.views.grids.numbers import NumberFormat, cell_format, cell_text
 
 NUMBER = 10.0  # points
 NUMBER_SHARE = 0.8  # of the width of a cell, at most,
@@ -52,14 +52,14 @@ def _numbers(grid: Grid) -> np.ndarray:
     return _written(grid, cell_format(grid, 2))
 
 
-def _written(grid: Grid, write: Write) -> np.ndarray:
+def _written(grid: Grid, write: NumberFormat) -> np.ndarray:
     """What stands in the cells, if there are few enough for it ever to fit."""
     if grid.values.size > MOST_NUMBERED:
         return np.empty((0, 0), dtype=object)
     numbers = np.empty(grid.values.shape, dtype=object)
     for place, value in np.ndenumerate(grid.values):
         number = typeset(cell_text(value.item(), bool(grid.hidden[place]), write))
-        numbers[place] = grid.worded(place[0], place[1], number)
+        numbers[place] = grid.text_with_word(place[0], place[1], number)
     return numbers
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import product
 from typing import TypeGuard
 
-from attnviz.errors import mention
+from attnviz.errors import warn_with_note
 from attnviz.renderers import Look
 from attnviz.renderers.picture.arrangement import arrangements
 from attnviz.renderers.picture.card_tables import SMALLEST, Body, bodies, body
@@ -85,13 +85,13 @@ def _of_its_own(drawing: Drawing, look: Look, captions: Captions) -> Layout:
     drawing.refuse(frame.room, letters)
     layout = drawing.place(frame.room, letters)
     if lost := drawing.crowded(frame.room, letters):
-        mention(CROWDED.format(lost=lost))
+        warn_with_note(CROWDED.format(lost=lost))
     return replace(layout, size=size, words=(*layout.words, *frame.words()))
 
 
 def _named(groups: Sequence[Group]) -> list[Group]:
     """Groups whose grids have titles that say what others, and colour bars, do not."""
-    panels = [panel for group in groups for panel in group.all]
+    panels = [panel for group in groups for panel in group.all_panels]
     grids = [each for each in panels if _is_of_numbers(each)]
     titles = without_what_all_say([g.title for g in grids], [g.scale.label for g in grids])
     named = iter([replace(g, title=title) for g, title in zip(grids, titles, strict=True)])
@@ -156,7 +156,7 @@ def _have_room(cards: Sequence[Card], frame: Frame, factor: float) -> bool:
 
 def _thinned(cards: Sequence[Card], frames: Sequence[Frame]) -> Layout:
     """Without sums; with colours in place of numbers; in smaller letters if it must be so."""
-    mention(TOO_FULL)
+    warn_with_note(TOO_FULL)
     without_numbers = [thin(card) for card in cards]
     without_keys = [replace(card, keyed=False) for card in without_numbers]
     ways = product((cards, without_numbers, without_keys), frames)
@@ -223,7 +223,7 @@ def _narrow(cards: Sequence[Card], width: float) -> list[Card]:
     """Colours in place of numbers where those make a card wider than the page."""
     narrow = [each if flow([each], width, 1.0).width <= width else thin(each) for each in cards]
     if any(each.fine and not card.fine for each, card in zip(narrow, cards, strict=True)):
-        mention(TOO_WIDE)
+        warn_with_note(TOO_WIDE)
     return narrow
 
 

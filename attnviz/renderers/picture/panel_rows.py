@@ -125,7 +125,7 @@ def _few_heads(panels: Sequence[Shown]) -> int:
     """
     grids = [each for each in panels if isinstance(each, Grid)]
     alike = {(each.cells.shape, each.scale.label) for each in grids}
-    square = all(len(g.rows) > 1 and g.rows.counts == g.columns.counts for g in grids)
+    square = all(len(g.rows) > 1 and g.rows.unit == g.columns.unit for g in grids)
     few = len(alike) == 1 and square and 1 < len(grids) <= FEW_SQUARES
     return len(grids) if few and not any(isinstance(each, Curves) for each in panels) else 0
 
@@ -246,7 +246,7 @@ def _size(each: Shown, width: float, height: float, style: PanelStyle) -> Size:
         return width, min(height, width * highest)
     columns, rows = len(each.columns), len(each.rows)
     wide, high = width / columns, height / rows
-    if each.rows.counts == each.columns.counts and rows > 1:
+    if each.rows.unit == each.columns.unit and rows > 1:
         stretch = style.stretch if style.stretch == 1 or columns > FEW else FEW_STRETCH
         return min(wide, high * stretch) * columns, min(high, wide * style.squeeze) * rows
     if is_strip(each):

@@ -203,4 +203,4 @@ class _Drawing:
 
 
 def _named(arrow: Arrow) -> str:
-    return f"{arrow.name}, length {arrow.written}"
+    return f"{arrow.name}, length {arrow.length_text}"

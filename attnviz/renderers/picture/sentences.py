@@ -213,7 +213,7 @@ def _heading(panel: Panel, left: float, top: float, width: float) -> Iterator[Wo
     if panel.heading:
         size = panel.heading / HEADING / POINT
         text, points = fitted(panel.sentence.grid.title, size, size, width)
-        off = panel.sentence.grid.whole_off
+        off = panel.sentence.grid.is_all_off
         yield from title_words(text, left, top - size * POINT, points, off=off)
 
 

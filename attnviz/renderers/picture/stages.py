@@ -16,7 +16,7 @@ from attnviz.renderers.picture.panel_rows import LOWEST_ROW
 from attnviz.renderers.picture.texts import MIDDLE, OF_A_HEAD, fitted, labels_at, marks_at
 from attnviz.renderers.picture.ticks import PanelStyle, Ticks, no_ticks, row_ticks, text_width
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.section import APART, JOINED, Stages
+from attnviz.views.grids.section import JOINED_TABLES, SEPARATE_TABLES, Stages
 
 TITLE = 1.5  # the room for a title, in its letters
 START = "start"  # of a line: there is no sign before its first table
@@ -85,13 +85,13 @@ def _pieces(grids: Sequence[Grid], line: Sequence[int | str]) -> Iterator[Piece]
     of_one = len({part for part, head in parts if head}) == 1
     for number, (grid, sign, (part, head)) in enumerate(zip(shown, signs, parts, strict=True)):
         before = parts[number - 1] if number else ("", "")
-        if not head or [*signs, START][number + 1] == JOINED:
+        if not head or [*signs, START][number + 1] == JOINED_TABLES:
             title = part
         elif of_one:
             title = head
         else:
             title = f"{head}: {part}" if before[1] != head else part
-        yield Piece(grid, sign, "" if head and sign == JOINED else title)
+        yield Piece(grid, sign, "" if head and sign == JOINED_TABLES else title)
 
 
 def _parts(title: str) -> tuple[str, str]:
@@ -102,9 +102,13 @@ def _parts(title: str) -> tuple[str, str]:
 
 def _width_of_sign(sign: str, style: PanelStyle) -> float:
     between = BETWEEN * style.label * POINT
-    if sign in (START, JOINED):
+    if sign in (START, JOINED_TABLES):
         return 0.0
-    return between if sign == APART else 2 * between + text_width(sign, _size_of_sign(sign, style))
+    return (
+        between
+        if sign == SEPARATE_TABLES
+        else 2 * between + text_width(sign, _size_of_sign(sign, style))
+    )
 
 
 def _size_of_sign(sign: str, style: PanelStyle) -> float:
@@ -235,6 +239,6 @@ def _named(
 
 
 def _sign(piece: Piece, x: float, middle: float, style: PanelStyle) -> Iterator[Words]:
-    if piece.sign not in (START, JOINED, APART):
+    if piece.sign not in (START, JOINED_TABLES, SEPARATE_TABLES):
         size = _size_of_sign(piece.sign, style)
         yield Words(piece.sign, x, middle - MIDDLE * size * POINT, size, across="center")

@@ -34,7 +34,7 @@ from attnviz.renderers.picture.planes import place_planes
 from attnviz.renderers.picture.stages import MANY_ROWS, place_stages, rows_of_lines
 from attnviz.renderers.picture.texts import fitted, wrapped
 from attnviz.renderers.picture.ticks import style_of, text_width
-from attnviz.renderers.wrapping import broken
+from attnviz.renderers.wrapping import break_sum
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
 from attnviz.wording.sums import Sum
@@ -209,7 +209,7 @@ def _wanted(section: Section, text_size: float) -> Size:
     if not section.grids:
         return NARROWEST, 0.0
     if section.stages:
-        rows = rows_of_lines((*section.grids, *section.beyond), section.stages)
+        rows = rows_of_lines((*section.grids, *section.stage_grids), section.stages)
         return NARROWEST * 1.3, sum(STAGE + STAGE_ROW * min(each, MANY_ROWS) for each in rows)
     grids = section.tables
     return natural(free(grids), scales_of(grids), Captions(), text_size)[1]
@@ -306,7 +306,7 @@ def _broken(sums: Sequence[Sum], size: float, width: float, most: int) -> list[s
         # To measure thousands of letters takes long, and they never fit.
         return len(line) * size * POINT * NARROW <= width and text_width(line, size) <= width
 
-    lines = (line for each in sums for line in broken(each.text, fits))
+    lines = (line for each in sums for line in break_sum(each.text, fits))
     return list(islice(lines, most + 1))
 
 
@@ -341,7 +341,7 @@ def _drawn(section: Section, room: Box, letters: Lettering) -> Layout:
         return place_planes(section.planes, room, letters)
     if section.bars:
         return place_columns(section.bars, room, letters)
-    staged = (*section.grids, *section.beyond)
+    staged = (*section.grids, *section.stage_grids)
     grids = staged if section.stages else _several(section.tables)
     if not grids:
         return empty_layout()

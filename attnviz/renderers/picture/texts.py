@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from attnviz.renderers.picture.items import Box, Mark, Words
 from attnviz.renderers.picture.lettering import POINT
 from attnviz.renderers.picture.ticks import BESIDE, PanelStyle, Ticks, text_width
-from attnviz.views.grids.grid import OFF, Curve, Curves, Grid
+from attnviz.views.grids.grid import OFF_SUFFIX, Curve, Curves, Grid
 
 BOLD = 1.15  # bold letters are so much wider
 ABOVE_A_PANEL = 0.45  # in letters of the title
@@ -121,7 +121,7 @@ def panel_words(
 
 
 def _is_off(each: Titled) -> bool:
-    return isinstance(each, Grid) and each.whole_off
+    return isinstance(each, Grid) and each.is_all_off
 
 
 def title_words(line: str, x: float, y: float, size: float, *, off: bool) -> Iterator[Words]:
@@ -129,7 +129,7 @@ def title_words(line: str, x: float, y: float, size: float, *, off: bool) -> Ite
     if not off:
         yield Words(line, x, y, size)
         return
-    name, sign, rest = line.partition(OFF)
+    name, sign, rest = line.partition(OFF_SUFFIX)
     yield Words(name, x, y, size, faint=True, struck=True)
     yield Words(f"{sign}{rest}", x + text_width(name, size), y, size, faint=True)
 

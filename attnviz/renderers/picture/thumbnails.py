@@ -59,11 +59,11 @@ def _maps(found: Sheet) -> Layout:
 def _borders(drawn: Overview, box: Box) -> Iterator[Block]:
     """Lines through a map, where something else begins on a side."""
     left, bottom, wide, high = box
-    if drawn.read.border is not None:
-        x = left + wide * drawn.read.border / len(drawn.read)
+    if drawn.key_axis.border is not None:
+        x = left + wide * drawn.key_axis.border / len(drawn.key_axis)
         yield Block((x, bottom, 0.0, high), outlined=BORDER)
-    if drawn.reads.border is not None:
-        y = bottom + high * (1 - drawn.reads.border / len(drawn.reads))
+    if drawn.query_axis.border is not None:
+        y = bottom + high * (1 - drawn.query_axis.border / len(drawn.query_axis))
         yield Block((left, y, wide, 0.0), outlined=BORDER)
 
 
@@ -139,10 +139,10 @@ def _frames(found: Sheet) -> Iterator[Layout]:
     """A thick line around each map of which more is told, and the letter of what that is."""
     seen = set[int]()
     for number, flag in enumerate(found.drawn.flags):
-        if flag.map in seen:
+        if flag.map_index in seen:
             continue
-        seen.add(flag.map)
-        left, bottom, wide, high = box = found.box(*found.drawn.places[flag.map])
+        seen.add(flag.map_index)
+        left, bottom, wide, high = box = found.box(*found.drawn.places[flag.map_index])
         frame = Block(box, outlined=FRAME, series=keys.ACCENT)
         yield replace(empty_layout(), blocks=(frame,))
         size = keys.fitting(min(wide, high), found.letters)
@@ -318,7 +318,7 @@ def sheet(drawn: Overview, room: Box, letters: Lettering) -> Sheet:
     size = best.size if named is None else named.size
     found = named or best
     finest = (_fitting(high, size[1]), _fitting(wide, size[0]))
-    return replace(found, drawn=drawn.grained(*finest))
+    return replace(found, drawn=drawn.pooled_to(*finest))
 
 
 def _fitting(count: int, length: float) -> int:
@@ -335,12 +335,12 @@ def _area(each: Sheet) -> float:
 def _with_tokens(found: Sheet) -> Sheet | None:
     """The same with the names of tokens, if all of them can be read."""
     drawn, letters = found.drawn, found.letters
-    if drawn.shape != (len(drawn.reads), len(drawn.read)) or max(drawn.shape) > MOST_NAMED:
+    if drawn.shape != (len(drawn.query_axis), len(drawn.key_axis)) or max(drawn.shape) > MOST_NAMED:
         return None
     for _ in range(2):
         (wide, high), style = found.size, style_around(letters)
-        rows = row_ticks(replace(drawn.reads, title=""), high / len(drawn.reads), style)
-        columns = column_ticks(replace(drawn.read, title=""), wide / len(drawn.read), style)
+        rows = row_ticks(replace(drawn.query_axis, title=""), high / len(drawn.query_axis), style)
+        columns = column_ticks(replace(drawn.key_axis, title=""), wide / len(drawn.key_axis), style)
         found = replace(found, tokens=(rows, columns))
     whole = len(rows.places) == rows.count and len(columns.places) == columns.count
     return found if whole else None

@@ -42,7 +42,7 @@ from attnviz.renderers.picture.ticks import (
     text_width,
 )
 from attnviz.views.grids.grid import Curves, Grid
-from attnviz.views.view import Group, Name, Told
+from attnviz.views.view import Group, PanelRemark, PanelTitle
 
 CHARTS_WIDE, CHARTS_HIGH = 0.28, 0.3  # of a room: beside tables, or below them
 LOWEST_CHARTS = 8.0  # of a label's letters
@@ -80,7 +80,7 @@ class Tables:
 
     @property
     def down(self) -> int:
-        return math.ceil(len(self.grids) / self.group.across)
+        return math.ceil(len(self.grids) / self.group.column_count)
 
     @property
     def gap(self) -> float:
@@ -89,19 +89,19 @@ class Tables:
     @property
     def named(self) -> float:
         """The width of what stands beside the rows."""
-        words = [word for each in self.group.beside for word in _beside(each, self.letters)]
+        words = [word for each in self.group.row_titles for word in _beside(each, self.letters)]
         widths = (text_width(each.text, each.size) * (BOLD if each.bold else 1) for each in words)
         return max(widths, default=0.0) + (self.gap if words else 0.0)
 
     @property
     def over(self) -> float:
         """The height of what stands over a table."""
-        return ABOVE * self.letters.label * POINT if self.group.over else 0.0
+        return ABOVE * self.letters.label * POINT if self.group.panel_titles else 0.0
 
     @property
     def over_each(self) -> bool:
         """Whether something stands over every table, and not over the first row alone."""
-        return len(self.group.over) == len(self.grids)
+        return len(self.group.panel_titles) == len(self.grids)
 
     @property
     def named_all(self) -> bool:
@@ -119,14 +119,14 @@ class Tables:
         """What all but the tables takes of the width, and of the height."""
         beside, below = self.labels
         headings = self.over * (self.down if self.over_each else 1)
-        wide = self.named + beside + self.gap * (self.group.across - 1)
+        wide = self.named + beside + self.gap * (self.group.column_count - 1)
         return wide, below + headings + self.gap * (self.down - 1)
 
     @property
     def size(self) -> tuple[float, float]:
         """All of it."""
         wide, high = self.around
-        return wide + self.width * self.group.across, high + self.height * self.down
+        return wide + self.width * self.group.column_count, high + self.height * self.down
 
     @property
     def cell(self) -> float:
@@ -136,7 +136,7 @@ class Tables:
 
     def box(self, place: int, corner: tuple[float, float]) -> Box:
         """Where a table stands, in a room with this upper left corner."""
-        row, column = divmod(place, self.group.across)
+        row, column = divmod(place, self.group.column_count)
         left = corner[0] + self.named + self.labels[0] + column * (self.width + self.gap)
         headings = self.over * (row + 1 if self.over_each else 1)
         top = corner[1] - headings - row * (self.height + self.gap)
@@ -149,7 +149,7 @@ def in_room(group: Group, width: float, height: float, letters: Lettering) -> Ta
     found = Tables(group, letters, style, Ticks("", 1), Ticks("", 1), 1.0, 1.0)
     for _ in range(ROUNDS):
         grid, (wide, high) = found.grids[0], found.around
-        across = max((width - wide) / group.across, 0.1)
+        across = max((width - wide) / group.column_count, 0.1)
         down = max((height - high) / found.down, 0.1)
         found = _of_size(found, *_in_shape(grid, across, down))
         rows = row_ticks(grid.rows, found.height / len(grid.rows), style)
@@ -165,7 +165,7 @@ def _of_size(tables: Tables, width: float, height: float) -> Tables:
 def _in_shape(grid: Grid, width: float, height: float) -> tuple[float, float]:
     """So much of a room that no cell is much wider than high, and none higher than wide."""
     rows, columns = len(grid.rows), len(grid.columns)
-    stretch = STRETCH if grid.rows.counts == grid.columns.counts else LONGER
+    stretch = STRETCH if grid.rows.unit == grid.columns.unit else LONGER
     wide, high = width / columns, height / rows
     return min(wide, high * stretch) * columns, min(high, wide) * rows
 
@@ -191,14 +191,14 @@ def place(groups: Sequence[Group], room: Box, letters: Lettering) -> Layout:
 def _best(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
     """All rows and columns, where tokens can be named; else those that tell most."""
     tables = _tables(groups)
-    if not tables.beside:
+    if not tables.row_titles:
         ways = [_largest([each, *_others(groups)], room, letters) for each in _in_rows(tables)]
         return max(ways, key=lambda each: each.tables.cell)
     few, first = _telling(tables, lambda told: True), _telling(tables, lambda told: not told.series)
     wanted = [
         _of_columns(rows, count)
-        for rows, fewest in ((tables, tables.across - 1), (few, FEWEST), (first, FEWEST))
-        for count in range(tables.across, max(fewest, FEWEST) - 1, -1)
+        for rows, fewest in ((tables, tables.column_count - 1), (few, FEWEST), (first, FEWEST))
+        for count in range(tables.column_count, max(fewest, FEWEST) - 1, -1)
     ]
     ways = [_largest([each, *_others(groups)], room, letters) for each in wanted or [tables]]
     largest = max(each.tables.cell for each in ways)
@@ -211,32 +211,41 @@ def _largest(groups: Sequence[Group], room: Box, letters: Lettering) -> Course:
     return max(ways, key=lambda each: each.tables.cell)
 
 
-def _telling(group: Group, counts: Callable[[Told], bool]) -> Group:
+def _telling(group: Group, counts: Callable[[PanelRemark], bool]) -> Group:
     """The rows of which there is more to tell, and such as counts; all, where there are none."""
-    kept = [row for row, name in enumerate(group.beside) if any(map(counts, name.more))]
+    kept = [row for row, name in enumerate(group.row_titles) if any(map(counts, name.remarks))]
     if not kept:
         return group
-    panels = (group.panels[row * group.across : (row + 1) * group.across] for row in kept)
+    panels = (
+        group.panels[row * group.column_count : (row + 1) * group.column_count] for row in kept
+    )
     return replace(
         group,
         panels=tuple(chain.from_iterable(panels)),
-        beside=tuple(group.beside[row] for row in kept),
+        row_titles=tuple(group.row_titles[row] for row in kept),
     )
 
 
 def _in_rows(group: Group) -> list[Group]:
     """As it is; or all beside each other, if they are few."""
     count = len(group.panels)
-    return [group, replace(group, across=count)] if group.across < count <= IN_A_ROW else [group]
+    return (
+        [group, replace(group, column_count=count)]
+        if group.column_count < count <= IN_A_ROW
+        else [group]
+    )
 
 
 def _of_columns(group: Group, count: int) -> Group:
     """So many columns, the last ones and the first."""
-    kept = [0, *range(group.across - count + 1, group.across)]
-    rows = range(0, len(group.panels), group.across)
+    kept = [0, *range(group.column_count - count + 1, group.column_count)]
+    rows = range(0, len(group.panels), group.column_count)
     panels = tuple(group.panels[row + column] for row in rows for column in kept)
     return replace(
-        group, panels=panels, across=count, over=tuple(group.over[each] for each in kept)
+        group,
+        panels=panels,
+        column_count=count,
+        panel_titles=tuple(group.panel_titles[each] for each in kept),
     )
 
 
@@ -279,7 +288,7 @@ def _charts(groups: Sequence[Group]) -> list[Curves]:
 def _keys(groups: Sequence[Group]) -> list[keys.Key]:
     """What the colours mean, and what is hatched."""
     grids = [each for each in _tables(groups).panels if isinstance(each, Grid)]
-    hides = any(each.cells.hides for each in grids)
+    hides = any(each.cells.has_hidden for each in grids)
     scale = grids[0].scale
     return [keys.of_scale(scale), *([keys.of_hidden(scale)] if hides else [])]
 
@@ -299,9 +308,9 @@ def _drawn(course: Course) -> Layout:
 
 def _ring(tables: Tables, boxes: Sequence[Box]) -> Iterator[Stroke]:
     """Around the cell that matters."""
-    if tables.group.ringed is None:
+    if tables.group.ringed_cell is None:
         return
-    place, row, column = tables.group.ringed
+    place, row, column = tables.group.ringed_cell
     grid, (left, bottom, width, height) = tables.grids[place], boxes[place]
     wide, high = width / len(grid.columns), height / len(grid.rows)
     x, y = left + (column + 0.5) * wide, bottom + height - (row + 0.5) * high
@@ -320,8 +329,8 @@ def _panel(grid: Grid, box: Box, tables: Tables) -> Panel:
 def _sides(tables: Tables, place: int) -> tuple[Ticks, Ticks]:
     """The labels of a table: on the left those of the first in a row, below those of the last."""
     none = Ticks("", 0)
-    last = place + tables.group.across >= len(tables.grids)
-    rows = replace(tables.rows, title="") if place % tables.group.across == 0 else none
+    last = place + tables.group.column_count >= len(tables.grids)
+    rows = replace(tables.rows, title="") if place % tables.group.column_count == 0 else none
     return rows, replace(tables.columns, title="") if last else none
 
 
@@ -340,11 +349,11 @@ def _labels(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
 
 def _names_over(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
     """A name over each table, or over those of the first row; what more there is, in its colour."""
-    letters, named = tables.letters, list(zip(tables.group.over, boxes, strict=False))
+    letters, named = tables.letters, list(zip(tables.group.panel_titles, boxes, strict=False))
     heads = [_head(name, box, letters) for name, box in named]
     ends = [text_width(f"{head.text} ", head.size) * BOLD for head in heads]
     rooms = [box[2] + tables.gap / 2 - end for (_, box), end in zip(named, ends, strict=True)]
-    told, size = _told_beside([name.more for name, _ in named], rooms, letters)
+    told, size = _told_beside([name.remarks for name, _ in named], rooms, letters)
     for head, end, more in zip(heads, ends, told, strict=True):
         yield head
         x = head.x + end
@@ -353,17 +362,17 @@ def _names_over(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
             x += text_width(f"{text} ", size)
 
 
-def _head(name: Name, box: Box, letters: Lettering) -> Words:
+def _head(name: PanelTitle, box: Box, letters: Lettering) -> Words:
     """A name over its table, with room beside it for the numbers that are told."""
     left, bottom, width, height = box
-    least = sum(text_width(f" {told.share}", letters.smallest) for told in name.more)
+    least = sum(text_width(f" {told.share}", letters.smallest) for told in name.remarks)
     room = max(width - least, width / 2) / BOLD
     text, size = fitted(name.text, letters.label, letters.smallest, room)
     return Words(text, left, bottom + height + 0.45 * letters.label * POINT, size, bold=True)
 
 
 def _told_beside(
-    more: Sequence[Sequence[Told]], rooms: Sequence[float], letters: Lettering
+    more: Sequence[Sequence[PanelRemark]], rooms: Sequence[float], letters: Lettering
 ) -> tuple[list[list[tuple[str, int]]], float]:
     """What more there is, over all tables alike: where there is no room for it, numbers alone."""
     ways = (
@@ -386,8 +395,8 @@ def _beside_each_other(texts: Sequence[tuple[str, int]], room: float, letters: L
 
 def _names_beside(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
     """The name of each row, and what more there is below it, around the middle of its height."""
-    first = boxes[:: tables.group.across]
-    for name, (left, bottom, _, height) in zip(tables.group.beside, first, strict=False):
+    first = boxes[:: tables.group.column_count]
+    for name, (left, bottom, _, height) in zip(tables.group.row_titles, first, strict=False):
         words = list(_beside(name, tables.letters))
         high = sum(each.size * POINT * ABOVE for each in words)
         share = min((height + tables.gap) / high, 1.0)
@@ -398,11 +407,11 @@ def _names_beside(tables: Tables, boxes: Sequence[Box]) -> Iterator[Words]:
             y -= size * POINT * ABOVE
 
 
-def _beside(name: Name, letters: Lettering) -> Iterator[Words]:
+def _beside(name: PanelTitle, letters: Lettering) -> Iterator[Words]:
     """Lines that have yet to find their place: its name, and below it what more there is."""
     yield Words(name.text, 0.0, 0.0, letters.title, bold=True)
     room = WIDEST_NAME * letters.label * POINT
-    for told in name.more:
+    for told in name.remarks:
         for line in wrapped(told.text.split(" "), " ", letters.label, room):
             text, size = fitted(line, letters.label, letters.smallest, room)
             yield Words(text, 0.0, 0.0, size, series=told.series)
@@ -412,7 +421,7 @@ def natural_height(groups: Sequence[Group], letters: Lettering, width: float) ->
     """So high that tables fill the width, with charts below them."""
     tables, charts, air = _tables(groups), _charts(groups), AIR * letters.label * POINT
     key = keys.height(_keys(groups), width, letters.note)
-    if not tables.beside and charts:
+    if not tables.row_titles and charts:
         return key + _height_of_a_film(_in_rows(tables)[-1], len(charts), letters, width)
     found = in_room(tables, width, SLIDE[0], letters)
     beyond = max(found.height - LARGEST_TABLE, 0.0) * found.down
@@ -486,7 +495,7 @@ def _charted(
         *_named(curves, left, inner, size, letters),
     ]
     if numbered:
-        words += _side(curves.across, [word for word in words if word.across == "center"], letters)
+        words += _side(curves.x_title, [word for word in words if word.across == "center"], letters)
     return replace(
         empty_layout(),
         charts=(chart(curves, inner),),

@@ -14,7 +14,7 @@ from pptx.oxml.ns import qn
 from pptx.util import Inches
 
 from attnviz.renderers import Look
-from attnviz.renderers.colors import theme
+from attnviz.renderers.colors import find_theme
 from attnviz.renderers.picture.frame import LEADING, MOST_LINES, Captions, headline
 from attnviz.renderers.picture.glyphs import hermetic, measurable
 from attnviz.renderers.picture.image import captions_of
@@ -27,100 +27,110 @@ if TYPE_CHECKING:
     from pptx.slide import SlideLayout
 
 
-LAYOUT = "Picture with Caption"  # of those that python-pptx has: title, picture, text
-TITLE, PICTURE, CAPTION = 0, 1, 2  # its placeholders
-UNWANTED = (  # of its empty presentation: a picture of it, settings of a printer, an old name
+LAYOUT_NAME = "Picture with Caption"  # of those that python-pptx has: title, picture, text
+TITLE_PLACEHOLDER, PICTURE_PLACEHOLDER, CAPTION_PLACEHOLDER = 0, 1, 2  # its placeholders
+UNWANTED_PARTS = (  # of its empty presentation: a picture of it, settings of a printer, an old name
     RELATIONSHIP_TYPE.THUMBNAIL,
     RELATIONSHIP_TYPE.PRINTER_SETTINGS,
     RELATIONSHIP_TYPE.EXTENDED_PROPERTIES,
 )
-ON_DARK = {"bg1": "dk1", "tx1": "lt1", "bg2": "dk2", "tx2": "lt2"}  # text is light there
-SCHEME = re.compile(r"<a:clrScheme .*</a:clrScheme>", re.DOTALL)
+DARK_COLOR_MAP = {"bg1": "dk1", "tx1": "lt1", "bg2": "dk2", "tx2": "lt2"}  # text is light there
+COLOR_SCHEME_PATTERN = re.compile(r"<a:clrScheme .*</a:clrScheme>", re.DOTALL)
 
 
-def started(look: Look, places: Places, letters: Lettering) -> Presentation:
+def start_deck(look: Look, boxes: SlideBoxes, letters: Lettering) -> Presentation:
     """A presentation without slides, in the colours of a theme."""
     deck = pptx.Presentation()
     _remove_unwanted(deck)
-    _resize(deck, places.size)
-    _color(deck, look.theme)
-    _arrange(layout_of(deck), places, letters)
+    _resize_deck(deck, boxes.size)
+    _color_theme(deck, look.theme)
+    _arrange_layout(slide_layout(deck), boxes, letters)
     return deck
 
 
-def layout_of(deck: Presentation) -> SlideLayout:
+def slide_layout(deck: Presentation) -> SlideLayout:
     """The one that every slide has."""
-    found = deck.slide_layouts.get_by_name(LAYOUT)
-    assert found is not None
-    return found
+    layout = deck.slide_layouts.get_by_name(LAYOUT_NAME)
+    assert layout is not None
+    return layout
 
 
-def put(shape: Any, place: Place) -> None:
+def set_box(shape: Any, box: SlideBox) -> None:
     """A shape at its place."""
-    shape.left, shape.top, shape.width, shape.height = map(Inches, place)
+    shape.left, shape.top, shape.width, shape.height = map(Inches, box)
 
 
 def _remove_unwanted(deck: Presentation) -> None:
     parts = [deck.part, deck.part.package]
-    for each in parts:
-        for kind in UNWANTED:
-            _drop(each, kind)
+    for part in parts:
+        for kind in UNWANTED_PARTS:
+            _drop_part(part, kind)
 
 
-def _drop(holder: Any, kind: str) -> None:
+def _drop_part(owner: Any, kind: str) -> None:
     """Forget a part, where there is one of its kind."""
     try:
-        part = holder.part_related_by(kind)
+        part = owner.part_related_by(kind)
     except KeyError:
         return
-    holder.drop_rel(holder.relate_to(part, kind))
+    owner.drop_rel(owner.relate_to(part, kind))
 
 
-def _resize(deck: Presentation, size: Size) -> None:
+def _resize_deck(deck: Presentation, size: Size) -> None:
     """Slides of another size: what stands on any layout is moved and stretched with it."""
     assert deck.slide_width is not None
     assert deck.slide_height is not None
     across, down = Inches(size[0]) / deck.slide_width, Inches(size[1]) / deck.slide_height
-    for each in (deck.slide_master, *deck.slide_layouts):
-        for shape in each.placeholders:
+    for layout in (deck.slide_master, *deck.slide_layouts):
+        for shape in layout.placeholders:
             if shape.element.spPr.find(qn("a:xfrm")) is not None:  # others stand where these do
                 box = shape.left, shape.top, shape.width, shape.height
-                by = across, down, across, down
+                factors = across, down, across, down
                 shape.left, shape.top, shape.width, shape.height = (
-                    round(length * times) for length, times in zip(box, by, strict=True)
+                    round(length * factor) for length, factor in zip(box, factors, strict=True)
                 )
     deck.slide_width, deck.slide_height = Inches(size[0]), Inches(size[1])
     deck.element.sldSz.attrib.pop("type", None)  # which said 4:3
 
 
-def _color(deck: Presentation, name: str) -> None:
+def _color_theme(deck: Presentation, name: str) -> None:
     """Paper and ink as light and dark of the theme: what anybody adds has them, too."""
     master = deck.slide_master
     part = master.part.part_related_by(RELATIONSHIP_TYPE.THEME)
-    part.blob = SCHEME.sub(_scheme(name), part.blob.decode()).encode()
+    part.blob = COLOR_SCHEME_PATTERN.sub(_color_scheme(name), part.blob.decode()).encode()
     if name == "dark":
-        master.element.find(qn("p:clrMap")).attrib.update(ON_DARK)
+        master.element.find(qn("p:clrMap")).attrib.update(DARK_COLOR_MAP)
 
 
-def _scheme(name: str) -> str:
-    colors = theme(name)
+def _color_scheme(name: str) -> str:
+    colors = find_theme(name)
     light, dark = (colors.paper, colors.hidden), (colors.ink, colors.faint)
     if name == "dark":
         light, dark = dark, light
     links = dict.fromkeys(("hlink", "folHlink"), colors.series[1])
-    accents = {f"accent{place}": each for place, each in enumerate(colors.series, start=1)}
+    accents = {f"accent{number}": color for number, color in enumerate(colors.series, start=1)}
     slots = {"dk1": dark[0], "lt1": light[0], "dk2": dark[1], "lt2": light[1], **accents, **links}
-    told = (f'<a:{slot}><a:srgbClr val="{c[1:].upper()}"/></a:{slot}>' for slot, c in slots.items())
-    return f'<a:clrScheme name="attnviz {name}">{"".join(told)}</a:clrScheme>'
+    slot_elements = (
+        f'<a:{slot}><a:srgbClr val="{c[1:].upper()}"/></a:{slot}>' for slot, c in slots.items()
+    )
+    return f'<a:clrScheme name="attnviz {name}">{"".join(slot_elements)}</a:clrScheme>'
 
 
-def _arrange(layout: SlideLayout, places: Places, letters: Lettering) -> None:
+def _arrange_layout(layout: SlideLayout, slide_boxes: SlideBoxes, letters: Lettering) -> None:
     """Title, picture and caption at their places, in letters of their size."""
-    boxes = {TITLE: places.title, PICTURE: places.picture, CAPTION: places.caption}
-    sizes = {TITLE: letters.headline, PICTURE: letters.note, CAPTION: letters.note}
+    boxes = {
+        TITLE_PLACEHOLDER: slide_boxes.title,
+        PICTURE_PLACEHOLDER: slide_boxes.picture,
+        CAPTION_PLACEHOLDER: slide_boxes.caption,
+    }
+    sizes = {
+        TITLE_PLACEHOLDER: letters.headline,
+        PICTURE_PLACEHOLDER: letters.note,
+        CAPTION_PLACEHOLDER: letters.note,
+    }
     for shape in layout.iter_cloneable_placeholders():  # those that slides have, too
         number = shape.placeholder_format.idx
-        put(shape, boxes[number])
+        set_box(shape, boxes[number])
         _set_shape(shape, sizes[number])
 
 
@@ -133,43 +143,43 @@ def _set_shape(shape: Any, size: float) -> None:
     level.find(qn("a:defRPr")).set("sz", str(round(size * 100)))
 
 
-EDGE = 0.75  # of the margin that stays free above a title and below a caption
+EDGE_MARGIN_SHARE = 0.75  # of the margin that stays free above a title and below a caption
 
-Place = tuple[float, float, float, float]  # left, top, width, height
+SlideBox = tuple[float, float, float, float]  # left, top, width, height
 
 
 @dataclass(frozen=True)
-class Places:
+class SlideBoxes:
     """Of a slide of some size. A picture reaches from edge to edge, with its own margins."""
 
     size: Size
-    title: Place
-    caption: Place
-    above: float  # where the title ends,
-    below: float  # and how far from the foot of the slide the caption begins
+    title: SlideBox
+    caption: SlideBox
+    title_end: float  # where the title ends,
+    caption_start: float  # and how far from the foot of the slide the caption begins
 
     @property
-    def picture(self) -> Place:
+    def picture(self) -> SlideBox:
         """All between them: a picture has air around what it shows."""
-        return 0.0, self.above, self.size[0], self.size[1] - self.above - self.below
+        return 0.0, self.title_end, self.size[0], self.size[1] - self.title_end - self.caption_start
 
     @property
-    def room(self) -> Place:
+    def words_only_box(self) -> SlideBox:
         """For a caption alone, where nothing is drawn."""
         left, top, width, height = self.caption
-        start = self.above + self.title[1]
+        start = self.title_end + self.title[1]
         return left, start, width, top + height - start
 
 
-def places_for(words: Iterable[Words], size: Size, letters: Lettering) -> Places:
+def boxes_for(words: Iterable[SlideWords], size: Size, letters: Lettering) -> SlideBoxes:
     """The same on several slides, so that nothing jumps where one follows another."""
-    every = list(words)
-    title = max(each.title.height for each in every)
-    caption = max(each.height for each in every)
+    all_words = list(words)
+    title = max(slide_words.title.height for slide_words in all_words)
+    caption = max(slide_words.height for slide_words in all_words)
     margin = letters.margin
-    edge, width = EDGE * margin, size[0] - 2 * margin
+    edge, width = EDGE_MARGIN_SHARE * margin, size[0] - 2 * margin
     foot = size[1] - edge - caption
-    return Places(
+    return SlideBoxes(
         size,
         (margin, edge, width, title),
         (margin, foot, width, caption),
@@ -178,13 +188,15 @@ def places_for(words: Iterable[Words], size: Size, letters: Lettering) -> Places
     )
 
 
-CUT = "…"  # in place of words that have no room: the notes have all of them
-HIGHEST = 0.3  # of a slide's height: a caption
-LARGER = 1.3  # times as large as a title of a panel: what stands on a slide without a picture
+ELLIPSIS = "…"  # in place of words that have no room: the notes have all of them
+MAX_CAPTION_HEIGHT_SHARE = 0.3  # of a slide's height: a caption
+WORDS_ONLY_TEXT_SCALE = (
+    1.3  # times as large as a title of a panel: what stands on a slide without a picture
+)
 
 
 @dataclass(frozen=True)
-class Paragraph:
+class SlideParagraph:
     """Some words in letters of one size, in points."""
 
     text: str
@@ -198,71 +210,77 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
-class Words:
+class SlideWords:
     """What stands over a picture, and below it."""
 
-    title: Paragraph
-    caption: tuple[Paragraph, ...]
+    title: SlideParagraph
+    caption: tuple[SlideParagraph, ...]
 
     @property
     def height(self) -> float:
         """Of the caption."""
-        return sum(each.height for each in self.caption)
+        return sum(paragraph.height for paragraph in self.caption)
 
 
-def words_of(view: View, look: Look, letters: Lettering) -> Words:
+def slide_words_for(view: View, look: Look, letters: Lettering) -> SlideWords:
     """The title of a view and how to read it; of a step, what happens in it.
 
     Whatever font shows them: matplotlib's own, by which they are measured, is a wide one.
     """
     with hermetic((), Captions()):
-        return _words(view, look, letters)
+        return _measure_slide_words(view, look, letters)
 
 
-def _words(view: View, look: Look, letters: Lettering) -> Words:
+def _measure_slide_words(view: View, look: Look, letters: Lettering) -> SlideWords:
     assert look.size is not None
     width = look.size[0] - 2 * letters.margin
-    captions, drawn = captions_of(view, look), is_drawn(view)
-    about = " ".join(each.about for each in view.sections)
+    captions, is_with_drawing = captions_of(view, look), has_drawing(view)
+    about = " ".join(section.about for section in view.sections)
     texts = (
-        (about, letters.text if drawn else letters.title * LARGER, False),
+        (about, letters.text if is_with_drawing else letters.title * WORDS_ONLY_TEXT_SCALE, False),
         (captions.notes, letters.note, False),
         (captions.made, letters.small_print, True),
     )
-    room = look.size[1] * (HIGHEST if drawn else 1 - HIGHEST)
-    set_ = (
-        _set_paragraph(typeset(text), size, faint, width) for text, size, faint in texts if text
+    room = look.size[1] * (
+        MAX_CAPTION_HEIGHT_SHARE if is_with_drawing else 1 - MAX_CAPTION_HEIGHT_SHARE
     )
-    title = _title(typeset(view.headline or view.title), letters, width)
-    return Words(title, tuple(_within(room, set_, width)))
+    paragraphs = (
+        _measure_paragraph(typeset(text), size, faint, width) for text, size, faint in texts if text
+    )
+    title = _title_paragraph(typeset(view.headline or view.title), letters, width)
+    return SlideWords(title, tuple(_fit_paragraphs(room, paragraphs, width)))
 
 
-def is_drawn(view: View) -> bool:
+def has_drawing(view: View) -> bool:
     """Whether there is something to draw: of some steps there are but words."""
     return not view.sections or any(
-        each.grids or each.planes or each.sums for each in view.sections
+        section.grids or section.planes or section.sums for section in view.sections
     )
 
 
-def _title(text: str, letters: Lettering, width: float) -> Paragraph:
+def _title_paragraph(text: str, letters: Lettering, width: float) -> SlideParagraph:
     """In one line of large letters, or in a few that are smaller."""
     lines = list(headline(measurable(text), letters.headline, width))
-    kept = [line.text for line in lines[:MOST_LINES]]
-    whole = len(lines) <= MOST_LINES and not any(line.endswith(CUT) for line in kept)
+    shown_lines = [line.text for line in lines[:MOST_LINES]]
+    fits_whole = len(lines) <= MOST_LINES and not any(
+        line.endswith(ELLIPSIS) for line in shown_lines
+    )
     size = min((line.size for line in lines), default=letters.headline)
-    return Paragraph(text if whole else _cut(text, kept), size, max(len(kept), 1))
+    return SlideParagraph(
+        text if fits_whole else _shorten_to_lines(text, shown_lines), size, max(len(shown_lines), 1)
+    )
 
 
-def _cut(text: str, kept: Sequence[str]) -> str:
+def _shorten_to_lines(text: str, shown_lines: Sequence[str]) -> str:
     """The beginning of a text, as long as some lines are."""
-    return f"{text[: len(' '.join(kept))].rstrip(CUT)}{CUT}"
+    return f"{text[: len(' '.join(shown_lines))].rstrip(ELLIPSIS)}{ELLIPSIS}"
 
 
-def _set_paragraph(text: str, size: float, faint: bool, width: float) -> Paragraph:
-    return Paragraph(text, size, len(_lines(text, size, width)), faint)
+def _measure_paragraph(text: str, size: float, faint: bool, width: float) -> SlideParagraph:
+    return SlideParagraph(text, size, len(_wrap_words(text, size, width)), faint)
 
 
-def _lines(text: str, size: float, width: float) -> list[str]:
+def _wrap_words(text: str, size: float, width: float) -> list[str]:
     """Lines of words; those that are longer than a line are broken anywhere."""
     letters = max(int(width / (size * POINT)), 1)  # that surely fit
     pieces = [
@@ -273,14 +291,18 @@ def _lines(text: str, size: float, width: float) -> list[str]:
     return wrapped(pieces, " ", size, width)
 
 
-def _within(room: float, paragraphs: Iterator[Paragraph], width: float) -> Iterator[Paragraph]:
+def _fit_paragraphs(
+    room: float, paragraphs: Iterator[SlideParagraph], width: float
+) -> Iterator[SlideParagraph]:
     """As many lines of them as there is room for."""
-    for each in paragraphs:
-        line = replace(each, lines=1).height
-        most = min(each.lines, int(room / line + 1e-6))
-        room -= most * line
-        if most == each.lines:
-            yield each
-        elif most:
-            kept = _lines(each.text, each.size, width)[:most]
-            yield replace(each, text=_cut(each.text, kept), lines=most)
+    for paragraph in paragraphs:
+        line = replace(paragraph, lines=1).height
+        line_count = min(paragraph.lines, int(room / line + 1e-6))
+        room -= line_count * line
+        if line_count == paragraph.lines:
+            yield paragraph
+        elif line_count:
+            shown_lines = _wrap_words(paragraph.text, paragraph.size, width)[:line_count]
+            yield replace(
+                paragraph, text=_shorten_to_lines(paragraph.text, shown_lines), lines=line_count
+            )

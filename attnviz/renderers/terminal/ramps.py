@@ -13,80 +13,82 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.renderers.colors import faded, gradient, needs_dark_ink, shade
-from attnviz.renderers.terminal.screen import DIM, GAP, HIDDEN, Screen
+from attnviz.renderers.colors import color_anchors, color_values, fade_colors, needs_dark_ink
+from attnviz.renderers.terminal.screen import DIM_STYLE, GAP_COLUMNS, MASKED_SIGN, Screen
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.wording.numbers import short_text
 
-RAMP = "▁▂▃▄▅▆▇█"
-LEGEND = 16  # columns of colour in a legend, and on a narrow screen
-NARROW_LEGEND = 8
+BLOCK_RAMP = "▁▂▃▄▅▆▇█"
+LEGEND_COLUMNS = 16  # columns of colour in a legend, and on a narrow screen
+NARROW_LEGEND_COLUMNS = 8
 
-INKS = {
+INKS_BY_DEPTH = {
     "16": (Color.from_ansi(0), Color.from_ansi(15)),
     "256": (Color.from_ansi(16), Color.from_ansi(231)),
     "truecolor": (Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)),
 }
 
-Place = int | tuple[int, ...]
+CellIndex = int | tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Paint:
     """The colours of some values: as they look, and by number where a screen has only a few."""
 
-    looks: UInt8[np.ndarray, "*shape 3"]
+    rgb: UInt8[np.ndarray, "*shape 3"]
     dark_ink: Bool[np.ndarray, "*shape"]
     inks: tuple[Color, Color]  # for letters: a dark one and a light one
     numbers: Int[np.ndarray, "*shape"] | None = None
 
-    def color(self, place: Place) -> Color:
+    def color(self, index: CellIndex) -> Color:
         if self.numbers is not None:
-            return _numbered(int(self.numbers[place]))
-        red, green, blue = self.looks[place].tolist()
-        return _of_channels(red, green, blue)
+            return _ansi_color(int(self.numbers[index]))
+        red, green, blue = self.rgb[index].tolist()
+        return _rgb_color(red, green, blue)
 
-    def behind(self, place: Place) -> Style:
+    def background_style(self, index: CellIndex) -> Style:
         """The colour behind letters, and ink that can be read on it."""
-        ink = self.inks[0 if self.dark_ink[place] else 1]
-        return _style(ink, self.color(place))
+        ink = self.inks[0 if self.dark_ink[index] else 1]
+        return _ink_style(ink, self.color(index))
 
 
-def painted(
-    values: Shaped[np.ndarray, "*shape"], scale: Scale, screen: Screen, *, off: bool = False
+def paint_values(
+    values: Shaped[np.ndarray, "*shape"], scale: Scale, screen: Screen, *, is_off: bool = False
 ) -> Paint:
     """The colour of each value on a screen; an empty cell has that of 0, and is not to be shown.
 
-    What a head would read that is switched `off` is grey.
+    What a head would read that is switched `is_off` is grey.
     """
-    filled = np.nan_to_num(values)
+    filled_values = np.nan_to_num(values)
     if screen.colors in ("16", "256"):
-        palette = "greys" if off else screen.palette
-        few = np.array(ramp(screen.colors, palette, screen.theme, scale.kind))
-        steps = (scale.shares(filled) * len(few)).astype(int)
-        numbers = few[np.minimum(steps, len(few) - 1)]
-        seen = looks(numbers)
-        return Paint(seen, needs_dark_ink(seen), INKS[screen.colors], numbers)
-    anchors = gradient(screen.palette, screen.theme, scale.kind)
-    seen = shade(scale.shares(filled), 0, 1, anchors)
-    seen = faded(seen, screen.theme) if off else seen
-    return Paint(seen, needs_dark_ink(seen), INKS["truecolor"])
+        palette = "greys" if is_off else screen.palette
+        color_numbers = np.array(ramp_numbers(screen.colors, palette, screen.theme, scale.kind))
+        steps = (scale.shares(filled_values) * len(color_numbers)).astype(int)
+        numbers = color_numbers[np.minimum(steps, len(color_numbers) - 1)]
+        rgb = terminal_rgb(numbers)
+        return Paint(rgb, needs_dark_ink(rgb), INKS_BY_DEPTH[screen.colors], numbers)
+    anchors = color_anchors(screen.palette, screen.theme, scale.kind)
+    rgb = color_values(scale.shares(filled_values), 0, 1, anchors)
+    rgb = fade_colors(rgb, screen.theme) if is_off else rgb
+    return Paint(rgb, needs_dark_ink(rgb), INKS_BY_DEPTH["truecolor"])
 
 
-def legend(grids: Sequence[Grid], screen: Screen, colors: Scale | None = None) -> Iterator[Text]:
+def legend_lines(
+    grids: Sequence[Grid], screen: Screen, colors: Scale | None = None
+) -> Iterator[Text]:
     """The scale from one end to the other: `weight 0 ▁▂▃▄▅▆▇█ 1   · hidden`.
 
     `colors` is what its colours were taken from, if it was another scale.
     """
     line = scale_line(grids[0].scale, screen, colors=colors)
-    hides = any(grid.cells.hides for grid in grids)
-    masked = Text(f"{HIDDEN} hidden", DIM, end="") if hides else Text(end="")
-    if masked and line.cell_len + GAP + masked.cell_len > screen.room:
+    has_masked = any(grid.cells.has_hidden for grid in grids)
+    masked = Text(f"{MASKED_SIGN} hidden", DIM_STYLE, end="") if has_masked else Text(end="")
+    if masked and line.cell_len + GAP_COLUMNS + masked.cell_len > screen.room:
         yield line
         yield masked
     else:
-        yield line.append(" " * GAP).append_text(masked) if masked else line
+        yield line.append(" " * GAP_COLUMNS).append_text(masked) if masked else line
 
 
 def scale_line(
@@ -94,60 +96,63 @@ def scale_line(
     screen: Screen,
     *,
     colors: Scale | None = None,
-    ramp: str = RAMP,
-    width: int = LEGEND,
+    ramp: str = BLOCK_RAMP,
+    width: int = LEGEND_COLUMNS,
 ) -> Text:
     """A scale without more; where it is bent the number in its middle tells by how much."""
-    low = f"{'≤ ' if scale.below else ''}{scale.low:g}"
-    line = Text.assemble((f"{scale.label} {low} ", DIM), end="")
-    halves = _ramp(scale, colors or scale, screen, ramp, width)
+    low = f"{'≤ ' if scale.covers_smaller else ''}{scale.low:g}"
+    line = Text.assemble((f"{scale.label} {low} ", DIM_STYLE), end="")
+    ramp_text = _ramp_text(scale, colors or scale, screen, ramp, width)
     if scale.bend == "straight":
-        line.append_text(halves)
+        line.append_text(ramp_text)
     else:
-        middle = len(halves) // 2
-        number = float(scale.at(np.array(0.5)))
-        line.append_text(halves[:middle]).append(f" {short_text(number)} ", DIM)
-        line.append_text(halves[middle:])
-    return line.append(f" {'≥ ' if scale.beyond else ''}{scale.high:g}", DIM)
+        middle = len(ramp_text) // 2
+        number = float(scale.values_at(np.array(0.5)))
+        line.append_text(ramp_text[:middle]).append(f" {short_text(number)} ", DIM_STYLE)
+        line.append_text(ramp_text[middle:])
+    return line.append(f" {'≥ ' if scale.is_exceeded else ''}{scale.high:g}", DIM_STYLE)
 
 
-def _ramp(scale: Scale, colors: Scale, screen: Screen, ramp: str, most: int) -> Text:
+def _ramp_text(scale: Scale, colors: Scale, screen: Screen, ramp: str, max_columns: int) -> Text:
     if not screen.colored:
         return Text(ramp, end="")
-    width = most if screen.room >= 40 else NARROW_LEGEND
-    paint = painted(scale.at(np.linspace(0, 1, width)), colors, screen)
-    return Text.assemble(*((" ", paint.behind(place)) for place in range(width)), end="")
+    width = max_columns if screen.room >= 40 else NARROW_LEGEND_COLUMNS
+    paint = paint_values(scale.values_at(np.linspace(0, 1, width)), colors, screen)
+    return Text.assemble(
+        *((" ", paint.background_style(column)) for column in range(width)), end=""
+    )
 
 
-def glyphs(values: np.ndarray, scale: Scale) -> list[str]:
+def block_glyphs(values: np.ndarray, scale: Scale) -> list[str]:
     """Without colour: the larger the value, the higher the block; none in an empty cell."""
     shares = scale.shares(np.nan_to_num(values))
-    steps = np.minimum((shares * len(RAMP)).astype(int), len(RAMP) - 1)
+    steps = np.minimum((shares * len(BLOCK_RAMP)).astype(int), len(BLOCK_RAMP) - 1)
     return [
-        " " if empty else RAMP[step] for step, empty in zip(steps, np.isnan(values), strict=True)
+        " " if empty else BLOCK_RAMP[step]
+        for step, empty in zip(steps, np.isnan(values), strict=True)
     ]
 
 
 @lru_cache(maxsize=4096)
-def _numbered(number: int) -> Color:
+def _ansi_color(number: int) -> Color:
     return Color.from_ansi(number)
 
 
 @lru_cache(maxsize=4096)
-def _of_channels(red: int, green: int, blue: int) -> Color:
+def _rgb_color(red: int, green: int, blue: int) -> Color:
     return Color.from_rgb(red, green, blue)
 
 
 @lru_cache(maxsize=4096)
-def _style(ink: Color, behind: Color) -> Style:
+def _ink_style(ink: Color, behind: Color) -> Style:
     return Style(color=ink, bgcolor=behind)
 
 
-Few = Literal["16", "256"]
-Ramp = tuple[int, ...]
+FewColors = Literal["16", "256"]
+ColorNumbers = tuple[int, ...]
 
 # From the darkest to the lightest, which is from 0 to 1 on dark paper.
-SEQUENTIAL: Mapping[Few, Mapping[str, Ramp]] = {
+SEQUENTIAL_RAMPS: Mapping[FewColors, Mapping[str, ColorNumbers]] = {
     "256": {
         "ocean": (17, 18, 19, 25, 32, 38, 44, 116, 195),
         "greys": (235, 237, 239, 241, 243, 245, 247, 249, 251),
@@ -164,7 +169,7 @@ SEQUENTIAL: Mapping[Few, Mapping[str, Ramp]] = {
     },
 }
 # From the most below 0 to the most above, 0 in the middle.
-DIVERGING: Mapping[Few, Mapping[str, Ramp]] = {
+DIVERGING_RAMPS: Mapping[FewColors, Mapping[str, ColorNumbers]] = {
     "256": {
         "dark": (117, 74, 32, 25, 19, 234, 52, 94, 166, 208, 215),
         "light": (19, 25, 32, 74, 153, 255, 223, 209, 166, 160, 88),
@@ -173,39 +178,43 @@ DIVERGING: Mapping[Few, Mapping[str, Ramp]] = {
 }
 
 # What xterm shows for the first 16; the others are six levels of red, green and blue, and greys.
-SYSTEM = (
+SYSTEM_COLORS = (
     "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 "
     "7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff"
 )
-LEVELS = (0, 95, 135, 175, 215, 255)
-GREYS = 232  # the number of the first
+CUBE_LEVELS = (0, 95, 135, 175, 215, 255)
+FIRST_GREY = 232  # the number of the first
 
 
-def ramp(few: Few, palette: str, theme: str, kind: str) -> Ramp:
+def ramp_numbers(depth: FewColors, palette: str, theme: str, kind: str) -> ColorNumbers:
     """The numbers of a scale of colour, from its lowest value to its highest."""
     if kind == "diverging":
-        return DIVERGING[few][theme]
-    numbers = SEQUENTIAL[few][palette]
+        return DIVERGING_RAMPS[depth][theme]
+    numbers = SEQUENTIAL_RAMPS[depth][palette]
     return numbers if theme == "dark" else numbers[::-1]
 
 
-def looks(numbers: Int[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape 3"]:
+def terminal_rgb(numbers: Int[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape 3"]:
     """Red, green and blue of a terminal's colours, as xterm shows them."""
-    table = np.array([_look(number) for number in range(256)], dtype=np.uint8)
-    seen: UInt8[np.ndarray, "*shape 3"] = table[numbers]
-    return seen
+    table = np.array([_xterm_rgb(number) for number in range(256)], dtype=np.uint8)
+    rgb: UInt8[np.ndarray, "*shape 3"] = table[numbers]
+    return rgb
 
 
-def _look(number: int) -> tuple[int, int, int]:
+def _xterm_rgb(number: int) -> tuple[int, int, int]:
     """
-    >>> _look(17), _look(255), _look(4)
+    >>> _xterm_rgb(17), _xterm_rgb(255), _xterm_rgb(4)
     ((0, 0, 95), (238, 238, 238), (0, 0, 238))
     """
     if number < 16:
-        red, green, blue = bytes.fromhex(SYSTEM.split()[number])
+        red, green, blue = bytes.fromhex(SYSTEM_COLORS.split()[number])
         return red, green, blue
-    if number >= GREYS:
-        grey = 8 + 10 * (number - GREYS)
+    if number >= FIRST_GREY:
+        grey = 8 + 10 * (number - FIRST_GREY)
         return grey, grey, grey
-    place = number - 16
-    return LEVELS[place // 36], LEVELS[place // 6 % 6], LEVELS[place % 6]
+    cube_index = number - 16
+    return (
+        CUBE_LEVELS[cube_index // 36],
+        CUBE_LEVELS[cube_index // 6 % 6],
+        CUBE_LEVELS[cube_index % 6],
+    )

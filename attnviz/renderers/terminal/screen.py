@@ -14,16 +14,16 @@ from rich.style import Style
 from rich.text import Text
 
 from attnviz.renderers.colors import DEFAULT_PALETTE
-from attnviz.views.grids.grid import OFF
+from attnviz.views.grids.grid import OFF_SUFFIX
 
-HIDDEN = "·"
-NARROWEST = 24
-GAP = 3  # columns between two things that stand side by side
-WORD = re.compile(r"[^ \n]+")  # which no line is broken in: 64 % is one
-BOLD, DIM, PLAIN = Style(bold=True), Style(dim=True), Style()
-STRUCK = Style(dim=True, strike=True)
+MASKED_SIGN = "·"
+MIN_SCREEN_COLUMNS = 24
+GAP_COLUMNS = 3  # columns between two things that stand side by side
+UNBROKEN_WORD = re.compile(r"[^ \n]+")  # which no line is broken in: 64 % is one
+BOLD_STYLE, DIM_STYLE, PLAIN_STYLE = Style(bold=True), Style(dim=True), Style()
+STRUCK_STYLE = Style(dim=True, strike=True)
 
-Colors = Literal["none", "16", "256", "truecolor"]
+ColorDepth = Literal["none", "16", "256", "truecolor"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Screen:
 
     width: int | None
     height: int | None = None
-    colors: Colors = "none"
+    colors: ColorDepth = "none"
     theme: str = "dark"
     palette: str = DEFAULT_PALETTE
     numbers: bool | None = None  # in the cells of maps; None: while they fit
@@ -44,7 +44,7 @@ class Screen:
 
     @property
     def room(self) -> int:
-        return 10**9 if self.width is None else max(self.width, NARROWEST)
+        return 10**9 if self.width is None else max(self.width, MIN_SCREEN_COLUMNS)
 
     @property
     def rows(self) -> int:
@@ -60,10 +60,10 @@ class Screen:
         return 4 if self.width is None else 2
 
 
-def wrapped(note: str, screen: Screen, style: Style = DIM) -> Iterator[Text]:
+def wrap_note(note: str, screen: Screen, style: Style = DIM_STYLE) -> Iterator[Text]:
     """A note in lines of at most the screen's width, broken between words."""
     line = ""
-    for word in WORD.findall(note):
+    for word in UNBROKEN_WORD.findall(note):
         longer = f"{line} {word}".strip()
         if line and cell_len(longer) > screen.room:
             yield Text(line, style)
@@ -73,15 +73,15 @@ def wrapped(note: str, screen: Screen, style: Style = DIM) -> Iterator[Text]:
         yield Text(line, style)
 
 
-def titled(title: str, *, off: bool) -> Text:
+def title_text(title: str, *, is_off: bool) -> Text:
     """A title; the name of a head that is switched off is grey and struck through."""
-    if not off:
-        return Text(title, BOLD)
-    name, sign, rest = title.partition(OFF)
-    return Text.assemble((name, STRUCK), (f"{sign}{rest}", DIM))
+    if not is_off:
+        return Text(title, BOLD_STYLE)
+    name, sign, rest = title.partition(OFF_SUFFIX)
+    return Text.assemble((name, STRUCK_STYLE), (f"{sign}{rest}", DIM_STYLE))
 
 
-def apart(blocks: Sequence[Sequence[Text]]) -> Iterator[Text]:
+def join_blocks(blocks: Sequence[Sequence[Text]]) -> Iterator[Text]:
     """Blocks of lines with an empty line between them."""
     for number, block in enumerate(blocks):
         if number:
@@ -89,25 +89,25 @@ def apart(blocks: Sequence[Sequence[Text]]) -> Iterator[Text]:
         yield from block
 
 
-def ending(lines: Sequence[Text], note: str, screen: Screen) -> Iterator[Text]:
+def append_note(lines: Sequence[Text], note: str, screen: Screen) -> Iterator[Text]:
     """Lines and a note after them: behind the last of them, if there is room."""
     *others, last = lines
     yield from others
-    if last.cell_len + GAP + cell_len(note) <= screen.room:
-        yield last.copy().append(" " * GAP).append(note, DIM)
+    if last.cell_len + GAP_COLUMNS + cell_len(note) <= screen.room:
+        yield last.copy().append(" " * GAP_COLUMNS).append(note, DIM_STYLE)
     else:
         yield last
-        yield from wrapped(note, screen)
+        yield from wrap_note(note, screen)
 
 
-def sized(text: str, width: int) -> str:
+def fit_columns(text: str, width: int) -> str:
     """The text in so many columns, filled up or, with a sign of it, cut."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     return set_cell_size(text, width - 1) + "…"
 
 
-def segments(line: Text, console: Console) -> list[Segment]:
+def line_segments(line: Text, console: Console) -> list[Segment]:
     """The parts of a line, each in its style; one without parts has that of the line."""
-    whole = line.style if isinstance(line.style, Style) else Style()
-    return [Segment(each.text, each.style or whole) for each in line.render(console)]
+    line_style = line.style if isinstance(line.style, Style) else Style()
+    return [Segment(part.text, part.style or line_style) for part in line.render(console)]

@@ -15,20 +15,29 @@ from rich.style import Style
 from rich.text import Text
 
 from attnviz.renderers.terminal import table
-from attnviz.renderers.terminal.ramps import Paint, glyphs, painted
-from attnviz.renderers.terminal.screen import BOLD, DIM, GAP, HIDDEN, PLAIN, Screen, sized, titled
+from attnviz.renderers.terminal.ramps import Paint, block_glyphs, paint_values
+from attnviz.renderers.terminal.screen import (
+    BOLD_STYLE,
+    DIM_STYLE,
+    GAP_COLUMNS,
+    MASKED_SIGN,
+    PLAIN_STYLE,
+    Screen,
+    fit_columns,
+    title_text,
+)
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.numbers import Write, cell_text
-from attnviz.wording.words import isolated
+from attnviz.views.grids.numbers import NumberFormat, cell_text
+from attnviz.wording.words import bidi_isolated
 
-LONGEST_TITLE = 48
-UPPER, LOWER = "▀", "▄"
-BORDER, RULE = "│", "─"  # where something else begins
+MAX_TITLE_COLUMNS = 48
+UPPER_CELL, LOWER_CELL = "▀", "▄"
+BORDER_SIGN, RULE_SIGN = "│", "─"  # where something else begins
 
 
 @dataclass(frozen=True)
-class Form:
+class TableForm:
     """How a table is drawn: what its cells are, how wide, and what stands over its columns.
 
     Halves are cells half a line high, two rows in a line; they have `pairs` of names, or the
@@ -38,11 +47,11 @@ class Form:
     cells: Literal["numbers", "blocks", "halves"]
     width: int
     heading: Literal["across", "down", "numbers"] = "numbers"
-    pairs: bool = False
+    has_pair_names: bool = False
     widths: tuple[int, ...] = ()  # of columns that are as wide as their words
-    stacked: int = 0  # lines of names that are broken between their words
+    stacked_lines: int = 0  # lines of names that are broken between their words
 
-    def part(self, columns: slice) -> Form:
+    def part(self, columns: slice) -> TableForm:
         """The same for some of the columns."""
         return replace(self, widths=self.widths[columns])
 
@@ -51,7 +60,7 @@ class Form:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class TerminalTable:
     """A grid in its form; one that stands beside another of the same rows needs no names.
 
     `alone` is one that has nothing beside it.
@@ -59,14 +68,14 @@ class Table:
 
     grid: Grid
     screen: Screen
-    form: Form
-    write: Write
-    named: bool = True
-    alone: bool = True
+    form: TableForm
+    write: NumberFormat
+    has_row_names: bool = True
+    stands_alone: bool = True
 
     @property
     def width(self) -> int:
-        title = min(cell_len(self._title_above), self.screen.room, LONGEST_TITLE)
+        title = min(cell_len(self._title_above), self.screen.room, MAX_TITLE_COLUMNS)
         return max(self.label_width + self.cells_width, title)
 
     @property
@@ -80,7 +89,7 @@ class Table:
         return None if self.form.cells == "halves" else self.grid.rows.border
 
     @property
-    def beyond(self) -> int:
+    def title_excess(self) -> int:
         """How much wider it is than its names and cells: so wide is its title."""
         return self.width - self.label_width - self.cells_width
 
@@ -90,37 +99,39 @@ class Table:
 
     @cached_property
     def label_width(self) -> int:
-        if not self.named:
+        if not self.has_row_names:
             return 0
-        if self.form.pairs:
+        if self.form.has_pair_names:
             return max(map(cell_len, self.names)) + 1
-        return width_of(self.names, self.screen)
+        return names_width(self.names, self.screen)
 
     @cached_property
     def names(self) -> list[str]:
         """What stands beside each line of cells."""
         if self.form.cells != "halves":
             return row_names(self.grid.rows)
-        return (pair_names if self.form.pairs else range_names)(self.grid.rows)
+        return (pair_names if self.form.has_pair_names else range_names)(self.grid.rows)
 
     @cached_property
     def _headings(self) -> list[str]:
         columns, width, numbers = self.grid.columns, self.form.width, self.form.cells == "numbers"
         if self.form.heading == "across":
             widths = [*map(self.form.width_of, range(len(columns)))]
-            stacks = self.form.stacked
+            stack_lines = self.form.stacked_lines
             return (
-                table.stacked(columns, widths, stacks) if stacks else table.across(columns, widths)
+                table.headings_stacked(columns, widths, stack_lines)
+                if stack_lines
+                else table.headings_across(columns, widths)
             )
         if self.form.heading == "down":
-            return table.down(columns, width, numbers=numbers)
-        return (table.numbered if numbers else table.ruler)(columns, width)
+            return table.headings_down(columns, width, numbers=numbers)
+        return (table.number_headings if numbers else table.ruler_headings)(columns, width)
 
     @property
     def _title_in_corner(self) -> bool:
         """Where lines are dear, the title of a map that stands alone stands over its names."""
-        short = cell_len(self.grid.title) + GAP <= self.label_width
-        return self.alone and short and self.form.cells == "halves"
+        is_short = cell_len(self.grid.title) + GAP_COLUMNS <= self.label_width
+        return self.stands_alone and is_short and self.form.cells == "halves"
 
     @property
     def _title_above(self) -> str:
@@ -128,49 +139,51 @@ class Table:
 
     @cached_property
     def _paint(self) -> Paint | None:
-        return self._painted(off=False)
+        return self._paint_grid(is_off=False)
 
     @cached_property
-    def _faded(self) -> Paint | None:
+    def _off_paint(self) -> Paint | None:
         """The colours of rows whose heads are switched off."""
-        return self._painted(off=True)
+        return self._paint_grid(is_off=True)
 
-    def _painted(self, *, off: bool) -> Paint | None:
+    def _paint_grid(self, *, is_off: bool) -> Paint | None:
         scale = self.grid.scale
         if not self.screen.colored or scale.kind == "none":
             return None
-        return painted(self.grid.values, scale, self.screen, off=off)
+        return paint_values(self.grid.values, scale, self.screen, is_off=is_off)
 
     def _paint_of(self, row: int) -> Paint | None:
-        return self._faded if self.grid.is_off(row) else self._paint
+        return self._off_paint if self.grid.is_off(row) else self._paint
 
     @cached_property
-    def _empty(self) -> np.ndarray:
+    def _missing_values(self) -> np.ndarray:
         return np.asarray(np.isnan(self.grid.values))
 
     def lines(self) -> Iterator[Text]:
         if self._title_above:
             width = min(self.width, cell_len(self._title_above))
-            yield titled(set_cell_size(self._title_above, width), off=self.grid.whole_off)
+            yield title_text(set_cell_size(self._title_above, width), is_off=self.grid.is_all_off)
         corner = self.grid.title if self._title_in_corner else ""
         for heading in self._headings:
             start = Text(set_cell_size(corner, self.label_width), end="")
-            start.stylize(BOLD)
-            yield start.append(heading, DIM)
+            start.stylize(BOLD_STYLE)
+            yield start.append(heading, DIM_STYLE)
             corner = ""
         for line, name in enumerate(self.names):
             if line == self._border:
-                yield Text(" " * self.label_width + RULE * self.cells_width, DIM)
-            yield self._line(line, name if self.named else "")
+                yield Text(" " * self.label_width + RULE_SIGN * self.cells_width, DIM_STYLE)
+            yield self._line(line, name if self.has_row_names else "")
 
-    def _line(self, place: int, name: str) -> Text:
-        line = Text(sized(name, self.label_width - 1) + " " if self.named else "", end="")
+    def _line(self, line_number: int, name: str) -> Text:
+        line = Text(
+            fit_columns(name, self.label_width - 1) + " " if self.has_row_names else "", end=""
+        )
         if self.form.cells == "halves":
-            return self._halves(line, 2 * place)
-        for column, text in enumerate(self._texts(place)):
-            style = self._style(place, column)
+            return self._halves(line, 2 * line_number)
+        for column, text in enumerate(self._texts(line_number)):
+            style = self._style(line_number, column)
             if column == self.grid.columns.border and text[1:]:
-                line.append(BORDER, style)
+                line.append(BORDER_SIGN, style)
                 text = text[1:]
             line.append(text, style)
         return line
@@ -180,21 +193,24 @@ class Table:
         width = self.form.width
         if self.form.cells == "numbers":
             for column, (value, masked) in enumerate(zip(values.tolist(), hidden, strict=True)):
-                number = cell_text(value, masked, self.write, HIDDEN)
-                text, wide = self.grid.worded(row, column, number), self.form.width_of(column)
-                yield " " * (wide - cell_len(text)) + text
+                number = cell_text(value, masked, self.write, MASKED_SIGN)
+                text, column_width = (
+                    self.grid.text_with_word(row, column, number),
+                    self.form.width_of(column),
+                )
+                yield " " * (column_width - cell_len(text)) + text
             return
-        shown = [" "] * len(values) if self._paint else glyphs(values, self.grid.scale)
-        for text, masked in zip(shown, hidden, strict=True):
-            yield HIDDEN.ljust(width) if masked else text * width
+        cell_glyphs = [" "] * len(values) if self._paint else block_glyphs(values, self.grid.scale)
+        for text, masked in zip(cell_glyphs, hidden, strict=True):
+            yield MASKED_SIGN.ljust(width) if masked else text * width
 
     def _style(self, row: int, column: int) -> Style:
         if self.grid.hidden[row, column]:
-            return DIM
+            return DIM_STYLE
         paint = self._paint_of(row)
-        if paint is None or self._empty[row, column]:
-            return PLAIN
-        return paint.behind((row, column))
+        if paint is None or self._missing_values[row, column]:
+            return PLAIN_STYLE
+        return paint.background_style((row, column))
 
     def _halves(self, line: Text, upper: int) -> Text:
         rows = [row for row in (upper, upper + 1) if row < len(self.grid.rows)]
@@ -205,94 +221,101 @@ class Table:
     def _half(self, rows: list[int], column: int) -> tuple[str, Style]:
         """Two cells in one place: the ink of the upper half, or of the lower if it is alone."""
         hidden = [bool(self.grid.hidden[row, column]) for row in rows]
-        seen = [
+        visible_rows = [
             row
             for row, masked in zip(rows, hidden, strict=True)
-            if not masked and not self._empty[row, column]
+            if not masked and not self._missing_values[row, column]
         ]
-        if not seen:
-            return HIDDEN if any(hidden) else " ", DIM
-        paints = [(row, self._paint_of(row)) for row in seen]
+        if not visible_rows:
+            return MASKED_SIGN if any(hidden) else " ", DIM_STYLE
+        paints = [(row, self._paint_of(row)) for row in visible_rows]
         colors = [paint.color((row, column)) for row, paint in paints if paint is not None]
-        if len(seen) == 2:
-            return UPPER, Style(color=colors[0], bgcolor=colors[1])
-        return UPPER if seen == rows[:1] else LOWER, Style(color=colors[0])
+        if len(visible_rows) == 2:
+            return UPPER_CELL, Style(color=colors[0], bgcolor=colors[1])
+        return UPPER_CELL if visible_rows == rows[:1] else LOWER_CELL, Style(color=colors[0])
 
 
-LONGEST_DOWN = 12  # letters of a word that is written downwards
-APART = 5  # columns of blocks from one number to the next, at least
+MAX_DOWNWARD_LETTERS = 12  # letters of a word that is written downwards
+MIN_RULER_STEP = 5  # columns of blocks from one number to the next, at least
 
 
-def across(axis: Axis, widths: Sequence[int]) -> list[str]:
+def headings_across(axis: Axis, widths: Sequence[int]) -> list[str]:
     """Words over numbers, where each has room."""
     words = zip(axis.labels, widths, strict=True)
-    return ["".join(_on_the_right(isolated(label), width) for label, width in words)]
+    return ["".join(_align_right(bidi_isolated(label), width) for label, width in words)]
 
 
-def stacked(axis: Axis, widths: Sequence[int], height: int) -> list[str]:
+def headings_stacked(axis: Axis, widths: Sequence[int], height: int) -> list[str]:
     """Names of several words over numbers, each broken between its words, in so many lines."""
-    names = [isolated(label).split() for label in axis.labels]
-    ends = [[""] * (height - len(words)) + words for words in names]
-    lines = zip(*ends, strict=True)
-    return ["".join(map(_on_the_right, line, widths)) for line in lines]
+    names = [bidi_isolated(label).split() for label in axis.labels]
+    padded_words = [[""] * (height - len(words)) + words for words in names]
+    lines = zip(*padded_words, strict=True)
+    return ["".join(map(_align_right, line, widths)) for line in lines]
 
 
-def tallest_stack(axis: Axis) -> int:
+def max_stack_lines(axis: Axis) -> int:
     """How many lines such names take."""
     return max((len(label.split()) for label in axis.labels), default=0)
 
 
-def widths_of_words(axis: Axis) -> list[int]:
+def stacked_widths(axis: Axis) -> list[int]:
     """How wide each name is, broken between its words."""
-    return [max(map(cell_len, isolated(label).split()), default=0) for label in axis.labels]
+    return [max(map(cell_len, bidi_isolated(label).split()), default=0) for label in axis.labels]
 
 
-def widest_word(axis: Axis) -> int:
+def max_label_columns(axis: Axis) -> int:
     """0 if the places have no words."""
     return max(map(cell_len, axis.labels), default=0) if all(axis.labels) else 0
 
 
-def tallest_word(axis: Axis) -> int:
+def max_downward_lines(axis: Axis) -> int:
     """How many lines words take that are written downwards."""
-    return max((len(_letters(label)) for label in axis.labels), default=0)
+    return max((len(_downward_letters(label)) for label in axis.labels), default=0)
 
 
-def down(axis: Axis, width: int, *, numbers: bool) -> list[str]:
+def headings_down(axis: Axis, width: int, *, numbers: bool) -> list[str]:
     """Words written downwards, each ending over its column."""
-    words, height = [_letters(label) for label in axis.labels], tallest_word(axis)
-    ends = [[""] * (height - len(word)) + word for word in words]
-    return ["".join(_placed(word[line], width, numbers) for word in ends) for line in range(height)]
+    words, height = [_downward_letters(label) for label in axis.labels], max_downward_lines(axis)
+    padded_words = [[""] * (height - len(word)) + word for word in words]
+    return [
+        "".join(_place_letter(word[line], width, numbers) for word in padded_words)
+        for line in range(height)
+    ]
 
 
-def ruler(axis: Axis, width: int) -> list[str]:
+def ruler_headings(axis: Axis, width: int) -> list[str]:
     """Numbers over blocks, each beginning above its own, as many as find room."""
     line = ""
-    step = max(APART, math.ceil((max(map(len, axis.numbers)) + 1) / width))
+    step = max(MIN_RULER_STEP, math.ceil((max(map(len, axis.numbers)) + 1) / width))
     pooled = "–" in axis.numbers[0]  # 1, 81, 161; else 1, 5, 10
-    for place in (0, *range(step if pooled else step - 1, len(axis), step)):
-        number = axis.numbers[place].split("–")[0]
-        start = place * width
+    for column in (0, *range(step if pooled else step - 1, len(axis), step)):
+        number = axis.numbers[column].split("–")[0]
+        start = column * width
         if start >= len(line) + bool(line) and start + len(number) <= len(axis) * width:
             line = line.ljust(start) + number
     return [line]
 
 
-def numbered(axis: Axis, width: int) -> list[str]:
+def number_headings(axis: Axis, width: int) -> list[str]:
     """Numbers over numbers; labels where there are none."""
     return ["".join(f"{name:>{width}}" for name in axis.headings)]
 
 
-def _letters(label: str) -> list[str]:
+def _downward_letters(label: str) -> list[str]:
     """What is seen as one letter each, the last one a sign that there are more.
 
-    >>> _letters("am"), _letters("e\\u0301t"), _letters("misunderstanding")[-2:]
+    >>> _downward_letters("am"), _downward_letters("e\\u0301t"), _downward_letters("misunderstanding")[-2:]
     (['a', 'm'], ['e\\u0301', 't'], ['a', '…'])
     """
-    letters = list(_clusters(label))
-    return letters if len(letters) <= LONGEST_DOWN else [*letters[: LONGEST_DOWN - 1], "…"]
+    letters = list(_letter_clusters(label))
+    return (
+        letters
+        if len(letters) <= MAX_DOWNWARD_LETTERS
+        else [*letters[: MAX_DOWNWARD_LETTERS - 1], "…"]
+    )
 
 
-def _clusters(label: str) -> Iterator[str]:
+def _letter_clusters(label: str) -> Iterator[str]:
     letter = ""
     for character in label:
         if letter and cell_len(character):
@@ -302,20 +325,20 @@ def _clusters(label: str) -> Iterator[str]:
     yield letter
 
 
-def _placed(letter: str, width: int, numbers: bool) -> str:
+def _place_letter(letter: str, width: int, numbers: bool) -> str:
     """In the middle of a number, at the beginning of a block."""
     if numbers:
-        return _on_the_right(isolated(letter), width - 1) + " "
-    return isolated(letter) + " " * (width - cell_len(letter))
+        return _align_right(bidi_isolated(letter), width - 1) + " "
+    return bidi_isolated(letter) + " " * (width - cell_len(letter))
 
 
-def _on_the_right(text: str, width: int) -> str:
+def _align_right(text: str, width: int) -> str:
     return " " * (width - cell_len(text)) + text
 
 
-SHORTEST_THIRD = 15  # columns that names may take on the narrowest screen
-LONGEST_OF_PAIR = 15  # columns of each of two names in one line
-BETWEEN = " / "
+MIN_NAME_COLUMNS = 15  # columns that names may take on the narrowest screen
+MAX_PAIR_NAME_COLUMNS = 15  # columns of each of two names in one line
+PAIR_SEPARATOR = " / "
 
 
 def row_names(axis: Axis) -> list[str]:
@@ -324,27 +347,27 @@ def row_names(axis: Axis) -> list[str]:
     if not width:
         return [*axis.labels]
     return [
-        f"{number:>{width}} {isolated(label)}".rstrip()
+        f"{number:>{width}} {bidi_isolated(label)}".rstrip()
         for number, label in zip(axis.numbers, axis.labels, strict=True)
     ]
 
 
 def pair_names(axis: Axis) -> list[str]:
     """Two rows in a line, the upper and the lower: `1 The / 2 old`."""
-    names = [_shortened(name) for name in row_names(axis)]
+    names = [_shorten_pair_name(name) for name in row_names(axis)]
     width = max(map(cell_len, names[::2]), default=0)
     return [
-        upper if lower is None else f"{sized(upper, width)}{BETWEEN}{lower}"
+        upper if lower is None else f"{fit_columns(upper, width)}{PAIR_SEPARATOR}{lower}"
         for upper, lower in zip_longest(names[::2], names[1::2])
     ]
 
 
 def range_names(axis: Axis) -> list[str]:
     """The numbers of two rows in a line: `1–2`; of rows that have none, the upper's name."""
-    return list(_ranges(axis))
+    return list(_row_ranges(axis))
 
 
-def _ranges(axis: Axis) -> Iterator[str]:
+def _row_ranges(axis: Axis) -> Iterator[str]:
     for upper in range(0, len(axis), 2):
         first, last = axis.numbers[upper], axis.numbers[min(upper + 1, len(axis) - 1)]
         if not first or first == last:
@@ -353,11 +376,15 @@ def _ranges(axis: Axis) -> Iterator[str]:
             yield f"{first.split('–')[0]}–{last.split('–')[-1]}"
 
 
-def width_of(names: list[str], screen: Screen) -> int:
+def names_width(names: list[str], screen: Screen) -> int:
     """As wide as the longest name, at most a third of the screen, and a space behind it."""
     widest = max(map(cell_len, names), default=0)
-    return min(widest, max(screen.room // 3, SHORTEST_THIRD)) + 1
+    return min(widest, max(screen.room // 3, MIN_NAME_COLUMNS)) + 1
 
 
-def _shortened(name: str) -> str:
-    return name if cell_len(name) <= LONGEST_OF_PAIR else sized(name, LONGEST_OF_PAIR)
+def _shorten_pair_name(name: str) -> str:
+    return (
+        name
+        if cell_len(name) <= MAX_PAIR_NAME_COLUMNS
+        else fit_columns(name, MAX_PAIR_NAME_COLUMNS)
+    )

@@ -16,34 +16,48 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.attention.variants import Variant
-from attnviz.errors import AttnvizError, mention
-from attnviz.tokens.gpt2 import spelled
-from attnviz.tokens.tokens import Tokens, in_pieces, named, numbered
-from attnviz.traces.external.layers import Handed, chosen, handed, is_array, is_sequence
+from attnviz.errors import AttnvizError, warn_with_note
+from attnviz.tokens.gpt2 import byte_spelling
+from attnviz.tokens.tokens import Tokens, numbered_tokens, tokens_of_bytes, tokens_of_words
+from attnviz.traces.external.weight_forms import (
+    ExternalWeights,
+    choose_batch_item,
+    is_array,
+    is_sequence,
+    parse_weights,
+)
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.origin import FromWeights
 from attnviz.traces.settings import Settings
-from attnviz.traces.trace import GIVEN, Provenance, Trace, layer_of
-from attnviz.traces.trained.pieces import END, REST, SPACE, Piece, Spelling, in_tokens, spelling_of
+from attnviz.traces.trace import GIVEN_LABEL, Provenance, Trace, weights_only_layer
+from attnviz.traces.trained.pieces import (
+    CONTINUATION_MARK,
+    SPACE_MARK,
+    WORD_END_MARK,
+    ModelPiece,
+    TokenizerSpelling,
+    tokenizer_spelling,
+    tokens_of_pieces,
+)
 from attnviz.version import __version__
-from attnviz.wording.keywords import of_its_kinds
+from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.words import counted, shape_text
 
 Layers = Mapping[int, Float[Tensor, "head query key"]]
 
-OF_SCORES = "give what the softmax makes: scores.softmax(-1)"
-OF_NAN = "a row from which all is masked comes out as NaN: weights.nan_to_num(0)"
+SOFTMAX_HINT = "give what the softmax makes: scores.softmax(-1)"
+NAN_HINT = "a row from which all is masked comes out as NaN: weights.nan_to_num(0)"
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
+class QueryAndKeyTokens:
     """Who reads, and who is read: the same tokens, or others."""
 
-    reads: Tokens
-    read: Tokens
+    query_tokens: Tokens
+    key_tokens: Tokens
 
 
-@of_its_kinds
+@with_checked_arguments
 def from_weights(
     weights: object,
     tokens: object = None,
@@ -65,47 +79,62 @@ def from_weights(
     >>> from_weights([[1, 0], [0.25, 0.75]], ["I", "am"]).weights.shape
     torch.Size([1, 1, 2, 2])
     """
-    found = handed(weights, item, across=keys is not None)
-    _refuse_odd_numbers(found.layers)
-    sides = _sides(found, tokens, keys, tokenizer, item)
-    visible, causal = _sight(found.layers, sides)
-    return _trace(found, sides, visible, causal=causal, name=name)
+    external = parse_weights(weights, item, across=keys is not None)
+    _refuse_invalid_weights(external.layers)
+    sides = _resolve_tokens(external, tokens, keys, tokenizer, item)
+    visible, causal = _infer_mask(external.layers, sides)
+    return _build_external_trace(external, sides, visible, causal=causal, name=name)
 
 
-def _trace(
-    found: Handed, sides: Sides, visible: Bool[Tensor, "query key"], *, causal: bool, name: str
+def _build_external_trace(
+    external: ExternalWeights,
+    sides: QueryAndKeyTokens,
+    visible: Bool[Tensor, "query key"],
+    *,
+    causal: bool,
+    name: str,
 ) -> Trace:
-    first = next(iter(found.layers.values()))
-    nothing = first.new_zeros(len(sides.reads), 0)
-    others = None if sides.read is sides.reads else first.new_zeros(len(sides.read), 0)
+    first_layer = next(iter(external.layers.values()))
+    no_vectors = first_layer.new_zeros(len(sides.query_tokens), 0)
+    key_inputs = (
+        None
+        if sides.key_tokens is sides.query_tokens
+        else first_layer.new_zeros(len(sides.key_tokens), 0)
+    )
     layers = [
-        layer_of(number, each.to(first), visible=visible, inputs=nothing, key_inputs=others)
-        for number, each in found.layers.items()
+        weights_only_layer(
+            number,
+            layer_weights.to(first_layer),
+            visible=visible,
+            inputs=no_vectors,
+            key_inputs=key_inputs,
+        )
+        for number, layer_weights in external.layers.items()
     ]
     origin = FromWeights(
         name=name,
-        stored_as=found.stored_as,
-        matrices=Matrices(item=found.chosen.item, items=found.chosen.items),
+        stored_as=external.stored_as,
+        matrices=Matrices(item=external.batch_item.item, items=external.batch_item.items),
     )
     return Trace(
-        tokens=sides.reads,
-        keys=sides.read,
-        tokenizer=GIVEN,
-        variant=Variant(GIVEN, "weights that were computed elsewhere", causal=causal,
-                        heads=len(first)),
-        embeddings=nothing,
+        tokens=sides.query_tokens,
+        keys=sides.key_tokens,
+        tokenizer=GIVEN_LABEL,
+        variant=Variant(GIVEN_LABEL, "weights that were computed elsewhere", causal=causal,
+                        heads=len(first_layer)),
+        embeddings=no_vectors,
         layers=tuple(layers),
-        prompt=found.prompt,
+        prompt=external.prompt,
         origin=origin,
-        provenance=_provenance(origin, str(first.dtype)),
+        provenance=_external_provenance(origin, str(first_layer.dtype)),
     )  # fmt: skip
 
 
-def _provenance(origin: FromWeights, dtype: str) -> Provenance:
+def _external_provenance(origin: FromWeights, dtype: str) -> Provenance:
     return Provenance(
         version=__version__,
         command=None,
-        settings={"weights": GIVEN, "name": origin.name, "stored_as": origin.stored_as},
+        settings={"weights": GIVEN_LABEL, "name": origin.name, "stored_as": origin.stored_as},
         seed=Settings.seed,
         device="cpu",
         dtype=dtype.removeprefix("torch."),
@@ -117,68 +146,87 @@ def _provenance(origin: FromWeights, dtype: str) -> Provenance:
     )
 
 
-def _sides(found: Handed, tokens: Any, keys: Any, tokenizer: Any, item: int | None) -> Sides:
+def _resolve_tokens(
+    external: ExternalWeights, tokens: Any, keys: Any, tokenizer: Any, item: int | None
+) -> QueryAndKeyTokens:
     """The tokens of rows and of columns, as many as there are of these."""
-    queries, count = next(iter(found.layers.values())).shape[-2:]
+    query_count, key_count = next(iter(external.layers.values())).shape[-2:]
     if keys is not None:
-        reads = _read_ones(tokens_of(tokens, queries, tokenizer, item), queries, found)
-        read = tokens_of(keys, count, tokenizer, item)
-        _refuse_exchanged(reads, read, queries, count)
-        _refuse_other_count("keys", read, count)
-        _refuse_other_count("tokens", reads, queries)
-        return Sides(reads, read) if tokenizer else Sides(*numbered_alike(reads, read))
-    every = _read_ones(tokens_of(tokens, count, tokenizer, item), count, found)
-    others = queries < count and (tokens is None or len(every) == queries)
-    if queries > count or others:
-        raise _no_keys(queries, count)
-    _refuse_other_count("tokens", every, count)
-    return Sides(every if queries == count else part_of(every, slice(-queries, None)), every)
+        query_tokens = _drop_unread_token(
+            parse_tokens(tokens, query_count, tokenizer, item), query_count, external
+        )
+        key_tokens = parse_tokens(keys, key_count, tokenizer, item)
+        _refuse_swapped_tokens(query_tokens, key_tokens, query_count, key_count)
+        _refuse_other_count("keys", key_tokens, key_count)
+        _refuse_other_count("tokens", query_tokens, query_count)
+        return (
+            QueryAndKeyTokens(query_tokens, key_tokens)
+            if tokenizer
+            else QueryAndKeyTokens(*share_token_ids(query_tokens, key_tokens))
+        )
+    all_tokens = _drop_unread_token(
+        parse_tokens(tokens, key_count, tokenizer, item), key_count, external
+    )
+    reads_more_keys = query_count < key_count and (tokens is None or len(all_tokens) == query_count)
+    if query_count > key_count or reads_more_keys:
+        raise _missing_keys_error(query_count, key_count)
+    _refuse_other_count("tokens", all_tokens, key_count)
+    return QueryAndKeyTokens(
+        all_tokens
+        if query_count == key_count
+        else slice_tokens(all_tokens, slice(-query_count, None)),
+        all_tokens,
+    )
 
 
-def _read_ones(tokens: Tokens, count: int, found: Handed) -> Tokens:
+def _drop_unread_token(tokens: Tokens, count: int, external: ExternalWeights) -> Tokens:
     """Without the last token that a model wrote: it stops there, and reads it no more."""
-    if found.prompt is None or len(tokens) != count + 1:
+    if external.prompt is None or len(tokens) != count + 1:
         return tokens
-    mention("the last token was written and never read: left out")
-    return part_of(tokens, slice(None, count))
+    warn_with_note("the last token was written and never read: left out")
+    return slice_tokens(tokens, slice(None, count))
 
 
-def part_of(tokens: Tokens, part: slice) -> Tokens:
+def slice_tokens(tokens: Tokens, part: slice) -> Tokens:
     """Some tokens, one after another."""
-    places = range(len(tokens))[part]
+    positions = range(len(tokens))[part]
     return Tokens(
         b"".join(tokens.pieces[part]).decode(errors="replace"),
         tokens.pieces[part],
         tokens.ids[part],
         tokens.spaced[part],
         tokens.words[part],
-        frozenset(place - places.start for place in tokens.special if place in places),
+        frozenset(
+            position - positions.start for position in tokens.special if position in positions
+        ),
     )
 
 
-def _refuse_other_count(what: str, tokens: Tokens, count: int) -> None:
+def _refuse_other_count(keyword: str, tokens: Tokens, count: int) -> None:
     if len(tokens) != count:
         raise AttnvizError(
-            f"the weights are for {counted(count, 'token')}, but {len(tokens)} are given as {what}",
-            f"{IDS}, which includes [CLS] and the like"
+            f"the weights are for {counted(count, 'token')}, but {len(tokens)} are given as {keyword}",
+            f"{TOKEN_LIST_HINT}, which includes [CLS] and the like"
             if len(tokens) < count
             else "give exactly the tokens that the weights are for",
-            about=what,
+            about=keyword,
         )
 
 
-def _refuse_exchanged(reads: Tokens, read: Tokens, queries: int, count: int) -> None:
-    if len(reads) == count != queries == len(read):
+def _refuse_swapped_tokens(
+    query_tokens: Tokens, key_tokens: Tokens, query_count: int, key_count: int
+) -> None:
+    if len(query_tokens) == key_count != query_count == len(key_tokens):
         raise AttnvizError(
-            f"the weights are {shape_text((queries, count))}: {len(read)} tokens read "
-            f"{len(reads)}, but the tokens are given the other way round",
+            f"the weights are {shape_text((query_count, key_count))}: {len(key_tokens)} tokens read "
+            f"{len(query_tokens)}, but the tokens are given the other way round",
             "give those that read as tokens and those that are read as keys; or transpose the "
             "weights",
             about="keys",
         )
 
 
-def _no_keys(queries: int, keys: int) -> AttnvizError:
+def _missing_keys_error(queries: int, keys: int) -> AttnvizError:
     return AttnvizError(
         f"the weights are {shape_text((queries, keys))}: {queries} tokens read {keys} others",
         "give keys, the tokens that are read",
@@ -186,46 +234,46 @@ def _no_keys(queries: int, keys: int) -> AttnvizError:
     )
 
 
-def _refuse_odd_numbers(layers: Layers) -> None:
+def _refuse_invalid_weights(layers: Layers) -> None:
     """Weights are shares: none is NaN, infinite, or less than nothing."""
-    for number, each in layers.items():
-        if not each.numel():
+    for number, layer in layers.items():
+        if not layer.numel():
             raise AttnvizError(
-                f"the weights are {shape_text(each.shape)}: there are none", "give at least one"
+                f"the weights are {shape_text(layer.shape)}: there are none", "give at least one"
             )
-        odd = ~each.isfinite() | (each < 0)
-        if odd.any():
-            raise _odd(number, each, tuple(odd.nonzero()[0].tolist()))
+        is_invalid = ~layer.isfinite() | (layer < 0)
+        if is_invalid.any():
+            raise _invalid_weight_error(number, layer, tuple(is_invalid.nonzero()[0].tolist()))
 
 
-def _odd(number: int, weights: Tensor, place: tuple[int, ...]) -> AttnvizError:
-    head, row, column = place
-    found = weights[place]
-    told = "NaN" if found.isnan() else f"{found.item():g}".replace("inf", "infinity")
-    hint = OF_NAN if found.isnan() else OF_SCORES
-    where = f"layer {number}, head {head}, at row {row + 1}, column {column + 1}"
-    return AttnvizError(f"the weights have {told} in {where}, which is not a share", hint)
+def _invalid_weight_error(number: int, weights: Tensor, indices: tuple[int, ...]) -> AttnvizError:
+    head, row, column = indices
+    weight = weights[indices]
+    value = "NaN" if weight.isnan() else f"{weight.item():g}".replace("inf", "infinity")
+    hint = NAN_HINT if weight.isnan() else SOFTMAX_HINT
+    location = f"layer {number}, head {head}, at row {row + 1}, column {column + 1}"
+    return AttnvizError(f"the weights have {value} in {location}, which is not a share", hint)
 
 
-def _sight(layers: Layers, sides: Sides) -> tuple[Bool[Tensor, "query key"], bool]:
+def _infer_mask(layers: Layers, sides: QueryAndKeyTokens) -> tuple[Bool[Tensor, "query key"], bool]:
     """Who may be read; what stands above the diagonal counts as hidden where all of it is 0.
 
     A mask makes it so in every head of every layer; heads that hardly read do so by chance, which
     is why something has to be read of all that stands before a token, by one of them.
     """
-    seen = torch.stack([(each > 0).any(0) for each in layers.values()]).any(0)
-    causal = torch.ones_like(seen).tril()
-    own = sides.read is sides.reads and len(seen) > 1
-    hides = own and bool((seen == causal).all())
-    return (causal if hides else torch.ones_like(seen)), hides
+    is_read = torch.stack([(layer > 0).any(0) for layer in layers.values()]).any(0)
+    causal = torch.ones_like(is_read).tril()
+    is_self_attention = sides.key_tokens is sides.query_tokens and len(is_read) > 1
+    is_causal = is_self_attention and bool((is_read == causal).all())
+    return (causal if is_causal else torch.ones_like(is_read)), is_causal
 
 
-Written = Literal["ByteLevel", "▁", "##", "</w>"]  # how a vocabulary writes spaces, or words
-IDS = 'give the list of tokens: tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])'
-EMPTY = "⟨empty⟩"
-BYTE_SPACES = ("Ġ", "Ċ")  # a space and a line break of byte-level vocabularies
+WordMarking = Literal["ByteLevel", "▁", "##", "</w>"]  # how a vocabulary writes spaces, or words
+TOKEN_LIST_HINT = 'give the list of tokens: tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])'
+EMPTY_TOKEN_LABEL = "⟨empty⟩"
+BYTE_LEVEL_SPACES = ("Ġ", "Ċ")  # a space and a line break of byte-level vocabularies
 # Tokens that stand for no letters of a text, as the vocabularies of well-known models write them.
-SPECIAL = frozenset(
+SPECIAL_TOKENS = frozenset(
     (
         *("[CLS]", "[SEP]", "[PAD]", "[BOS]", "[EOS]"),
         *("<s>", "</s>", "<pad>", "<bos>", "<eos>", "<cls>", "<sep>"),
@@ -236,76 +284,84 @@ SPECIAL = frozenset(
 )
 
 
-def tokens_of(given: Any, count: int, tokenizer: Any, item: int | None) -> Tokens:
+def parse_tokens(raw_tokens: Any, count: int, tokenizer: Any, item: int | None) -> Tokens:
     """Tokens with labels for people; without any, as many numbers as there are."""
-    if given is None:
-        return numbered(count)
-    if isinstance(given, Tokens):
-        return given
-    found = _listed(given, item)
-    if tokenizer is not None and all(isinstance(each, int) for each in found):
-        return _of_ids(found, tokenizer)
-    words = [_word(each) or EMPTY for each in found]
-    written = how_written(words)
-    if written is not None:
-        return _of_pieces(words, written)
-    shown = named(words)
+    if raw_tokens is None:
+        return numbered_tokens(count)
+    if isinstance(raw_tokens, Tokens):
+        return raw_tokens
+    items = _token_list(raw_tokens, item)
+    if tokenizer is not None and all(isinstance(value, int) for value in items):
+        return _tokens_from_ids(items, tokenizer)
+    words = [_decode_word(value) or EMPTY_TOKEN_LABEL for value in items]
+    word_marking = detect_word_marking(words)
+    if word_marking is not None:
+        return _tokens_from_pieces(words, word_marking)
+    tokens = tokens_of_words(words)
     if any(word[:1].isspace() for word in words):
-        shown = _with_spaces(words, shown)
-    added = (place for place, word in enumerate(words) if word in SPECIAL)
-    return replace(shown, special=frozenset(added))
+        tokens = _restore_spaces(words, tokens)
+    special_positions = (position for position, word in enumerate(words) if word in SPECIAL_TOKENS)
+    return replace(tokens, special=frozenset(special_positions))
 
 
-def numbered_alike(*every: Tokens) -> list[Tokens]:
+def share_token_ids(*token_lists: Tokens) -> list[Tokens]:
     """The same with one id for each piece, in whichever of them it stands."""
-    pieces = dict.fromkeys(piece for each in every for piece in each.pieces)
+    pieces = dict.fromkeys(piece for tokens in token_lists for piece in tokens.pieces)
     ids = {piece: number for number, piece in enumerate(pieces)}
-    return [replace(each, ids=tuple(ids[piece] for piece in each.pieces)) for each in every]
+    return [
+        replace(tokens, ids=tuple(ids[piece] for piece in tokens.pieces)) for tokens in token_lists
+    ]
 
 
-def _listed(given: Any, item: int | None) -> list[Any]:
+def _token_list(raw_tokens: Any, item: int | None) -> list[Any]:
     """One list of words, or of ids; of a batch the one that is looked at."""
-    if isinstance(given, Mapping) and "input_ids" in given:  # as a tokenizer hands them back
-        given = given["input_ids"]
-    if isinstance(given, str | bytes) or not (is_array(given) or is_sequence(given)):
-        raise AttnvizError(f"the tokens are {_told(given)}, and should be a list", IDS)
-    found = given.tolist() if is_array(given) else list(given)
-    if found and all(is_array(each) or isinstance(each, list | tuple) for each in found):
-        found = [*found[chosen(item, len(found)).place]]
-    found = [each.item() if is_array(each) and not each.shape else each for each in found]
-    if not found:
-        raise AttnvizError("there are no tokens", IDS)
-    return [int(each) if isinstance(each, np.integer) else each for each in found]
+    if (
+        isinstance(raw_tokens, Mapping) and "input_ids" in raw_tokens
+    ):  # as a tokenizer hands them back
+        raw_tokens = raw_tokens["input_ids"]
+    if isinstance(raw_tokens, str | bytes) or not (is_array(raw_tokens) or is_sequence(raw_tokens)):
+        raise AttnvizError(
+            f"the tokens are {_type_text(raw_tokens)}, and should be a list", TOKEN_LIST_HINT
+        )
+    items = raw_tokens.tolist() if is_array(raw_tokens) else list(raw_tokens)
+    if items and all(is_array(value) or isinstance(value, list | tuple) for value in items):
+        items = [*items[choose_batch_item(item, len(items)).index]]
+    items = [value.item() if is_array(value) and not value.shape else value for value in items]
+    if not items:
+        raise AttnvizError("there are no tokens", TOKEN_LIST_HINT)
+    return [int(value) if isinstance(value, np.integer) else value for value in items]
 
 
-def _told(given: Any) -> str:
-    return "one text" if isinstance(given, str | bytes) else f"of type {type(given).__name__}"
+def _type_text(value: Any) -> str:
+    return "one text" if isinstance(value, str | bytes) else f"of type {type(value).__name__}"
 
 
-def _word(given: Any) -> str:
-    if isinstance(given, bytes):
-        return given.decode(errors="replace")
-    if isinstance(given, str):
-        return given.encode(errors="replace").decode()  # half a character is none
-    if isinstance(given, int) and not isinstance(given, bool):
+def _decode_word(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()  # half a character is none
+    if isinstance(value, int) and not isinstance(value, bool):
         raise AttnvizError(
             "the tokens are ids, and nothing says what words they are",
             "give tokenizer as well, or the words: tokenizer.convert_ids_to_tokens(ids)",
             about="tokenizer",
         )
-    raise AttnvizError(f"the tokens are a list that contains {type(given).__name__}", IDS)
+    raise AttnvizError(
+        f"the tokens are a list that contains {type(value).__name__}", TOKEN_LIST_HINT
+    )
 
 
-def _with_spaces(words: Sequence[str], shown: Tokens) -> Tokens:
+def _restore_spaces(words: Sequence[str], tokens: Tokens) -> Tokens:
     """Pieces of a text that have the spaces before them."""
-    return in_pieces("".join(words), shown.pieces, shown.ids)
+    return tokens_of_bytes("".join(words), tokens.pieces, tokens.ids)
 
 
-def _of_ids(ids: Sequence[int], tokenizer: Any) -> Tokens:
+def _tokens_from_ids(ids: Sequence[int], tokenizer: Any) -> Tokens:
     """Of transformers, or of tiktoken."""
     if hasattr(tokenizer, "decode_single_token_bytes"):
-        pieces = [tokenizer.decode_single_token_bytes(each) for each in ids]
-        return in_pieces(b"".join(pieces).decode(errors="replace"), pieces, [*ids])
+        pieces = [tokenizer.decode_single_token_bytes(token_id) for token_id in ids]
+        return tokens_of_bytes(b"".join(pieces).decode(errors="replace"), pieces, [*ids])
     if not hasattr(tokenizer, "convert_ids_to_tokens"):
         raise AttnvizError(
             f"tokenizer is of type {type(tokenizer).__name__}, which cannot say what ids stand for",
@@ -313,82 +369,102 @@ def _of_ids(ids: Sequence[int], tokenizer: Any) -> Tokens:
             about="tokenizer",
         )
     text = tokenizer.decode(ids, skip_special_tokens=True)
-    return in_tokens(text, spelling_of(tokenizer).written(ids))
+    return tokens_of_pieces(text, tokenizer_spelling(tokenizer).pieces_of_ids(ids))
 
 
-def how_written(words: Sequence[str]) -> Written | None:
+def detect_word_marking(words: Sequence[str]) -> WordMarking | None:
     """How the vocabulary writes that pieces come from; None of plain words.
 
-    >>> how_written(["The", "Ġanimal"]), how_written(["▁The", "n"]), how_written(["play", "##ed"])
+    >>> detect_word_marking(["The", "Ġanimal"]), detect_word_marking(["▁The", "n"]), detect_word_marking(["play", "##ed"])
     ('ByteLevel', '▁', '##')
-    >>> how_written(["The", "animal"])
+    >>> detect_word_marking(["The", "animal"])
     """
-    own = [word for word in words if word not in SPECIAL]
-    if any(word.startswith(SPACE) for word in own):
+    plain_words = [word for word in words if word not in SPECIAL_TOKENS]
+    if any(word.startswith(SPACE_MARK) for word in plain_words):
         return "▁"
-    if any(word.startswith(BYTE_SPACES) for word in own) and _are_bytes(own):
+    if any(word.startswith(BYTE_LEVEL_SPACES) for word in plain_words) and _is_byte_level(
+        plain_words
+    ):
         return "ByteLevel"
-    if any(len(word) > len(REST) and word.startswith(REST) for word in own[1:]):
+    if any(
+        len(word) > len(CONTINUATION_MARK) and word.startswith(CONTINUATION_MARK)
+        for word in plain_words[1:]
+    ):
         return "##"
-    return "</w>" if any(word.endswith(END) for word in own) else None
+    return "</w>" if any(word.endswith(WORD_END_MARK) for word in plain_words) else None
 
 
-def _are_bytes(words: Sequence[str]) -> bool:
+def _is_byte_level(words: Sequence[str]) -> bool:
     """Whether letters stand for bytes that make a text: Maltese, too, has words with Ġ."""
-    known = {letter: byte for byte, letter in spelled().items()}
+    byte_by_letter = {letter: byte for byte, letter in byte_spelling().items()}
     letters = "".join(words)
-    if not known.keys() >= {*letters}:
+    if not byte_by_letter.keys() >= {*letters}:
         return False
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(
-            bytes(known[each] for each in letters)
+            bytes(byte_by_letter[character] for character in letters)
         )
     except UnicodeDecodeError:
         return False
-    return not any(unicodedata.category(each) == "Cc" and not each.isspace() for each in text)
+    return not any(
+        unicodedata.category(character) == "Cc" and not character.isspace() for character in text
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class Listed:
+class PieceTokenizer:
     """Pieces of a vocabulary, to be asked as its tokenizer would be."""
 
     words: Sequence[str]  # an id is the first place of a piece
-    written: Written
+    word_marking: WordMarking
     mask_token_id = unk_token_id = bos_token_id = eos_token_id = pad_token_id = None
     added_tokens_decoder: Any = None
 
     @property
     def backend_tokenizer(self) -> Any:
-        return SimpleNamespace(decoder=self.written, pre_tokenizer="")
+        return SimpleNamespace(decoder=self.word_marking, pre_tokenizer="")
 
     @property
     def all_special_ids(self) -> list[int]:
-        return [number for number, word in enumerate(self.words) if word in SPECIAL]
+        return [number for number, word in enumerate(self.words) if word in SPECIAL_TOKENS]
 
     def convert_ids_to_tokens(self, ids: Any) -> Any:
-        return self.words[ids] if isinstance(ids, int) else [self.words[each] for each in ids]
+        return (
+            self.words[ids] if isinstance(ids, int) else [self.words[token_id] for token_id in ids]
+        )
 
 
-def _of_pieces(words: Sequence[str], written: Written) -> Tokens:
+def _tokens_from_pieces(words: Sequence[str], word_marking: WordMarking) -> Tokens:
     """Pieces as they stand in a vocabulary, in the letters that they stand for."""
     ids = {word: number for number, word in enumerate(dict.fromkeys(words))}
-    pieces = Spelling(Listed([*ids], written, {})).written([ids[word] for word in words])
-    if written == END:
-        pieces = _after_ends(words, pieces)
-    return in_tokens(_text(pieces), pieces)
+    pieces = TokenizerSpelling(PieceTokenizer([*ids], word_marking, {})).pieces_of_ids(
+        [ids[word] for word in words]
+    )
+    if word_marking == WORD_END_MARK:
+        pieces = _mark_word_starts(words, pieces)
+    return tokens_of_pieces(_join_pieces(pieces), pieces)
 
 
-def _after_ends(words: Sequence[str], pieces: Sequence[Piece]) -> list[Piece]:
+def _mark_word_starts(words: Sequence[str], pieces: Sequence[ModelPiece]) -> list[ModelPiece]:
     """Where a vocabulary marks the ends of words, a word begins after one."""
-    before = ["", *words]
+    previous_words = ["", *words]
     return [
-        replace(each, spaced=each.special or last in SPECIAL or last.endswith(END) or not last)
-        for last, each in zip(before, pieces, strict=False)
+        replace(
+            piece,
+            spaced=piece.special
+            or previous in SPECIAL_TOKENS
+            or previous.endswith(WORD_END_MARK)
+            or not previous,
+        )
+        for previous, piece in zip(previous_words, pieces, strict=False)
     ]
 
 
-def _text(pieces: Sequence[Piece]) -> str:
+def _join_pieces(pieces: Sequence[ModelPiece]) -> str:
     """What they stand for together, but for what a tokenizer added."""
-    own = [each for each in pieces if not each.special]
-    parts = [b" " * (each.spaced and not each.letters[:1].isspace()) + each.letters for each in own]
+    text_pieces = [piece for piece in pieces if not piece.special]
+    parts = [
+        b" " * (piece.spaced and not piece.letters[:1].isspace()) + piece.letters
+        for piece in text_pieces
+    ]
     return b"".join(parts).decode(errors="replace").strip()

@@ -16,20 +16,23 @@ from torch import Tensor
 from attnviz.tokens.tokenizers import TOKENIZERS, tokenize
 from attnviz.traces import toml_reader as toml
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.models.model import SEES, Model, Sight
+from attnviz.traces.models.model import SIGHT_DIRECTIONS, Model, Sight
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 from attnviz.wording.words import counted
 
-Row = Mapping[str, float]  # a number of each thing that has a name
-Rows = Mapping[str, Row]
+NumberRow = Mapping[str, float]  # a number of each thing that has a name
+NumberRows = Mapping[str, NumberRow]
 
-HIGHEST_LAYER = 99
-MOST_NUMBERS = 10_000_000  # of all matrices, most of them 0 and not written
-BY_WORDS = ("words", *(name for name in TOKENIZERS if name != "words"))  # the first by default
-KEYS: Mapping[str, toml.ValueKind] = {
+MAX_LAYER_NUMBER = 99
+MAX_MATRIX_NUMBERS = 10_000_000  # of all matrices, most of them 0 and not written
+TOKENIZER_CHOICES = (
+    "words",
+    *(name for name in TOKENIZERS if name != "words"),
+)  # the first by default
+MODEL_FILE_KEYS: Mapping[str, toml.ValueKind] = {
     "about": toml.TEXT,
-    "tokenizer": toml.one_of(*BY_WORDS),
+    "tokenizer": toml.one_word_of(*TOKENIZER_CHOICES),
     "dimensions": toml.NAMES,
     "words": toml.TABLE,
     "spelled": toml.TABLE,
@@ -39,28 +42,28 @@ KEYS: Mapping[str, toml.ValueKind] = {
         hint="write [[heads]], and below it what each asks for and what it hands on",
     ),
 }
-OF_HEAD: Mapping[str, toml.ValueKind] = {
+HEAD_KEYS: Mapping[str, toml.ValueKind] = {
     "does": toml.TEXT,
-    "layer": toml.whole_from(0, HIGHEST_LAYER),
+    "layer": toml.whole_from(0, MAX_LAYER_NUMBER),
     "asks": toml.NAMES,
     "hands": toml.NAMES,
-    "sees": toml.one_of(*SEES),
+    "sees": toml.one_word_of(*SIGHT_DIRECTIONS),
     "itself": toml.ValueKind(
         lambda value: isinstance(value, bool) or toml.is_number(value, 0),
         "true, false, or a number from 0, such as 5",
     ),
-    "near": toml.POSITIVE,
+    "near": toml.POSITIVE_TYPE,
     **dict.fromkeys(("query", "key", "value", "out"), toml.TABLE),
 }
 ROW = toml.ValueKind(
     lambda value: isinstance(value, dict) and all(map(toml.is_number, value.values())),
     'a table of numbers: { animal = 1, "refers back" = 0.5 }',
 )
-SETTINGS = ("scale", "temperature", "soft_cap", "layers")
+SETTING_DESCRIPTIONS = ("scale", "temperature", "soft_cap", "layers")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Head:
+class WrittenHead:
     """One head, as it is written."""
 
     table: toml.Table  # of the file
@@ -68,46 +71,46 @@ class Head:
     does: str  # in a sentence
     asks: tuple[str, ...]  # what the numbers of its queries and keys mean,
     hands: tuple[str, ...]  # and those of its values
-    query: Rows  # of dimensions: by what it asks for
-    key: Rows
-    value: Rows  # by what it hands on
-    out: Rows  # of what it hands on: by dimension
+    query: NumberRows  # of dimensions: by what it asks for
+    key: NumberRows
+    value: NumberRows  # by what it hands on
+    out: NumberRows  # of what it hands on: by dimension
     sight: Sight
 
 
-Layers = Sequence[Sequence[Head]]
+HeadsByLayer = Sequence[Sequence[WrittenHead]]
 
 
-def read(path: Path) -> Model:
+def read_written_model(path: Path) -> Model:
     """The model of a file."""
-    whole = toml.Table.read(path, "model")
-    whole.check("key", KEYS, "dimensions", "heads")
-    dimensions = whole.names("dimensions")
-    words = _rows(whole.table("words"), dimensions)
-    _refuse_many_numbers(len(words) * len(dimensions), whole.table("words"))
-    layers = _by_layer(list(_read_heads(whole.tables("heads"), dimensions)))
-    named = {
+    root = toml.Table.read(path, "model")
+    root.check("key", MODEL_FILE_KEYS, "dimensions", "heads")
+    dimensions = root.names("dimensions")
+    words = _rows(root.table("words"), dimensions)
+    _refuse_many_numbers(len(words) * len(dimensions), root.table("words"))
+    layers = _by_layer(list(_read_heads(root.tables("heads"), dimensions)))
+    heads_by_name = {
         f"L{layer}H{number}": head
         for layer, heads in enumerate(layers)
         for number, head in enumerate(heads)
     }
     return Model(
         name=path.stem,
-        about=whole.text("about"),
-        settings=_model_settings(whole.table("settings"), layers, len(dimensions)),
-        vocabulary=_words_and_spellings(whole),
+        about=root.text("about"),
+        settings=_model_settings(root.table("settings"), layers, len(dimensions)),
+        vocabulary=_words_and_spellings(root),
         embeddings=_dense_matrix(words, tuple(words), dimensions),
         matrices=_stacked_matrices(layers, dimensions),
         unembedding=None,
         dimensions=dimensions,
-        heads={name: head.does for name, head in named.items()},
-        asks={name: head.asks for name, head in named.items()},
-        hands={name: head.hands for name, head in named.items()},
+        heads={name: head.does for name, head in heads_by_name.items()},
+        asks={name: head.asks for name, head in heads_by_name.items()},
+        hands={name: head.hands for name, head in heads_by_name.items()},
         sights=tuple(tuple(head.sight for head in heads) for heads in layers),
     )
 
 
-def _stacked_matrices(layers: Layers, dimensions: tuple[str, ...]) -> Matrices:
+def _stacked_matrices(layers: HeadsByLayer, dimensions: tuple[str, ...]) -> Matrices:
     """Those of the heads of each layer side by side."""
     first, *above = (
         Matrices(
@@ -118,11 +121,11 @@ def _stacked_matrices(layers: Layers, dimensions: tuple[str, ...]) -> Matrices:
         )
         for heads in layers
     )
-    return replace(first, above=tuple(above))
+    return replace(first, upper_layers=tuple(above))
 
 
 def _dense_matrix(
-    rows: Rows, names: Sequence[str], columns: Sequence[str]
+    rows: NumberRows, names: Sequence[str], columns: Sequence[str]
 ) -> Float[Tensor, "row column"]:
     """What is not written is 0."""
     found = torch.zeros(len(names), len(columns))
@@ -133,7 +136,7 @@ def _dense_matrix(
     return found
 
 
-def _read_heads(tables: Sequence[toml.Table], dimensions: tuple[str, ...]) -> Iterator[Head]:
+def _read_heads(tables: Sequence[toml.Table], dimensions: tuple[str, ...]) -> Iterator[WrittenHead]:
     numbers = 0
     for table in tables:
         head = _read_head(table, dimensions)
@@ -144,21 +147,21 @@ def _read_heads(tables: Sequence[toml.Table], dimensions: tuple[str, ...]) -> It
 
 def _refuse_many_numbers(numbers: int, table: toml.Table) -> None:
     """Refuses matrices that are far larger than what is written of them."""
-    if numbers > MOST_NUMBERS:
+    if numbers > MAX_MATRIX_NUMBERS:
         raise table.error(
             f"the matrices have {numbers:,} numbers up to here",
-            f"a model that is written by hand has at most {MOST_NUMBERS:,}",
+            f"a model that is written by hand has at most {MAX_MATRIX_NUMBERS:,}",
         )
 
 
-def _read_head(table: toml.Table, dimensions: tuple[str, ...]) -> Head:
-    table.check("key of a head", OF_HEAD, "asks", "hands")
+def _read_head(table: toml.Table, dimensions: tuple[str, ...]) -> WrittenHead:
+    table.check("key of a head", HEAD_KEYS, "asks", "hands")
     asks, hands = table.names("asks"), table.names("hands")
     _refuse_many_numbers(2 * len(dimensions) * (len(asks) + len(hands)), table)
     values = table.values
     itself = values.get("itself", True)
     bonus = (0.0 if itself else None) if isinstance(itself, bool) else float(itself)
-    return Head(
+    return WrittenHead(
         table=table,
         layer=values.get("layer", 0),
         does=table.text("does"),
@@ -169,12 +172,14 @@ def _read_head(table: toml.Table, dimensions: tuple[str, ...]) -> Head:
         value=_handed_on(table, "value", hands, dimensions, hands),
         out=_handed_on(table, "out", hands, hands, dimensions),
         sight=Sight(
-            sees=values.get("sees", SEES[0]), itself=bonus, near=float(values.get("near", 0))
+            sees=values.get("sees", SIGHT_DIRECTIONS[0]),
+            itself=bonus,
+            near=float(values.get("near", 0)),
         ),
     )
 
 
-def _rows(table: toml.Table, columns: Collection[str], names: Collection[str] = ()) -> Rows:
+def _rows(table: toml.Table, columns: Collection[str], names: Collection[str] = ()) -> NumberRows:
     """A row of numbers for each key, which is one of the names, if there are any."""
     columns, names = dict.fromkeys(columns), dict.fromkeys(names)  # where a name is found fast
     for key, row in table.values.items():
@@ -192,7 +197,7 @@ def _handed_on(
     hands: tuple[str, ...],
     rows: tuple[str, ...],
     columns: tuple[str, ...],
-) -> Rows:
+) -> NumberRows:
     """What a head hands on, as it is written; else every dimension of the same name as it is."""
     if key in table.values:
         return _rows(table.table(key), columns, rows)
@@ -207,7 +212,7 @@ def _handed_on(
     return {name: {name: 1.0} for name in hands}
 
 
-def _by_layer(heads: Sequence[Head]) -> Layers:
+def _by_layer(heads: Sequence[WrittenHead]) -> HeadsByLayer:
     """The heads of each layer, as many and as wide in one as in the others."""
     first, count = heads[0], 1 + max(head.layer for head in heads)
     layers = [[head for head in heads if head.layer == number] for number in range(count)]
@@ -231,12 +236,12 @@ def _by_layer(heads: Sequence[Head]) -> Layers:
     return layers
 
 
-def _model_settings(table: toml.Table, layers: Layers, dim: int) -> Settings:
+def _model_settings(table: toml.Table, layers: HeadsByLayer, dim: int) -> Settings:
     """The settings of the file, and those that its heads imply; several layers are blocks."""
     heads, count = layers[0], table.values.get("layers", len(layers))
     blocks = {"layers": count, "norm": "none", "attention_only": True}
     settings = table.settings(
-        SETTINGS,
+        SETTING_DESCRIPTIONS,
         Settings(),
         heads=len(heads),
         head_dim=len(heads[0].asks),
@@ -252,7 +257,7 @@ def _model_settings(table: toml.Table, layers: Layers, dim: int) -> Settings:
 def _words_and_spellings(whole: toml.Table) -> Vocabulary:
     """The words, each of which must be one token of a text to be found in it."""
     words, spelled = whole.table("words"), whole.table("spelled")
-    tokenizer = whole.values.get("tokenizer", BY_WORDS[0])
+    tokenizer = whole.values.get("tokenizer", TOKENIZER_CHOICES[0])
     if not words.values:
         raise words.error("there are no words", "write [words], and: dog = { animal = 1 }")
     for table in (words, spelled):

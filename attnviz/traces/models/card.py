@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
-from attnviz.tokens.tokenizers import named
+from attnviz.tokens.tokenizers import find_tokenizer
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces import texts
-from attnviz.traces.models.names import CONFIG, WRITES_ONE
+from attnviz.traces import structured_text
+from attnviz.traces.models.names import CONFIG_FILE, LEARN_SAVE_HINT
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import (
-    FEED_FORWARD,
+    FEED_FORWARD_FACTOR,
     Settings,
     chosen_variant,
     head_width,
     refuse_uneven_heads,
 )
-from attnviz.traces.texts import fits, of_their_types
-from attnviz.wording.commands import option
+from attnviz.traces.structured_text import build_checked, fits_type
+from attnviz.wording.commands import option_name
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
     pass
 
 
-ASKED_ALONE = ("model", "seed", "device", "dtype")  # what no model decides
-CAN_BE_ASKED = (  # of a model that is there: what changes none of its numbers
+RUN_SETTINGS = ("model", "seed", "device", "dtype")  # what no model decides
+CHANGEABLE_SETTINGS = (  # of a model that is there: what changes none of its numbers
     "scale",
     "causal",
     "window",
@@ -39,7 +39,7 @@ CAN_BE_ASKED = (  # of a model that is there: what changes none of its numbers
     "dropout",
     "without",
 )
-ITS_OWN = {  # what a model would have to be made with, and why it cannot be given now
+FIXED_SETTING_REASONS = {  # what a model would have to be made with, and why it cannot be given now
     "embeddings": "names vectors, but {} has its own",
     "given": "names matrices, but {} has its own",
     "item": "chooses one of a batch of matrices, but {} has its own",
@@ -68,40 +68,46 @@ class Card:
         """Whether somebody wrote it: only then do the numbers of a vector mean something each."""
         return bool(self.dimensions)
 
-    def chosen(self, asked: Settings) -> Settings:
+    def merge_settings(self, requested: Settings) -> Settings:
         """The model's settings, with what is asked for that a model can do without learning it."""
-        changes = {name: getattr(asked, name) for name in CAN_BE_ASKED}
-        own = {name: each for name, each in changes.items() if each is not None}
-        alone = {name: getattr(asked, name) for name in ASKED_ALONE}
-        return replace(self.settings, tokenizer=self.vocabulary.tokenizer, **alone, **own)
+        changes = {name: getattr(requested, name) for name in CHANGEABLE_SETTINGS}
+        overrides = {name: value for name, value in changes.items() if value is not None}
+        run_settings = {name: getattr(requested, name) for name in RUN_SETTINGS}
+        return replace(
+            self.settings, tokenizer=self.vocabulary.tokenizer, **run_settings, **overrides
+        )
 
-    def refuse_others(self, asked: Mapping[str, Any]) -> None:
+    def refuse_other_settings(self, requested: Mapping[str, Any]) -> None:
         """Refuse settings, by name, that the model has decided otherwise."""
-        called = f"the model '{self.name}'"
-        for name, value in asked.items():
-            decided = self._decided(name)
-            if name in (*ASKED_ALONE, *CAN_BE_ASKED) or value == decided:
+        model_phrase = f"the model '{self.name}'"
+        for name, value in requested.items():
+            own_value = self._own_value(name)
+            if name in (*RUN_SETTINGS, *CHANGEABLE_SETTINGS) or value == own_value:
                 continue
-            why = ITS_OWN[name].format(called) if name in ITS_OWN else ""
+            reason = (
+                FIXED_SETTING_REASONS[name].format(model_phrase)
+                if name in FIXED_SETTING_REASONS
+                else ""
+            )
             raise AttnvizError(
-                f"{option(name)} {why or f'is {value}, but {called} has {decided}'}",
-                f"leave {option(name)} out, or --model",
+                f"{option_name(name)} {reason or f'is {value}, but {model_phrase} has {own_value}'}",
+                f"leave {option_name(name)} out, or --model",
                 about=name,
             )
 
-    def _decided(self, name: str) -> Any:
+    def _own_value(self, name: str) -> Any:
         """What a setting is in the model, also where it leaves it to its variant."""
         settings, variant = self.settings, chosen_variant(self.settings)
-        told = {
+        own_values = {
             "tokenizer": self.vocabulary.tokenizer,
             "dim": settings.width,
             "heads": variant.heads,
             "kv_heads": variant.kv_heads or variant.heads,
             "head_dim": head_width(settings, variant, settings.width),
             "layers": settings.layers or "no block",
-            "feed_forward": settings.feed_forward or FEED_FORWARD * settings.width,
+            "feed_forward": settings.feed_forward or FEED_FORWARD_FACTOR * settings.width,
         }
-        return told.get(name, getattr(settings, name))
+        return own_values.get(name, getattr(settings, name))
 
     def cut(self, text: str) -> Tokens:
         """A text in the model's words, of as many as it has positions for."""
@@ -115,15 +121,22 @@ class Card:
         return tokens
 
 
-VOCABULARY = "vocabulary.json"
-FORMAT = 1
-SAID = ("name", "about", "longest", "dimensions", "heads", "facts")  # beside settings and words
-NOT_OF_A_MODEL = (  # settings
+VOCABULARY_FILE = "vocabulary.json"
+MODEL_FORMAT_VERSION = 1
+CARD_FIELDS = (
+    "name",
+    "about",
+    "longest",
+    "dimensions",
+    "heads",
+    "facts",
+)  # beside settings and words
+SETTINGS_NOT_STORED = (  # settings
     *("embeddings", "model", "given", "item", "memory", "without"),
     *("attention", "target", "generate", "truncate", "trust_remote_code"),
 )
-LISTS = ("words", "answers", "asking")  # of a vocabulary
-FACTS: dict[str, Any] = {  # those that attnviz writes, and says something of
+VOCABULARY_LISTS = ("words", "answers", "asking")  # of a vocabulary
+FACT_TYPES: dict[str, Any] = {  # those that attnviz writes, and says something of
     "task": str,
     "asked": str,
     "steps": int,
@@ -132,8 +145,8 @@ FACTS: dict[str, Any] = {  # those that attnviz writes, and says something of
     "tokens": list[int],
     "scores": Mapping[str, float],
 }
-SAVE = "save"  # in every file of a save the same
-AGAIN = "save it again: attnviz learn TASK --save FOLDER"
+SAVE_KEY = "save"  # in every file of a save the same
+SAVE_AGAIN_HINT = "save it again: attnviz learn TASK --save FOLDER"
 
 
 def read_card(folder: Path) -> Card:
@@ -143,29 +156,33 @@ def read_card(folder: Path) -> Card:
 
 def read_card_and_save(folder: Path) -> tuple[Card, object]:
     """The same, and which save it is of: None where attnviz did not write that yet."""
-    config = _object(folder / CONFIG)
-    if config.get("format") != FORMAT:
-        raise AttnvizError(f"'{folder / CONFIG}' is not the config of an attnviz model", WRITES_ONE)
-    told = _object(folder / VOCABULARY)
-    save = config.get(SAVE)
-    refuse_other_save(folder, save, told.pop(SAVE, None))
-    words = _vocabulary(told, folder / VOCABULARY)
+    config = _read_json_object(folder / CONFIG_FILE)
+    if config.get("format") != MODEL_FORMAT_VERSION:
+        raise AttnvizError(
+            f"'{folder / CONFIG_FILE}' is not the config of an attnviz model", LEARN_SAVE_HINT
+        )
+    vocabulary = _read_json_object(folder / VOCABULARY_FILE)
+    save = config.get(SAVE_KEY)
+    refuse_other_save(folder, save, vocabulary.pop(SAVE_KEY, None))
+    words = _check_vocabulary_file(vocabulary, folder / VOCABULARY_FILE)
     try:
-        return _card(config, words), save
+        return _parse_card(config, words), save
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise _changed(folder / CONFIG) from None
+        raise _changed_file_error(folder / CONFIG_FILE) from None
     except AttnvizError as error:
-        raise AttnvizError(f"'{folder / CONFIG}': {error}", AGAIN) from None
+        raise AttnvizError(f"'{folder / CONFIG_FILE}': {error}", SAVE_AGAIN_HINT) from None
 
 
-def refuse_other_save(folder: Path, save: object, other: object, hint: str = AGAIN) -> None:
+def refuse_other_save(
+    folder: Path, save: object, other_save: object, hint: str = SAVE_AGAIN_HINT
+) -> None:
     """Refuse files of two saves in one folder.
 
     They are renamed one after the other when all are whole; who is killed in between, or reads
     meanwhile, has some of each. All may be read then, and nothing else tells that they are of
     two models.
     """
-    if save != other:
+    if save != other_save:
         raise AttnvizError(
             f"the last save into '{folder}' was interrupted, or a file there was changed: its "
             "files do not belong together",
@@ -175,93 +192,104 @@ def refuse_other_save(folder: Path, save: object, other: object, hint: str = AGA
 
 def facts_of_card(card: Card) -> dict[str, Any]:
     """What the config says, but for the words."""
-    return {**{name: getattr(card, name) for name in SAID}, "settings": asdict(card.settings)}
+    return {
+        **{name: getattr(card, name) for name in CARD_FIELDS},
+        "settings": asdict(card.settings),
+    }
 
 
 def card_of_facts(config: Mapping[str, Any], vocabulary: Mapping[str, Any]) -> Card:
     """The card of such facts; whatever is odd in them is a ValueError or a TypeError."""
-    return _card(config, _words(vocabulary))
+    return _parse_card(config, _build_vocabulary(vocabulary))
 
 
-def refuse_no_model(path: Path) -> None:
+def refuse_missing_model_file(path: Path) -> None:
     """Refuse a folder without one of the files that a model has."""
     if not files.is_file(path):
         raise AttnvizError(
-            f"there is no model in '{path.parent}': it has no file {path.name}", WRITES_ONE
+            f"there is no model in '{path.parent}': it has no file {path.name}", LEARN_SAVE_HINT
         )
 
 
-def _object(path: Path) -> dict[str, Any]:
-    refuse_no_model(path)
-    text = texts.read(path, "model")
+def _read_json_object(path: Path) -> dict[str, Any]:
+    refuse_missing_model_file(path)
+    text = structured_text.read_text_file(path, "model")
     try:
-        return texts.json_object(text, path)
+        return structured_text.parse_json_object(text, path)
     except AttnvizError as error:
-        raise AttnvizError(str(error), AGAIN) from None
+        raise AttnvizError(str(error), SAVE_AGAIN_HINT) from None
 
 
-def _changed(path: Path) -> AttnvizError:
+def _changed_file_error(path: Path) -> AttnvizError:
     return AttnvizError(
         f"'{path}' is not as attnviz wrote it: something in it is missing or of another kind",
-        AGAIN,
+        SAVE_AGAIN_HINT,
     )
 
 
-def _card(config: Mapping[str, Any], words: Vocabulary) -> Card:
-    settings = of_their_types(Settings, config["settings"])
-    said: dict[str, Any] = {name: config[name] for name in SAID}
-    said["dimensions"] = tuple(said["dimensions"])
-    card = of_their_types(Card, {**said, "settings": settings, "vocabulary": words})
+def _parse_card(config: Mapping[str, Any], words: Vocabulary) -> Card:
+    settings = build_checked(Settings, config["settings"])
+    card_fields: dict[str, Any] = {name: config[name] for name in CARD_FIELDS}
+    card_fields["dimensions"] = tuple(card_fields["dimensions"])
+    card = build_checked(Card, {**card_fields, "settings": settings, "vocabulary": words})
     variant = chosen_variant(settings)
     refuse_uneven_heads(variant.heads, variant.kv_heads)
     head_width(settings, variant, settings.width)
-    _refuse_odd_words_in(card)
+    _refuse_odd_card(card)
     return card
 
 
-def _refuse_odd_words_in(card: Card) -> None:
+def _refuse_odd_card(card: Card) -> None:
     """Lists of words, and numbers that fit each other, where their types alone cannot tell."""
-    told = (*card.dimensions, *card.heads, *card.heads.values())
-    placed = card.settings.positions == "learned"
-    odd = (
-        not all(isinstance(each, str) for each in told),
+    strings = (*card.dimensions, *card.heads, *card.heads.values())
+    has_learned_positions = card.settings.positions == "learned"
+    failures = (
+        not all(isinstance(string, str) for string in strings),
         len(card.dimensions) not in (0, card.settings.width),
-        placed is (card.longest is None) or (card.longest or 1) < 1,
-        any(getattr(card.settings, name) not in (None, False) for name in NOT_OF_A_MODEL),
-        not all(fits(card.facts[name], FACTS[name]) for name in {*FACTS} & {*card.facts}),
+        has_learned_positions is (card.longest is None) or (card.longest or 1) < 1,
+        any(getattr(card.settings, name) not in (None, False) for name in SETTINGS_NOT_STORED),
+        not all(
+            fits_type(card.facts[name], FACT_TYPES[name]) for name in {*FACT_TYPES} & {*card.facts}
+        ),
     )
-    if any(odd):
-        raise ValueError(odd)
+    if any(failures):
+        raise ValueError(failures)
 
 
-def _vocabulary(found: Mapping[str, Any], path: Path) -> Vocabulary:
+def _check_vocabulary_file(values: Mapping[str, Any], path: Path) -> Vocabulary:
     """The words, each once; and other spellings of them, of which each is one."""
     try:
-        words = _words(found)
+        words = _build_vocabulary(values)
     except (TypeError, ValueError):
-        raise _changed(path) from None
-    named(words.tokenizer, download=False)
+        raise _changed_file_error(path) from None
+    find_tokenizer(words.tokenizer, download=False)
     return words
 
 
-def _words(found: Mapping[str, Any]) -> Vocabulary:
-    lists = {name: tuple(each) for name, each in found.items() if isinstance(each, (list, tuple))}
-    words = of_their_types(Vocabulary, {**found, **lists})
-    _refuse_odd_vocabulary(words, found)
+def _build_vocabulary(values: Mapping[str, Any]) -> Vocabulary:
+    lists = {
+        name: tuple(items) for name, items in values.items() if isinstance(items, (list, tuple))
+    }
+    words = build_checked(Vocabulary, {**values, **lists})
+    _refuse_odd_vocabulary(words, values)
     return words
 
 
-def _refuse_odd_vocabulary(words: Vocabulary, found: Mapping[str, Any]) -> None:
-    spelled, known = words.spelled, {*words.words}
+def _refuse_odd_vocabulary(words: Vocabulary, values: Mapping[str, Any]) -> None:
+    spelled, known_words = words.spelled, {*words.words}
     lists = (words.words, words.answers, words.asking)
-    texts = (*(word for each in lists for word in each), *spelled, *spelled.values())
-    odd = (
-        not all(isinstance(each, (list, tuple)) for name, each in found.items() if name in LISTS),
-        not all(isinstance(each, str) and each for each in texts),
-        len(known) != len(words.words) or not known,
+    strings = (*(word for item in lists for word in item), *spelled, *spelled.values())
+    failures = (
+        not all(
+            isinstance(item, (list, tuple))
+            for name, item in values.items()
+            if name in VOCABULARY_LISTS
+        ),
+        not all(isinstance(item, str) and item for item in strings),
+        len(known_words) != len(words.words) or not known_words,
         len({*words.answers}) != len(words.answers),
-        not {*spelled.values(), *words.asking} <= {*known, *spelled},
-        bool(words.asks) and words.asks not in {*known, *spelled},
+        not {*spelled.values(), *words.asking} <= {*known_words, *spelled},
+        bool(words.asks) and words.asks not in {*known_words, *spelled},
     )
-    if any(odd):
-        raise ValueError(odd)
+    if any(failures):
+        raise ValueError(failures)

@@ -13,10 +13,10 @@ from torch import Tensor
 from attnviz.attention.block import Norm
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.card import Card
-from attnviz.traces.parts import GIVEN
+from attnviz.traces.parts import PARTS_BY_GIVEN_NAME
 from attnviz.wording.words import counted
 
-ABOVE = "layers."
+LAYER_PREFIX = "layers."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,130 +41,146 @@ class Model(Card):
     sights: Sights = ()  # what the heads of each layer may read; none: what the settings say
 
     def __repr__(self) -> str:
-        numbers = sum(each.numel() for each in self.parameters.values())
+        numbers = sum(tensor.numel() for tensor in self.parameters.values())
         return f"<Model {self.name!r}: {counted(numbers, 'number')}>"
 
     @property
     def parameters(self) -> dict[str, Tensor]:
         """Every tensor by its name, as a file keeps them."""
-        found: dict[str, Tensor | None] = {
+        tensors: dict[str, Tensor | None] = {
             "embeddings": self.embeddings,
-            **self.matrices.of_all_layers,
+            **self.matrices.tensors_of_all_layers,
         }
         if self.unembedding is not None:
             norm = self.unembedding.norm
-            found |= {
+            tensors |= {
                 "last_gain": None if norm is None else norm.gain,
                 "last_shift": None if norm is None else norm.shift,
                 "w_answers": self.unembedding.w_answers,
                 "b_answers": self.unembedding.b_answers,
             }
-        return {name: tensor for name, tensor in found.items() if tensor is not None}
+        return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
-    def with_parameters(self, named: Mapping[str, Tensor]) -> Model:
+    def with_parameters(self, tensors: Mapping[str, Tensor]) -> Model:
         """The same model with other numbers."""
         above = [
-            replace(each, **of_layer(named, number))
-            for number, each in enumerate(self.matrices.above, start=1)
+            replace(layer, **tensors_of_layer(tensors, number))
+            for number, layer in enumerate(self.matrices.upper_layers, start=1)
         ]
-        matrices: dict[str, Any] = {name: named[name] for name in self.matrices.tensors}
+        matrices: dict[str, Any] = {name: tensors[name] for name in self.matrices.tensors}
         return replace(
             self,
-            embeddings=named["embeddings"],
-            matrices=replace(self.matrices, **matrices, above=tuple(above)),
-            unembedding=None if self.unembedding is None else unembedding_of(named),
+            embeddings=tensors["embeddings"],
+            matrices=replace(self.matrices, **matrices, upper_layers=tuple(above)),
+            unembedding=None if self.unembedding is None else unembedding_of(tensors),
         )
 
-    def like(self, other: Tensor) -> Model:
+    def like(self, reference: Tensor) -> Model:
         """The same with every tensor on another's device and in its dtype."""
         return self.with_parameters(
-            {name: each.to(other) for name, each in self.parameters.items()}
+            {name: tensor.to(reference) for name, tensor in self.parameters.items()}
         )
 
 
-def of_layer(named: Mapping[str, Tensor], number: int) -> dict[str, Any]:
+def tensors_of_layer(tensors: Mapping[str, Tensor], number: int) -> dict[str, Any]:
     """Those of one layer above the first, by their own names."""
-    start = f"{ABOVE}{number}."
+    prefix = f"{LAYER_PREFIX}{number}."
     return {
-        name.removeprefix(start): each for name, each in named.items() if name.startswith(start)
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
     }
 
 
-def unembedding_of(named: Mapping[str, Tensor]) -> Unembedding:
+def unembedding_of(tensors: Mapping[str, Tensor]) -> Unembedding:
     """What there is of the last step among named tensors."""
-    gain = named.get("last_gain")
-    norm = None if gain is None else Norm(gain, named["last_shift"])
-    return Unembedding(norm=norm, w_answers=named["w_answers"], b_answers=named.get("b_answers"))
+    gain = tensors.get("last_gain")
+    norm = None if gain is None else Norm(gain, tensors["last_shift"])
+    return Unembedding(
+        norm=norm, w_answers=tensors["w_answers"], b_answers=tensors.get("b_answers")
+    )
 
 
-def made_of(card: Card, named: Mapping[str, Tensor], sights: Sights = ()) -> Model:
+def build_model(card: Card, tensors: Mapping[str, Tensor], sights: Sights = ()) -> Model:
     """A model of its card and its tensors, by the names that `parameters` gives them."""
     layers = range(1, card.settings.layers or 1)
     first: dict[str, Any] = {
-        name: each for name, each in named.items() if name in GIVEN and name != "embeddings"
+        name: each
+        for name, each in tensors.items()
+        if name in PARTS_BY_GIVEN_NAME and name != "embeddings"
     }
     return Model(
         **{each.name: getattr(card, each.name) for each in fields(Card)},
-        embeddings=named["embeddings"],
+        embeddings=tensors["embeddings"],
         matrices=Matrices(
-            **first, above=tuple(Matrices(**of_layer(named, number)) for number in layers)
+            **first,
+            upper_layers=tuple(Matrices(**tensors_of_layer(tensors, number)) for number in layers),
         ),
-        unembedding=unembedding_of(named) if "w_answers" in named else None,
+        unembedding=unembedding_of(tensors) if "w_answers" in tensors else None,
         sights=sights,
     )
 
 
-Sees = Literal["all", "before", "after"]
-SEES: tuple[Sees, ...] = get_args(Sees)
+SightDirection = Literal["all", "before", "after"]
+SIGHT_DIRECTIONS: tuple[SightDirection, ...] = get_args(SightDirection)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sight:
     """Which words of a sentence a head may read."""
 
-    sees: Sees = "all"
+    sees: SightDirection = "all"
     itself: float | None = 0.0  # what is added where a word reads itself; None: it may not
     near: float = 0.0  # what each place of distance takes from a score
 
 
-EVERYTHING = Sight()
+FULL_SIGHT = Sight()
 Sights = Sequence[Sequence[Sight]]  # of each layer, of each head
 
 
-def sighted(matrices: Matrices, sights: Sights, count: int) -> Matrices:
+def restrict_sight(matrices: Matrices, sights: Sights, count: int) -> Matrices:
     """With what its heads may read of a sentence of so many words."""
-    every = [sight for layer in sights for sight in layer]
-    if all(sight == EVERYTHING for sight in every):
+    all_sights = [sight for layer in sights for sight in layer]
+    if all(sight == FULL_SIGHT for sight in all_sights):
         return matrices
-    hides = any(sight.sees != "all" or sight.itself is None for sight in every)
-    adds = any(sight.near or sight.itself for sight in every)
+    hides = any(sight.sees != "all" or sight.itself is None for sight in all_sights)
+    adds = any(sight.near or sight.itself for sight in all_sights)
     first, *above = (
         replace(
-            each,
-            hidden=_hidden(layer, count) if hides else None,
-            mask=_added(layer, count) if adds else None,
+            layer_matrices,
+            hidden=_sight_mask(layer, count) if hides else None,
+            mask=_sight_bias(layer, count) if adds else None,
         )
-        for each, layer in zip((matrices, *matrices.above), sights, strict=True)
+        for layer_matrices, layer in zip((matrices, *matrices.upper_layers), sights, strict=True)
     )
-    return replace(first, above=tuple(above))
+    return replace(first, upper_layers=tuple(above))
 
 
-def _hidden(sights: Sequence[Sight], count: int) -> Bool[Tensor, "head query key"]:
+def _sight_mask(sights: Sequence[Sight], count: int) -> Bool[Tensor, "head query key"]:
     """What each head may not read."""
-    away = _places_away(count)
-    of_heads = {"all": torch.zeros_like(away) > 0, "before": away > 0, "after": away < 0}
+    distance = _signed_distances(count)
+    hidden_by_kind = {
+        "all": torch.zeros_like(distance) > 0,
+        "before": distance > 0,
+        "after": distance < 0,
+    }
     return torch.stack(
-        [of_heads[sight.sees] | ((away == 0) & (sight.itself is None)) for sight in sights]
+        [
+            hidden_by_kind[sight.sees] | ((distance == 0) & (sight.itself is None))
+            for sight in sights
+        ]
     )
 
 
-def _added(sights: Sequence[Sight], count: int) -> Float[Tensor, "head query key"]:
+def _sight_bias(sights: Sequence[Sight], count: int) -> Float[Tensor, "head query key"]:
     """What is added to scores: something to a word's own, and the less the further away."""
-    away, own = _places_away(count).abs(), torch.eye(count)
-    return torch.stack([(sight.itself or 0.0) * own - sight.near * away for sight in sights])
+    distance, diagonal = _signed_distances(count).abs(), torch.eye(count)
+    return torch.stack(
+        [(sight.itself or 0.0) * diagonal - sight.near * distance for sight in sights]
+    )
 
 
-def _places_away(count: int) -> Float[Tensor, "query key"]:
+def _signed_distances(count: int) -> Float[Tensor, "query key"]:
     """How far behind each word every other stands."""
-    place = torch.arange(count, dtype=torch.float32)
-    return place[None, :] - place[:, None]
+    position = torch.arange(count, dtype=torch.float32)
+    return position[None, :] - position[:, None]

@@ -5,15 +5,25 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from attnviz.errors import AttnvizError, unknown
+from attnviz.errors import AttnvizError, unknown_name_error
 
-HERE = Path(__file__).parent
-CONFIG = "config.json"  # of a folder with a model that learned
-BY_HAND = ".toml"  # how the file of one ends that was written
-COURSE = ("toy", "reverse", "sort", "induction", "brackets", "agreement", "pronouns")  # the others
-TRANSFORMER = "minilm"  # which comes in a wheel of its own: traces/trained/place.py finds it
-CHECK = f"check its path, or use one that comes with attnviz: {', '.join(COURSE)}"
-ON_THE_HUB = {  # names that people know, and their owners on the hub
+MODELS_FOLDER = Path(__file__).parent
+CONFIG_FILE = "config.json"  # of a folder with a model that learned
+HAND_WRITTEN_SUFFIX = ".toml"  # how the file of one ends that was written
+COURSE_MODELS = (
+    "toy",
+    "reverse",
+    "sort",
+    "induction",
+    "brackets",
+    "agreement",
+    "pronouns",
+)  # the others
+SHIPPED_TRANSFORMER = (
+    "minilm"  # which comes in a wheel of its own: traces/trained/place.py finds it
+)
+CHECK_PATH_HINT = f"check its path, or use one that comes with attnviz: {', '.join(COURSE_MODELS)}"
+HUB_OWNERS = {  # names that people know, and their owners on the hub
     "gpt2": "openai-community",
     "gpt2-medium": "openai-community",
     "gpt2-large": "openai-community",
@@ -32,51 +42,55 @@ ON_THE_HUB = {  # names that people know, and their owners on the hub
     "t5-small": "google-t5",
     "t5-base": "google-t5",
 }
-IN_SHORT = {
+SHORT_HUB_NAMES = {
     "gpt-2": "gpt2",
     "bert": "bert-base-uncased",
     "distilbert": "distilbert-base-uncased",
     "roberta": "roberta-base",
     "t5": "t5-small",
 }
-OTHERS = "or a folder with a model in it; or owner/name of a model on a hub"
-WRITES_ONE = "attnviz learn TASK --save FOLDER writes one"
+OTHER_MODELS_HINT = "or a folder with a model in it; or owner/name of a model on a hub"
+LEARN_SAVE_HINT = "attnviz learn TASK --save FOLDER writes one"
 
 
 @cache
-def _places() -> dict[str, Path]:
+def _shipped_paths() -> dict[str, Path]:
     """Those that come with attnviz, in the order of a course, each with where it is."""
-    learned = {path.parent.name: path.parent for path in HERE.glob(f"*/{CONFIG}")}
-    found = learned | {path.stem: path for path in HERE.glob(f"*{BY_HAND}")}
-    order = {name: place for place, name in enumerate(COURSE)}
-    return dict(sorted(found.items(), key=lambda each: (order.get(each[0], len(order)), each[0])))
+    learned = {path.parent.name: path.parent for path in MODELS_FOLDER.glob(f"*/{CONFIG_FILE}")}
+    paths = learned | {path.stem: path for path in MODELS_FOLDER.glob(f"*{HAND_WRITTEN_SUFFIX}")}
+    order = {name: index for index, name in enumerate(COURSE_MODELS)}
+    return dict(sorted(paths.items(), key=lambda item: (order.get(item[0], len(order)), item[0])))
 
 
-def names() -> tuple[str, ...]:
+def shipped_names() -> tuple[str, ...]:
     """Those that come with attnviz."""
-    return tuple(_places())
+    return tuple(_shipped_paths())
 
 
-def place_of(name: str) -> Path:
+def find_model_path(name: str) -> Path:
     """Where a model is: the folder of one that learned, or the file of one that was written."""
-    if name in _places():
-        return _places()[name]
-    if name and _is_there(name):
+    if name in _shipped_paths():
+        return _shipped_paths()[name]
+    if name and _is_model_path(name):
         return Path(name)
-    known = IN_SHORT.get(name.lower(), name)
-    if known in ON_THE_HUB:
-        hint = f"use its full name on the hub: --model {ON_THE_HUB[known]}/{known}"
+    full_name = SHORT_HUB_NAMES.get(name.lower(), name)
+    if full_name in HUB_OWNERS:
+        hint = f"use its full name on the hub: --model {HUB_OWNERS[full_name]}/{full_name}"
         raise AttnvizError(f"there is no model '{name}'", hint, about="model")
-    if Path(name).name == name and not name.endswith(BY_HAND):
-        error = unknown("model", name, (*names(), TRANSFORMER), about="model")
-        raise AttnvizError(str(error), f"{error.hint}; {OTHERS}", about="model")
-    if name.endswith(BY_HAND):
-        raise AttnvizError(f"there is no file '{name}' with a model", CHECK, about="model")
-    raise AttnvizError(f"there is no folder '{name}' with a model", WRITES_ONE, about="model")
+    if Path(name).name == name and not name.endswith(HAND_WRITTEN_SUFFIX):
+        error = unknown_name_error(
+            "model", name, (*shipped_names(), SHIPPED_TRANSFORMER), about="model"
+        )
+        raise AttnvizError(str(error), f"{error.hint}; {OTHER_MODELS_HINT}", about="model")
+    if name.endswith(HAND_WRITTEN_SUFFIX):
+        raise AttnvizError(
+            f"there is no file '{name}' with a model", CHECK_PATH_HINT, about="model"
+        )
+    raise AttnvizError(f"there is no folder '{name}' with a model", LEARN_SAVE_HINT, about="model")
 
 
-def _is_there(name: str) -> bool:
+def _is_model_path(name: str) -> bool:
     try:
-        return Path(name).is_dir() or (Path(name).is_file() and name.endswith(BY_HAND))
+        return Path(name).is_dir() or (Path(name).is_file() and name.endswith(HAND_WRITTEN_SUFFIX))
     except (OSError, ValueError):  # too long for a name, or with a zero byte
         return False

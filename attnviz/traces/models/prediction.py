@@ -15,7 +15,7 @@ from attnviz.traces.models.vocabulary import Predicts
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Scoring:
+class AnswerScoring:
     """How answers get their scores, in the order it happens."""
 
     norm: Norm | None
@@ -31,7 +31,7 @@ class Prediction:
 
     answers: tuple[str, ...]
     predicts: Predicts
-    scoring: Scoring | None  # None: a trained transformer has a way of its own
+    scoring: AnswerScoring | None  # None: a trained transformer has a way of its own
     logits: Float[Tensor, "token answer"]
     probabilities: Float[Tensor, "token answer"]
     asked: tuple[int, ...]  # the places that something is asked for
@@ -39,31 +39,31 @@ class Prediction:
     asks: tuple[str, ...] = ()  # words that would ask for something; none: every one does
     of: int | None = None  # so many answers, of which the likeliest are kept
 
-    def best(self, place: int, count: int) -> list[int]:
+    def best(self, position: int, count: int) -> list[int]:
         """The likeliest answers at a place; of two that are as likely the first."""
-        likeliest = self.probabilities[place].argsort(descending=True, stable=True)
-        found: list[int] = likeliest[:count].tolist()
-        return found
+        order = self.probabilities[position].argsort(descending=True, stable=True)
+        best_answers: list[int] = order[:count].tolist()
+        return best_answers
 
 
-def predicted(
+def predict_answers(
     outputs: Float[Tensor, "token dim"], model: Model, tokens: Tokens
 ) -> Prediction | None:
     """What a model answers at each token; None of one that predicts nothing."""
-    last = model.unembedding
-    if last is None:
+    unembedding = model.unembedding
+    if unembedding is None:
         return None
-    vectors = normed(outputs, last)
-    logits = scores_of_answers(vectors, last)
+    vectors = apply_last_norm(outputs, unembedding)
+    logits = answer_scores(vectors, unembedding)
     return Prediction(
         answers=model.vocabulary.answers,
         predicts=model.vocabulary.predicts,
-        scoring=Scoring(
-            norm=last.norm,
+        scoring=AnswerScoring(
+            norm=unembedding.norm,
             inputs=outputs,
             vectors=vectors,
-            w_answers=last.w_answers,
-            b_answers=last.b_answers,
+            w_answers=unembedding.w_answers,
+            b_answers=unembedding.b_answers,
         ),
         logits=logits,
         probabilities=logits.softmax(-1),
@@ -71,15 +71,15 @@ def predicted(
     )
 
 
-def normed(
-    outputs: Float[Tensor, "*batch token dim"], last: Unembedding
+def apply_last_norm(
+    outputs: Float[Tensor, "*batch token dim"], unembedding: Unembedding
 ) -> Float[Tensor, "*batch token dim"]:
     """The last vectors; of a pre-norm stack they are normalised once more."""
-    return outputs if last.norm is None else block.layer_norm(outputs, last.norm)
+    return outputs if unembedding.norm is None else block.layer_norm(outputs, unembedding.norm)
 
 
-def scores_of_answers(
-    vectors: Float[Tensor, "*batch token dim"], last: Unembedding
+def answer_scores(
+    vectors: Float[Tensor, "*batch token dim"], unembedding: Unembedding
 ) -> Float[Tensor, "*batch token answer"]:
     """Each vector against the vector of each answer."""
-    return arithmetic.project(vectors, last.w_answers, last.b_answers)
+    return arithmetic.project(vectors, unembedding.w_answers, unembedding.b_answers)

@@ -5,22 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attnviz.traces.models.card import read_card
-from attnviz.traces.models.names import BY_HAND, place_of
+from attnviz.traces.models.names import HAND_WRITTEN_SUFFIX, find_model_path
 
 if TYPE_CHECKING:
     from attnviz.traces.models.card import Card
     from attnviz.traces.models.model import Model
 
 
-def card_of(name: str) -> Card:
+def load_card(name: str) -> Card:
     """What a model says of itself, without its numbers."""
-    place = place_of(name)
-    return model_of(name) if place.suffix == BY_HAND else read_card(place)
+    path = find_model_path(name)
+    return load_model(name) if path.suffix == HAND_WRITTEN_SUFFIX else read_card(path)
 
 
-def model_of(name: str) -> Model:
+def load_model(name: str) -> Model:
     """A model that comes with attnviz, or one's own, with its numbers."""
     from attnviz.traces.models import by_hand, folder  # torch, for which errors need not wait
 
-    place = place_of(name)
-    return by_hand.read(place) if place.suffix == BY_HAND else folder.read(place)
+    path = find_model_path(name)
+    return (
+        by_hand.read_written_model(path)
+        if path.suffix == HAND_WRITTEN_SUFFIX
+        else folder.read_learned_model(path)
+    )

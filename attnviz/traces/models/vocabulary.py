@@ -14,7 +14,7 @@ from attnviz.tokens.tokens import Tokens
 # What a place of a sentence is asked for: what follows it, or what belongs there.
 Predicts = Literal["next", "here"]
 PREDICTS: tuple[Predicts, ...] = get_args(Predicts)
-MOST_NAMED = 60  # words that an error lists
+MAX_LISTED_WORDS = 60  # words that an error lists
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,8 @@ class Vocabulary:
     @cached_property
     def ids(self) -> dict[str, int]:
         """The number of each word, and of every other way to spell it."""
-        own = {word: number for number, word in enumerate(self.words)}
-        return own | {spelled: own[word] for spelled, word in self.spelled.items()}
+        numbers = {word: number for number, word in enumerate(self.words)}
+        return numbers | {spelled: numbers[word] for spelled, word in self.spelled.items()}
 
     @property
     def that_ask(self) -> tuple[str, ...]:
@@ -48,10 +48,10 @@ class Vocabulary:
 
     def cut(self, text: str) -> Tokens:
         """A text in the model's words, with their ids; what it asks for stands in the end."""
-        tokens = self._numbered(tokenize(text, self.tokenizer, download=False))
+        tokens = self._with_ids(tokenize(text, self.tokenizer, download=False))
         if not self.asks or self.asked(tokens.ids):
             return tokens
-        return self._numbered(tokenize(f"{text} {self.asks}", self.tokenizer, download=False))
+        return self._with_ids(tokenize(f"{text} {self.asks}", self.tokenizer, download=False))
 
     def asked(self, ids: Sequence[int]) -> tuple[int, ...]:
         """The places that something is asked for: of words that ask; where none do every one.
@@ -60,7 +60,7 @@ class Vocabulary:
         """
         words = self.that_ask
         numbers = {self.ids[word] for word in words}
-        asking = [place for place, each in enumerate(ids) if each in numbers]
+        asking = [position for position, token_id in enumerate(ids) if token_id in numbers]
         if not words:
             return tuple(range(len(ids)))
         if self.predicts == "next":
@@ -75,30 +75,30 @@ class Vocabulary:
         if self.asks:
             blank |= {self.ids[self.asks]: self.asks}
         pairs = zip(tokens.labels, tokens.ids, strict=True)
-        labels = tuple(blank.get(each, label) for label, each in pairs)
+        labels = tuple(blank.get(token_id, label) for label, token_id in pairs)
         return replace(tokens, words=labels)
 
     def blanks(self, ids: Sequence[int]) -> tuple[int, ...]:
         """The places of words that stand for an answer, which the model does not see."""
-        hidden = {self.ids[word] for word in (self.asks, *self.spelled) if word}
+        hidden_ids = {self.ids[word] for word in (self.asks, *self.spelled) if word}
         if self.predicts != "here":
             return ()
-        return tuple(place for place, each in enumerate(ids) if each in hidden)
+        return tuple(position for position, token_id in enumerate(ids) if token_id in hidden_ids)
 
-    def _numbered(self, tokens: Tokens) -> Tokens:
-        found = [self._id(label) for label in tokens.labels]
+    def _with_ids(self, tokens: Tokens) -> Tokens:
+        ids = [self._find_id(label) for label in tokens.labels]
         unknown = [
-            label for label, number in zip(tokens.labels, found, strict=True) if number is None
+            label for label, number in zip(tokens.labels, ids, strict=True) if number is None
         ]
         if unknown:
-            raise self._refused(unknown[0])
-        return replace(tokens, ids=tuple(number for number in found if number is not None))
+            raise self._unknown_word_error(unknown[0])
+        return replace(tokens, ids=tuple(number for number in ids if number is not None))
 
-    def _id(self, label: str) -> int | None:
+    def _find_id(self, label: str) -> int | None:
         """The number of a word, however large its first letter is."""
         return self.ids.get(label, self.ids.get(label.lower()))
 
-    def _refused(self, word: str) -> AttnvizError:
-        named = " ".join(list(self.ids)[:MOST_NAMED])
-        more = " …" if len(self.ids) > MOST_NAMED else ""
-        return AttnvizError(f"the model has never seen '{word}'", f"it knows: {named}{more}")
+    def _unknown_word_error(self, word: str) -> AttnvizError:
+        listed_words = " ".join(list(self.ids)[:MAX_LISTED_WORDS])
+        more = " …" if len(self.ids) > MAX_LISTED_WORDS else ""
+        return AttnvizError(f"the model has never seen '{word}'", f"it knows: {listed_words}{more}")

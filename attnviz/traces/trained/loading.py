@@ -18,23 +18,37 @@ import torch
 from attnviz.attention import devices
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
-from attnviz.traces.models.names import CONFIG
+from attnviz.traces.models.names import CONFIG_FILE
 from attnviz.traces.settings import Settings
-from attnviz.traces.trained.place import Place, found, refuse_too_large, refuse_unfit, stored_as
-from attnviz.traces.trained.refusals import offline, quietly, refused
+from attnviz.traces.trained.model_location import (
+    ModelLocation,
+    find_weights_dtype,
+    locate_transformer,
+    refuse_incomplete_folder,
+    refuse_weights_beyond_memory,
+)
+from attnviz.traces.trained.refusals import (
+    offline_problem_and_hint,
+    quiet_transformers,
+    reporting_load_errors,
+)
 
-MOST_NAMED = 3  # of missing weights
-NEEDED = ["config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"]
-PLAIN = (bool, int, float, str, type(None))
-NOT_READ = ("pooler", "position_ids")  # what may be missing: attention does not depend on it
-NO_TEXT = ("pixel_values", "input_features", "input_values")  # what others read first of all
+MAX_NAMED_WEIGHTS = 3  # of missing weights
+DOWNLOAD_PATTERNS = ["config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"]
+SIMPLE_TYPES = (bool, int, float, str, type(None))
+UNUSED_WEIGHTS = ("pooler", "position_ids")  # what may be missing: attention does not depend on it
+OTHER_INPUT_NAMES = (
+    "pixel_values",
+    "input_features",
+    "input_values",
+)  # what others read first of all
 
 
-State = dict[tuple[str, str], dict[str, Any]]
+ModuleState = dict[tuple[str, str], dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Loaded:
+class LoadedTransformer:
     """A model, its tokenizer and its config, as transformers has them."""
 
     name: str
@@ -42,7 +56,7 @@ class Loaded:
     tokenizer: Any
     stored_as: str  # the dtype of the checkpoint
     dtype: str = "float32"  # in which it computes, but for the parts that it keeps in another
-    state: State = field(default_factory=dict)  # as it was loaded
+    state: ModuleState = field(default_factory=dict)  # as it was loaded
 
     @property
     def config(self) -> Any:
@@ -59,7 +73,11 @@ class Loaded:
     @property
     def other_inputs(self) -> list[str]:
         """What it takes that is no text, so that it may not do without."""
-        return [each for each in signature(type(self.model).forward).parameters if each in NO_TEXT]
+        return [
+            name
+            for name in signature(type(self.model).forward).parameters
+            if name in OTHER_INPUT_NAMES
+        ]
 
     @property
     def text_part(self) -> str:
@@ -70,159 +88,176 @@ class Loaded:
         return "save the part that reads text: model.text_model.save_pretrained(folder)"
 
 
-def loaded(settings: Settings) -> Loaded:
+def load_transformer(settings: Settings) -> LoadedTransformer:
     """The model that the settings name, on their device and in their dtype."""
-    place = None if settings.model is None else found(settings.model)
-    assert place is not None
-    place = at_hand(place)
-    device = devices.choose(settings.device, settings.dtype)
-    now = () if place.folder is None else files.state_of(place.folder)
-    asked = (place, settings.dtype, str(device), settings.trust_remote_code, now)
-    model = _loaded(*asked)
-    if _state_of(model.model) != model.state:
-        _loaded.cache_clear()
-        model = _loaded(*asked)
+    location = None if settings.model is None else locate_transformer(settings.model)
+    assert location is not None
+    location = check_location(location)
+    device = devices.choose_device(settings.device, settings.dtype)
+    folder_state = () if location.folder is None else files.read_folder_state(location.folder)
+    arguments = (location, settings.dtype, str(device), settings.trust_remote_code, folder_state)
+    model = _load_once(*arguments)
+    if _read_module_state(model.model) != model.state:
+        _load_once.cache_clear()
+        model = _load_once(*arguments)
     return model
 
 
 @lru_cache(maxsize=2)  # two sentences are often read by one model
-def _loaded(place: Place, dtype: str, device: str, trusted: bool, now: files.State) -> Loaded:
+def _load_once(
+    location: ModelLocation, dtype: str, device: str, trusted: bool, folder_state: files.FolderState
+) -> LoadedTransformer:
     """Once, as long as its files stay as they are now."""
-    options = {"trust_remote_code": trusted, "local_files_only": place.folder is not None}
-    if place.folder is not None:
-        refuse_unfit(place.folder)
-        refuse_too_large(place.folder, dtype)
-    with quietly(), refused(place):
-        config = _config(place, options)
-        model, told = _class_of(config, trusted).from_pretrained(
-            place.address,
+    options = {"trust_remote_code": trusted, "local_files_only": location.folder is not None}
+    if location.folder is not None:
+        refuse_incomplete_folder(location.folder)
+        refuse_weights_beyond_memory(location.folder, dtype)
+    with quiet_transformers(), reporting_load_errors(location):
+        config = _load_config(location, options)
+        model, loading_info = _model_class(config, trusted).from_pretrained(
+            location.address,
             config=config,
             dtype=getattr(torch, dtype),
             attn_implementation="eager",
             output_loading_info=True,
             **options,
         )
-    _refuse_missing(place, told)
-    _refuse_textless(place, model)
-    with quietly(), refused(place, "tokenizer"):
-        tokenizer = _tokenizer(place, options)
-    _without_caches(model)
+    _refuse_missing_weights(location, loading_info)
+    _refuse_model_without_text(location, model)
+    with quiet_transformers(), reporting_load_errors(location, "tokenizer"):
+        tokenizer = _load_tokenizer(location, options)
+    _disable_caches(model)
     model = model.eval().requires_grad_(False).to(device)
-    state = _state_of(model)
-    return Loaded(place.name, model, tokenizer, _stored_as(place, config), dtype, state)
+    state = _read_module_state(model)
+    return LoadedTransformer(
+        location.name, model, tokenizer, _checkpoint_dtype(location, config), dtype, state
+    )
 
 
-def _state_of(model: Any) -> State:
+def _read_module_state(model: Any) -> ModuleState:
     """What modules and their configs are, but for their numbers and for what is private.
 
     A model may change when it runs: after a short text BigBird reads all of every other text, too.
     Such a one is loaded again.
     """
-    found: State = {}
+    state: ModuleState = {}
     for name, module in model.named_modules():
-        for each in filter(None, (module, getattr(module, "config", None))):
-            plain = {key: value for key, value in vars(each).items()
-                     if isinstance(value, PLAIN) and not key.startswith("_")}  # fmt: skip
-            found[name, type(each).__name__] = plain
-    return found
+        for part in filter(None, (module, getattr(module, "config", None))):
+            plain = {key: value for key, value in vars(part).items()
+                     if isinstance(value, SIMPLE_TYPES) and not key.startswith("_")}  # fmt: skip
+            state[name, type(part).__name__] = plain
+    return state
 
 
-def _config(place: Place, options: dict[str, Any]) -> Any:
+def _load_config(location: ModelLocation, options: dict[str, Any]) -> Any:
     from transformers import AutoConfig
 
-    return AutoConfig.from_pretrained(place.address, **options)
+    return AutoConfig.from_pretrained(location.address, **options)
 
 
-def _tokenizer(place: Place, options: dict[str, Any]) -> Any:
+def _load_tokenizer(location: ModelLocation, options: dict[str, Any]) -> Any:
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(place.address, **options)
+    tokenizer = AutoTokenizer.from_pretrained(location.address, **options)
     # Looked up now, for special tokens with odd names are looked up without an end.
     _ = tokenizer.all_special_ids, tokenizer.unk_token_id, tokenizer.mask_token_id
     return tokenizer
 
 
-def _class_of(config: Any, trusted: bool) -> Any:
+def _model_class(config: Any, trusted: bool) -> Any:
     """The class that wrote the checkpoint, if transformers has it; so no weight is left out."""
     import transformers
 
     remote = getattr(config, "auto_map", None) or {}
     if trusted and remote:
-        name = next((each for each in AUTOMATIC if each in remote), "AutoModel")
+        name = next(
+            (class_name for class_name in AUTO_CLASSES if class_name in remote), "AutoModel"
+        )
     else:
         name = str((config.architectures or [""])[0])
-    found = getattr(transformers, name, None)
-    known = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
-    return found if known or name in AUTOMATIC else transformers.AutoModel
+    model_class = getattr(transformers, name, None)
+    is_model_class = isinstance(model_class, type) and issubclass(
+        model_class, transformers.PreTrainedModel
+    )
+    return model_class if is_model_class or name in AUTO_CLASSES else transformers.AutoModel
 
 
-AUTOMATIC = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModel")
+AUTO_CLASSES = (
+    "AutoModelForCausalLM",
+    "AutoModelForSeq2SeqLM",
+    "AutoModelForMaskedLM",
+    "AutoModel",
+)
 
 
-def _refuse_missing(place: Place, told: dict[str, Any]) -> None:
+def _refuse_missing_weights(location: ModelLocation, loading_info: dict[str, Any]) -> None:
     """Weights that the checkpoint has not, or has in another shape, would be random."""
-    others = {str(each[0]) for each in told.get("mismatched_keys", ())}
+    mismatched = {str(key[0]) for key in loading_info.get("mismatched_keys", ())}
     absent = sorted(
         name
-        for name in {*told["missing_keys"], *others}
-        if not any(part in name for part in NOT_READ)
+        for name in {*loading_info["missing_keys"], *mismatched}
+        if not any(part in name for part in UNUSED_WEIGHTS)
     )
     if absent:
-        named = ", ".join(absent[:MOST_NAMED]) + " …" * (len(absent) > MOST_NAMED)
+        listed_names = ", ".join(absent[:MAX_NAMED_WEIGHTS]) + " …" * (
+            len(absent) > MAX_NAMED_WEIGHTS
+        )
         raise AttnvizError(
-            f"the checkpoint of '{place.name}' lacks {len(absent)} of the model's weights: {named}",
+            f"the checkpoint of '{location.name}' lacks {len(absent)} of the model's weights: {listed_names}",
             "use the whole checkpoint: these weights would be random",
             about="model",
         )
 
 
-def _refuse_textless(place: Place, model: Any) -> None:
+def _refuse_model_without_text(location: ModelLocation, model: Any) -> None:
     """Refuse models of pictures and of sound."""
-    if model.main_input_name in NO_TEXT:
+    if model.main_input_name in OTHER_INPUT_NAMES:
         raise AttnvizError(
-            f"the model '{place.name}' ({model.config.model_type}) does not read text: it takes "
+            f"the model '{location.name}' ({model.config.model_type}) does not read text: it takes "
             f"{model.main_input_name}",
             "use a model of text",
             about="model",
         )
 
 
-def _without_caches(model: Any) -> None:
+def _disable_caches(model: Any) -> None:
     """What is kept for the next token is not needed where all of them are read at once."""
     for module in model.modules():
         if hasattr(getattr(module, "config", None), "use_cache"):
             module.config.use_cache = False
 
 
-def _stored_as(place: Place, config: Any) -> str:
+def _checkpoint_dtype(location: ModelLocation, config: Any) -> str:
     """The dtype of the checkpoint: as its file says, or its config."""
     from transformers.utils.hub import cached_file
 
-    at = place.folder or Path(str(cached_file(place.name, "config.json"))).parent
-    told = getattr(config, "dtype", None) or torch.float32
-    return stored_as(at) or str(told).removeprefix("torch.")
+    folder = location.folder or Path(str(cached_file(location.name, "config.json"))).parent
+    config_dtype = getattr(config, "dtype", None) or torch.float32
+    return find_weights_dtype(folder) or str(config_dtype).removeprefix("torch.")
 
 
-PATIENCE = 10  # seconds for a first answer; whoever is offline need not wait for five of them
+HUB_TIMEOUT_SECONDS = (
+    10  # seconds for a first answer; whoever is offline need not wait for five of them
+)
 
 
-def at_hand(place: Place) -> Place:
+def check_location(location: ModelLocation) -> ModelLocation:
     """Where a model is: its folder in the cache, if it is there as a whole; nobody is asked then.
 
     Else it is sure that the hub has it, and that it can be reached.
     """
-    if place.folder is not None:
-        return place
-    cached = _cached(place)
-    if cached is not None:
-        return Place(place.name, cached)
+    if location.folder is not None:
+        return location
+    cached_folder = _find_cached_folder(location)
+    if cached_folder is not None:
+        return ModelLocation(location.name, cached_folder)
     if is_offline():
-        raise AttnvizError(*offline(place.name), about="model")
-    with quietly(), refused(place):
+        raise AttnvizError(*offline_problem_and_hint(location.name), about="model")
+    with quiet_transformers(), reporting_load_errors(location):
         from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
-        get_hf_file_metadata(hf_hub_url(place.name, CONFIG), timeout=PATIENCE)
-    return place
+        get_hf_file_metadata(hf_hub_url(location.name, CONFIG_FILE), timeout=HUB_TIMEOUT_SECONDS)
+    return location
 
 
 def is_offline() -> bool:
@@ -231,30 +266,30 @@ def is_offline() -> bool:
     return any(os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE") for name in names)
 
 
-def _cached(place: Place) -> Path | None:
+def _find_cached_folder(location: ModelLocation) -> Path | None:
     """The folder of the version that the cache has, with all that is needed of it."""
-    with quietly():
+    with quiet_transformers():
         from huggingface_hub import try_to_load_from_cache
 
-        found = try_to_load_from_cache(place.name, CONFIG)
-    if not isinstance(found, str):
+        config_path = try_to_load_from_cache(location.name, CONFIG_FILE)
+    if not isinstance(config_path, str):
         return None
-    at = Path(found).parent
+    folder = Path(config_path).parent
     try:
-        refuse_unfit(at)
+        refuse_incomplete_folder(folder)
     except AttnvizError:  # a download that was stopped
         return None
-    return at
+    return folder
 
 
-def folder_of(place: Place) -> Path:
+def fetch_model_folder(location: ModelLocation) -> Path:
     """Where its files are; those of a model on a hub, in the hub's cache, once they are there."""
-    if place.folder is not None:  # and nothing of transformers is needed
-        return place.folder
-    there = at_hand(place).folder
-    if there is not None:
-        return there
-    with quietly(), refused(place):
+    if location.folder is not None:  # and nothing of transformers is needed
+        return location.folder
+    cached_folder = check_location(location).folder
+    if cached_folder is not None:
+        return cached_folder
+    with quiet_transformers(), reporting_load_errors(location):
         from huggingface_hub import snapshot_download
 
-        return Path(snapshot_download(place.name, allow_patterns=NEEDED))
+        return Path(snapshot_download(location.name, allow_patterns=DOWNLOAD_PATTERNS))

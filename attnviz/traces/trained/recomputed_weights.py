@@ -8,116 +8,120 @@ from functools import cached_property
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.attention.arithmetic import Attended, MixedBy
-from attnviz.cells import EVERYTHING, Cells, Patch
+from attnviz.attention.arithmetic import AttentionStages, MixedBy
+from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.machine import memory
-from attnviz.traces.trained.listening import CELLS_AT_ONCE, Heard
-from attnviz.traces.weights import InMemory, Stage, Weights
+from attnviz.traces.trained.capture import CAPTURED_CELLS_AT_ONCE, CapturedAttention
+from attnviz.traces.weights import InMemoryWeights, Stage, Weights
 from attnviz.wording.words import counted
 
-Cells3 = Float[Tensor, "head query key"]
-MATRICES = 4  # that are there at once where all of them are asked for
-BYTES = 4
-FEWER = "give a shorter text, or ask for one head: --layer 0 --head 0"
+HeadCells = Float[Tensor, "head query key"]
+MATRIX_COUNT = 4  # that are there at once where all of them are asked for
+NUMBER_BYTES = 4
+FEWER_HEADS_HINT = "give a shorter text, or ask for one head: --layer 0 --head 0"
 
 
-class Remade(Attended):
+class RecomputedAttention(AttentionStages):
     """The same as matrices, made when the first of them is asked for."""
 
     mixed_by: MixedBy = "softmax"
 
-    def __init__(self, heard: Heard, hint: str = FEWER) -> None:
-        self.__dict__.update(heard=heard, hint=hint)  # frozen, as every Attended is
+    def __init__(self, captured: CapturedAttention, hint: str = FEWER_HEADS_HINT) -> None:
+        self.__dict__.update(heard=captured, hint=hint)  # frozen, as every Attended is
 
     @cached_property
-    def whole(self) -> Attended:
-        heard: Heard = self.__dict__["heard"]
-        memory.refuse_more(
-            heard.cells * BYTES * MATRICES,
-            f"the scores and weights of {counted(heard.heads, 'head')} as matrices",
+    def whole(self) -> AttentionStages:
+        captured: CapturedAttention = self.__dict__["heard"]
+        memory.refuse_too_little_memory(
+            captured.cells * NUMBER_BYTES * MATRIX_COUNT,
+            f"the scores and weights of {counted(captured.heads, 'head')} as matrices",
             self.__dict__["hint"],
         )
-        return heard.whole
+        return captured.whole
 
     @property
-    def _heard(self) -> Heard:
-        heard: Heard = self.__dict__["heard"]
-        return heard
+    def _captured(self) -> CapturedAttention:
+        captured: CapturedAttention = self.__dict__["heard"]
+        return captured
 
     @cached_property
-    def scores(self) -> Cells3:
+    def scores(self) -> HeadCells:
         return self.whole.scores
 
     @cached_property
-    def scaled_scores(self) -> Cells3:
+    def scaled_scores(self) -> HeadCells:
         return self.whole.scaled_scores
 
     @cached_property
-    def capped_scores(self) -> Cells3 | None:
-        return None if self._heard.soft_cap is None else self.whole.capped_scores
+    def capped_scores(self) -> HeadCells | None:
+        return None if self._captured.soft_cap is None else self.whole.capped_scores
 
     @cached_property
     def bias(self) -> Tensor | None:
-        return self._heard.bias
+        return self._captured.bias
 
     @cached_property
     def mask(self) -> Tensor | None:
-        return self._heard.added
+        return self._captured.mask_scores
 
     @cached_property
     def sink(self) -> Tensor | None:
-        return self._heard.sink
+        return self._captured.sink
 
     @cached_property
-    def weights(self) -> Cells3:
+    def weights(self) -> HeadCells:
         return self.whole.weights
 
     @cached_property
-    def mixing(self) -> Cells3:
+    def mixing(self) -> HeadCells:
         return self.whole.mixing
 
     @cached_property
     def contexts(self) -> Float[Tensor, "head query value_width"]:
-        return self._heard.contexts()
+        return self._captured.contexts()
 
 
 @dataclass(frozen=True, eq=False)
-class OnDemand(Weights):
+class WeightsOnDemand(Weights):
     """Weights of a head, row by row, from its queries and keys."""
 
-    heard: Heard
-    remade: Remade
+    captured: CapturedAttention
+    recomputed: RecomputedAttention
 
     @property
     def heads(self) -> int:
-        return self.heard.heads
+        return self.captured.heads
 
     def cells(self, stage: Stage, head: int) -> Cells:
-        if self.heard.cells <= CELLS_AT_ONCE:
-            return InMemory(self.remade, self.heard.visible).cells(stage, head)
-        return self._worked.setdefault((stage, head), Worked(self.heard, stage, head))
+        if self.captured.cells <= CAPTURED_CELLS_AT_ONCE:
+            return InMemoryWeights(self.recomputed, self.captured.visible).cells(stage, head)
+        return self._cells_by_stage.setdefault(
+            (stage, head), RecomputedCells(self.captured, stage, head)
+        )
 
     @cached_property
-    def _worked(self) -> dict[tuple[Stage, int], Worked]:
+    def _cells_by_stage(self) -> dict[tuple[Stage, int], RecomputedCells]:
         """Those that were asked for: what was found out of one, as its extent, it knows."""
         return {}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Worked(Cells):
+class RecomputedCells(Cells):
     """One head's numbers at one stage; of what is asked for whole rows are worked out."""
 
-    heard: Heard
+    captured: CapturedAttention
     stage: Stage
     head: int
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.heard.queries.shape[1], self.heard.keys.shape[1]
+        return self.captured.queries.shape[1], self.captured.keys.shape[1]
 
     def window(self, rows: slice, columns: slice) -> Patch:
         head = slice(self.head, self.head + 1)
-        visible = self.heard.visible
-        of_rows = visible[..., rows, :] if visible.ndim == 2 else visible[head, rows]
-        made = InMemory(self.heard.attended(rows, head, mixed=False), of_rows).cells(self.stage, 0)
-        return made.window(EVERYTHING, columns)
+        visible = self.captured.visible
+        visible_rows = visible[..., rows, :] if visible.ndim == 2 else visible[head, rows]
+        band_cells = InMemoryWeights(
+            self.captured.attend(rows, head, mixed=False), visible_rows
+        ).cells(self.stage, 0)
+        return band_cells.window(FULL_SLICE, columns)

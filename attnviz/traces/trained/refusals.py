@@ -12,30 +12,32 @@ from typing import Any, Literal
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
-from attnviz.traces.trained.place import EXTRA, MINILM, Place
+from attnviz.traces.trained.model_location import INSTALL_EXTRA, MINILM, ModelLocation
 
-Part = Literal["model", "tokenizer", "text"]  # what is loaded; or a text, which is cut up
-LONGEST = 200  # letters of what somebody else says
-CODE = re.compile("trust_remote_code|execute the (configuration|model|custom) ?", re.IGNORECASE)
+LoadedPart = Literal["model", "tokenizer", "text"]  # what is loaded; or a text, which is cut up
+MAX_MESSAGE_LETTERS = 200  # letters of what somebody else says
+CUSTOM_CODE = re.compile(
+    "trust_remote_code|execute the (configuration|model|custom) ?", re.IGNORECASE
+)
 PICKLED = re.compile("weights_only|Unpickl|pickle|code execution", re.IGNORECASE)
 UNKNOWN_KIND = re.compile(
     "model type `?'?([^`']+)`?'? but Transformers does not|Unrecognized model"
 )
-NEEDS = re.compile(r"pip install (?:-\S+ )*([\w.-]+)|No module named '([\w.]+)'")
+MISSING_PACKAGE = re.compile(r"pip install (?:-\S+ )*([\w.-]+)|No module named '([\w.]+)'")
 OTHER_SIZES = re.compile("mismatched|size mismatch")
 NO_WEIGHTS = re.compile("no file named|does not appear to have")
-ABSENT = re.compile(
+NOT_ON_THE_HUB = re.compile(
     "not a local folder and is not a valid model identifier|404|Repository Not Found"
 )
 GATED = re.compile("gated|401|403|private repository")
-UNREACHED = re.compile(
+UNREACHABLE_HUB = re.compile(
     "couldn't connect|offline|cached files|connection|ConnectError|NetworkError|Timeout",
     re.IGNORECASE,
 )
 
 
 @contextmanager
-def refused(place: Place, part: Part = "model") -> Iterator[None]:
+def reporting_load_errors(location: ModelLocation, part: LoadedPart = "model") -> Iterator[None]:
     """Turns any error of transformers into two lines about the model's files.
 
     Put only calls of transformers inside: a damaged file makes them raise errors of any type, and
@@ -46,51 +48,53 @@ def refused(place: Place, part: Part = "model") -> Iterator[None]:
     except AttnvizError:
         raise
     except Exception as error:
-        if memory.ran_out(error):
+        if memory.is_out_of_memory(error):
             raise
-        problem, hint = _told(place, part, error)
+        problem, hint = _load_problem_and_hint(location, part, error)
     else:
         return
     raise AttnvizError(problem, hint, about="model")
 
 
-def _told(place: Place, part: Part, error: Exception) -> tuple[str, str]:
+def _load_problem_and_hint(
+    location: ModelLocation, part: LoadedPart, error: Exception
+) -> tuple[str, str]:
     """The problem and a hint, by what the error says."""
-    said = f"{type(error).__name__}: {error}"
+    message = f"{type(error).__name__}: {error}"
     if part == "text":
         return (
-            f"the tokenizer of '{place.name}' cannot cut this text: {shortly(said)}",
+            f"the tokenizer of '{location.name}' cannot cut this text: {shorten_message(message)}",
             "save it again: tokenizer.save_pretrained(folder)",
         )
-    if part == "tokenizer" and place.folder is not None:
+    if part == "tokenizer" and location.folder is not None:
         return (
-            f"the tokenizer in '{place.folder}' could not be loaded: {shortly(said)}",
+            f"the tokenizer in '{location.folder}' could not be loaded: {shorten_message(message)}",
             "save it there again: tokenizer.save_pretrained(folder)",
         )
-    if CODE.search(said):
+    if CUSTOM_CODE.search(message):
         return (
-            f"the model '{place.name}' comes with Python code of its own, which is not run by "
+            f"the model '{location.name}' comes with Python code of its own, which is not run by "
             "default",
             "read that code; if you trust it, give --trust-remote-code",
         )
-    if UNKNOWN_KIND.search(said):
+    if UNKNOWN_KIND.search(message):
         return (
-            f"the model '{place.name}' is of a kind that transformers does not know{_kind(said)}",
+            f"the model '{location.name}' is of a kind that transformers does not know{_model_kind_suffix(message)}",
             "pip install --upgrade transformers",
         )
-    needed = NEEDS.search(said)
+    needed = MISSING_PACKAGE.search(message)
     if needed:
         package = (needed[1] or needed[2]).strip(" .")
         return (
-            f"the model '{place.name}' needs {package}, not installed",
+            f"the model '{location.name}' needs {package}, not installed",
             f"pip install {package}",
         )
-    if place.folder is None:
-        return _told_of_a_hub(place, said)
-    return _told_of_a_folder(place, said)
+    if location.folder is None:
+        return _hub_problem_and_hint(location, message)
+    return _folder_problem_and_hint(location, message)
 
 
-def offline(name: str) -> tuple[str, str]:
+def offline_problem_and_hint(name: str) -> tuple[str, str]:
     """What is said where nothing may be downloaded."""
     return (
         f"the model '{name}' is not in the cache of this machine, or is incomplete there, and "
@@ -99,66 +103,69 @@ def offline(name: str) -> tuple[str, str]:
     )
 
 
-def _told_of_a_hub(place: Place, said: str) -> tuple[str, str]:
-    if GATED.search(said):
+def _hub_problem_and_hint(location: ModelLocation, message: str) -> tuple[str, str]:
+    if GATED.search(message):
         return (
-            f"the model '{place.name}' is restricted to certain users of the hub, or does not "
+            f"the model '{location.name}' is restricted to certain users of the hub, or does not "
             "exist there",
-            f"check the name; request access on https://huggingface.co/{place.name}, then run hf "
+            f"check the name; request access on https://huggingface.co/{location.name}, then run hf "
             "auth login",
         )
-    if ABSENT.search(said):
-        return f"the hub has no model '{place.name}'", "check its name: owner/name"
-    if UNREACHED.search(said):
+    if NOT_ON_THE_HUB.search(message):
+        return f"the hub has no model '{location.name}'", "check its name: owner/name"
+    if UNREACHABLE_HUB.search(message):
         return (
-            f"the model '{place.name}' is not in the cache of this machine, and the hub cannot be "
+            f"the model '{location.name}' is not in the cache of this machine, and the hub cannot be "
             "reached",
             "check the connection; or give a folder with the model in it",
         )
-    return _could_not(place, said), "check its files on the hub"
+    return _unknown_problem(location, message), "check its files on the hub"
 
 
-def _told_of_a_folder(place: Place, said: str) -> tuple[str, str]:
-    if PICKLED.search(said):
+def _folder_problem_and_hint(location: ModelLocation, message: str) -> tuple[str, str]:
+    if PICKLED.search(message):
         return (
-            f"the torch file in '{place.folder}' is refused: it holds more than numbers, which "
+            f"the torch file in '{location.folder}' is refused: it holds more than numbers, which "
             "could run code, or is damaged",
             "save the weights as safetensors: model.save_pretrained(folder)",
         )
-    if OTHER_SIZES.search(said):
+    if OTHER_SIZES.search(message):
         return (
-            f"the config.json in '{place.folder}' gives other sizes than the weights there have",
+            f"the config.json in '{location.folder}' gives other sizes than the weights there have",
             "copy or download the whole model again",
         )
-    return _could_not(place, said), "look at its config.json, or save the model again"
+    return _unknown_problem(location, message), "look at its config.json, or save the model again"
 
 
-def _could_not(place: Place, said: str) -> str:
-    return f"the model '{place.name}' could not be loaded: {shortly(said)}"
+def _unknown_problem(location: ModelLocation, message: str) -> str:
+    return f"the model '{location.name}' could not be loaded: {shorten_message(message)}"
 
 
-def shortly(said: str) -> str:
+def shorten_message(message: str) -> str:
     """In one line, not too long."""
-    line = " ".join(said.split())
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]} …"
+    line = " ".join(message.split())
+    return line if len(line) <= MAX_MESSAGE_LETTERS else f"{line[:MAX_MESSAGE_LETTERS]} …"
 
 
-def _kind(said: str) -> str:
-    found = UNKNOWN_KIND.search(said)
-    return f" ({found[1]})" if found and found[1] else ""
+def _model_kind_suffix(message: str) -> str:
+    match = UNKNOWN_KIND.search(message)
+    return f" ({match[1]})" if match and match[1] else ""
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """Without the warnings, notes, bars and prints of transformers and of what it uses."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # in a notebook, of bars that it could not draw
-            from transformers.utils import logging as theirs
+            from transformers.utils import logging as transformers_logging
     except ImportError:
-        raise missing_extra() from None
-    bars_of: Any = theirs
-    bars, disabled = theirs.is_progress_bar_enabled(), logging.root.manager.disable
+        raise missing_extra_error() from None
+    bars_of: Any = transformers_logging
+    has_bars, disabled_level = (
+        transformers_logging.is_progress_bar_enabled(),
+        logging.root.manager.disable,
+    )
     bars_of.disable_progress_bar()
     logging.disable(logging.CRITICAL)
     try:
@@ -170,14 +177,14 @@ def quietly() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.disable(disabled)
-        if bars:
+        logging.disable(disabled_level)
+        if has_bars:
             bars_of.enable_progress_bar()
 
 
-def missing_extra() -> AttnvizError:
+def missing_extra_error() -> AttnvizError:
     return AttnvizError(
         f"trained models need transformers, which is not installed (--model {MINILM})",
-        EXTRA,
+        INSTALL_EXTRA,
         about="model",
     )

@@ -13,39 +13,39 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnviz.attention.variants import Instead, Variant
+from attnviz.attention.variants import AblationValue, Variant
 from attnviz.errors import AttnvizError
 from attnviz.traces.origin import FromModel, FromTransformer, TrainedCard
-from attnviz.traces.settings import HeadPlace, Settings, Which, heads_off
-from attnviz.traces.source import refuse_settings
-from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_alone
-from attnviz.traces.trained.attending import (
-    TOLERANCE,
-    Attending,
-    attending,
-    difference,
-    with_all_heads,
+from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
+from attnviz.traces.source import refuse_changes_to_trace
+from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
+from attnviz.traces.trained.forward_pass import ModelInput, capture_pass
+from attnviz.traces.trained.input_ids import PreparedInput, prepare_input
+from attnviz.traces.trained.loading import LoadedTransformer, load_transformer
+from attnviz.traces.trained.model_attention import (
+    EAGER_TOLERANCE,
+    ModelAttention,
+    compute_model_attention,
+    largest_difference,
+    run_with_all_heads,
 )
-from attnviz.traces.trained.loading import Loaded, loaded
-from attnviz.traces.trained.passing import Reading, passed
-from attnviz.traces.trained.pieces import spelling_of
-from attnviz.traces.trained.place import is_trained
+from attnviz.traces.trained.model_location import is_trained
+from attnviz.traces.trained.pieces import tokenizer_spelling
 from attnviz.traces.trained.prediction import (
-    Asked,
-    Ending,
-    asked_of,
-    decoder_answers,
-    outputs_of,
-    predicted,
+    AnswerPositions,
+    PassResult,
+    build_outputs,
+    build_prediction,
+    find_answer_positions,
+    has_decoder_answers,
 )
-from attnviz.traces.trained.reading import Read, read
-from attnviz.traces.trained.recomputed_weights import OnDemand
-from attnviz.traces.trained.refusals import quietly
+from attnviz.traces.trained.recomputed_weights import WeightsOnDemand
+from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.version import __version__
-from attnviz.wording.keywords import changed
+from attnviz.wording.keywords import replace_choices
 
 
-def trace_trained(
+def trace_transformer(
     text: str | None,
     settings: Settings,
     *,
@@ -55,80 +55,92 @@ def trace_trained(
     """Attention of a trained model on a text; with the queries, keys and values of some layers."""
     if text is None:
         raise AttnvizError("there is no text that the model could read", "give a sentence")
-    model = loaded(settings)
+    model = load_transformer(settings)
     try:
-        return _trace(model, text, settings, layers, command)
+        return _trace_with_model(model, text, settings, layers, command)
     except AttnvizError:
-        as_it_was = loaded(settings)  # another, if this one changed when it read
-        if as_it_was is model:
+        fresh_model = load_transformer(settings)  # another, if this one changed when it read
+        if fresh_model is model:
             raise
-    return _trace(as_it_was, text, settings, layers, command)
+    return _trace_with_model(fresh_model, text, settings, layers, command)
 
 
-def _trace(
-    model: Loaded,
+def _trace_with_model(
+    model: LoadedTransformer,
     text: str,
     settings: Settings,
     layers: Collection[int] | None,
     command: str | None,
 ) -> Trace:
-    what = read(model, text, settings)
-    asked = asked_of(model, what.tokens, what.reading.which)
-    with quietly(), torch.no_grad():
-        found = attending(model, what.reading, settings, layers, asked)
-        whole = with_all_heads(model, what.reading, asked) if settings.without else None
-        embeddings = _embeddings(model, what.reading)
-    card = _card(model, found, what.reading.which)
+    prepared = prepare_input(model, text, settings)
+    answer_positions = find_answer_positions(model, prepared.tokens, prepared.model_input.which)
+    with quiet_transformers(), torch.no_grad():
+        attention = compute_model_attention(
+            model, prepared.model_input, settings, layers, answer_positions
+        )
+        full_result = (
+            run_with_all_heads(model, prepared.model_input, answer_positions)
+            if settings.without
+            else None
+        )
+        embeddings = _token_embeddings(model, prepared.model_input)
+    card = _transformer_card(model, attention, prepared.model_input.which)
     return Trace(
-        tokens=what.tokens,
-        keys=what.keys,
+        tokens=prepared.tokens,
+        keys=prepared.keys,
         tokenizer=model.name,
         vocabulary=model.model.get_input_embeddings().num_embeddings,
-        variant=_variant(card, found),
-        positions=found.positions,
+        variant=_transformer_variant(card, attention),
+        positions=attention.positions,
         embeddings=embeddings,
-        layers=found.layers,
-        prediction=predicted(model, what.tokens, asked, found.ending, whole),
-        outputs=outputs_of(found.ending, whole),
-        prompt=what.prompt,
-        origin=_origin(settings, card, text, found),
-        provenance=_provenance(settings, card, model, command),
+        layers=attention.layers,
+        prediction=build_prediction(
+            model, prepared.tokens, answer_positions, attention.result, full_result
+        ),
+        outputs=build_outputs(attention.result, full_result),
+        prompt=prepared.prompt,
+        origin=_transformer_origin(settings, card, text, attention),
+        provenance=_transformer_provenance(settings, card, model, command),
     )
 
 
-def _origin(settings: Settings, card: TrainedCard, text: str, found: Attending) -> FromTransformer:
+def _transformer_origin(
+    settings: Settings, card: TrainedCard, text: str, attention: ModelAttention
+) -> FromTransformer:
     return FromTransformer(
         settings=settings,
         card=card,
         text=text,
-        positions=found.positions,
-        position_base=found.position_base,
+        positions=attention.positions,
+        position_base=attention.position_base,
     )
 
 
-def _card(model: Loaded, found: Attending, which: Which) -> TrainedCard:
-    first = found.layers[0]
+def _transformer_card(
+    model: LoadedTransformer, attention: ModelAttention, which: AttentionKind
+) -> TrainedCard:
+    first = attention.layers[0]
     return TrainedCard(
         name=model.name,
         kind=model.config.model_type,
         parameters=model.model.num_parameters(),
-        layers=len(found.numbers),
+        layers=len(attention.layer_numbers),
         heads=first.heads,
         kv_heads=first.kv_heads,
         head_dim=first.head_dim,
         stored_as=model.stored_as,
         which=which,
-        eager=None if found.apart is None else found.apart.weights,
-        vectors=None if found.apart is None else found.apart.vectors,
-        compared=0 if found.apart is None else found.apart.tokens,
-        fallback=found.apart is None,
-        decoder_answers=decoder_answers(model, which),
+        eager=None if attention.eager_difference is None else attention.eager_difference.weights,
+        vectors=None if attention.eager_difference is None else attention.eager_difference.vectors,
+        compared=0 if attention.eager_difference is None else attention.eager_difference.tokens,
+        fallback=attention.eager_difference is None,
+        decoder_answers=has_decoder_answers(model, which),
     )
 
 
-def _variant(card: TrainedCard, found: Attending) -> Variant:
+def _transformer_variant(card: TrainedCard, attention: ModelAttention) -> Variant:
     """How the model attends, as far as one row can say it."""
-    layer = found.layers[0]
+    layer = attention.layers[0]
     several, looks_ahead = layer.visible.shape[-2] > 1, bool(layer.visible.triu(1).any())
     return Variant(
         name=card.kind,
@@ -138,26 +150,28 @@ def _variant(card: TrainedCard, found: Attending) -> Variant:
         heads=card.heads,
         kv_heads=card.kv_heads,
         joined=True,
-        soft_cap=found.soft_cap,
+        soft_cap=attention.soft_cap,
     )
 
 
-def _embeddings(model: Loaded, reading: Reading) -> Float[Tensor, "token dim"]:
+def _token_embeddings(
+    model: LoadedTransformer, model_input: ModelInput
+) -> Float[Tensor, "token dim"]:
     """The vectors of the tokens that read, before anything tells them where they stand."""
-    decoder = reading.which != "self"
-    module = model.model.get_decoder() if decoder else model.model
-    ids = reading.written if decoder else reading.ids
-    tables = (each for each in module.modules() if isinstance(each, nn.Embedding))
-    table = module.get_input_embeddings() if hasattr(module, GETS) else next(tables)
-    made: Tensor = table(torch.tensor(ids, device=model.model.device))
-    return made
+    is_decoder = model_input.which != "self"
+    module = model.model.get_decoder() if is_decoder else model.model
+    ids = model_input.decoder_ids if is_decoder else model_input.ids
+    tables = (submodule for submodule in module.modules() if isinstance(submodule, nn.Embedding))
+    table = module.get_input_embeddings() if hasattr(module, EMBEDDINGS_METHOD) else next(tables)
+    vectors: Tensor = table(torch.tensor(ids, device=model.model.device))
+    return vectors
 
 
-GETS = "get_input_embeddings"  # which the decoders of some models, as FSMT's, have not
+EMBEDDINGS_METHOD = "get_input_embeddings"  # which the decoders of some models, as FSMT's, have not
 
 
-def _provenance(
-    settings: Settings, card: TrainedCard, model: Loaded, command: str | None
+def _transformer_provenance(
+    settings: Settings, card: TrainedCard, model: LoadedTransformer, command: str | None
 ) -> Provenance:
     import transformers
 
@@ -178,71 +192,85 @@ def _provenance(
     )
 
 
-GIVE = "give a transformer: --model minilm, a folder, or a name on a hub"
-NAMED_AGAIN = ("model", "trust_remote_code")  # what a file may not say of its trace
-FARTHEST = 1e-3  # that weights of one model are apart on two machines; of two models it is tenths
+GIVE_TRANSFORMER_HINT = "give a transformer: --model minilm, a folder, or a name on a hub"
+UNTRUSTED_SETTINGS = ("model", "trust_remote_code")  # what a file may not say of its trace
+MAX_WEIGHT_DIFFERENCE = (
+    1e-3  # that weights of one model are apart on two machines; of two models it is tenths
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Rereading:
+class ModelRun:
     """A model, what it reads, what is asked of it, and which heads are off."""
 
-    model: Loaded
-    reading: Reading
-    asked: Asked | None
-    off: Mapping[HeadPlace, Instead]
+    model: LoadedTransformer
+    model_input: ModelInput
+    answer_positions: AnswerPositions | None
+    off: Mapping[HeadId, AblationValue]
 
-    def ending(self, place: HeadPlace | None = None) -> Ending:
+    def run_without(self, head_id: HeadId | None = None) -> PassResult:
         """What the model comes to; without one head more than are off already."""
-        off = self.off if place is None else {**self.off, place: "zero"}
-        with quietly(), torch.no_grad():
-            done = passed(self.model, self.reading, layers=(), off=off, asked=self.asked)
-        assert done is not None
-        return done.ending
+        off = self.off if head_id is None else {**self.off, head_id: "zero"}
+        with quiet_transformers(), torch.no_grad():
+            captured_pass = capture_pass(
+                self.model,
+                self.model_input,
+                layers=(),
+                off=off,
+                answer_positions=self.answer_positions,
+            )
+        assert captured_pass is not None
+        return captured_pass.result
 
-    def label(self, answer: int) -> str:
+    def answer_label(self, answer: int) -> str:
         """What people see of an answer."""
-        return spelling_of(self.model.tokenizer).written([answer])[0].label
+        return tokenizer_spelling(self.model.tokenizer).pieces_of_ids([answer])[0].label
 
 
-def named_again(trace: Trace, **named: Any) -> Trace:
+def with_named_model(trace: Trace, **changes: Any) -> Trace:
     """A Trace whose model somebody names: `model`, and whether to `trust_remote_code` of it."""
-    again = () if trace.trained is None else NAMED_AGAIN  # nothing else is ever loaded once more
-    refuse_settings({name: each for name, each in named.items() if name not in again})
+    allowed_names = (
+        () if trace.trained is None else UNTRUSTED_SETTINGS
+    )  # nothing else is ever loaded once more
+    refuse_changes_to_trace(
+        {name: value for name, value in changes.items() if name not in allowed_names}
+    )
     origin = trace.origin
-    settings = changed(origin.settings, named)
-    return replace(trace, origin=replace(origin, settings=settings)) if named else trace
+    settings = replace_choices(origin.settings, changes)
+    return replace(trace, origin=replace(origin, settings=settings)) if changes else trace
 
 
-def reread(trace: Trace, told: str, about: str) -> Rereading:
-    """The model behind a Trace, if its heads can be reached; `told` is what is wanted of them."""
-    refuse_weights_alone(trace, told, about)
+def prepare_model_run(trace: Trace, purpose: str, about: str) -> ModelRun:
+    """The model behind a Trace, if its heads can be reached; `purpose` is what is wanted of them."""
+    refuse_weights_only(trace, purpose, about)
     origin = trace.origin
     if not isinstance(origin, FromTransformer):
-        answers = isinstance(origin, FromModel) and trace.prediction is not None
-        ranks = f"use attnviz heads --model {origin.settings.model} to rank the heads of this model"
+        has_answers = isinstance(origin, FromModel) and trace.prediction is not None
+        ranking_hint = (
+            f"use attnviz heads --model {origin.settings.model} to rank the heads of this model"
+        )
         raise AttnvizError(
-            f"{told} of a trained transformer, but this is not one",
-            ranks if answers and about == "by" else GIVE,
+            f"{purpose} of a trained transformer, but this is not one",
+            ranking_hint if has_answers and about == "by" else GIVE_TRANSFORMER_HINT,
             about=about,
         )
     if origin.card.fallback:
         raise AttnvizError(
-            f"{told} of a transformer, but the model '{origin.card.name}' ({origin.card.kind}) "
+            f"{purpose} of a transformer, but the model '{origin.card.name}' ({origin.card.kind}) "
             "only returns its weights",
             f"leave --{about} out",
             about=about,
         )
-    model, what = model_of(trace)
-    return Rereading(
+    model, prepared = reload_model(trace)
+    return ModelRun(
         model,
-        what.reading,
-        asked_of(model, what.tokens, what.reading.which),
-        heads_off(origin.settings.without),
+        prepared.model_input,
+        find_answer_positions(model, prepared.tokens, prepared.model_input.which),
+        parse_heads_off(origin.settings.without),
     )
 
 
-def model_of(trace: Trace) -> tuple[Loaded, Read]:
+def reload_model(trace: Trace) -> tuple[LoadedTransformer, PreparedInput]:
     """The model that made a Trace, and what it read; with it what the model itself wrote.
 
     Of a Trace that was read from a file it is made sure that this model makes the same weights.
@@ -255,50 +283,63 @@ def model_of(trace: Trace) -> tuple[Loaded, Read]:
             "name the model that made the trace",
             about="model",
         )
-    model = loaded(origin.settings)
-    attention = trace.layers[0].asked
-    here = isinstance(attention, OnDemand) and attention.heard.module is not None
-    if here and origin.card.which == "self":
-        return model, Read(Reading("self", trace.tokens.ids), trace.tokens, trace.keys)
-    with quietly(), torch.no_grad():
-        what = read(model, origin.text or "", origin.settings)
-        if not here:
-            _refuse_another(model, what, trace, origin)
-    return model, what
+    model = load_transformer(origin.settings)
+    attention = trace.layers[0].weights_on_demand
+    is_in_memory = isinstance(attention, WeightsOnDemand) and attention.captured.module is not None
+    if is_in_memory and origin.card.which == "self":
+        return model, PreparedInput(ModelInput("self", trace.tokens.ids), trace.tokens, trace.keys)
+    with quiet_transformers(), torch.no_grad():
+        prepared = prepare_input(model, origin.text or "", origin.settings)
+        if not is_in_memory:
+            _refuse_other_model(model, prepared, trace, origin)
+    return model, prepared
 
 
-def _refuse_another(model: Loaded, what: Read, trace: Trace, origin: FromTransformer) -> None:
+def _refuse_other_model(
+    model: LoadedTransformer, prepared: PreparedInput, trace: Trace, origin: FromTransformer
+) -> None:
     """Refuse a model that did not make the Trace, by what it reads and how it attends."""
-    count, then = model.model.num_parameters(), origin.card.parameters
-    if count != then:
-        raise _another(model, f"it has {count:,} numbers, but the model of the trace had {then:,}")
-    if (what.tokens.ids, what.keys.ids) != (trace.tokens.ids, trace.keys.ids):
-        raise _another(model, "it cuts the text into different tokens")
-    numbers = [each.layer for each in trace.layers]
-    found = attending(model, what.reading, origin.settings, numbers, None).layers
-    alike = numbers == [each.layer for each in found]
-    apart = max(map(_apart, trace.layers, found)) if alike else inf
-    if apart > max(FARTHEST, 2 * TOLERANCE[origin.settings.dtype]):
-        raise _another(model, f"its weights differ from those of the trace, by up to {apart:.2g}")
+    count, trace_count = model.model.num_parameters(), origin.card.parameters
+    if count != trace_count:
+        raise _other_model_error(
+            model, f"it has {count:,} numbers, but the model of the trace had {trace_count:,}"
+        )
+    if (prepared.tokens.ids, prepared.keys.ids) != (trace.tokens.ids, trace.keys.ids):
+        raise _other_model_error(model, "it cuts the text into different tokens")
+    numbers = [layer.layer for layer in trace.layers]
+    found_layers = compute_model_attention(
+        model, prepared.model_input, origin.settings, numbers, None
+    ).layers
+    has_same_layers = numbers == [layer.layer for layer in found_layers]
+    difference = (
+        max(map(_layer_weight_difference, trace.layers, found_layers)) if has_same_layers else inf
+    )
+    if difference > max(MAX_WEIGHT_DIFFERENCE, 2 * EAGER_TOLERANCE[origin.settings.dtype]):
+        raise _other_model_error(
+            model, f"its weights differ from those of the trace, by up to {difference:.2g}"
+        )
 
 
-def _another(model: Loaded, why: str) -> AttnvizError:
+def _other_model_error(model: LoadedTransformer, reason: str) -> AttnvizError:
     return AttnvizError(
-        f"'{model.name}' is not the model that made the trace: {why}",
+        f"'{model.name}' is not the model that made the trace: {reason}",
         "name that model with --model, or trace the text again with this one",
         about="model",
     )
 
 
-def _apart(one: Layer, other: Layer) -> float:
+def _layer_weight_difference(first: Layer, second: Layer) -> float:
     """The largest difference between the weights of two layers, in any head."""
-    if one.heads != other.heads:
+    if first.heads != second.heads:
         return inf
     cells = [
-        [each.weights.cells("weights", head) for each in (one, other)] for head in range(one.heads)
+        [item.weights.cells("weights", head) for item in (first, second)]
+        for head in range(first.heads)
     ]
     return max(
-        difference(torch.from_numpy(mine.values), torch.from_numpy(its.values))
+        largest_difference(
+            torch.from_numpy(first_band.values), torch.from_numpy(second_band.values)
+        )
         for pair in cells
-        for mine, its in zip(*(each.bands() for each in pair), strict=True)
+        for first_band, second_band in zip(*(item.bands() for item in pair), strict=True)
     )

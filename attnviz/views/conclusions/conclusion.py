@@ -9,115 +9,119 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnviz.analysis.aspects import TEXT
+from attnviz.analysis.aspects import TEXT_ASPECT
 from attnviz.analysis.comparison import Alternative, Comparison, LargestChange
 from attnviz.analysis.seeds import Repeats
 from attnviz.analysis.sweeps import Sweep
 from attnviz.tokens.tokens import Tokens
-from attnviz.views.conclusions.claims import Finding, otherwise, said
-from attnviz.views.conclusions.course import in_short, on_sweep
-from attnviz.views.conclusions.mistakes import on_mistakes, title_on_mistakes
-from attnviz.views.conclusions.scaling import on_scale, title_on_scale
-from attnviz.views.conclusions.sharpness import on_sharpness, reader, title_on_sharpness
-from attnviz.views.measures import name_of, tokens_of
+from attnviz.views.conclusions.findings import Finding, choose_sentence, otherwise
+from attnviz.views.conclusions.mistakes import mistakes_sentence, mistakes_title
+from attnviz.views.conclusions.scaling import scaling_sentence, scaling_title
+from attnviz.views.conclusions.sharpness import reader_text, sharpness_sentence, sharpness_title
+from attnviz.views.conclusions.sweep_findings import sweep_sentence, sweep_title
+from attnviz.views.measures import alternative_name, compared_tokens
 from attnviz.wording.numbers import share_text, significant_text, tiny_text
-from attnviz.wording.words import listed, sentence
+from attnviz.wording.words import and_list, as_sentence
 
 
 def conclusion(
     comparison: Comparison, sweep: Sweep | None = None, repeats: Repeats | None = None
 ) -> str:
     """The sentence for what was compared."""
-    again = repeats if repeats is not None and repeats.finite else None
+    finite_repeats = repeats if repeats is not None and repeats.finite else None
     if sweep is not None:
-        return on_sweep(comparison, sweep)
-    if any(each.mistake for each in comparison.alternatives):
-        return on_mistakes(comparison, again)
-    if _all_hidden(comparison):
-        return f"There is nothing to compare: every key is masked for {reader(comparison)}."
+        return sweep_sentence(comparison, sweep)
+    if any(alternative.mistake for alternative in comparison.alternatives):
+        return mistakes_sentence(comparison, finite_repeats)
+    if _all_masked(comparison):
+        return f"There is nothing to compare: every key is masked for {reader_text(comparison)}."
     if comparison.by in ("dtype", "device"):
-        return on_rounding(comparison)
+        return rounding_sentence(comparison)
     if comparison.by == "scale":
-        return on_scale(comparison, again)
-    return on_sharpness(comparison, again)
+        return scaling_sentence(comparison, finite_repeats)
+    return sharpness_sentence(comparison, finite_repeats)
 
 
-def title_of(
+def comparison_title(
     comparison: Comparison, sweep: Sweep | None = None, repeats: Repeats | None = None
 ) -> str:
     """The same in few words: what stands over a picture."""
-    again = repeats if repeats is not None and repeats.finite else None
+    finite_repeats = repeats if repeats is not None and repeats.finite else None
     if sweep is not None:
-        return in_short(comparison, sweep).rstrip(".")
-    if any(each.mistake for each in comparison.alternatives):
-        return title_on_mistakes(comparison, again)
-    if _all_hidden(comparison) or comparison.by in ("dtype", "device"):
+        return sweep_title(comparison, sweep).rstrip(".")
+    if any(alternative.mistake for alternative in comparison.alternatives):
+        return mistakes_title(comparison, finite_repeats)
+    if _all_masked(comparison) or comparison.by in ("dtype", "device"):
         return conclusion(comparison).rstrip(".")
-    titled = title_on_scale if comparison.by == "scale" else title_on_sharpness
-    return titled(comparison, again)
+    write_title = scaling_title if comparison.by == "scale" else sharpness_title
+    return write_title(comparison, finite_repeats)
 
 
-def _all_hidden(comparison: Comparison) -> bool:
+def _all_masked(comparison: Comparison) -> bool:
     """Whether nothing that is shown may be read, in any way: every weight is 0, and stays so."""
     ways = comparison.alternatives
-    return not any(bool(each.visible[..., comparison.rows, :].any()) for each in ways)
+    return not any(bool(way.visible[..., comparison.rows, :].any()) for way in ways)
 
 
 @dataclass(frozen=True, eq=False)
-class Rounding:
+class RoundingFacts:
     """By how much weights differ from the reference's, at most, in the rows that are shown."""
 
-    of: str
-    base: str
+    query_suffix: str
+    reference: str
     errors: dict[str, float]
 
     @property
-    def same(self) -> list[str]:
+    def equal_names(self) -> list[str]:
         return [name for name, error in self.errors.items() if not error]
 
     @property
-    def differ(self) -> list[str]:
+    def error_texts(self) -> list[str]:
         return [f"{tiny_text(error)} in {name}" for name, error in self.errors.items() if error]
 
 
-def on_rounding(comparison: Comparison) -> str:
+def rounding_sentence(comparison: Comparison) -> str:
     rows = slice(None) if comparison.query is None else comparison.query
     errors = {
-        each.name: float(difference[:, rows].abs().max())
-        for each, difference in zip(comparison.alternatives, comparison.differences, strict=True)
+        alternative.name: float(difference[:, rows].abs().max())
+        for alternative, difference in zip(
+            comparison.alternatives, comparison.differences, strict=True
+        )
         if difference is not None
     }
-    of = "" if comparison.query is None else f" of {reader(comparison)}"
-    return said(FINDINGS, Rounding(of, comparison.base.name, errors))
+    query_suffix = "" if comparison.query is None else f" of {reader_text(comparison)}"
+    return choose_sentence(
+        ROUNDING_FINDINGS, RoundingFacts(query_suffix, comparison.base.name, errors)
+    )
 
 
-def _kept(facts: Rounding) -> str:
-    same = f"the weights{facts.of} of {listed(facts.same)}"
-    return f"{same} equal those of {facts.base} to the last digit"
+def _equal_weights_text(facts: RoundingFacts) -> str:
+    equal_weights = f"the weights{facts.query_suffix} of {and_list(facts.equal_names)}"
+    return f"{equal_weights} equal those of {facts.reference} to the last digit"
 
 
-def _at_most(facts: Rounding) -> str:
-    differ = listed(facts.differ)
-    return f"Weights{facts.of} differ from those of {facts.base} by at most {differ}"
+def _largest_errors_text(facts: RoundingFacts) -> str:
+    errors_text = and_list(facts.error_texts)
+    return f"Weights{facts.query_suffix} differ from those of {facts.reference} by at most {errors_text}"
 
 
-FINDINGS: tuple[Finding[Rounding], ...] = (
+ROUNDING_FINDINGS: tuple[Finding[RoundingFacts], ...] = (
     Finding(
         "all the same",
-        lambda facts: not facts.differ,
-        lambda facts: sentence(_kept(facts)),
+        lambda facts: not facts.error_texts,
+        lambda facts: as_sentence(_equal_weights_text(facts)),
     ),
     Finding(
         "some the same",
-        lambda facts: bool(facts.same),
-        lambda facts: f"{_at_most(facts)}; {_kept(facts)}.",
+        lambda facts: bool(facts.equal_names),
+        lambda facts: f"{_largest_errors_text(facts)}; {_equal_weights_text(facts)}.",
     ),
-    Finding("none the same", otherwise, lambda facts: f"{_at_most(facts)}."),
+    Finding("none the same", otherwise, lambda facts: f"{_largest_errors_text(facts)}."),
 )
 
 
 @dataclass(frozen=True, eq=False)
-class Changed:
+class ChangeFacts:
     """What is known of one way, held against the reference."""
 
     comparison: Comparison
@@ -125,76 +129,80 @@ class Changed:
     change: LargestChange
 
     @property
-    def ways(self) -> str:
-        base = _called(self.comparison, self.comparison.base)
-        return f"from {base} to {_called(self.comparison, self.way)}"
+    def from_to_text(self) -> str:
+        base = _way_name(self.comparison, self.comparison.base)
+        return f"from {base} to {_way_name(self.comparison, self.way)}"
 
     @property
-    def of(self) -> str:
+    def query_suffix(self) -> str:
         """The row, where it stands alone."""
-        return "" if self.comparison.query is None else f" of {reader(self.comparison)}"
+        return "" if self.comparison.query is None else f" of {reader_text(self.comparison)}"
 
     @property
-    def averaged(self) -> str:
-        as_many = len(self.way.weights) == len(self.comparison.base.weights)
-        return "" if as_many else " in the mean of heads"
+    def mean_suffix(self) -> str:
+        same_head_count = len(self.way.weights) == len(self.comparison.base.weights)
+        return "" if same_head_count else " in the mean of heads"
 
     @property
-    def cell(self) -> str:
+    def cell_text(self) -> str:
         """`learning → this in head 1`"""
-        tokens = tokens_of(self.comparison, self.way)
+        tokens = compared_tokens(self.comparison, self.way)
         keys = tokens if self.way.keys is self.way.tokens else self.way.keys
-        among = "" if self.change.head is None else f" in head {self.change.head}"
-        cell = f"{_named(tokens, self.change.query)} → {_named(keys, self.change.key)}"
-        return f"{cell}{self.averaged or among}"
+        head_suffix = "" if self.change.head is None else f" in head {self.change.head}"
+        cell = f"{_token_label(tokens, self.change.query)} → {_token_label(keys, self.change.key)}"
+        return f"{cell}{self.mean_suffix or head_suffix}"
 
     @property
-    def written(self) -> tuple[str, str]:
+    def weight_texts(self) -> tuple[str, str]:
         return share_text(self.change.before), share_text(self.change.after)
 
 
-def changes_told(comparison: Comparison) -> list[str]:
+def largest_change_sentences(comparison: Comparison) -> list[str]:
     """`largest change from unscaled to scaled: learning → this: .31 → .97`"""
-    found = zip(comparison.alternatives, comparison.changes, strict=True)
+    changed_ways = zip(comparison.alternatives, comparison.changes, strict=True)
     return [
-        said(CHANGES, Changed(comparison, way, change))
-        for way, change in found
+        choose_sentence(CHANGE_FINDINGS, ChangeFacts(comparison, way, change))
+        for way, change in changed_ways
         if change is not None
     ]
 
 
-def _called(comparison: Comparison, alternative: Alternative) -> str:
+def _way_name(comparison: Comparison, alternative: Alternative) -> str:
     """In a sentence another sentence stands in quotes."""
-    name = name_of(comparison, alternative)
-    return f"'{name}'" if comparison.by == TEXT else name
+    name = alternative_name(comparison, alternative)
+    return f"'{name}'" if comparison.by == TEXT_ASPECT else name
 
 
-def _named(tokens: Tokens, place: int) -> str:
+def _token_label(tokens: Tokens, position: int) -> str:
     """A token's label, with its number where the label stands more than once."""
-    label = tokens.labels[place]
-    return f"{place + 1} {label}" if tokens.labels.count(label) > 1 else label
+    label = tokens.labels[position]
+    return f"{position + 1} {label}" if tokens.labels.count(label) > 1 else label
 
 
-def _largest(facts: Changed) -> str:
-    return f"largest change{facts.of} {facts.ways}: {facts.cell}"
+def _largest_change_text(facts: ChangeFacts) -> str:
+    return f"largest change{facts.query_suffix} {facts.from_to_text}: {facts.cell_text}"
 
 
-CHANGES: tuple[Finding[Changed], ...] = (
+CHANGE_FINDINGS: tuple[Finding[ChangeFacts], ...] = (
     Finding(
         "no change",
         lambda facts: facts.change.before == facts.change.after,
-        lambda facts: f"no weight{facts.of} changes {facts.ways}{facts.averaged}",
+        lambda facts: (
+            f"no weight{facts.query_suffix} changes {facts.from_to_text}{facts.mean_suffix}"
+        ),
     ),
     Finding(
         "too small to be read",
-        lambda facts: facts.written[0] == facts.written[1],
+        lambda facts: facts.weight_texts[0] == facts.weight_texts[1],
         lambda facts: (
-            f"{_largest(facts)}: by {significant_text(facts.change.after - facts.change.before, 2)}"
+            f"{_largest_change_text(facts)}: by {significant_text(facts.change.after - facts.change.before, 2)}"
         ),
     ),
     Finding(
         "a change",
         otherwise,
-        lambda facts: f"{_largest(facts)}: {facts.written[0]} → {facts.written[1]}",
+        lambda facts: (
+            f"{_largest_change_text(facts)}: {facts.weight_texts[0]} → {facts.weight_texts[1]}"
+        ),
     ),
 )

@@ -14,26 +14,33 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.analysis.learning import Learning, OfSeeds, Way
-from attnviz.analysis.measures import BAND
+from attnviz.analysis.learning import Learning, LearningWay, NumberBySeed
+from attnviz.analysis.measures import QUANTILE_BAND
 from attnviz.attention.variants import VARIANTS
 from attnviz.traces.settings import chosen_variant, head_width
-from attnviz.views.conclusions.claims import FEWEST_SEEDS, Amount, Finding, Pair, otherwise, said
-from attnviz.wording.numbers import exact_text, percent, significant_text
+from attnviz.views.conclusions.findings import (
+    MIN_SEEDS_TO_CONCLUDE,
+    Amount,
+    Finding,
+    Pair,
+    choose_sentence,
+    otherwise,
+)
+from attnviz.wording.numbers import exact_text, percent_text, significant_text
 from attnviz.wording.printable import PERCENT
-from attnviz.wording.words import counted, listed, sentence
+from attnviz.wording.words import and_list, as_sentence, counted
 
-LOSS = Amount(significant_text, 2)
-SPREAD = Amount(significant_text, 2)
+LOSS_AMOUNT = Amount(significant_text, 2)
+SPREAD_AMOUNT = Amount(significant_text, 2)
 
-CALLED: dict[str, Callable[[str], str]] = {  # a way, in tables and beside its curve
+WAY_LABELS: dict[str, Callable[[str], str]] = {  # a way, in tables and beside its curve
     "dim": lambda value: f"width {value}",
     "heads": lambda value: counted(int(value), "head"),
     "layers": lambda value: counted(int(value), "layer"),
     "norm": lambda value: "no norm" if value == "none" else f"{value}-norm",
     "positions": lambda value: "no positions" if value == "none" else value,
 }
-PUT: dict[str, Callable[[str], str]] = {  # and in a sentence
+WAY_PHRASES: dict[str, Callable[[str], str]] = {  # and in a sentence
     "dim": lambda value: f"at width {value}",
     "norm": lambda value: "without a norm" if value == "none" else f"with {value}-norm",
     "positions": lambda value: (
@@ -44,311 +51,338 @@ PUT: dict[str, Callable[[str], str]] = {  # and in a sentence
 }
 
 
-def called(by: str, name: str) -> str:
+def way_label(by: str, name: str) -> str:
     """
-    >>> called("heads", "1"), called("positions", "rotary"), called("norm", "pre")
+    >>> way_label("heads", "1"), way_label("positions", "rotary"), way_label("norm", "pre")
     ('1 head', 'rotary', 'pre-norm')
     """
-    return CALLED.get(by, str)(name)
+    return WAY_LABELS.get(by, str)(name)
 
 
-def put(by: str, name: str) -> str:
+def way_phrase(by: str, name: str) -> str:
     """
-    >>> put("heads", "2"), put("positions", "none"), put("scale", "unscaled")
+    >>> way_phrase("heads", "2"), way_phrase("positions", "none"), way_phrase("scale", "unscaled")
     ('with 2 heads', 'without positions', 'unscaled')
     """
-    return PUT[by](name) if by in PUT else f"with {called(by, name)}"
+    return WAY_PHRASES[by](name) if by in WAY_PHRASES else f"with {way_label(by, name)}"
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class WayCourse:
     """One way, and how it went."""
 
     learning: Learning
-    way: Way
+    way: LearningWay
 
     @property
-    def put(self) -> str:
-        return put(self.learning.by, self.way.name)
+    def phrase(self) -> str:
+        return way_phrase(self.learning.by, self.way.name)
 
     @cached_property
-    def reached(self) -> OfSeeds:
+    def steps_needed(self) -> NumberBySeed:
         """After how many steps each seed has learned it; ∞: it never has."""
         return self.learning.reached(self.way)
 
     @cached_property
-    def counted(self) -> Tensor:
+    def finite_steps_needed(self) -> Tensor:
         """The same, where a seed that never learned counts as one that would need one step more."""
-        return torch.from_numpy(np.minimum(self.reached, self.learning.last + 1))
+        return torch.from_numpy(np.minimum(self.steps_needed, self.learning.last + 1))
 
     @property
-    def there(self) -> int:
+    def learned_seed_count(self) -> int:
         """In how many seeds it was learned."""
-        return int(np.isfinite(self.reached).sum())
+        return int(np.isfinite(self.steps_needed).sum())
 
     @property
-    def middle(self) -> float:
+    def median_steps(self) -> float:
         """The median number of steps; ∞ where half of the seeds never learned it."""
-        return float(np.median(self.reached))
+        return float(np.median(self.steps_needed))
 
     @property
-    def needs(self) -> str:
+    def steps_text(self) -> str:
         """`after 16 steps (12–19 in 9 of 10)`; or in how many seeds it was learned at all."""
-        seeds = len(self.reached)
-        if self.there < seeds:
-            whose = f"in {self.there or 'none'} of {seeds:,} seeds"
-            return f"{whose} within {counted(self.learning.last, 'step')}"
-        low, high = (steps_at(self.reached, share) for share in BAND)
-        sure = low < high and seeds >= FEWEST_SEEDS
-        inside = int(((self.reached >= low) & (self.reached <= high)).sum())
-        band = f" ({low:,.0f}–{high:,.0f} in {inside:,} of {seeds:,})"
-        return f"{self.in_short}{band if sure else ''}"
+        seeds = len(self.steps_needed)
+        if self.learned_seed_count < seeds:
+            seeds_text = f"in {self.learned_seed_count or 'none'} of {seeds:,} seeds"
+            return f"{seeds_text} within {counted(self.learning.last, 'step')}"
+        low, high = (steps_at_quantile(self.steps_needed, share) for share in QUANTILE_BAND)
+        has_band = low < high and seeds >= MIN_SEEDS_TO_CONCLUDE
+        inside_count = int(((self.steps_needed >= low) & (self.steps_needed <= high)).sum())
+        band_text = f" ({low:,.0f}–{high:,.0f} in {inside_count:,} of {seeds:,})"
+        return f"{self.short_steps_text}{band_text if has_band else ''}"
 
     @property
-    def in_short(self) -> str:
+    def short_steps_text(self) -> str:
         """The same without a band; of one seed it says nothing of seeds."""
-        if self.there == len(self.reached):
-            whole = self.middle.is_integer()
-            return f"after {counted(int(self.middle) if whole else self.middle, 'step')}"
-        if len(self.reached) == 1:
+        if self.learned_seed_count == len(self.steps_needed):
+            is_integer = self.median_steps.is_integer()
+            return f"after {counted(int(self.median_steps) if is_integer else self.median_steps, 'step')}"
+        if len(self.steps_needed) == 1:
             return f"not within {counted(self.learning.last, 'step')}"
-        return self.needs
+        return self.steps_text
 
     @property
     def last_loss(self) -> Tensor:
         return torch.from_numpy(self.way.loss[-1])
 
 
-def steps_at(reached: OfSeeds, share: float) -> float:
+def steps_at_quantile(steps_needed: NumberBySeed, share: float) -> float:
     """The number of steps after which this share of the seeds has learned it: one that occurs."""
-    return float(np.quantile(reached, share, method="inverted_cdf"))
+    return float(np.quantile(steps_needed, share, method="inverted_cdf"))
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class LearningFacts:
     """What is known of all ways."""
 
     learning: Learning
 
     @cached_property
-    def courses(self) -> list[Course]:
-        return [Course(self.learning, way) for way in self.learning.ways]
+    def courses(self) -> list[WayCourse]:
+        return [WayCourse(self.learning, way) for way in self.learning.ways]
 
     @property
-    def seeds(self) -> int:
+    def seed_count(self) -> int:
         return len(self.learning.seeds)
 
     @property
-    def right(self) -> str:
+    def goal_text(self) -> str:
         """`99.9 % of the letters are right`; `every letter is right`"""
-        until, asked = self.learning.until, self.learning.task.asked
-        return right_text(until, asked)
+        until, answer_noun = self.learning.until, self.learning.task.asked
+        return accuracy_goal_text(until, answer_noun)
 
     @property
-    def over(self) -> str:
-        return f"Over {self.seeds:,} seeds"
+    def opening(self) -> str:
+        return f"Over {self.seed_count:,} seeds"
 
     @cached_property
-    def apart(self) -> tuple[Course, Course] | None:
+    def fastest_and_slowest(self) -> tuple[WayCourse, WayCourse] | None:
         """Who learned sooner than whom in 9 of 10 seeds: the two that are furthest apart."""
         pairs = [
-            (slow.counted.median().item() - soon.counted.median().item(), soon, slow)
+            (
+                slow.finite_steps_needed.median().item() - soon.finite_steps_needed.median().item(),
+                soon,
+                slow,
+            )
             for soon, slow in permutations(self.courses, 2)
-            if Pair(soon.counted, slow.counted).direction > 0 and soon.middle < slow.middle
+            if Pair(soon.finite_steps_needed, slow.finite_steps_needed).direction > 0
+            and soon.median_steps < slow.median_steps
         ]
         return max(pairs, key=lambda pair: pair[0])[1:] if pairs else None
 
     @property
-    def each_in_short(self) -> str:
-        return "; ".join(f"{course.put}, {course.in_short}" for course in self.courses)
+    def short_ways_text(self) -> str:
+        return "; ".join(f"{course.phrase}, {course.short_steps_text}" for course in self.courses)
 
     @property
-    def each(self) -> str:
+    def ways_text(self) -> str:
         """Of each way what it needs."""
-        return "; ".join(f"{course.put}, {course.needs}" for course in self.courses)
+        return "; ".join(f"{course.phrase}, {course.steps_text}" for course in self.courses)
 
 
-def right_text(share: float, asked: str) -> str:
+def accuracy_goal_text(share: float, answer_noun: str) -> str:
     """
-    >>> right_text(0.999, "letter"), right_text(1.0, "verb")
+    >>> accuracy_goal_text(0.999, "letter"), accuracy_goal_text(1.0, "verb")
     ('99.9\\xa0% of the letters are right', 'every verb is right')
     """
     if share >= 1:
-        return f"every {asked} is right"
-    return f"{exact_text(float(f'{100 * share:.10g}'))}{PERCENT} of the {asked}s are right"
+        return f"every {answer_noun} is right"
+    return f"{exact_text(float(f'{100 * share:.10g}'))}{PERCENT} of the {answer_noun}s are right"
 
 
-def on_learning(learning: Learning) -> str:
+def learning_sentence(learning: Learning) -> str:
     """Who learned sooner, if anybody did."""
-    return said(FINDINGS, Outcome(learning))
+    return choose_sentence(LEARNING_FINDINGS, LearningFacts(learning))
 
 
-def in_short(learning: Learning) -> str:
+def learning_title(learning: Learning) -> str:
     """The same in as few words as stand over a picture."""
-    return said(IN_SHORT, Outcome(learning))
+    return choose_sentence(LEARNING_TITLE_FINDINGS, LearningFacts(learning))
 
 
-def told_besides(learning: Learning) -> list[str]:
+def additional_sentences(learning: Learning) -> list[str]:
     """What else there is to say, before it and after it."""
-    outcome = Outcome(learning)
+    outcome = LearningFacts(learning)
     return [
-        each for each in (_never(outcome), _losses(outcome), _lost(outcome), _seen(outcome)) if each
+        text
+        for text in (
+            _failed_ways_sentence(outcome),
+            _final_losses_sentence(outcome),
+            _infinite_losses_sentence(outcome),
+            _visible_answers_sentence(outcome),
+        )
+        if text
     ]
 
 
-def _in_one_seed(outcome: Outcome) -> str:
-    return f"With this one seed, {outcome.right}: {outcome.each_in_short}."
+def _one_seed_sentence(outcome: LearningFacts) -> str:
+    return f"With this one seed, {outcome.goal_text}: {outcome.short_ways_text}."
 
 
-def _in_few_seeds(outcome: Outcome) -> str:
-    medians = any(course.there == outcome.seeds for course in outcome.courses)
-    rest = f"{'Steps are medians; m' if medians else 'M'}ore seeds are needed to compare them."
-    return f"{outcome.over}, {outcome.right}: {outcome.each}. {rest}"
-
-
-def _in_none(outcome: Outcome) -> str:
-    last = counted(outcome.learning.last, "step")
-    got = (
-        f"{percent(float(np.median(each.way.accuracy[-1])))} {each.put}" for each in outcome.courses
+def _few_seeds_sentence(outcome: LearningFacts) -> str:
+    shows_medians = any(
+        course.learned_seed_count == outcome.seed_count for course in outcome.courses
     )
-    start = f"{outcome.over}, none learns it within {last} (until {outcome.right})."
-    return f"{start} Median accuracy then: {listed([*got])}."
-
-
-def _apart(outcome: Outcome) -> str:
-    assert outcome.apart is not None
-    soon, slow = outcome.apart
-    told = f"{soon.put}, {outcome.right} {soon.needs}; {slow.put}, {slow.needs}"
-    return f"{outcome.over}: {told}."
-
-
-def _apart_in_short(outcome: Outcome) -> str:
-    assert outcome.apart is not None
-    soon, slow = outcome.apart
-    return (
-        f"{outcome.over}: {soon.put}, {outcome.right} {soon.in_short}; {slow.put}, {slow.in_short}."
+    advice = (
+        f"{'Steps are medians; m' if shows_medians else 'M'}ore seeds are needed to compare them."
     )
+    return f"{outcome.opening}, {outcome.goal_text}: {outcome.ways_text}. {advice}"
 
 
-def _undecided_in_short(outcome: Outcome) -> str:
-    return f"{_no_way_is_faster(outcome)}: {outcome.each_in_short}."
+def _never_learned_sentence(outcome: LearningFacts) -> str:
+    last_step_text = counted(outcome.learning.last, "step")
+    accuracies = (
+        f"{percent_text(float(np.median(course.way.accuracy[-1])))} {course.phrase}"
+        for course in outcome.courses
+    )
+    opening = (
+        f"{outcome.opening}, none learns it within {last_step_text} (until {outcome.goal_text})."
+    )
+    return f"{opening} Median accuracy then: {and_list([*accuracies])}."
 
 
-def _undecided(outcome: Outcome) -> str:
-    return f"{_no_way_is_faster(outcome)}: {outcome.each}."
+def _faster_way_sentence(outcome: LearningFacts) -> str:
+    assert outcome.fastest_and_slowest is not None
+    soon, slow = outcome.fastest_and_slowest
+    ways_text = (
+        f"{soon.phrase}, {outcome.goal_text} {soon.steps_text}; {slow.phrase}, {slow.steps_text}"
+    )
+    return f"{outcome.opening}: {ways_text}."
 
 
-def _no_way_is_faster(outcome: Outcome) -> str:
-    right = f"{outcome.right[:1].upper()}{outcome.right[1:]}"
-    return f"{outcome.over}, none is clearly faster. {right}"
+def _faster_way_title(outcome: LearningFacts) -> str:
+    assert outcome.fastest_and_slowest is not None
+    soon, slow = outcome.fastest_and_slowest
+    return f"{outcome.opening}: {soon.phrase}, {outcome.goal_text} {soon.short_steps_text}; {slow.phrase}, {slow.short_steps_text}."
 
 
-def _never(outcome: Outcome) -> str:
+def _no_faster_way_title(outcome: LearningFacts) -> str:
+    return f"{_no_faster_way_opening(outcome)}: {outcome.short_ways_text}."
+
+
+def _no_faster_way_sentence(outcome: LearningFacts) -> str:
+    return f"{_no_faster_way_opening(outcome)}: {outcome.ways_text}."
+
+
+def _no_faster_way_opening(outcome: LearningFacts) -> str:
+    goal_text = f"{outcome.goal_text[:1].upper()}{outcome.goal_text[1:]}"
+    return f"{outcome.opening}, none is clearly faster. {goal_text}"
+
+
+def _failed_ways_sentence(outcome: LearningFacts) -> str:
     """The ways in which no seed has learned it, where others have and they are not named yet."""
-    named = outcome.apart or ()
-    never = [each for each in outcome.courses if not each.there]
-    rest = [each.put for each in never if each not in named]
-    if not rest or len(never) == len(outcome.courses) or outcome.seeds < FEWEST_SEEDS:
+    named_courses = outcome.fastest_and_slowest or ()
+    failed_courses = [course for course in outcome.courses if not course.learned_seed_count]
+    unnamed_ways = [course.phrase for course in failed_courses if course not in named_courses]
+    if (
+        not unnamed_ways
+        or len(failed_courses) == len(outcome.courses)
+        or outcome.seed_count < MIN_SEEDS_TO_CONCLUDE
+    ):
         return ""
-    either = " either" if len(rest) < len(never) else ""
+    either = " either" if len(unnamed_ways) < len(failed_courses) else ""
     within = f"within {counted(outcome.learning.last, 'step')}"
-    return f"Not learned in any of {outcome.seeds:,} seeds {within}{either}: {listed(rest)}."
+    return f"Not learned in any of {outcome.seed_count:,} seeds {within}{either}: {and_list(unnamed_ways)}."
 
 
-def _losses(outcome: Outcome) -> str:
+def _final_losses_sentence(outcome: LearningFacts) -> str:
     """How good the two that are furthest apart are in the end."""
-    if outcome.apart is None or outcome.seeds < FEWEST_SEEDS:
+    if outcome.fastest_and_slowest is None or outcome.seed_count < MIN_SEEDS_TO_CONCLUDE:
         return ""
-    soon, slow = outcome.apart
+    soon, slow = outcome.fastest_and_slowest
     pair = Pair(slow.last_loss, soon.last_loss)
     if not bool(pair.before.isfinite().all() and pair.after.isfinite().all()):
         return ""
-    if not pair.apart(LOSS):
+    if not pair.differs_clearly(LOSS_AMOUNT):
         return ""
-    before, after = pair.bands(LOSS)
-    last = counted(outcome.learning.last, "step")
-    return f"After {last}, the loss is {after} {soon.put}, {before} {slow.put}."
+    before, after = pair.format_bands(LOSS_AMOUNT)
+    last_step_text = counted(outcome.learning.last, "step")
+    return f"After {last_step_text}, the loss is {after} {soon.phrase}, {before} {slow.phrase}."
 
 
-def _lost(outcome: Outcome) -> str:
+def _infinite_losses_sentence(outcome: LearningFacts) -> str:
     """Where a loss became no number."""
-    lost = [
-        f"{each.put} in {each.way.lost} of {counted(outcome.seeds, 'seed')}"
-        for each in outcome.courses
-        if each.way.lost
+    failures = [
+        f"{course.phrase} in {course.way.diverged_seed_count} of {counted(outcome.seed_count, 'seed')}"
+        for course in outcome.courses
+        if course.way.diverged_seed_count
     ]
-    return f"The loss did not stay finite {listed(lost)}." if lost else ""
+    return f"The loss did not stay finite {and_list(failures)}." if failures else ""
 
 
-def _seen(outcome: Outcome) -> str:
+def _visible_answers_sentence(outcome: LearningFacts) -> str:
     """The ways in which what is to be predicted can be read."""
     if outcome.learning.task.vocabulary.predicts != "next":
         return ""
-    seeing = [each.put for each in outcome.courses if _sees_what_follows(each.way)]
-    if not seeing:
+    seeing_ways = [course.phrase for course in outcome.courses if _sees_next_word(course.way)]
+    if not seeing_ways:
         return ""
     return (
-        f"{sentence(listed(seeing)).rstrip('.')}, every word sees the next one, which is its "
+        f"{as_sentence(and_list(seeing_ways)).rstrip('.')}, every word sees the next one, which is its "
         "answer."
     )
 
 
-def _sees_what_follows(way: Way) -> bool:
+def _sees_next_word(way: LearningWay) -> bool:
     variant = chosen_variant(way.settings)
     return not variant.causal and variant.window != 1
 
 
-ALWAYS: tuple[Finding[Outcome], ...] = (
-    Finding("one seed", lambda outcome: outcome.seeds == 1, _in_one_seed),
-    Finding("few seeds", lambda outcome: outcome.seeds < FEWEST_SEEDS, _in_few_seeds),
+COMMON_LEARNING_FINDINGS: tuple[Finding[LearningFacts], ...] = (
+    Finding("one seed", lambda outcome: outcome.seed_count == 1, _one_seed_sentence),
+    Finding(
+        "few seeds", lambda outcome: outcome.seed_count < MIN_SEEDS_TO_CONCLUDE, _few_seeds_sentence
+    ),
     Finding(
         "nobody learns it",
-        lambda outcome: not any(each.there for each in outcome.courses),
-        _in_none,
+        lambda outcome: not any(each.learned_seed_count for each in outcome.courses),
+        _never_learned_sentence,
     ),
 )
-FINDINGS = (
-    *ALWAYS,
-    Finding("sooner", lambda outcome: outcome.apart is not None, _apart),
-    Finding("undecided", otherwise, _undecided),
+LEARNING_FINDINGS = (
+    *COMMON_LEARNING_FINDINGS,
+    Finding(
+        "sooner", lambda outcome: outcome.fastest_and_slowest is not None, _faster_way_sentence
+    ),
+    Finding("undecided", otherwise, _no_faster_way_sentence),
 )
-IN_SHORT = (
-    *ALWAYS,
-    Finding("sooner", lambda outcome: outcome.apart is not None, _apart_in_short),
-    Finding("undecided", otherwise, _undecided_in_short),
+LEARNING_TITLE_FINDINGS = (
+    *COMMON_LEARNING_FINDINGS,
+    Finding("sooner", lambda outcome: outcome.fastest_and_slowest is not None, _faster_way_title),
+    Finding("undecided", otherwise, _no_faster_way_title),
 )
 
 
-def on_beginning(learning: Learning) -> str:
+def initial_scores_sentence(learning: Learning) -> str:
     """What scaling does to the scores before anything is learned."""
     if learning.by != "scale" or not VARIANTS[learning.settings.variant].projected:
         return ""
     vectors, scores, gradients = [], [], []
     for way in learning.ways:
-        told = put(learning.by, way.name)
-        vectors += [_median(way.beginning.queries), _median(way.beginning.keys)]
-        scores.append(f"{SPREAD(_median(way.beginning.scores))} {told}")
-        gradients.append(f"{SPREAD(_median(way.beginning.gradient))} {told}")
-    spread = listed([*dict.fromkeys(SPREAD(each) for each in sorted(vectors))])
+        phrase = way_phrase(learning.by, way.name)
+        vectors += [_median_of_seeds(way.beginning.queries), _median_of_seeds(way.beginning.keys)]
+        scores.append(f"{SPREAD_AMOUNT(_median_of_seeds(way.beginning.scores))} {phrase}")
+        gradients.append(f"{SPREAD_AMOUNT(_median_of_seeds(way.beginning.gradient))} {phrase}")
+    spread = and_list([*dict.fromkeys(SPREAD_AMOUNT(number) for number in sorted(vectors))])
     width = learning.ways[0].width
     return (
         f"Before any step, the {width} numbers of a query, and those of a key, have a spread of "
-        f"{spread}; scores have a spread of {listed(scores)}, and the softmax passes on a "
-        f"gradient of {listed(gradients)}."
+        f"{spread}; scores have a spread of {and_list(scores)}, and the softmax passes on a "
+        f"gradient of {and_list(gradients)}."
     )
 
 
-def on_width(learning: Learning) -> str:
+def head_width_sentence(learning: Learning) -> str:
     """That heads are not as wide as the task's own, where it is asked what scaling does."""
-    own, width = learning.task.settings, learning.ways[0].width
-    usual = head_width(own, chosen_variant(own), own.width)
-    if learning.by != "scale" or width == usual:
+    task_settings, width = learning.task.settings, learning.ways[0].width
+    task_head_width = head_width(task_settings, chosen_variant(task_settings), task_settings.width)
+    if learning.by != "scale" or width == task_head_width:
         return ""
     return (
-        f"A head is {width} wide here, but {usual} in the task's own model: scaling divides by "
+        f"A head is {width} wide here, but {task_head_width} in the task's own model: scaling divides by "
         "the square root of the width."
     )
 
 
-def _median(numbers: OfSeeds) -> float:
+def _median_of_seeds(numbers: NumberBySeed) -> float:
     return float(np.median(numbers))

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import torch
 
 from attnviz.analysis.comparison import Alternative, Comparison
-from attnviz.analysis.measures import measure, quantiles
-from attnviz.analysis.seeds import FROM_RIGHT, Repeats, left_to_chance
-from attnviz.attention.mistakes import MISTAKES, Over
-from attnviz.views.conclusions.claims import FEWEST_SEEDS, ONE_DRAW, Seeds
-from attnviz.views.conclusions.sharpness import reader
-from attnviz.views.measures import means_of
-from attnviz.wording.words import listed
+from attnviz.analysis.measures import band_quantiles, measure_weights
+from attnviz.analysis.seeds import MISTAKE_ERROR, Repeats, has_random_weights
+from attnviz.attention.mistakes import MISTAKES, SoftmaxAxis
+from attnviz.views.conclusions.findings import MIN_SEEDS_TO_CONCLUDE, ONE_DRAW_OPENING, Seeds
+from attnviz.views.conclusions.sharpness import reader_text
+from attnviz.views.measures import mean_measures
+from attnviz.wording.words import and_list
 
-VISIBLE = 1e-4  # what a mistake must change to be called one
-SUMS = 0.01  # from 1, that a sum may be in half the digits
+MIN_VISIBLE_EFFECT = 1e-4  # what a mistake must change to be called one
+MAX_SUM_ERROR = 0.01  # from 1, that a sum may be in half the digits
 
-Range = tuple[float, float, float]  # the least, the middle and the most of all seeds
+SeedRange = tuple[float, float, float]  # the least, the middle and the most of all seeds
 
 
 @dataclass(frozen=True)
@@ -27,34 +27,40 @@ class Flaw:
     """A mistake, and how much of each symptom it has: in every seed, or as it is shown."""
 
     name: str
-    hidden: Range
-    row_error: Range
-    from_right: Range
+    hidden: SeedRange
+    row_error: SeedRange
+    from_right: SeedRange
     rounding: float = 0.0  # how far a row is from 1 that is only rounded
 
     @property
     def leaks(self) -> bool:
-        return self.hidden[0] > VISIBLE
+        return self.hidden[0] > MIN_VISIBLE_EFFECT
 
     @property
     def breaks(self) -> bool:
-        return self.row_error[0] > VISIBLE + self.rounding
+        return self.row_error[0] > MIN_VISIBLE_EFFECT + self.rounding
 
     @property
     def reshapes(self) -> bool:
         """Whether only the shape of its rows tells it."""
-        kept = self.hidden[2] <= VISIBLE and self.row_error[2] <= VISIBLE + self.rounding
-        return kept and self.tells
+        keeps_sums = (
+            self.hidden[2] <= MIN_VISIBLE_EFFECT
+            and self.row_error[2] <= MIN_VISIBLE_EFFECT + self.rounding
+        )
+        return keeps_sums and self.differs
 
     @property
-    def idle(self) -> bool:
-        most = max(self.row_error[2], self.from_right[2])
-        return self.hidden[2] <= VISIBLE and most <= VISIBLE + self.rounding
+    def is_without_effect(self) -> bool:
+        largest_effect = max(self.row_error[2], self.from_right[2])
+        return (
+            self.hidden[2] <= MIN_VISIBLE_EFFECT
+            and largest_effect <= MIN_VISIBLE_EFFECT + self.rounding
+        )
 
     @property
-    def tells(self) -> bool:
+    def differs(self) -> bool:
         """Whether it differs from what is right, in every seed."""
-        return self.from_right[0] > VISIBLE + self.rounding
+        return self.from_right[0] > MIN_VISIBLE_EFFECT + self.rounding
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,8 @@ class Symptom:
     """What may be said of the mistakes that have it; of all rows, and of one that stands alone."""
 
     holds: Callable[[Flaw], bool]
-    of_rows: str
-    of_one: str = ""
+    rows_text: str
+    one_row_text: str = ""
     with_weight: bool = False  # of the mistakes, how much is hidden and gets weight
 
 
@@ -77,112 +83,131 @@ SYMPTOMS = (
         "{} can only be told by the shape of the rows",
         "{} can only be told by the shape of the row",
     ),
-    Symptom(lambda flaw: flaw.idle, "{} cannot be told from the correct result"),
+    Symptom(lambda flaw: flaw.is_without_effect, "{} cannot be told from the correct result"),
 )
-WAVERING = (  # where no other can be said
-    Symptom(lambda flaw: flaw.tells, "the symptoms of {} differ between seeds"),
-    Symptom(lambda flaw: not flaw.tells, "not every seed tells {} from the correct result"),
+UNCERTAIN_SYMPTOMS = (  # where no other can be said
+    Symptom(lambda flaw: flaw.differs, "the symptoms of {} differ between seeds"),
+    Symptom(lambda flaw: not flaw.differs, "not every seed tells {} from the correct result"),
 )
 
 
-def on_mistakes(comparison: Comparison, repeats: Repeats | None) -> str:
+def mistakes_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
     """Which leak, which break the rows, which only reshape them, and which do nothing."""
-    enough, alone = _enough(repeats), comparison.query is not None
-    told = "; ".join(_symptoms(comparison, repeats))
-    row = f", in the row of {reader(comparison)}" if alone else ""
-    return f"{_over(comparison, enough)}{row}, {told}."
+    enough_repeats, is_one_row = _enough_repeats(repeats), comparison.query is not None
+    symptoms_text = "; ".join(_symptom_texts(comparison, repeats))
+    row_text = f", in the row of {reader_text(comparison)}" if is_one_row else ""
+    return f"{_mistakes_opening(comparison, enough_repeats)}{row_text}, {symptoms_text}."
 
 
-def title_on_mistakes(comparison: Comparison, repeats: Repeats | None) -> str:
+def mistakes_title(comparison: Comparison, repeats: Repeats | None) -> str:
     """The worst of it, as a title."""
-    worst = next(iter(_symptoms(comparison, repeats)))
+    worst = next(iter(_symptom_texts(comparison, repeats)))
     return f"{worst[:1].upper()}{worst[1:]}"
 
 
-def _symptoms(comparison: Comparison, repeats: Repeats | None) -> list[str]:
-    enough = _enough(repeats)
+def _symptom_texts(comparison: Comparison, repeats: Repeats | None) -> list[str]:
+    enough_repeats = _enough_repeats(repeats)
     flaws = [
-        _of_seeds(each.name, place, enough) if enough else _as_shown(comparison, each)
-        for place, each in enumerate(comparison.alternatives)
-        if each.mistake
+        _flaw_over_seeds(alternative.name, index, enough_repeats)
+        if enough_repeats
+        else _flaw_as_shown(comparison, alternative)
+        for index, alternative in enumerate(comparison.alternatives)
+        if alternative.mistake
     ]
-    return list(_told(flaws, alone=comparison.query is not None))
+    return list(_grouped_symptom_texts(flaws, is_one_row=comparison.query is not None))
 
 
-def _enough(repeats: Repeats | None) -> Repeats | None:
-    return repeats if repeats is not None and len(repeats.seeds) >= FEWEST_SEEDS else None
+def _enough_repeats(repeats: Repeats | None) -> Repeats | None:
+    return repeats if repeats is not None and len(repeats.seeds) >= MIN_SEEDS_TO_CONCLUDE else None
 
 
-def _over(comparison: Comparison, repeats: Repeats | None) -> str:
+def _mistakes_opening(comparison: Comparison, repeats: Repeats | None) -> str:
     if repeats is not None:
         return f"Over {len(repeats.seeds):,} seeds"
-    return ONE_DRAW if left_to_chance(comparison) else "Here"
+    return ONE_DRAW_OPENING if has_random_weights(comparison) else "Here"
 
 
-def mistakes_told(comparison: Comparison) -> list[str]:
+def mistake_notes(comparison: Comparison) -> list[str]:
     """Each mistake: what is done, and what comes of it where that is seen."""
     return [
-        f"✗ {each.name} is a mistake: {_what_is_seen(comparison, each)}"
-        for each in comparison.alternatives
-        if each.mistake
+        f"✗ {alternative.name} is a mistake: {_mistake_effect(comparison, alternative)}"
+        for alternative in comparison.alternatives
+        if alternative.mistake
     ]
 
 
-def _what_is_seen(comparison: Comparison, each: Alternative) -> str:
-    mistake, flaw = MISTAKES[each.name], _as_shown(comparison, each)
-    seen = {
+def _mistake_effect(comparison: Comparison, alternative: Alternative) -> str:
+    mistake, flaw = MISTAKES[alternative.name], _flaw_as_shown(comparison, alternative)
+    visible_effects = {
         "leaks": flaw.leaks,
-        "breaks": flaw.breaks and _sums_to_one(each, mistake.over),
-        "flattens": flaw.tells and _flattens(comparison, each),
+        "breaks": flaw.breaks and _sums_to_one(alternative, mistake.softmax_axis),
+        "flattens": flaw.differs and _flattens(comparison, alternative),
     }
-    return mistake.about if all(seen[symptom] for symptom in mistake.shows) else mistake.cause
+    return (
+        mistake.about
+        if all(visible_effects[symptom] for symptom in mistake.symptoms)
+        else mistake.cause
+    )
 
 
-def _sums_to_one(each: Alternative, over: Over) -> bool:
+def _sums_to_one(alternative: Alternative, over: SoftmaxAxis) -> bool:
     """Whether what the mistake takes for a row sums to 1; nothing does of which all is hidden."""
     if over == "row":
         return True
-    sums = each.weights.double().sum(-2 if over == "column" else (-2, -1))
-    return float((sums - 1).abs().max()) < SUMS
+    sums = alternative.weights.double().sum(-2 if over == "column" else (-2, -1))
+    return float((sums - 1).abs().max()) < MAX_SUM_ERROR
 
 
-def _flattens(comparison: Comparison, each: Alternative) -> bool:
+def _flattens(comparison: Comparison, alternative: Alternative) -> bool:
     """Whether the rows that are shown are more even than they should be."""
     rows = comparison.rows
-    should = measure(each.right[:, rows], each.visible[..., rows, :], None).entropy
-    entropy = measure(each.weights[:, rows], each.visible[..., rows, :], None).entropy
-    return float(entropy.mean()) > float(should.mean())
+    correct_entropy = measure_weights(
+        alternative.correct_weights[:, rows], alternative.visible[..., rows, :], None
+    ).entropy
+    entropy = measure_weights(
+        alternative.weights[:, rows], alternative.visible[..., rows, :], None
+    ).entropy
+    return float(entropy.mean()) > float(correct_entropy.mean())
 
 
-def _told(flaws: Sequence[Flaw], *, alone: bool) -> Iterator[str]:
+def _grouped_symptom_texts(flaws: Sequence[Flaw], *, is_one_row: bool) -> Iterator[str]:
     """Each symptom, and the mistakes that have it."""
-    unsure = [flaw for flaw in flaws if not any(each.holds(flaw) for each in SYMPTOMS)]
-    for table, among in ((SYMPTOMS, flaws), (WAVERING, unsure)):
+    uncertain_flaws = [
+        flaw for flaw in flaws if not any(known_symptom.holds(flaw) for known_symptom in SYMPTOMS)
+    ]
+    for table, flaw_group in ((SYMPTOMS, flaws), (UNCERTAIN_SYMPTOMS, uncertain_flaws)):
         for symptom in table:
-            names = [_named(symptom, flaw) for flaw in among if symptom.holds(flaw)]
+            names = [_flaw_name(symptom, flaw) for flaw in flaw_group if symptom.holds(flaw)]
             if names:
-                words = symptom.of_one if alone and symptom.of_one else symptom.of_rows
-                yield words.format(listed(names))
+                words = (
+                    symptom.one_row_text
+                    if is_one_row and symptom.one_row_text
+                    else symptom.rows_text
+                )
+                yield words.format(and_list(names))
 
 
-def _named(symptom: Symptom, flaw: Flaw) -> str:
+def _flaw_name(symptom: Symptom, flaw: Flaw) -> str:
     return f"{flaw.name} ({flaw.hidden[1]:.2g})" if symptom.with_weight else flaw.name
 
 
-def _of_seeds(name: str, place: int, repeats: Repeats) -> Flaw:
+def _flaw_over_seeds(name: str, index: int, repeats: Repeats) -> Flaw:
     hidden, row_error, from_right = (
-        _range(repeats.measured[each][place]) for each in ("hidden", "row_error", FROM_RIGHT)
+        _seed_range(repeats.by_measure[measure_name][index])
+        for measure_name in ("hidden", "row_error", MISTAKE_ERROR)
     )
     return Flaw(name, hidden, row_error, from_right)
 
 
-def _range(numbers: Seeds) -> Range:
-    return float(numbers.min()), quantiles(numbers)[1], float(numbers.max())
+def _seed_range(numbers: Seeds) -> SeedRange:
+    return float(numbers.min()), band_quantiles(numbers)[1], float(numbers.max())
 
 
-def _as_shown(comparison: Comparison, each: Alternative) -> Flaw:
-    mean = means_of(comparison, comparison.measures[comparison.alternatives.index(each)])
-    shown = (mean["hidden"], mean["row_error"], each.from_what_is_right(comparison.rows))
-    hidden, row_error, from_right = ((number,) * 3 for number in shown)
-    rounding = torch.finfo(each.weights.dtype).eps
-    return Flaw(each.name, hidden, row_error, from_right, rounding=rounding)
+def _flaw_as_shown(comparison: Comparison, alternative: Alternative) -> Flaw:
+    mean = mean_measures(
+        comparison, comparison.measures[comparison.alternatives.index(alternative)]
+    )
+    amounts = (mean["hidden"], mean["row_error"], alternative.largest_error(comparison.rows))
+    hidden, row_error, from_right = ((number,) * 3 for number in amounts)
+    rounding = torch.finfo(alternative.weights.dtype).eps
+    return Flaw(alternative.name, hidden, row_error, from_right, rounding=rounding)

@@ -10,41 +10,41 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.analysis.comparison import Alternative, Comparison
-from attnviz.analysis.measures import quantiles
-from attnviz.analysis.seeds import Repeats, left_to_chance
-from attnviz.views.conclusions.claims import (
-    ALIKE,
-    FEWEST_SEEDS,
-    ONE_DRAW,
-    PRECISE_TOKENS,
-    TOKENS,
+from attnviz.analysis.measures import band_quantiles
+from attnviz.analysis.seeds import Repeats, has_random_weights
+from attnviz.views.conclusions.findings import (
+    MIN_NOTICEABLE_DIFFERENCE,
+    MIN_SEEDS_TO_CONCLUDE,
+    ONE_DRAW_OPENING,
+    PRECISE_TOKEN_AMOUNT,
+    TOKEN_AMOUNT,
     Amount,
     Finding,
     Pair,
+    choose_sentence,
+    choose_title,
     otherwise,
-    said,
-    titled,
 )
-from attnviz.views.conclusions.sharpness import reader
-from attnviz.views.measures import means_of
+from attnviz.views.conclusions.sharpness import reader_text
+from attnviz.views.measures import mean_measures
 from attnviz.wording.numbers import share_text
 
-EVEN = 0.01  # scores of a row that differ by less are as good as equal
-WHOLE = 0.99  # a weight above is as good as all
-LEAST_TIMES = 1.05  # below, "1.0 times" would be read
+EQUAL_SCORES_RANGE = 0.01  # scores of a row that differ by less are as good as equal
+SATURATED_WEIGHT = 0.99  # a weight above is as good as all
+MIN_WRITTEN_RATIO = 1.05  # below, "1.0 times" would be read
 THOUSAND = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling:
+class ScalingFacts:
     """What is known of unscaled and scaled weights, in the rows that are shown."""
 
     comparison: Comparison
     repeats: Repeats | None
 
     @property
-    def who(self) -> str:
-        return reader(self.comparison)
+    def reader(self) -> str:
+        return reader_text(self.comparison)
 
     @property
     def divisor(self) -> str:
@@ -52,54 +52,58 @@ class Scaling:
         return "√d_k" if layer is None else f"√{layer.head_dim}"
 
     @property
-    def seen(self) -> Bool[Tensor, "*head query key"]:
+    def visible(self) -> Bool[Tensor, "*head query key"]:
         return self.comparison.base.visible[..., self.comparison.rows, :]
 
     @cached_property
     def weights(self) -> tuple[Float[Tensor, "head query key"], Float[Tensor, "head query key"]]:
-        before, after = (self._named(name).weights.double() for name in ("unscaled", "scaled"))
+        before, after = (
+            self._find_alternative(name).weights.double() for name in ("unscaled", "scaled")
+        )
         rows = self.comparison.rows
         return before[:, rows], after[:, rows]
 
     @property
-    def moved(self) -> float:
+    def largest_change(self) -> float:
         """How much a weight changes, at most."""
         before, after = self.weights
         return float((after - before).abs().max())
 
     @cached_property
-    def reads(self) -> tuple[float, float]:
+    def token_counts(self) -> tuple[float, float]:
         return self.means("effective")
 
     @property
-    def as_many(self) -> bool:
+    def same_token_count(self) -> bool:
         """Whether nobody would see a difference in how many tokens are read."""
-        return abs(self.reads[1] - self.reads[0]) < ALIKE
+        return abs(self.token_counts[1] - self.token_counts[0]) < MIN_NOTICEABLE_DIFFERENCE
 
     @cached_property
-    def over_seeds(self) -> Pair:
-        return self.pair("effective")
+    def token_counts_over_seeds(self) -> Pair:
+        return self.measure_over_seeds("effective")
 
     @property
-    def seeds(self) -> int:
+    def seed_count(self) -> int:
         return 0 if self.repeats is None else len(self.repeats.seeds)
 
     def means(self, measure: str) -> tuple[float, float]:
         """A measure of the weights that are shown, unscaled and scaled."""
         names = [each.name for each in self.comparison.alternatives]
         measured = [self.comparison.measures[names.index(name)] for name in ("unscaled", "scaled")]
-        before, after = (means_of(self.comparison, each)[measure] for each in measured)
+        before, after = (mean_measures(self.comparison, each)[measure] for each in measured)
         return before, after
 
-    def pair(self, measure: str) -> Pair:
+    def measure_over_seeds(self, measure: str) -> Pair:
         """The same of each seed."""
         assert self.repeats is not None
-        numbers = self.repeats.measured[measure]
-        names = [each.name for each in self.comparison.alternatives]
+        numbers = self.repeats.by_measure[measure]
+        names = [alternative.name for alternative in self.comparison.alternatives]
         return Pair(*(numbers[names.index(name)] for name in ("unscaled", "scaled")))
 
-    def _named(self, name: str) -> Alternative:
-        return next(each for each in self.comparison.alternatives if each.name == name)
+    def _find_alternative(self, name: str) -> Alternative:
+        return next(
+            alternative for alternative in self.comparison.alternatives if alternative.name == name
+        )
 
     @property
     def same_scale(self) -> bool:
@@ -115,220 +119,227 @@ class Scaling:
         return not bool(layer.attended.scores.any())
 
     @property
-    def level(self) -> bool:
+    def has_equal_scores(self) -> bool:
         """Whether the scores of each row are as good as equal, and so is what softmax gets."""
-        layer = self._named("unscaled").layer
+        layer = self._find_alternative("unscaled").layer
         if layer is None:  # only weights are known: their logarithms differ as the scores do
             logits = [self.weights[0].log()]
         else:
-            rows, found = self.comparison.rows, layer.attended
-            logits = [each[:, rows] for each in (found.scores, found.logits)]
-        return all(_reach(each.double(), self.seen) < EVEN for each in logits)
+            rows, attended = self.comparison.rows, layer.attended
+            logits = [each[:, rows] for each in (attended.scores, attended.logits)]
+        return all(
+            _largest_score_range(each.double(), self.visible) < EQUAL_SCORES_RANGE
+            for each in logits
+        )
 
     @property
-    def whole(self) -> bool:
+    def is_saturated(self) -> bool:
         """Whether one token gets nearly all of a row's weight, and is the same in both."""
         before, after = (each.max(-1) for each in self.weights)
         least = min(float(before.values.min()), float(after.values.min()))
-        return least > WHOLE and bool(torch.equal(before.indices, after.indices))
+        return least > SATURATED_WEIGHT and bool(torch.equal(before.indices, after.indices))
 
 
-def _reach(
-    logits: Float[Tensor, "head query key"], seen: Bool[Tensor, "*#head query key"]
+def _largest_score_range(
+    logits: Float[Tensor, "head query key"], visible: Bool[Tensor, "*#head query key"]
 ) -> float:
     """How far the scores of a row are apart, at most."""
-    high, low = logits.masked_fill(~seen, -torch.inf), logits.masked_fill(~seen, torch.inf)
+    high, low = logits.masked_fill(~visible, -torch.inf), logits.masked_fill(~visible, torch.inf)
     return float((high.amax(-1) - low.amin(-1)).max())
 
 
-def on_scale(comparison: Comparison, repeats: Repeats | None) -> str:
+def scaling_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
     """Of given numbers what is true; of drawn ones what holds over seeds, or what is shown."""
-    return said(FINDINGS, Scaling(comparison, repeats))
+    return choose_sentence(SCALING_FINDINGS, ScalingFacts(comparison, repeats))
 
 
-def title_on_scale(comparison: Comparison, repeats: Repeats | None) -> str:
+def scaling_title(comparison: Comparison, repeats: Repeats | None) -> str:
     """The same as a title."""
-    return titled(FINDINGS, Scaling(comparison, repeats))
+    return choose_title(SCALING_FINDINGS, ScalingFacts(comparison, repeats))
 
 
-def _spreads(facts: Scaling, before: str, after: str) -> str:
+def _spread_title(facts: ScalingFacts, before: str, after: str) -> str:
     """`Scaling spreads attention over 3.3 tokens instead of 2.1`"""
-    how = "spreads" if float(after) > float(before) else "narrows"
-    over = "over" if how == "spreads" else "to"
-    place = facts.comparison.query
-    whose = "" if place is None else f" of {facts.who}"
-    attention = "attention" if place is None else f"the attention{whose}"
-    return f"Scaling {how} {attention} {over} {after} tokens instead of {before}"
+    verb = "spreads" if float(after) > float(before) else "narrows"
+    preposition = "over" if verb == "spreads" else "to"
+    query = facts.comparison.query
+    reader_suffix = "" if query is None else f" of {facts.reader}"
+    attention_text = "attention" if query is None else f"the attention{reader_suffix}"
+    return f"Scaling {verb} {attention_text} {preposition} {after} tokens instead of {before}"
 
 
-def _spreads_over_seeds(facts: Scaling) -> str:
-    return _spreads(facts, *facts.over_seeds.told(TOKENS))
+def _spread_over_seeds_title(facts: ScalingFacts) -> str:
+    return _spread_title(facts, *facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT))
 
 
-def _spreads_here(facts: Scaling) -> str:
-    return _spreads(facts, *PRECISE_TOKENS.both(*facts.reads))
+def _spread_here_title(facts: ScalingFacts) -> str:
+    return _spread_title(facts, *PRECISE_TOKEN_AMOUNT.format_pair(*facts.token_counts))
 
 
-def _why_here(facts: Scaling) -> str:
+def _little_change_reason(facts: ScalingFacts) -> str:
     """Why these numbers are so little changed by it, where that can be said."""
-    if facts.level:
+    if facts.has_equal_scores:
         return "the scores of a row are all about the same"
-    if facts.whole:
+    if facts.is_saturated:
         return "one token gets nearly all the weight of a row, with and without scaling"
-    return f"{facts.who} attends to {_with_and_without(PRECISE_TOKENS, *facts.reads)}"
+    return f"{facts.reader} attends to {_with_and_without_text(PRECISE_TOKEN_AMOUNT, *facts.token_counts)}"
 
 
-def _with_and_without(amount: Amount, one: float, other: float) -> str:
+def _with_and_without_text(amount: Amount, unscaled: float, scaled: float) -> str:
     """One number, where both read the same."""
-    if amount.same(one, other):
-        return f"{amount(other)} with and without scaling"
-    before, after = amount.both(one, other)
+    if amount.reads_same(unscaled, scaled):
+        return f"{amount(scaled)} with and without scaling"
+    before, after = amount.format_pair(unscaled, scaled)
     return f"{after} tokens with scaling, {before} without"
 
 
-def _of_given(facts: Scaling) -> str:
-    least, most = PRECISE_TOKENS.both(*facts.reads)
+def _given_scores_sentence(facts: ScalingFacts) -> str:
+    least, greatest = PRECISE_TOKEN_AMOUNT.format_pair(*facts.token_counts)
     before, after = facts.means("gradient")
-    times = _times(after / before if before else torch.inf if after else 0.0)
-    start = f"Dividing the scores by {facts.divisor} makes {facts.who} attend to {most} tokens"
-    gradient = f", and the gradient of the softmax {times} as large" if times else ""
-    return f"{start} instead of {least}{gradient}."
+    ratio_text = _ratio_text(after / before if before else torch.inf if after else 0.0)
+    opening = (
+        f"Dividing the scores by {facts.divisor} makes {facts.reader} attend to {greatest} tokens"
+    )
+    gradient_text = f", and the gradient of the softmax {ratio_text} as large" if ratio_text else ""
+    return f"{opening} instead of {least}{gradient_text}."
 
 
-def _of_one_draw(facts: Scaling) -> str:
-    least, most = PRECISE_TOKENS.both(*facts.reads)
-    read = f"{facts.who} attends to {least} tokens unscaled"
-    return f"{ONE_DRAW}, {read} and to {most} divided by {facts.divisor}."
+def _one_draw_scaling(facts: ScalingFacts) -> str:
+    least, greatest = PRECISE_TOKEN_AMOUNT.format_pair(*facts.token_counts)
+    count_text = f"{facts.reader} attends to {least} tokens unscaled"
+    return f"{ONE_DRAW_OPENING}, {count_text} and to {greatest} divided by {facts.divisor}."
 
 
-def _not_how_many(facts: Scaling) -> str:
+def _same_count_sentence(facts: ScalingFacts) -> str:
     """Other tokens, but as many of them."""
-    reads = _with_and_without(PRECISE_TOKENS, *facts.reads)
-    moved = "by less than .01" if facts.moved < EVEN else f"by up to {share_text(facts.moved)}"
+    counts_text = _with_and_without_text(PRECISE_TOKEN_AMOUNT, *facts.token_counts)
+    change_text = (
+        "by less than .01"
+        if facts.largest_change < EQUAL_SCORES_RANGE
+        else f"by up to {share_text(facts.largest_change)}"
+    )
     return (
-        f"Scaling changes weights {moved}, but {facts.who} attends to about as many tokens: "
-        f"{reads}."
+        f"Scaling changes weights {change_text}, but {facts.reader} attends to about as many tokens: "
+        f"{counts_text}."
     )
 
 
-def _of_few_seeds(facts: Scaling) -> str:
-    least, most = facts.over_seeds.told(TOKENS)
-    shown = (
-        f"{facts.who} attends to {least} tokens unscaled and to {most} divided by {facts.divisor}"
-    )
-    return f"In the median of {facts.seeds} seeds, {shown}: too few seeds to tell more."
+def _few_seeds_scaling(facts: ScalingFacts) -> str:
+    least, greatest = facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT)
+    counts_text = f"{facts.reader} attends to {least} tokens unscaled and to {greatest} divided by {facts.divisor}"
+    return f"In the median of {facts.seed_count} seeds, {counts_text}: too few seeds to tell more."
 
 
-def _as_many_over_seeds(facts: Scaling) -> str:
-    reads = _with_and_without(TOKENS, *facts.over_seeds.medians)
-    start = (
-        f"Over {facts.seeds:,} seeds, scaling hardly changes how many tokens {facts.who} attends to"
-    )
-    return f"{start}: {reads}."
+def _same_count_over_seeds(facts: ScalingFacts) -> str:
+    counts_text = _with_and_without_text(TOKEN_AMOUNT, *facts.token_counts_over_seeds.medians)
+    opening = f"Over {facts.seed_count:,} seeds, scaling hardly changes how many tokens {facts.reader} attends to"
+    return f"{opening}: {counts_text}."
 
 
-def _more_or_less_over_seeds(facts: Scaling) -> str:
-    before, after = facts.over_seeds.bands(TOKENS)
-    start = f"Over {facts.seeds:,} seeds, dividing by {facts.divisor}"
-    return f"{start} makes {facts.who} attend to {after} instead of {before}{_gradients(facts)}."
+def _changed_count_over_seeds(facts: ScalingFacts) -> str:
+    before, after = facts.token_counts_over_seeds.format_bands(TOKEN_AMOUNT)
+    opening = f"Over {facts.seed_count:,} seeds, dividing by {facts.divisor}"
+    return f"{opening} makes {facts.reader} attend to {after} instead of {before}{_gradient_text(facts)}."
 
 
-def _never_less_over_seeds(facts: Scaling) -> str:
-    before, after = facts.over_seeds.bands(TOKENS)
-    same = f"in {facts.over_seeds.hardly:,} of {facts.seeds:,} seeds it hardly changes how many"
-    start = (
-        f"Dividing by {facts.divisor} cannot make {facts.who} attend to fewer tokens, and {same}"
-    )
-    return f"{start}: {after} with scaling, {before} without."
+def _never_fewer_over_seeds(facts: ScalingFacts) -> str:
+    before, after = facts.token_counts_over_seeds.format_bands(TOKEN_AMOUNT)
+    unchanged_text = f"in {facts.token_counts_over_seeds.unchanged_seed_count:,} of {facts.seed_count:,} seeds it hardly changes how many"
+    opening = f"Dividing by {facts.divisor} cannot make {facts.reader} attend to fewer tokens, and {unchanged_text}"
+    return f"{opening}: {after} with scaling, {before} without."
 
 
-def _undecided_over_seeds(facts: Scaling) -> str:
-    before, after = facts.over_seeds.bands(TOKENS)
-    shown = f"{after} divided by {facts.divisor}, {before} unscaled"
-    start = (
-        f"Over {facts.seeds:,} seeds, it is not clear whether scaling makes {facts.who} attend to"
-    )
-    return f"{start} more or fewer tokens: {shown}."
+def _undecided_scaling(facts: ScalingFacts) -> str:
+    before, after = facts.token_counts_over_seeds.format_bands(TOKEN_AMOUNT)
+    counts_text = f"{after} divided by {facts.divisor}, {before} unscaled"
+    opening = f"Over {facts.seed_count:,} seeds, it is not clear whether scaling makes {facts.reader} attend to"
+    return f"{opening} more or fewer tokens: {counts_text}."
 
 
-def _gradients(facts: Scaling) -> str:
+def _gradient_text(facts: ScalingFacts) -> str:
     """How many times the gradient, where it is more in 8 of 10 seeds."""
-    pair = facts.pair("gradient")
+    pair = facts.measure_over_seeds("gradient")
     ratios = pair.after.double() / pair.before.double()  # infinite where there was none
     if pair.direction <= 0 or bool(ratios.isnan().any()):
         return ""
-    times = _times(quantiles(ratios.clamp_max(2.0 * THOUSAND))[1])
-    return f", and makes the gradient of the softmax {times} as large" if times else ""
+    ratio_text = _ratio_text(band_quantiles(ratios.clamp_max(2.0 * THOUSAND))[1])
+    return f", and makes the gradient of the softmax {ratio_text} as large" if ratio_text else ""
 
 
-def _times(ratio: float) -> str:
+def _ratio_text(ratio: float) -> str:
     """`1.6 times`; nothing where it is not more."""
-    if ratio < LEAST_TIMES:
+    if ratio < MIN_WRITTEN_RATIO:
         return ""
     return f"{ratio:.1f} times" if ratio < THOUSAND else "over a thousand times"
 
 
-NOTHING = "Scaling changes nothing here"
-FINDINGS: tuple[Finding[Scaling], ...] = (
+NO_EFFECT_OPENING = "Scaling changes nothing here"
+SCALING_FINDINGS: tuple[Finding[ScalingFacts], ...] = (
     Finding(
         "a query sees one token",
-        lambda facts: bool((facts.seen.sum(-1) == 1).all()),
-        lambda facts: f"{NOTHING}: {facts.who} sees only one token, which gets all its attention.",
+        lambda facts: bool((facts.visible.sum(-1) == 1).all()),
+        lambda facts: (
+            f"{NO_EFFECT_OPENING}: {facts.reader} sees only one token, which gets all its attention."
+        ),
     ),
     Finding(
         "nothing is compared",
         lambda facts: facts.nothing_compared,
-        lambda _: f"{NOTHING}: queries and keys are not compared, so all scores are 0.",
+        lambda _: f"{NO_EFFECT_OPENING}: queries and keys are not compared, so all scores are 0.",
     ),
-    Finding("√1 is 1", lambda facts: facts.same_scale, lambda _: f"{NOTHING}: √1 is 1."),
+    Finding("√1 is 1", lambda facts: facts.same_scale, lambda _: f"{NO_EFFECT_OPENING}: √1 is 1."),
     Finding(
         "few seeds",
-        lambda facts: 0 < facts.seeds < FEWEST_SEEDS,
-        _of_few_seeds,
-        lambda facts: f"{facts.seeds} seeds are too few to tell what scaling changes",
+        lambda facts: 0 < facts.seed_count < MIN_SEEDS_TO_CONCLUDE,
+        _few_seeds_scaling,
+        lambda facts: f"{facts.seed_count} seeds are too few to tell what scaling changes",
     ),
     Finding(
         "as many over seeds",
-        lambda facts: facts.seeds > 0 and facts.over_seeds.alike,
-        _as_many_over_seeds,
-        lambda facts: f"Scaling hardly changes how many tokens {facts.who} attends to",
+        lambda facts: facts.seed_count > 0 and facts.token_counts_over_seeds.is_alike,
+        _same_count_over_seeds,
+        lambda facts: f"Scaling hardly changes how many tokens {facts.reader} attends to",
     ),
     Finding(
         "more or less over seeds",
-        lambda facts: facts.seeds > 0 and facts.over_seeds.apart(TOKENS),
-        _more_or_less_over_seeds,
-        _spreads_over_seeds,
+        lambda facts: (
+            facts.seed_count > 0 and facts.token_counts_over_seeds.differs_clearly(TOKEN_AMOUNT)
+        ),
+        _changed_count_over_seeds,
+        _spread_over_seeds_title,
     ),
     Finding(
         "never less",
-        lambda facts: facts.seeds > 0 and facts.comparison.base.of_scores_alone,
-        _never_less_over_seeds,
-        lambda facts: f"Scaling cannot make {facts.who} attend to fewer tokens",
+        lambda facts: facts.seed_count > 0 and facts.comparison.base.uses_scores_alone,
+        _never_fewer_over_seeds,
+        lambda facts: f"Scaling cannot make {facts.reader} attend to fewer tokens",
     ),
     Finding(
         "undecided over seeds",
-        lambda facts: facts.seeds > 0,
-        _undecided_over_seeds,
+        lambda facts: facts.seed_count > 0,
+        _undecided_scaling,
         lambda facts: (
-            f"Whether scaling spreads attention depends on the seed ({facts.seeds:,} seeds)"
+            f"Whether scaling spreads attention depends on the seed ({facts.seed_count:,} seeds)"
         ),
     ),
     Finding(
         "next to nothing",
-        lambda facts: facts.as_many and facts.moved < ALIKE,
-        lambda facts: f"Scaling changes next to nothing here: {_why_here(facts)}.",
+        lambda facts: facts.same_token_count and facts.largest_change < MIN_NOTICEABLE_DIFFERENCE,
+        lambda facts: f"Scaling changes next to nothing here: {_little_change_reason(facts)}.",
     ),
     Finding(
         "other tokens, as many",
-        lambda facts: facts.as_many,
-        _not_how_many,
-        lambda facts: f"Scaling changes weights, but {facts.who} attends to about as many tokens",
+        lambda facts: facts.same_token_count,
+        _same_count_sentence,
+        lambda facts: (
+            f"Scaling changes weights, but {facts.reader} attends to about as many tokens"
+        ),
     ),
     Finding(
         "one draw",
-        lambda facts: left_to_chance(facts.comparison),
-        _of_one_draw,
-        lambda facts: f"{_spreads_here(facts)} in this one draw",
+        lambda facts: has_random_weights(facts.comparison),
+        _one_draw_scaling,
+        lambda facts: f"{_spread_here_title(facts)} in this one draw",
     ),
-    Finding("more or less", otherwise, _of_given, _spreads_here),
+    Finding("more or less", otherwise, _given_scores_sentence, _spread_here_title),
 )

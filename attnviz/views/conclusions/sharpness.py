@@ -9,244 +9,265 @@ from itertools import combinations
 import numpy as np
 
 from attnviz.analysis.comparison import Comparison
-from attnviz.analysis.seeds import Repeats, left_to_chance
-from attnviz.views.conclusions.claims import (
-    ALIKE,
-    FEWEST_SEEDS,
-    ONE_DRAW,
-    SHARE,
-    TOKENS,
+from attnviz.analysis.seeds import Repeats, has_random_weights
+from attnviz.views.conclusions.findings import (
+    ENTROPY_SHARE_AMOUNT,
+    MIN_NOTICEABLE_DIFFERENCE,
+    MIN_SEEDS_TO_CONCLUDE,
+    ONE_DRAW_OPENING,
+    TOKEN_AMOUNT,
     Amount,
     Finding,
     Pair,
     Seeds,
+    choose_sentence,
+    choose_title,
+    most_different_pair,
     otherwise,
-    said,
-    titled,
-    widest_told_apart,
 )
-from attnviz.views.measures import means_of, name_of, query_label
-from attnviz.wording.words import listed, sentence
+from attnviz.views.measures import alternative_name, compared_query_label, mean_measures
+from attnviz.wording.words import and_list, as_sentence
 
 
 @dataclass(frozen=True, eq=False)
-class Sharpness:
+class SharpnessFacts:
     """What is known of how sharply each way reads, in the rows that are shown."""
 
     comparison: Comparison
     repeats: Repeats | None
 
     @property
-    def who(self) -> str:
-        return reader(self.comparison)
+    def reader(self) -> str:
+        return reader_text(self.comparison)
 
     @property
-    def attention(self) -> str:
+    def attention_text(self) -> str:
         """`attention`; or `the attention of "it" (3)`."""
-        return "attention" if self.comparison.query is None else f"the attention of {self.who}"
+        return "attention" if self.comparison.query is None else f"the attention of {self.reader}"
 
     @property
-    def measures(self) -> str:
+    def measure_opening(self) -> str:
         """What comes before a number: `a query attends to` 2.1 tokens."""
-        if self.measured_by[0] == "effective":
-            return f"{self.who} attends to"
-        return f"{self.attention} has"
+        if self.measure_and_amount[0] == "effective":
+            return f"{self.reader} attends to"
+        return f"{self.attention_text} has"
 
     @cached_property
-    def measured_by(self) -> tuple[str, Amount]:
+    def measure_and_amount(self) -> tuple[str, Amount]:
         """Tokens can be counted against each other only where there are as many to read."""
-        place = self.comparison.query
-        rows = slice(None) if place is None else slice(place, place + 1)
+        query = self.comparison.query
+        rows = slice(None) if query is None else slice(query, query + 1)
         ways = self.comparison.alternatives
-        seen = {tuple(each.visible[..., rows, :].sum(-1).flatten().tolist()) for each in ways}
-        return ("effective", TOKENS) if len(seen) == 1 else ("share", SHARE)
+        visible_counts = {
+            tuple(way.visible[..., rows, :].sum(-1).flatten().tolist()) for way in ways
+        }
+        return (
+            ("effective", TOKEN_AMOUNT)
+            if len(visible_counts) == 1
+            else ("share", ENTROPY_SHARE_AMOUNT)
+        )
 
     @property
-    def precise(self) -> Amount:
+    def precise_amount(self) -> Amount:
         """Of numbers that do not stand for many seeds, in a digit more."""
-        amount = self.measured_by[1]
+        amount = self.measure_and_amount[1]
         return replace(amount, digits=amount.digits + 1)
 
     @cached_property
-    def found(self) -> dict[int, float]:
+    def mean_by_way(self) -> dict[int, float]:
         """The mean of each way that has one, by its place."""
-        measure, _ = self.measured_by
-        means = [means_of(self.comparison, each)[measure] for each in self.comparison.measures]
-        return {place: mean for place, mean in enumerate(means) if not np.isnan(mean)}
+        measure, _ = self.measure_and_amount
+        means = [
+            mean_measures(self.comparison, way_measures)[measure]
+            for way_measures in self.comparison.measures
+        ]
+        return {index: mean for index, mean in enumerate(means) if not np.isnan(mean)}
 
     @property
-    def blind(self) -> bool:
+    def has_blind_query(self) -> bool:
         """Whether any query sees nothing."""
         rows = self.comparison.rows
         ways = self.comparison.alternatives
-        return not all(bool(each.visible[..., rows, :].any(-1).all()) for each in ways)
+        return not all(bool(way.visible[..., rows, :].any(-1).all()) for way in ways)
 
     @property
-    def ends(self) -> tuple[float, float]:
+    def extreme_means(self) -> tuple[float, float]:
         """The least and the most."""
-        return min(self.found.values()), max(self.found.values())
+        return min(self.mean_by_way.values()), max(self.mean_by_way.values())
 
     @property
-    def seeds(self) -> int:
+    def seed_count(self) -> int:
         return 0 if self.repeats is None else len(self.repeats.seeds)
 
     @cached_property
-    def over_seeds(self) -> dict[int, Seeds]:
+    def numbers_by_way(self) -> dict[int, Seeds]:
         """The same of each seed, from the sharpest way to the most even one."""
         assert self.repeats is not None
-        numbers = self.repeats.measured[self.measured_by[0]]
-        order = sorted(self.found, key=lambda place: float(numbers[place].median()))
-        return {place: numbers[place] for place in order}
+        numbers = self.repeats.by_measure[self.measure_and_amount[0]]
+        order = sorted(self.mean_by_way, key=lambda index: float(numbers[index].median()))
+        return {index: numbers[index] for index in order}
 
     @cached_property
-    def outermost(self) -> tuple[int, int]:
-        places = [*self.over_seeds]
-        return places[0], places[-1]
+    def outermost_ways(self) -> tuple[int, int]:
+        indices = [*self.numbers_by_way]
+        return indices[0], indices[-1]
 
     @cached_property
-    def told_apart(self) -> tuple[int, int] | None:
+    def clearest_difference(self) -> tuple[int, int] | None:
         """The two that are furthest apart of those whose order is sure: sharper, more even."""
-        places, ways = [*self.over_seeds], [*self.over_seeds.values()]
-        apart = widest_told_apart(ways, self.measured_by[1])
-        return None if apart is None else (places[apart[0]], places[apart[1]])
+        indices, ways = [*self.numbers_by_way], [*self.numbers_by_way.values()]
+        pair = most_different_pair(ways, self.measure_and_amount[1])
+        return None if pair is None else (indices[pair[0]], indices[pair[1]])
 
     @property
     def alike_over_seeds(self) -> bool:
-        return all(Pair(*each).alike for each in combinations(self.over_seeds.values(), 2))
+        return all(
+            Pair(*two_ways).is_alike for two_ways in combinations(self.numbers_by_way.values(), 2)
+        )
 
-    def name(self, place: int) -> str:
-        return f"'{name_of(self.comparison, self.comparison.alternatives[place])}'"
+    def way_name(self, index: int) -> str:
+        return f"'{alternative_name(self.comparison, self.comparison.alternatives[index])}'"
 
     @property
-    def all(self) -> str:
+    def way_names(self) -> str:
         """Those that can be compared."""
-        if len(self.found) < len(self.comparison.alternatives):
-            return listed([self.name(place) for place in self.found])
-        return "both" if len(self.found) == 2 else "all of them"
+        if len(self.mean_by_way) < len(self.comparison.alternatives):
+            return and_list([self.way_name(index) for index in self.mean_by_way])
+        return "both" if len(self.mean_by_way) == 2 else "all of them"
 
 
-def on_sharpness(comparison: Comparison, repeats: Repeats | None) -> str:
+def sharpness_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
     """Of given numbers what is true; of drawn ones what holds over seeds, or what is shown."""
-    return said(FINDINGS, Sharpness(comparison, repeats))
+    return choose_sentence(SHARPNESS_FINDINGS, SharpnessFacts(comparison, repeats))
 
 
-def title_on_sharpness(comparison: Comparison, repeats: Repeats | None) -> str:
+def sharpness_title(comparison: Comparison, repeats: Repeats | None) -> str:
     """The same as a title."""
-    return titled(FINDINGS, Sharpness(comparison, repeats))
+    return choose_title(SHARPNESS_FINDINGS, SharpnessFacts(comparison, repeats))
 
 
-def reader(comparison: Comparison) -> str:
+def reader_text(comparison: Comparison) -> str:
     """Who reads: a query of all that are, or the one that is shown alone."""
-    place = comparison.query
-    return "a query" if place is None else f'"{query_label(comparison, place)}" ({place + 1})'
-
-
-def _of_few_seeds(facts: Sharpness) -> str:
-    (low, high), (_, amount) = facts.outermost, facts.measured_by
-    least, most = Pair(facts.over_seeds[low], facts.over_seeds[high]).told(amount)
+    query = comparison.query
     return (
-        f"In the median of {facts.seeds} seeds, {facts.measures} {least}{amount.unit} in "
-        f"{facts.name(low)} and {most} in {facts.name(high)}: too few seeds to tell more."
+        "a query" if query is None else f'"{compared_query_label(comparison, query)}" ({query + 1})'
     )
 
 
-def _told_apart_over_seeds(facts: Sharpness) -> str:
-    assert facts.told_apart is not None
-    low, high = facts.told_apart
-    pair = Pair(facts.over_seeds[high], facts.over_seeds[low])
-    before, after = pair.bands(facts.measured_by[1])
-    names = f"{facts.name(low)} than in {facts.name(high)}"
-    start = f"Over {facts.seeds:,} seeds, {facts.attention} is sharper in {names}"
-    return f"{start}: {after} instead of {before}."
-
-
-def _alike_over_seeds(facts: Sharpness) -> str:
-    low, high = (float(np.median(facts.over_seeds[place])) for place in facts.outermost)
-    about = _about(facts.measured_by[1], low, high)
-    start = f"Over {facts.seeds:,} seeds, {facts.attention} is equally sharp in {facts.all}"
-    return f"{start}: {about}."
-
-
-def _undecided_over_seeds(facts: Sharpness) -> str:
-    low, high = facts.outermost
-    pair = Pair(facts.over_seeds[low], facts.over_seeds[high])
-    before, after = pair.bands(facts.measured_by[1])
+def _few_seeds_sharpness(facts: SharpnessFacts) -> str:
+    (low, high), (_, amount) = facts.outermost_ways, facts.measure_and_amount
+    least, greatest = Pair(facts.numbers_by_way[low], facts.numbers_by_way[high]).format_medians(
+        amount
+    )
     return (
-        f"Over {facts.seeds:,} seeds, there is no clear difference in how sharp {facts.attention} "
-        f"is: {after} in {facts.name(high)}, {before} in {facts.name(low)}."
+        f"In the median of {facts.seed_count} seeds, {facts.measure_opening} {least}{amount.unit} in "
+        f"{facts.way_name(low)} and {greatest} in {facts.way_name(high)}: too few seeds to tell more."
     )
 
 
-def _alike(facts: Sharpness) -> str:
-    shown = _about(facts.precise, *facts.ends)
-    return sentence(f"{facts.attention} is equally sharp in {facts.all}: {shown}")
+def _clear_difference_sentence(facts: SharpnessFacts) -> str:
+    assert facts.clearest_difference is not None
+    low, high = facts.clearest_difference
+    pair = Pair(facts.numbers_by_way[high], facts.numbers_by_way[low])
+    before, after = pair.format_bands(facts.measure_and_amount[1])
+    names = f"{facts.way_name(low)} than in {facts.way_name(high)}"
+    opening = f"Over {facts.seed_count:,} seeds, {facts.attention_text} is sharper in {names}"
+    return f"{opening}: {after} instead of {before}."
 
 
-def _about(amount: Amount, low: float, high: float) -> str:
+def _alike_over_seeds_sentence(facts: SharpnessFacts) -> str:
+    low, high = (float(np.median(facts.numbers_by_way[index])) for index in facts.outermost_ways)
+    range_text = _amount_range_text(facts.measure_and_amount[1], low, high)
+    opening = f"Over {facts.seed_count:,} seeds, {facts.attention_text} is equally sharp in {facts.way_names}"
+    return f"{opening}: {range_text}."
+
+
+def _undecided_sharpness(facts: SharpnessFacts) -> str:
+    low, high = facts.outermost_ways
+    pair = Pair(facts.numbers_by_way[low], facts.numbers_by_way[high])
+    before, after = pair.format_bands(facts.measure_and_amount[1])
+    return (
+        f"Over {facts.seed_count:,} seeds, there is no clear difference in how sharp {facts.attention_text} "
+        f"is: {after} in {facts.way_name(high)}, {before} in {facts.way_name(low)}."
+    )
+
+
+def _alike_sharpness_sentence(facts: SharpnessFacts) -> str:
+    range_text = _amount_range_text(facts.precise_amount, *facts.extreme_means)
+    return as_sentence(
+        f"{facts.attention_text} is equally sharp in {facts.way_names}: {range_text}"
+    )
+
+
+def _amount_range_text(amount: Amount, low: float, high: float) -> str:
     """One number, where both read the same."""
-    if amount.same(low, high):
+    if amount.reads_same(low, high):
         return amount(low)
-    least, most = amount.both(low, high)
-    return f"{least} to {most}{amount.unit}"
+    least, greatest = amount.format_pair(low, high)
+    return f"{least} to {greatest}{amount.unit}"
 
 
-def _of_one_draw(facts: Sharpness) -> str:
-    return f"{ONE_DRAW}, {_shown(facts)}."
+def _one_draw_sharpness(facts: SharpnessFacts) -> str:
+    return f"{ONE_DRAW_OPENING}, {_extremes_text(facts)}."
 
 
-def _between_seeds(facts: Sharpness) -> str:
-    return sentence(f"{_shown(facts)}: seeds differ only by chance")
+def _chance_difference_sentence(facts: SharpnessFacts) -> str:
+    return as_sentence(f"{_extremes_text(facts)}: seeds differ only by chance")
 
 
-def _shown(facts: Sharpness) -> str:
+def _extremes_text(facts: SharpnessFacts) -> str:
     """Two numbers, and no more."""
-    amount, (low, high) = facts.precise, facts.ends
-    least, most = amount.both(low, high)
-    sharpest, flattest = (_places(facts, end)[0] for end in (low, high))
+    amount, (low, high) = facts.precise_amount, facts.extreme_means
+    least, greatest = amount.format_pair(low, high)
+    sharpest, flattest = (_ways_with_mean(facts, end)[0] for end in (low, high))
     return (
-        f"{facts.measures} {least}{amount.unit} in {facts.name(sharpest)} and {most} in "
-        f"{facts.name(flattest)}"
+        f"{facts.measure_opening} {least}{amount.unit} in {facts.way_name(sharpest)} and {greatest} in "
+        f"{facts.way_name(flattest)}"
     )
 
 
-def _of_these(facts: Sharpness) -> str:
+def _extremes_sentence(facts: SharpnessFacts) -> str:
     """Who is first and last; all that read the same, where that is more than one."""
-    amount, (low, high) = facts.precise, facts.ends
-    written = replace(amount, digits=amount.digits_for(low, high))
+    amount, (low, high) = facts.precise_amount, facts.extreme_means
+    precise_amount = replace(amount, digits=amount.digits_for(low, high))
     sharp, even = (
-        listed(
-            [facts.name(place) for place, mean in facts.found.items() if written.same(mean, end)]
+        and_list(
+            [
+                facts.way_name(index)
+                for index, mean in facts.mean_by_way.items()
+                if precise_amount.reads_same(mean, end)
+            ]
         )
         for end in (low, high)
     )
-    return sentence(
-        f"{facts.attention} is sharpest in {sharp} ({written(low)}) and most even in {even} "
-        f"({written(high)})"
+    return as_sentence(
+        f"{facts.attention_text} is sharpest in {sharp} ({precise_amount(low)}) and most even in {even} "
+        f"({precise_amount(high)})"
     )
 
 
-def _sharper(facts: Sharpness, sharp: int, even: int) -> str:
-    place = facts.comparison.query
-    whose = "Attention is" if place is None else f"The attention of {facts.who} is"
-    return f"{whose} sharper in {facts.name(sharp)} than in {facts.name(even)}"
+def _sharper_title(facts: SharpnessFacts, sharp: int, even: int) -> str:
+    query = facts.comparison.query
+    subject = "Attention is" if query is None else f"The attention of {facts.reader} is"
+    return f"{subject} sharper in {facts.way_name(sharp)} than in {facts.way_name(even)}"
 
 
-def _places(facts: Sharpness, end: float) -> list[int]:
-    return [place for place, mean in facts.found.items() if mean == end]
+def _ways_with_mean(facts: SharpnessFacts, end: float) -> list[int]:
+    return [index for index, mean in facts.mean_by_way.items() if mean == end]
 
 
-FINDINGS: tuple[Finding[Sharpness], ...] = (
+SHARPNESS_FINDINGS: tuple[Finding[SharpnessFacts], ...] = (
     Finding(
         "one has a choice",
-        lambda facts: len(facts.found) == 1,
-        lambda facts: sentence(
-            f"{facts.who} sees more than one token only in {facts.name(*facts.found)}, so "
+        lambda facts: len(facts.mean_by_way) == 1,
+        lambda facts: as_sentence(
+            f"{facts.reader} sees more than one token only in {facts.way_name(*facts.mean_by_way)}, so "
             "there is nothing to compare"
         ),
     ),
     Finding(
         "nothing is seen",
-        lambda facts: not facts.found and facts.blind,
+        lambda facts: not facts.mean_by_way and facts.has_blind_query,
         lambda _: (
             "There is nothing to compare: a query that sees no token attends to nothing, and one "
             "that sees a single token gives it all its attention."
@@ -254,7 +275,7 @@ FINDINGS: tuple[Finding[Sharpness], ...] = (
     ),
     Finding(
         "nothing to compare",
-        lambda facts: not facts.found,
+        lambda facts: not facts.mean_by_way,
         lambda _: (
             "There is nothing to compare: a query that sees a single token gives it all "
             "its attention."
@@ -262,34 +283,40 @@ FINDINGS: tuple[Finding[Sharpness], ...] = (
     ),
     Finding(
         "few seeds",
-        lambda facts: 0 < facts.seeds < FEWEST_SEEDS,
-        _of_few_seeds,
-        lambda facts: f"{facts.seeds} seeds are too few to tell which attends more sharply",
+        lambda facts: 0 < facts.seed_count < MIN_SEEDS_TO_CONCLUDE,
+        _few_seeds_sharpness,
+        lambda facts: f"{facts.seed_count} seeds are too few to tell which attends more sharply",
     ),
     Finding(
         "told apart over seeds",
-        lambda facts: facts.seeds > 0 and facts.told_apart is not None,
-        _told_apart_over_seeds,
-        lambda facts: _sharper(facts, *(facts.told_apart or facts.outermost)),
+        lambda facts: facts.seed_count > 0 and facts.clearest_difference is not None,
+        _clear_difference_sentence,
+        lambda facts: _sharper_title(facts, *(facts.clearest_difference or facts.outermost_ways)),
     ),
     Finding(
         "alike over seeds",
-        lambda facts: facts.seeds > 0 and facts.alike_over_seeds,
-        _alike_over_seeds,
-        lambda facts: sentence(f"{facts.attention} is equally sharp in {facts.all}").rstrip("."),
+        lambda facts: facts.seed_count > 0 and facts.alike_over_seeds,
+        _alike_over_seeds_sentence,
+        lambda facts: as_sentence(
+            f"{facts.attention_text} is equally sharp in {facts.way_names}"
+        ).rstrip("."),
     ),
     Finding(
         "undecided over seeds",
-        lambda facts: facts.seeds > 0,
-        _undecided_over_seeds,
-        lambda facts: f"Over {facts.seeds:,} seeds, none of them is clearly the sharpest",
+        lambda facts: facts.seed_count > 0,
+        _undecided_sharpness,
+        lambda facts: f"Over {facts.seed_count:,} seeds, none of them is clearly the sharpest",
     ),
-    Finding("alike", lambda facts: facts.ends[1] - facts.ends[0] < ALIKE, _alike),
+    Finding(
+        "alike",
+        lambda facts: facts.extreme_means[1] - facts.extreme_means[0] < MIN_NOTICEABLE_DIFFERENCE,
+        _alike_sharpness_sentence,
+    ),
     Finding(
         "between seeds",
-        lambda facts: facts.comparison.by == "seed" and left_to_chance(facts.comparison),
-        _between_seeds,
+        lambda facts: facts.comparison.by == "seed" and has_random_weights(facts.comparison),
+        _chance_difference_sentence,
     ),
-    Finding("one draw", lambda facts: left_to_chance(facts.comparison), _of_one_draw),
-    Finding("sharpest and most even", otherwise, _of_these),
+    Finding("one draw", lambda facts: has_random_weights(facts.comparison), _one_draw_sharpness),
+    Finding("sharpest and most even", otherwise, _extremes_sentence),
 )

@@ -16,7 +16,7 @@ class Arcs:
 
     grid: Grid  # a row for each token that reads, a column for each that is read
     query: int | None = None  # the row whose lines alone are drawn
-    alone: str = ""  # the command that draws it alone, where there is one
+    single_command: str = ""  # the command that draws it alone, where there is one
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,18 +25,18 @@ class Sentence:
 
     grid: Grid  # of one row
     query: int | None  # where the token that reads stands among the columns; None: elsewhere
-    listed: bool = True  # whether there is a list of bars below it
+    has_bars: bool = True  # whether there is a list of bars below it
 
     @cached_property
     def most_read(self) -> list[int]:
         """Every column that is not hidden, the most read first."""
         order = np.argsort(-self.grid.values[0], kind="stable").tolist()
-        return [place for place in order if not self.grid.hidden[0, place]]
+        return [column for column in order if not self.grid.hidden[0, column]]
 
     @property
     def bars(self) -> list[int]:
         """The columns that have a bar."""
-        return self.most_read if self.listed else []
+        return self.most_read if self.has_bars else []
 
     @property
     def reads_others(self) -> bool:

@@ -9,139 +9,161 @@ import numpy as np
 
 from attnviz.cells import Patch
 from attnviz.views.grids.arcs import Sentence
-from attnviz.views.grids.axes import SUMS
+from attnviz.views.grids.axes import SUM_NOTES
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked import Ranked
-from attnviz.views.grids.section import Drawable, Section, opened, table_of
-from attnviz.wording.numbers import fixed_text, power_text, short_text, smallest
-from attnviz.wording.words import counted, listed
+from attnviz.views.grids.ranked_bars import RankedBars
+from attnviz.views.grids.section import Drawable, Section, open_panels, panel_table
+from attnviz.wording.numbers import fixed_text, power_text, short_text, smallest_fixed_value
+from attnviz.wording.words import and_list, counted
 
-ROWS_TOLD = 16  # of a table; of one with more rows
-STRONGEST_TOLD = 8  # those of the largest weights
-ALIKE = 1e-5  # of the largest weight: what differs by less is as large
-ALIKE_TOLD = 3  # by their names
+MAX_DESCRIBED_ROWS = 16  # of a table; of one with more rows
+MAX_DESCRIBED_LINKS = 8  # those of the largest weights
+EQUAL_WEIGHT_TOLERANCE = 1e-5  # of the largest weight: what differs by less is as large
+MAX_EQUAL_NAMES = 3  # by their names
 
 
-def caption(drawn: Sequence[Drawable], settings: str, caveat: str = "") -> str:
+def caption(panels: Sequence[Drawable], settings: str, caveat: str = "") -> str:
     """The small print: how to read the panels, each thing said once; what is random; settings."""
-    return " · ".join([*notes(drawn), *([caveat] if caveat else []), settings])
+    return " · ".join([*panel_notes(panels), *([caveat] if caveat else []), settings])
 
 
-def notes(drawn: Sequence[Drawable]) -> list[str]:
+def panel_notes(panels: Sequence[Drawable]) -> list[str]:
     """How to read panels, each thing said once; of rows of weights only what is so of all."""
-    every = list(opened(drawn))
-    said = dict.fromkeys(part for each in every for part in each.note.split(" · ") if part)
-    shares = [each for each in every if isinstance(each, Grid) and (each.share or each.words)]
-    whole = all(set(SUMS) & {*each.note.split(" · ")} for each in shares)
-    return [part for part in said if whole or part not in SUMS]
+    opened_panels = list(open_panels(panels))
+    parts = dict.fromkeys(
+        part for panel in opened_panels for part in panel.note.split(" · ") if part
+    )
+    shares = [
+        panel for panel in opened_panels if isinstance(panel, Grid) and (panel.share or panel.words)
+    ]
+    all_sum_to_one = all(set(SUM_NOTES) & {*panel.note.split(" · ")} for panel in shares)
+    return [part for part in parts if all_sum_to_one or part not in SUM_NOTES]
 
 
-def hides(drawn: Iterable[Drawable]) -> bool:
+def has_masked_cells(panels: Iterable[Drawable]) -> bool:
     """Whether anything is hidden: each renderer says in its own words how that looks."""
-    return any(_hides(each) for each in opened(drawn))
+    return any(_panel_has_masked_cells(panel) for panel in open_panels(panels))
 
 
-def _hides(each: Grid | Curves | Overview) -> bool:
-    if isinstance(each, Overview):
-        return each.hides
-    return isinstance(each, Grid) and each.cells.hides
+def _panel_has_masked_cells(panel: Grid | Curves | Overview) -> bool:
+    if isinstance(panel, Overview):
+        return panel.has_masked_cells
+    return isinstance(panel, Grid) and panel.cells.has_hidden
 
 
-def describe(drawn: Iterable[Drawable]) -> str:
+def describe(panels: Iterable[Drawable]) -> str:
     """A picture in words, for people who cannot see it."""
-    return " ".join(map(_described, drawn))
+    return " ".join(map(_panel_description, panels))
 
 
-def _described(each: Drawable) -> str:
-    if isinstance(each, Section):
-        parts = [f"{each.heading}: {each.about}", *map(_described, each.grids)]
+def _panel_description(panel: Drawable) -> str:
+    if isinstance(panel, Section):
+        parts = [f"{panel.heading}: {panel.about}", *map(_panel_description, panel.grids)]
         return " ".join(part for part in parts if part)
-    if isinstance(each, Sentence):
-        return _sentence_described(each)
-    if isinstance(each, Ranked):
-        return _ranking_described(each)
-    if isinstance(each, Overview):
-        return _overview_described(each)
-    return _curves_described(each) if isinstance(each, Curves) else _grid_described(table_of(each))
+    if isinstance(panel, Sentence):
+        return _sentence_description(panel)
+    if isinstance(panel, RankedBars):
+        return _ranking_description(panel)
+    if isinstance(panel, Overview):
+        return _overview_description(panel)
+    return (
+        _curves_description(panel)
+        if isinstance(panel, Curves)
+        else _grid_description(panel_table(panel))
+    )
 
 
-def _overview_described(overview: Overview) -> str:
+def _overview_description(overview: Overview) -> str:
     """How many heads there are, and the strongest head of each kind."""
-    high, wide = len(overview.reads), len(overview.read)
-    size = f"{counted(len(overview.names), 'small map')} of {high:,} × {wide:,} tokens"
-    start = f"{overview.title}: {size} ({overview.reads.title} × {overview.read.title})."
-    most = [f"{flag.kind} {overview.names[flag.map]} ({flag.number})" for flag in overview.flags]
-    return f"{start} Strongest head of each kind: {', '.join(most)}." if most else start
+    row_count, column_count = len(overview.query_axis), len(overview.key_axis)
+    size = f"{counted(len(overview.names), 'small map')} of {row_count:,} × {column_count:,} tokens"
+    start = f"{overview.title}: {size} ({overview.query_axis.title} × {overview.key_axis.title})."
+    strongest = [
+        f"{flag.kind} {overview.names[flag.map_index]} ({flag.number})" for flag in overview.flags
+    ]
+    return f"{start} Strongest head of each kind: {', '.join(strongest)}." if strongest else start
 
 
-def _sentence_described(sentence: Sentence) -> str:
+def _sentence_description(sentence: Sentence) -> str:
     """What is read most, and how much more there is."""
     names, weights = sentence.grid.columns.names, sentence.grid.values[0]
-    most = [f"{names[place]} ({weights[place]:.2f})" for place in sentence.most_read]
-    rest = f" and {len(most) - STRONGEST_TOLD} more" if len(most) > STRONGEST_TOLD else ""
-    return f"{_named(sentence.grid)}{', '.join(most[:STRONGEST_TOLD])}{rest}."
+    strongest = [f"{names[column]} ({weights[column]:.2f})" for column in sentence.most_read]
+    remainder = (
+        f" and {len(strongest) - MAX_DESCRIBED_LINKS} more"
+        if len(strongest) > MAX_DESCRIBED_LINKS
+        else ""
+    )
+    return f"{_title_prefix(sentence.grid)}{', '.join(strongest[:MAX_DESCRIBED_LINKS])}{remainder}."
 
 
-def _ranking_described(ranked: Ranked) -> str:
+def _ranking_description(ranked: RankedBars) -> str:
     """What stands first, with its numbers, and how much more there is."""
     names, numbers = ranked.grid.rows.names, ranked.grid.values[:, 0]
-    first = [f"{name} ({number:.2f})" for name, number in zip(names, numbers, strict=True)]
-    more = len(first) - STRONGEST_TOLD
-    rest = f" and {counted(more, f'more {ranked.counts}')}" if more > 0 else ""
-    return f"{_named(ranked.grid)}{', '.join(first[:STRONGEST_TOLD])}{rest}."
+    entries = [f"{name} ({number:.2f})" for name, number in zip(names, numbers, strict=True)]
+    hidden_count = len(entries) - MAX_DESCRIBED_LINKS
+    remainder = f" and {counted(hidden_count, f'more {ranked.unit}')}" if hidden_count > 0 else ""
+    return f"{_title_prefix(ranked.grid)}{', '.join(entries[:MAX_DESCRIBED_LINKS])}{remainder}."
 
 
-def _named(grid: Grid) -> str:
+def _title_prefix(grid: Grid) -> str:
     """Its title, if it has one."""
     return f"{grid.title}: " if grid.title else ""
 
 
-def _curves_described(curves: Curves) -> str:
+def _curves_description(curves: Curves) -> str:
     ends = [
         f"{line.name} from {short_text(line.middle[0])} to {short_text(line.middle[-1])}"
         for line in curves.lines
     ]
-    reach = f"{curves.across} from {curves.places[0]:g} to {curves.places[-1]:g}"
-    return f"{curves.title} for {reach}: {', '.join(ends)}."
+    x_range = f"{curves.x_title} from {curves.x_values[0]:g} to {curves.x_values[-1]:g}"
+    return f"{curves.title} for {x_range}: {', '.join(ends)}."
 
 
-def _grid_described(grid: Grid) -> str:
+def _grid_description(grid: Grid) -> str:
     size = f"{len(grid.rows):,} × {len(grid.columns):,}"
     sides = " × ".join(filter(None, (grid.rows.title, grid.columns.title)))
-    start = f"{_named(grid)}{size}{f' ({sides})' * bool(sides)}."
+    start = f"{_title_prefix(grid)}{size}{f' ({sides})' * bool(sides)}."
     if grid.words:
-        return f"{start} {'; '.join(map(partial(_words_of_row, grid), range(len(grid.rows))))}."
+        return f"{start} {'; '.join(map(partial(_row_words_text, grid), range(len(grid.rows))))}."
     if not grid.share or not len(grid.columns):
         return start
-    return f"{start} {'; '.join(_what_is_read_most(grid))}."
+    return f"{start} {'; '.join(_strongest_links(grid))}."
 
 
-def _words_of_row(grid: Grid, row: int) -> str:
+def _row_words_text(grid: Grid, row: int) -> str:
     """`7 ?: are (0.98), is (0.02)`"""
     pairs = zip(grid.words[row], grid.values[row].tolist(), strict=True)
-    return f"{grid.rows.names[row]}: {', '.join(f'{word} ({n:.2f})' for word, n in pairs)}"
+    return f"{grid.rows.names[row]}: {', '.join(f'{word} ({value:.2f})' for word, value in pairs)}"
 
 
-def _what_is_read_most(grid: Grid) -> Iterator[str]:
+def _strongest_links(grid: Grid) -> Iterator[str]:
     weights = np.concatenate([band.values.max(axis=1) for band in grid.cells.bands()])
-    few = len(grid.rows) <= ROWS_TOLD
-    for row in range(len(grid.rows)) if few else np.argsort(-weights)[:STRONGEST_TOLD].tolist():
-        yield f"{grid.rows.names[row]} {_read_most(grid, grid.cells.row(row))}"
+    has_few_rows = len(grid.rows) <= MAX_DESCRIBED_ROWS
+    for row in (
+        range(len(grid.rows))
+        if has_few_rows
+        else np.argsort(-weights)[:MAX_DESCRIBED_LINKS].tolist()
+    ):
+        yield f"{grid.rows.names[row]} {_row_maximum_text(grid, grid.cells.row(row))}"
 
 
-def _read_most(grid: Grid, row: Patch) -> str:
+def _row_maximum_text(grid: Grid, row: Patch) -> str:
     """What one row reads most: one column, or several with equal weights."""
-    seen, values = ~row.hidden[0], row.values[0]
-    if np.isnan(values[seen]).any():
+    visible, values = ~row.hidden[0], row.values[0]
+    if np.isnan(values[visible]).any():
         return "has weights that are not numbers"
-    if not values[seen].any():
+    if not values[visible].any():
         return "reads nothing"
-    largest = float(values[seen].max())
-    alike = seen & (values >= largest - ALIKE * abs(largest))
-    names = [grid.columns.names[place] for place in np.flatnonzero(alike)]
-    weight = fixed_text(largest, 2) if abs(largest) >= smallest(2) else power_text(largest, 1)
+    largest = float(values[visible].max())
+    is_largest = visible & (values >= largest - EQUAL_WEIGHT_TOLERANCE * abs(largest))
+    names = [grid.columns.names[column] for column in np.flatnonzero(is_largest)]
+    weight = (
+        fixed_text(largest, 2)
+        if abs(largest) >= smallest_fixed_value(2)
+        else power_text(largest, 1)
+    )
     if len(names) == 1:
         return f"reads {names[0]} most ({weight})"
-    told = listed(names) if len(names) <= ALIKE_TOLD else f"{len(names)} tokens"
-    return f"reads {told} most, equally ({weight} each)"
+    names_text = and_list(names) if len(names) <= MAX_EQUAL_NAMES else f"{len(names)} tokens"
+    return f"reads {names_text} most, equally ({weight} each)"

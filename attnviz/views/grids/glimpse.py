@@ -11,11 +11,11 @@ from attnviz.views.grids.grid import Grid
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class MeasureHistory:
     """What became of one number up to now, and how it is written now."""
 
     name: str
-    written: str
+    value_text: str
     highest: float  # where the curve ends above
     values: Float[np.ndarray, "moment"]
 
@@ -26,8 +26,8 @@ class Glimpse:
 
     title: str  # "learning agreement"
     about: str  # what is done
-    told: tuple[str, ...]  # the step, the pace, what is left: the most important first
+    status_parts: tuple[str, ...]  # the step, the pace, what is left: the most important first
     layers: tuple[tuple[Grid, ...], ...]  # of each, the weights of each head
     scores: Grid  # a row for each head, a column for each thing that one may come to do
     steps: Int[np.ndarray, "moment"]  # of the curves
-    courses: tuple[Course, ...]
+    histories: tuple[MeasureHistory, ...]

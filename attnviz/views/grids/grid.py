@@ -9,13 +9,27 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Shaped
 
-from attnviz.cells import EVERYTHING, Cells, Hidden, Patch, Values, Whole, unmasked
+from attnviz.cells import (
+    FULL_SLICE,
+    CellMask,
+    Cells,
+    CellValues,
+    Patch,
+    StoredCells,
+    unmasked_cells,
+)
 from attnviz.views.grids.axes import Axis, plain_axis
-from attnviz.views.grids.scales import Scale, centred, colorless, weight_scale, widest
+from attnviz.views.grids.scales import (
+    Scale,
+    centred_scale,
+    colorless_scale,
+    weight_scale,
+    widest_scale,
+)
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import shape_text
 
-OFF = " (off)"  # behind the name of a head that is switched off
+OFF_SUFFIX = " (off)"  # behind the name of a head that is switched off
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,47 +65,47 @@ class Grid:
         return f"<Grid {self.title!r}: {shape_text(self.cells.shape)}>"
 
     @cached_property
-    def _all(self) -> Patch:
-        return self.cells.window(EVERYTHING, EVERYTHING)
+    def _whole_patch(self) -> Patch:
+        return self.cells.window(FULL_SLICE, FULL_SLICE)
 
     @property
-    def values(self) -> Values:
+    def values(self) -> CellValues:
         """All its numbers; of a large grid ask its cells for a part, or for blocks."""
-        return self._all.values
+        return self._whole_patch.values
 
     @cached_property
-    def hidden(self) -> Hidden:
+    def hidden(self) -> CellMask:
         """What a mask hides; −∞ is nothing that a scale has a colour for."""
-        return self._all.hidden | np.isneginf(self._all.values)
+        return self._whole_patch.hidden | np.isneginf(self._whole_patch.values)
 
     def is_off(self, row: int) -> bool:
         """Whether the head that makes this row is switched off: it is drawn in grey."""
         return bool(self.off) and self.off[row]
 
     @property
-    def whole_off(self) -> bool:
+    def is_all_off(self) -> bool:
         """Whether it belongs to one head, which is switched off: its title is struck through."""
         return bool(self.off) and all(self.off)
 
-    def part(self, rows: slice, columns: slice = EVERYTHING) -> Grid:
+    def part(self, rows: slice, columns: slice = FULL_SLICE) -> Grid:
         """Some of its rows and columns."""
         patch = self.cells.window(rows, columns)
         return replace(
             self,
             rows=self.rows.part(rows),
             columns=self.columns.part(columns),
-            cells=Whole(patch.values, patch.hidden),
-            words=tuple(each[columns] for each in self.words[rows]),
+            cells=StoredCells(patch.values, patch.hidden),
+            words=tuple(row_words[columns] for row_words in self.words[rows]),
             off=self.off[rows],
         )
 
-    def worded(self, row: int, column: int, number: str) -> str:
+    def text_with_word(self, row: int, column: int, number: str) -> str:
         """What stands in a cell: its number, and before it its word, if it has one."""
         return f"{self.words[row][column]} {number}".strip() if self.words and number else number
 
-    def with_values(self, values: Values) -> Grid:
+    def with_values(self, values: CellValues) -> Grid:
         """The same with other numbers in its cells."""
-        return replace(self, cells=Whole(values, self.hidden))
+        return replace(self, cells=StoredCells(values, self.hidden))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +113,12 @@ class Curves:
     """What becomes of a number along another: the second thing that can be shown."""
 
     title: str
-    across: str
-    places: tuple[float, ...]
+    x_title: str
+    x_values: tuple[float, ...]
     lines: tuple[Curve, ...]
     note: str = ""
-    named: tuple[float, ...] = ()  # the places whose numbers stand below; none: as many as fit
-    until: int | None = None  # so many of the places are reached; None: all
+    x_ticks: tuple[float, ...] = ()  # the places whose numbers stand below; none: as many as fit
+    reached_count: int | None = None  # so many of the places are reached; None: all
     reach: float = 0.0  # at least so high is the side, whatever the lines reach
 
     @property
@@ -113,19 +127,19 @@ class Curves:
         measured = [line for line in self.lines if not line.dashed]
         values = np.stack([line.middle for line in measured], axis=1)
         return Grid(
-            f"{self.title} by {self.across}",
-            plain_axis("value", [exact_text(place) for place in self.places]),
+            f"{self.title} by {self.x_title}",
+            plain_axis("value", [exact_text(x_value) for x_value in self.x_values]),
             plain_axis("line", [line.name for line in measured]),
-            unmasked(values),
-            colorless(self.title),
+            unmasked_cells(values),
+            colorless_scale(self.title),
             note=self.note,
         )
 
 
-def same_scale(grids: Sequence[Grid]) -> list[Grid]:
+def with_common_scales(grids: Sequence[Grid]) -> list[Grid]:
     """Grids of one kind share the widest of their scales, so that a colour means one number."""
-    common = common_scales(grids)
-    return [replace(grid, scale=common[grid.scale.label]) for grid in grids]
+    scales = common_scales(grids)
+    return [replace(grid, scale=scales[grid.scale.label]) for grid in grids]
 
 
 def common_scales(grids: Sequence[Grid]) -> dict[str, Scale]:
@@ -133,10 +147,10 @@ def common_scales(grids: Sequence[Grid]) -> dict[str, Scale]:
     kinds: dict[str, list[Scale]] = {}
     for grid in grids:
         kinds.setdefault(grid.scale.label, []).append(grid.scale)
-    return {label: widest(scales) for label, scales in kinds.items()}
+    return {label: widest_scale(scales) for label, scales in kinds.items()}
 
 
-def pool(grid: Grid, rows: int, columns: int) -> Grid:
+def pool_grid(grid: Grid, rows: int, columns: int) -> Grid:
     """The grid in blocks of `rows` by `columns` cells, each drawn as one; the last may be smaller.
 
     A row that is divided up stays so: weights are added over the keys of a block and averaged
@@ -145,33 +159,33 @@ def pool(grid: Grid, rows: int, columns: int) -> Grid:
     if rows == columns == 1:
         return grid
     blocks = grid.cells.pooled(rows, columns, share=grid.share)
-    cells = Whole(blocks.values, blocks.hidden)
+    cells = StoredCells(blocks.values, blocks.hidden)
     pooled = replace(
         grid,
         rows=grid.rows.in_blocks(rows),
         columns=grid.columns.in_blocks(columns),
         cells=cells,
-        pooled=_what_was_pooled(grid, rows, columns),
+        pooled=_pooled_note(grid, rows, columns),
     )
     if not grid.share:
         return pooled
-    differences = grid.scale.kind == "diverging"
-    scale = centred(grid.scale.label, cells) if differences else weight_scale(cells)
+    has_differences = grid.scale.kind == "diverging"
+    scale = centred_scale(grid.scale.label, cells) if has_differences else weight_scale(cells)
     return replace(pooled, scale=scale)
 
 
-def block_size(count: int, smallest: int) -> int:
+def block_size(count: int, least: int) -> int:
     """The first size that leaves no short last block, which would look as if nobody read it.
 
     >>> block_size(36, 35), block_size(80, 2), block_size(10, 1)
     (36, 2, 1)
     """
-    sizes = range(smallest, smallest + smallest // 4 + 2)
-    return next((size for size in sizes if not 0 < count % size < size / 2), smallest)
+    sizes = range(least, least + least // 4 + 2)
+    return next((size for size in sizes if not 0 < count % size < size / 2), least)
 
 
-def _what_was_pooled(grid: Grid, rows: int, columns: int) -> str:
-    block = f"{rows} × {columns} {grid.rows.counts}s"
+def _pooled_note(grid: Grid, rows: int, columns: int) -> str:
+    block = f"{rows} × {columns} {grid.rows.unit}s"
     if grid.share:
         return f"one cell = {block}: weights summed over keys, averaged over queries"
     return f"one cell = {block}, averaged"

@@ -9,28 +9,35 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from attnviz.cells import unmasked
+from attnviz.cells import unmasked_cells
 from attnviz.views.grids.axes import Axis
-from attnviz.views.grids.scales import Bend, Scale, centred, logarithmic, rounded_up, weight_scale
+from attnviz.views.grids.scales import (
+    Scale,
+    ScaleBend,
+    centred_scale,
+    logarithmic_scale,
+    round_up,
+    weight_scale,
+)
 from attnviz.wording.numbers import short_text
 
-FINEST = 64  # cells on a side: of more nothing could be told apart
-BENDS: dict[Bend, str] = {
+MAX_CELLS_PER_SIDE = 64  # cells on a side: of more nothing could be told apart
+COLOR_SCALE_NOTES: dict[ScaleBend, str] = {
     "straight": "",
     "root": "colours by square root",
     "log": "colours by logarithm",
 }
 
-Values = Float[np.ndarray, "map query key"]
-Hidden = Bool[np.ndarray, "map query key"]
-Counts = Shaped[np.ndarray, "place"]
+MapValues = Float[np.ndarray, "map query key"]
+MapMask = Bool[np.ndarray, "map query key"]
+TokenCounts = Shaped[np.ndarray, "place"]
 
 
 @dataclass(frozen=True)
 class Flag:
     """What is said of one map: what its head does more than any other."""
 
-    map: int  # which of them
+    map_index: int  # which of them
     kind: str  # first token (sink)
     short: str  # first
     number: str  # how much of it: .98
@@ -50,15 +57,15 @@ class Overview:
     groups: tuple[int, ...] = ()  # of each column, which heads of keys and values it reads
     names: tuple[str, ...]  # of each map: L4H7
     places: tuple[tuple[int, int], ...]  # in which row and column it stands
-    values: Values
-    hidden: Hidden
-    reads: Axis  # the sides of every map: who reads,
-    read: Axis  # and what is read
-    tall: Shaped[np.ndarray, "query"]  # how many tokens a row stands for,
-    wide: Shaped[np.ndarray, "key"]  # and a column
+    values: MapValues
+    hidden: MapMask
+    query_axis: Axis  # the sides of every map: who reads,
+    key_axis: Axis  # and what is read
+    tokens_per_row: Shaped[np.ndarray, "query"]  # how many tokens a row stands for,
+    tokens_per_column: Shaped[np.ndarray, "key"]  # and a column
     measure: str = "weight"
     share: bool = True  # rows sum to 1
-    bend: Bend = "root"
+    bend: ScaleBend = "root"
     note: str = ""
     flags: tuple[Flag, ...] = ()
 
@@ -69,80 +76,89 @@ class Overview:
         return high, wide
 
     @cached_property
-    def hides(self) -> bool:
+    def has_masked_cells(self) -> bool:
         """Whether any cell is hidden."""
         return bool(self.hidden.any())
 
     @cached_property
     def scale(self) -> Scale:
         """One for all maps: as far as weights can go, or as what there is does."""
-        cells = unmasked(np.where(self.hidden, 0, self.values).reshape(-1, self.shape[1]))
+        cells = unmasked_cells(np.where(self.hidden, 0, self.values).reshape(-1, self.shape[1]))
         low, high = cells.extent
         if low < 0:
-            found = centred(self.measure, cells)
+            scale = centred_scale(self.measure, cells)
         elif self.share:
-            found = replace(weight_scale(cells), label=self.measure)
+            scale = replace(weight_scale(cells), label=self.measure)
         else:
-            found = Scale(self.measure, 0.0, rounded_up(high))
+            scale = Scale(self.measure, 0.0, round_up(high))
         if self.bend == "log" and low >= 0:
-            return logarithmic(found, self.shape[1])
-        return replace(found, bend=self.bend)
+            return logarithmic_scale(scale, self.shape[1])
+        return replace(scale, bend=self.bend)
 
     @property
     def pooled(self) -> str:
         """What one cell stands for, if that is several tokens, or parts of some."""
-        tall, wide = float(self.tall.max()), float(self.wide.max())
-        if tall == wide == 1:
+        queries_per_cell, keys_per_cell = (
+            float(self.tokens_per_row.max()),
+            float(self.tokens_per_column.max()),
+        )
+        if queries_per_cell == keys_per_cell == 1:
             return ""
-        queries, keys = _counted(tall, "query", "queries"), _counted(wide, "key", "keys")
+        queries, keys = (
+            _count_phrase(queries_per_cell, "query", "queries"),
+            _count_phrase(keys_per_cell, "key", "keys"),
+        )
         return f"one cell = mean of {queries}, sum of {keys}"
 
-    def grained(self, high: int, wide: int) -> Overview:
+    def pooled_to(self, max_rows: int, max_columns: int) -> Overview:
         """The same in maps of at most so many cells, each of as many tokens as any other.
 
         What a token reads, and what is read of it, is parted between the cells that it stands in.
         """
-        down, across = _parts(self.tall, high), _parts(self.wide, wide)
-        if (down.shape[1], across.shape[1]) == self.shape:
+        row_shares, column_shares = (
+            _cell_shares(self.tokens_per_row, max_rows),
+            _cell_shares(self.tokens_per_column, max_columns),
+        )
+        if (row_shares.shape[1], column_shares.shape[1]) == self.shape:
             return self
-        means = (down / down.sum(0)).T.astype(self.values.dtype)
-        shares = (across / across.sum(1, keepdims=True)).astype(self.values.dtype)
-        seen = (down > 0).T.astype(float) @ ~self.hidden @ (across > 0)
+        query_means = (row_shares / row_shares.sum(0)).T.astype(self.values.dtype)
+        key_shares = (column_shares / column_shares.sum(1, keepdims=True)).astype(self.values.dtype)
+        visible_counts = (row_shares > 0).T.astype(float) @ ~self.hidden @ (column_shares > 0)
         return replace(
             self,
-            values=means @ self.values @ shares,
-            hidden=seen == 0,
-            tall=down.sum(0),
-            wide=across.sum(0),
+            values=query_means @ self.values @ key_shares,
+            hidden=visible_counts == 0,
+            tokens_per_row=row_shares.sum(0),
+            tokens_per_column=column_shares.sum(0),
         )
 
-    def row(self, layer: int) -> Iterator[tuple[int, int]]:
+    def maps_in_layer(self, layer: int) -> Iterator[tuple[int, int]]:
         """The maps of a layer, each with the column that it stands in."""
-        for number, (row, column) in enumerate(self.places):
+        for map_index, (row, column) in enumerate(self.places):
             if row == layer:
-                yield number, column
+                yield map_index, column
 
 
-def _parts(tokens: Counts, most: int) -> Float[np.ndarray, "place cell"]:
+def _cell_shares(tokens: TokenCounts, max_cells: int) -> Float[np.ndarray, "place cell"]:
     """How much of each place is in each of at most so many cells, which are equally long.
 
-    >>> _parts(np.ones(3), 2).tolist(), _parts(np.ones(1), 9).tolist()
+    >>> _cell_shares(np.ones(3), 2).tolist(), _cell_shares(np.ones(1), 9).tolist()
     ([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]], [[1.0]])
     """
-    if len(tokens) <= most:
+    if len(tokens) <= max_cells:
         return np.diag(tokens).astype(float)
-    ends, total = np.cumsum(tokens), tokens.sum()
-    cells = np.arange(max(most, 1) + 1) * total / max(most, 1)
-    latest_start = np.maximum((ends - tokens)[:, None], cells[None, :-1])
-    earliest_end = np.minimum(ends[:, None], cells[None, 1:])
+    token_ends, total = np.cumsum(tokens), tokens.sum()
+    cell_ends = np.arange(max(max_cells, 1) + 1) * total / max(max_cells, 1)
+    latest_start = np.maximum((token_ends - tokens)[:, None], cell_ends[None, :-1])
+    earliest_end = np.minimum(token_ends[:, None], cell_ends[None, 1:])
     return np.asarray(np.maximum(earliest_end - latest_start, 0))
 
 
-def _counted(number: float, one: str, several: str) -> str:
+def _count_phrase(number: float, singular: str, plural: str) -> str:
     """
-    >>> _counted(1, "key", "keys"), _counted(5.3, "key", "keys"), _counted(0.5, "key", "keys")
+    >>> _count_phrase(1, "key", "keys"), _count_phrase(5.3, "key", "keys"), _count_phrase(0.5, "key", "keys")
     ('1 key', 'about 5 keys', '0.5 keys')
     """
     if number < 2 or number == round(number):  # parts of a token are not rounded away
-        return f"{short_text(number)} {one if number == 1 else several}"
-    return f"about {short_text(round(number))} {several}"
+        return f"{short_text(number)} {singular if number == 1 else plural}"
+    return f"about {short_text(round(number))} {plural}"

@@ -9,22 +9,24 @@ from dataclasses import dataclass, replace
 from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.grid import Curves, Grid, common_scales
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked import Ranked
+from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.scales import Scale
 from attnviz.wording.sums import Sum
 
 # Lines of tables, by their places among the grids of a section, and what stands between two.
 Stages = tuple[tuple[int | str, ...], ...]
-Part = tuple[int, int | None, int | None]  # a grid of a section, a row, a column; None: all of them
-JOINED, APART = "", " "  # two tables as one; two with only a gap between them
+CellSource = tuple[
+    int, int | None, int | None
+]  # a grid of a section, a row, a column; None: all of them
+JOINED_TABLES, SEPARATE_TABLES = "", " "  # two tables as one; two with only a gap between them
 
 
-def parted(places: Iterable[int], sign: str) -> tuple[int | str, ...]:
+def with_sign_between(indices: Iterable[int], sign: str) -> tuple[int | str, ...]:
     """
-    >>> parted(range(3), "·")
+    >>> with_sign_between(range(3), "·")
     (0, '·', 1, '·', 2)
     """
-    return tuple(each for place in places for each in (sign, place))[1:]
+    return tuple(item for index in indices for item in (sign, index))[1:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +48,11 @@ class Section:
     sums: tuple[Sum, ...] = ()  # "score(am, I) = 0.26·0.88 + 0.79·0.92 = 0.96"
     remarks: tuple[str, ...] = ()  # what else there is to say, a line each
     moments: tuple[Section, ...] = ()
-    made_of: tuple[Part, ...] = ()  # of a moment: what its new cell is computed from
+    cell_sources: tuple[CellSource, ...] = ()  # of a moment: what its new cell is computed from
     planes: tuple[Plane, ...] = ()  # on a page of its own in place of the grids
-    bars: Columns | None = None  # in a picture in place of the grids
+    bars: ColumnChart | None = None  # in a picture in place of the grids
     stages: Stages = ()  # how some of its grids become others,
-    beyond: tuple[Grid, ...] = ()  # and these, which stand nowhere else, counted after them
+    stage_grids: tuple[Grid, ...] = ()  # and these, which stand nowhere else, counted after them
     finding: str = ""  # what it shows here: its title where it stands alone
 
     @property
@@ -64,44 +66,49 @@ class Section:
             return (replace(self.grids[0], title=""),)
         return self.grids
 
-    def scaled(self, scales: Mapping[str, Scale]) -> Section:
+    def with_scales(self, scales: Mapping[str, Scale]) -> Section:
         """With these scales of colour, by what they measure; its moments, too."""
         grids = (
             replace(each, scale=scales.get(each.scale.label, each.scale)) for each in self.grids
         )
-        beyond = (replace(g, scale=scales.get(g.scale.label, g.scale)) for g in self.beyond)
-        moments = tuple(each.scaled(scales) for each in self.moments)
-        return replace(self, grids=tuple(grids), beyond=tuple(beyond), moments=moments)
+        beyond = (
+            replace(grid, scale=scales.get(grid.scale.label, grid.scale))
+            for grid in self.stage_grids
+        )
+        moments = tuple(each.with_scales(scales) for each in self.moments)
+        return replace(self, grids=tuple(grids), stage_grids=tuple(beyond), moments=moments)
 
 
-def on_one_scale(sections: Sequence[Section]) -> list[Section]:
+def with_one_scale(sections: Sequence[Section]) -> list[Section]:
     """Sections, in all of which a colour means one number: so that scaling shows."""
-    scales = common_scales([grid for each in sections for grid in each.grids])
-    return [each.scaled(scales) for each in sections]
+    scales = common_scales([grid for section in sections for grid in section.grids])
+    return [section.with_scales(scales) for section in sections]
 
 
-Drawable = Grid | Curves | Arcs | Sentence | Ranked | Section | Overview
+Drawable = Grid | Curves | Arcs | Sentence | RankedBars | Section | Overview
 
 
-def opened(drawn: Iterable[Drawable]) -> Iterator[Grid | Curves | Overview]:
+def open_panels(panels: Iterable[Drawable]) -> Iterator[Grid | Curves | Overview]:
     """Every table, chart and overview there is, those of sections as well."""
-    for each in drawn:
-        if isinstance(each, Section):
-            yield from each.grids
-        elif isinstance(each, Arcs | Sentence | Ranked):
-            yield each.grid
+    for panel in panels:
+        if isinstance(panel, Section):
+            yield from panel.grids
+        elif isinstance(panel, Arcs | Sentence | RankedBars):
+            yield panel.grid
         else:
-            yield each
+            yield panel
 
 
-def table_of(each: Grid | Curves | Arcs | Sentence | Ranked) -> Grid:
+def panel_table(panel: Grid | Curves | Arcs | Sentence | RankedBars) -> Grid:
     """Its numbers, for whoever draws no lines."""
-    if isinstance(each, Curves):
-        return each.table
-    return each if isinstance(each, Grid) else each.grid
+    if isinstance(panel, Curves):
+        return panel.table
+    return panel if isinstance(panel, Grid) else panel.grid
 
 
-PARALLEL = 1e-9  # as far as this from 1 a cosine may be for two vectors to lie on one line
+PARALLEL_TOLERANCE = (
+    1e-9  # as far as this from 1 a cosine may be for two vectors to lie on one line
+)
 
 
 @dataclass(frozen=True)
@@ -110,7 +117,7 @@ class Arrow:
 
     name: str
     length: float
-    written: str
+    length_text: str
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,7 @@ class Plane:
     @property
     def on_a_line(self) -> bool:
         """Whether they point the same way, or opposite ways."""
-        return self.cosine is not None and 1 - abs(self.cosine) < PARALLEL
+        return self.cosine is not None and 1 - abs(self.cosine) < PARALLEL_TOLERANCE
 
     @property
     def tips(self) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -139,45 +146,48 @@ class Plane:
         return (first.length, 0.0), (second.length * cosine, second.length * sine)
 
 
-def cosine_of(first: Sequence[float], second: Sequence[float]) -> float | None:
+def cosine_between(first: Sequence[float], second: Sequence[float]) -> float | None:
     """The cosine of the angle between two vectors, unless one of them has no length.
 
-    >>> cosine_of([3.0, 4.0], [4.0, 3.0]), cosine_of([1.0], [-2.0]), cosine_of([0.0], [1.0])
+    >>> cosine_between([3.0, 4.0], [4.0, 3.0]), cosine_between([1.0], [-2.0]), cosine_between([0.0], [1.0])
     (0.96, -1.0, None)
     """
-    lengths = length_of(first), length_of(second)
+    lengths = vector_length(first), vector_length(second)
     if not all(lengths):
         return None
     if not math.prod(lengths):  # too small to be multiplied: the angle is that of longer ones
-        return cosine_of(_as_long_as_1(first), _as_long_as_1(second))
-    products = math.fsum(one * other for one, other in zip(first, second, strict=True))
+        return cosine_between(_unit_vector(first), _unit_vector(second))
+    products = math.fsum(
+        first_number * second_number
+        for first_number, second_number in zip(first, second, strict=True)
+    )
     return min(max(products / math.prod(lengths), -1.0), 1.0)
 
 
-def _as_long_as_1(vector: Sequence[float]) -> list[float]:
-    return [number / length_of(vector) for number in vector]
+def _unit_vector(vector: Sequence[float]) -> list[float]:
+    return [number / vector_length(vector) for number in vector]
 
 
-def length_of(vector: Sequence[float]) -> float:
+def vector_length(vector: Sequence[float]) -> float:
     """
-    >>> length_of([3.0, 4.0])
+    >>> vector_length([3.0, 4.0])
     5.0
     """
     return math.hypot(*vector)
 
 
 @dataclass(frozen=True)
-class ColumnRow:
+class ColumnChartRow:
     """A number for each name, as it is and as it is written; None is what a mask hides."""
 
     name: str
     values: tuple[float | None, ...]
-    written: tuple[str, ...]
+    value_texts: tuple[str, ...]
     scale: Scale
     total: str = ""  # "sum 3.72": what is said of all of them
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnChart:
     names: tuple[str, ...]
-    rows: tuple[ColumnRow, ...]
+    rows: tuple[ColumnChartRow, ...]

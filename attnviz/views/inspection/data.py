@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.looking import Looking
-from attnviz.analysis.inspection.maps import Map, Side
-from attnviz.analysis.inspection.token_query import Asked, Link, Reading
-from attnviz.cells import EVERYTHING
-from attnviz.traces.archive import Contents, contents
-from attnviz.views.inspection.heads import data_of_heads, document_of_heads
-from attnviz.views.inspection.numbers import called
-from attnviz.views.view import Data, Lines, Words
-from attnviz.wording.commands import chosen
+from attnviz.analysis.inspection.maps import Map, MapSide
+from attnviz.analysis.inspection.token_query import MapRow, TokenLink, TokenQuery
+from attnviz.cells import FULL_SLICE
+from attnviz.traces.archive import Contents, trace_contents
+from attnviz.views.inspection.head_kinds import head_kinds_data, head_kinds_document
+from attnviz.views.inspection.map_numbers import measure_name
+from attnviz.views.view import TableData, TableLines, WordColumns
+from attnviz.wording.commands import changed_options
 
-OF_A_LINK = (
+LINK_HEADER = (
     "head",
     "most read",
     "weight",
@@ -26,117 +26,151 @@ OF_A_LINK = (
     "weight of the most read",
     "others that attend to it most",
 )
-CHANGING = ("hide_special", "hide_first", "words", "merge", "weigh")  # by which maps are others
+MAP_CHANGING_OPTIONS = (
+    "hide_special",
+    "hide_first",
+    "words",
+    "merge",
+    "weigh",
+)  # by which maps are others
 
 
-def data_of_all(inspection: Inspection) -> Data:
+def all_heads_data(inspection: Inspection) -> TableData:
     """What every head does."""
-    of_heads = data_of_heads(inspection)
-    return Data(partial(document, inspection), of_heads.header, of_heads.lines)
+    heads_data = head_kinds_data(inspection)
+    return TableData(partial(inspection_document, inspection), heads_data.header, heads_data.lines)
 
 
-def data_of_maps(inspection: Inspection) -> Data:
+def maps_data(inspection: Inspection) -> TableData:
     """A line for each weight of the maps that are looked at."""
-    lines = partial(_lines, inspection.maps, inspection.looking)
-    return Data(partial(document, inspection), _header(inspection.looking), lines)
+    lines = partial(_weight_lines, inspection.maps, inspection.looking)
+    return TableData(
+        partial(inspection_document, inspection), _weights_header(inspection.looking), lines
+    )
 
 
-def data_of_reading(inspection: Inspection, asked: Asked) -> Data:
+def reading_data(inspection: Inspection, token_query: TokenQuery) -> TableData:
     """A line for each weight of one row: in all maps, and in their mean."""
-    found = [*asked.readings, *([asked.mean] if len(asked.readings) > 1 else [])]
-    lines = partial(_lines, [each.map for each in found], asked.looking, asked.row)
-    return Data(partial(_with_reading, inspection, found), _header(asked.looking), lines)
+    readings = [
+        *token_query.map_rows,
+        *([token_query.mean] if len(token_query.map_rows) > 1 else []),
+    ]
+    lines = partial(
+        _weight_lines, [reading.map for reading in readings], token_query.options, token_query.row
+    )
+    return TableData(
+        partial(_reading_document, inspection, readings),
+        _weights_header(token_query.options),
+        lines,
+    )
 
 
-def data_of_link(inspection: Inspection, link: Link) -> Data:
+def link_data(inspection: Inspection, link: TokenLink) -> TableData:
     """A line for each map, in their order."""
-    return Data(partial(_with_link, inspection, link), OF_A_LINK, partial(_lines_of_link, link))
+    return TableData(
+        partial(_link_document, inspection, link), LINK_HEADER, partial(_link_lines, link)
+    )
 
 
-def document(inspection: Inspection) -> Contents:
+def inspection_document(inspection: Inspection) -> Contents:
     """Everything in the Trace, what was asked of it, and what came out."""
     looking = inspection.looking
-    asked: Contents = {"looking": chosen(looking), **document_of_heads(inspection)}
-    if any(name in chosen(looking) for name in CHANGING):
-        asked["maps"] = [_map(each) for each in inspection.maps]
-    return {**contents(inspection.trace), "inspection": asked}
+    inspected: Contents = {"looking": changed_options(looking), **head_kinds_document(inspection)}
+    if any(name in changed_options(looking) for name in MAP_CHANGING_OPTIONS):
+        inspected["maps"] = [_map_document(attention_map) for attention_map in inspection.maps]
+    return {**trace_contents(inspection.trace), "inspection": inspected}
 
 
-def with_more(inspection: Inspection, more: Contents) -> Contents:
+def extended_document(inspection: Inspection, additions: Contents) -> Contents:
     """The same, and what else was found."""
-    made = document(inspection)
-    return {**made, "inspection": {**made["inspection"], **more}}
+    base = inspection_document(inspection)
+    return {**base, "inspection": {**base["inspection"], **additions}}
 
 
-def _with_reading(inspection: Inspection, found: Sequence[Reading]) -> Contents:
-    columns = found[0].map.columns
-    rows = [{"head": each.map.name, "weights": each.patch.values[0]} for each in found]
-    return with_more(inspection, {"reading": {"keys": _side(columns), "heads": rows}})
+def _reading_document(inspection: Inspection, readings: Sequence[MapRow]) -> Contents:
+    columns = readings[0].map.columns
+    rows = [{"head": reading.map.name, "weights": reading.patch.values[0]} for reading in readings]
+    return extended_document(
+        inspection, {"reading": {"keys": _side_document(columns), "heads": rows}}
+    )
 
 
-def _with_link(inspection: Inspection, link: Link) -> Contents:
-    found = link.asked.readings[0].map
+def _link_document(inspection: Inspection, link: TokenLink) -> Contents:
+    attention_map = link.token_query.map_rows[0].map
     ranked = [
         {
-            "head": each.map.name,
-            "weight": each.weight,
-            "others": each.others.mean if each.others.count else None,
-            "lift": each.lift if each.sees else None,
-            "rank in its row": each.rank,
-            "most tokens attend to it": each.others.attend_most,
+            "head": map_link.map.name,
+            "weight": map_link.weight,
+            "others": map_link.others.mean if map_link.others.count else None,
+            "lift": map_link.lift if map_link.sees else None,
+            "rank in its row": map_link.rank,
+            "most tokens attend to it": map_link.others.attend_most,
         }
-        for each in link.ranked
+        for map_link in link.ranked
     ]
-    between = {
-        "from": found.rows.numbers[link.asked.row],
-        "to": found.columns.numbers[link.column],
+    link_contents = {
+        "from": attention_map.rows.numbers[link.token_query.row],
+        "to": attention_map.columns.numbers[link.column],
         "ranked": ranked,
     }
-    return with_more(inspection, {"link": between})
+    return extended_document(inspection, {"link": link_contents})
 
 
-def _map(found: Map) -> Contents:
+def _map_document(attention_map: Map) -> Contents:
     return {
-        "name": found.name,
-        "rows": _side(found.rows),
-        "columns": _side(found.columns),
-        "weights": found.cells.window(EVERYTHING, EVERYTHING).values,
+        "name": attention_map.name,
+        "rows": _side_document(attention_map.rows),
+        "columns": _side_document(attention_map.columns),
+        "weights": attention_map.cells.window(FULL_SLICE, FULL_SLICE).values,
     }
 
 
-def _side(side: Side) -> Contents:
+def _side_document(side: MapSide) -> Contents:
     return {"numbers": list(side.numbers), "labels": list(side.labels)}
 
 
-def _header(looking: Looking) -> tuple[str, ...]:
+def _weights_header(looking: InspectOptions) -> tuple[str, ...]:
     sides = ("query number", "query", "key number", "key")
-    return ("head", *sides, called(looking), "visible")
+    return ("head", *sides, measure_name(looking), "visible")
 
 
-def _lines(maps: Sequence[Map], looking: Looking, row: int | None = None) -> Iterator[Lines]:
+def _weight_lines(
+    maps: Sequence[Map], looking: InspectOptions, row: int | None = None
+) -> Iterator[TableLines]:
     """All keys of a query at once."""
-    for found in maps:
-        keys = Words((tuple(map(str, found.columns.numbers)), found.columns.labels))
-        for place in range(len(found.rows)) if row is None else [row]:
-            patch = found.cells.row(place)
-            start = (found.name, found.rows.numbers[place], found.rows.labels[place])
-            yield Lines(start, keys, (patch.values[0], ~patch.hidden[0]))
+    for attention_map in maps:
+        keys = WordColumns(
+            (tuple(map(str, attention_map.columns.numbers)), attention_map.columns.labels)
+        )
+        for query in range(len(attention_map.rows)) if row is None else [row]:
+            patch = attention_map.cells.row(query)
+            start = (
+                attention_map.name,
+                attention_map.rows.numbers[query],
+                attention_map.rows.labels[query],
+            )
+            yield TableLines(start, keys, (patch.values[0], ~patch.hidden[0]))
 
 
-def _lines_of_link(link: Link) -> Iterator[Lines]:
+def _link_lines(link: TokenLink) -> Iterator[TableLines]:
     """One for each map; of the last column how many of the others, as a share."""
     ranked, columns = link.ranked, link.ranked[0].map.columns
-    most = [each.reading.most for each in ranked]
-    words = Words((
-        tuple(each.map.name for each in ranked),
-        tuple(f"{columns.numbers[place]} {columns.labels[place]}" for place in most),
+    top_keys = [map_link.map_row.most for map_link in ranked]
+    words = WordColumns((
+        tuple(map_link.map.name for map_link in ranked),
+        tuple(f"{columns.numbers[key]} {columns.labels[key]}" for key in top_keys),
     ))  # fmt: skip
     numbers: tuple[list[float | None], ...] = (
-        [each.weight for each in ranked],
-        [each.others.mean if each.others.count else None for each in ranked],
-        [each.lift if each.sees else None for each in ranked],
-        [each.rank for each in ranked],
-        [each.reading.peak for each in ranked],
-        [each.others.most / each.others.count if each.others.count else None for each in ranked],
+        [map_link.weight for map_link in ranked],
+        [map_link.others.mean if map_link.others.count else None for map_link in ranked],
+        [map_link.lift if map_link.sees else None for map_link in ranked],
+        [map_link.rank for map_link in ranked],
+        [map_link.map_row.peak for map_link in ranked],
+        [
+            map_link.others.attend_most_count / map_link.others.count
+            if map_link.others.count
+            else None
+            for map_link in ranked
+        ],
     )
-    yield Lines((), words, numbers)
+    yield TableLines((), words, numbers)

@@ -9,150 +9,167 @@ import numpy as np
 
 from attnviz.analysis.inspection.effects import Effect, Effects
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.maps import side_of
-from attnviz.cells import unmasked
+from attnviz.analysis.inspection.maps import token_side
+from attnviz.cells import unmasked_cells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents
-from attnviz.traces.weights import array
+from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.ranked import Ranked
-from attnviz.views.grids.scales import Scale, rounded_up
-from attnviz.views.inspection.data import with_more
-from attnviz.views.inspection.numbers import named
-from attnviz.views.view import Data, Lines, Words
-from attnviz.wording.numbers import fixed_text, percent, share_text
-from attnviz.wording.words import counted, isolated
+from attnviz.views.grids.ranked_bars import RankedBars
+from attnviz.views.grids.scales import Scale, round_up
+from attnviz.views.inspection.data import extended_document
+from attnviz.views.inspection.map_numbers import side_label
+from attnviz.views.view import TableData, TableLines, WordColumns
+from attnviz.wording.numbers import fixed_text, percent_text, share_text
+from attnviz.wording.words import bidi_isolated, counted
 
-TITLES = {
+EFFECT_TITLES = {
     "answers": "how much the answers change without each head (bits)",
     "vectors": "how far the last vectors move without each head",
 }
-CAVEAT = (
+ABLATION_CAVEAT = (
     "each head is switched off by itself (its output is 0) while all others stay on: heads that "
     "do the same can replace each other, and a head may matter only together with others"
 )
-NO_CHANGE = 5e-4  # below, nothing is told of a head
+MIN_NOTABLE_CHANGE = 5e-4  # below, nothing is told of a head
 
 
-def effects_ranked(inspection: Inspection) -> Ranked:
+def ranked_effects(inspection: Inspection) -> RankedBars:
     """A bar for each head, the one first that changes most."""
-    found, tokens = inspection.effects, inspection.trace.tokens
-    values = np.array([[each.mean] for each in found.heads])
-    reach = rounded_up(float(values.max(initial=0)))
+    effects, tokens = inspection.effects, inspection.trace.tokens
+    values = np.array([[effect.mean] for effect in effects.heads])
+    scale_end = round_up(float(values.max(initial=0)))
     grid = Grid(
-        TITLES[found.measured],
-        plain_axis("head", [each.name for each in found.heads]),
+        EFFECT_TITLES[effects.measured],
+        plain_axis("head", [effect.name for effect in effects.heads]),
         plain_axis("column", ["change"]),
-        unmasked(values),
-        Scale("change", 0.0, reach),
-        note=_note(found, tokens),
+        unmasked_cells(values),
+        Scale("change", 0.0, scale_end),
+        note=_effects_note(effects, tokens),
     )
-    return Ranked(grid, tuple(_remark(found, each, tokens) for each in found.heads))
+    return RankedBars(
+        grid, tuple(_effect_remark(effects, effect, tokens) for effect in effects.heads)
+    )
 
 
-def _note(found: Effects, tokens: Tokens) -> str:
-    count = counted(len(found.tokens), "token")
-    if found.measured == "vectors":
-        return f"change = length of the difference / length of the last vector, mean over {count}"
-    one = _token(tokens, found.tokens[0])
-    where = f"the mean over {count}" if len(found.tokens) > 1 else f"at {one}"
-    return f"change = Kullback-Leibler divergence of all answers from those before, {where}"
+def _effects_note(effects: Effects, tokens: Tokens) -> str:
+    token_count_text = counted(len(effects.tokens), "token")
+    if effects.measured == "vectors":
+        return f"change = length of the difference / length of the last vector, mean over {token_count_text}"
+    token_text = _token_name(tokens, effects.tokens[0])
+    scope_text = (
+        f"the mean over {token_count_text}" if len(effects.tokens) > 1 else f"at {token_text}"
+    )
+    return f"change = Kullback-Leibler divergence of all answers from those before, {scope_text}"
 
 
-def _remark(found: Effects, effect: Effect, tokens: Tokens) -> str:
+def _effect_remark(effects: Effects, effect: Effect, tokens: Tokens) -> str:
     """What becomes of the answer that is spoken of; of vectors, which changes most."""
-    if found.measured == "vectors":
-        most = int(effect.amounts.argmax())
-        return (
-            f"most {_token(tokens, found.tokens[most])}: {share_text(float(effect.amounts[most]))}"
-        )
-    if effect.instead:
-        return f"{isolated(effect.instead)} instead of {isolated(found.answer)}"
-    return f"{isolated(found.answer)} {fixed_text(effect.likely, 2)}"
+    if effects.measured == "vectors":
+        position = int(effect.amounts.argmax())
+        return f"most {_token_name(tokens, effects.tokens[position])}: {share_text(float(effect.amounts[position]))}"
+    if effect.other_answer:
+        return f"{bidi_isolated(effect.other_answer)} instead of {bidi_isolated(effects.answer)}"
+    return f"{bidi_isolated(effects.answer)} {fixed_text(effect.likely, 2)}"
 
 
-def on_effects(inspection: Inspection) -> Iterator[str]:
+def effect_sentences(inspection: Inspection) -> Iterator[str]:
     """What is lost without the head that changes most; and what the numbers do not show."""
-    found, tokens = inspection.effects, inspection.trace.tokens
-    first, *others = found.heads
-    of = f", the most of {len(found.heads)} heads" if others else ""
-    off = f"with {first.name} switched off{' as well' if found.off else ''}"
-    if first.mean < NO_CHANGE:
-        any_one = "with any one of these heads switched off"
-        yield f"{any_one if others else off}, almost nothing changes"
-    elif found.measured == "vectors":
-        yield f"{off}, the last vectors change by {percent(first.mean)} of their length{of}"
-        cosine = share_text(first.cosine or 0.0)
-        yield f"that is the mean over {counted(len(found.tokens), 'token')}; mean cosine {cosine}"
+    effects, tokens = inspection.effects, inspection.trace.tokens
+    top_effect, *other_effects = effects.heads
+    rank_suffix = f", the most of {len(effects.heads)} heads" if other_effects else ""
+    opening = f"with {top_effect.name} switched off{' as well' if effects.off else ''}"
+    if top_effect.mean < MIN_NOTABLE_CHANGE:
+        any_head_opening = "with any one of these heads switched off"
+        yield f"{any_head_opening if other_effects else opening}, almost nothing changes"
+    elif effects.measured == "vectors":
+        yield f"{opening}, the last vectors change by {percent_text(top_effect.mean)} of their length{rank_suffix}"
+        cosine_text = share_text(top_effect.cosine or 0.0)
+        yield f"that is the mean over {counted(len(effects.tokens), 'token')}; mean cosine {cosine_text}"
     else:
-        yield f"{off}, {_answers_change(found, tokens)} by {_bits(first.mean)}{of}"
-    if found.measured == "answers":
-        yield _on_the_answer(found, tokens)
-    yield CAVEAT
+        yield f"{opening}, {_changing_answers_text(effects, tokens)} by {_bits_text(top_effect.mean)}{rank_suffix}"
+    if effects.measured == "answers":
+        yield _answer_sentence(effects, tokens)
+    yield ABLATION_CAVEAT
 
 
-def _answers_change(found: Effects, tokens: Tokens) -> str:
-    if len(found.tokens) > 1:
-        return f"the answers at {len(found.tokens)} tokens change on average"
-    return f"the answer at {_token(tokens, found.tokens[0])} changes"
+def _changing_answers_text(effects: Effects, tokens: Tokens) -> str:
+    if len(effects.tokens) > 1:
+        return f"the answers at {len(effects.tokens)} tokens change on average"
+    return f"the answer at {_token_name(tokens, effects.tokens[0])} changes"
 
 
-def _on_the_answer(found: Effects, tokens: Tokens) -> str:
+def _answer_sentence(effects: Effects, tokens: Tokens) -> str:
     """Switching off how many heads changes the answer at one place."""
-    changing, heads = sum(bool(each.instead) for each in found.heads), len(found.heads)
-    where = f"{'after' if found.next else 'at'} {_token(tokens, found.at)}"
-    said = f"{where} the model answers {isolated(found.answer)} ({percent(found.likely)})"
-    if heads == 1:
-        verb = "changes" if changing else "does not change"
-        return f"{said}; switching off {found.heads[0].name} {verb} that"
-    if not changing:
-        return f"{said}; switching off any one of these heads does not change that"
-    which = f"any of the {heads} heads" if changing == heads else f"{changing} of the {heads} heads"
-    if changing == 1:
-        return f"{said}; only 1 of the {heads} heads changes that when it is switched off"
-    return f"{said}; switching off {which}, one at a time, changes that"
+    changing_count, head_count = (
+        sum(bool(effect.other_answer) for effect in effects.heads),
+        len(effects.heads),
+    )
+    where_text = (
+        f"{'after' if effects.next else 'at'} {_token_name(tokens, effects.answer_position)}"
+    )
+    answer_text = f"{where_text} the model answers {bidi_isolated(effects.answer)} ({percent_text(effects.likely)})"
+    if head_count == 1:
+        verb = "changes" if changing_count else "does not change"
+        return f"{answer_text}; switching off {effects.heads[0].name} {verb} that"
+    if not changing_count:
+        return f"{answer_text}; switching off any one of these heads does not change that"
+    heads_text = (
+        f"any of the {head_count} heads"
+        if changing_count == head_count
+        else f"{changing_count} of the {head_count} heads"
+    )
+    if changing_count == 1:
+        return (
+            f"{answer_text}; only 1 of the {head_count} heads changes that when it is switched off"
+        )
+    return f"{answer_text}; switching off {heads_text}, one at a time, changes that"
 
 
-def _token(tokens: Tokens, place: int) -> str:
-    return named(side_of(tokens), place)
+def _token_name(tokens: Tokens, position: int) -> str:
+    return side_label(token_side(tokens), position)
 
 
-def _bits(number: float) -> str:
+def _bits_text(number: float) -> str:
     return f"{fixed_text(number, 2)} bits"
 
 
-def data_of_effects(inspection: Inspection) -> Data:
+def effects_data(inspection: Inspection) -> TableData:
     """A line for each head, the one first that changes most."""
-    found = inspection.effects
-    header = ("head", "change", "cosine" if found.measured == "vectors" else "answer without it")
-    return Data(partial(_document, inspection), header, partial(_lines, found))
+    effects = inspection.effects
+    header = ("head", "change", "cosine" if effects.measured == "vectors" else "answer without it")
+    return TableData(
+        partial(_effects_document, inspection), header, partial(_effect_lines, effects)
+    )
 
 
-def _document(inspection: Inspection) -> Contents:
-    found = inspection.effects
+def _effects_document(inspection: Inspection) -> Contents:
+    results = inspection.effects
     effects = {
-        "measured": found.measured,
-        "tokens": [place + 1 for place in found.tokens],
-        "answer": found.answer or None,
-        "likely": found.likely,
+        "measured": results.measured,
+        "tokens": [position + 1 for position in results.tokens],
+        "answer": results.answer or None,
+        "likely": results.likely,
         "heads": [
             {
-                "head": each.name,
-                "change": each.mean,
-                "changes": array(each.amounts),
-                "cosines": None if each.cosines is None else array(each.cosines),
-                "likely": each.likely,
-                "instead": each.instead or None,
+                "head": effect.name,
+                "change": effect.mean,
+                "changes": tensor_to_numpy(effect.amounts),
+                "cosines": None if effect.cosines is None else tensor_to_numpy(effect.cosines),
+                "likely": effect.likely,
+                "instead": effect.other_answer or None,
             }
-            for each in found.heads
+            for effect in results.heads
         ],
     }
-    return with_more(inspection, {"effects": effects})
+    return extended_document(inspection, {"effects": effects})
 
 
-def _lines(found: Effects) -> Iterator[Lines]:
-    names = tuple(each.name for each in found.heads)
-    changes = [each.mean for each in found.heads]
-    rest = [each.likely if each.cosine is None else each.cosine for each in found.heads]
-    yield Lines((), Words((names,)), (changes, rest))
+def _effect_lines(effects: Effects) -> Iterator[TableLines]:
+    names = tuple(effect.name for effect in effects.heads)
+    changes = [effect.mean for effect in effects.heads]
+    last_column = [
+        effect.likely if effect.cosine is None else effect.cosine for effect in effects.heads
+    ]
+    yield TableLines((), WordColumns((names,)), (changes, last_column))

@@ -8,29 +8,35 @@ from itertools import count
 
 import numpy as np
 
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.looking import Looking
-from attnviz.analysis.inspection.maps import Map, Side, mean_of
-from attnviz.analysis.inspection.patterns import BROADLY, KINDS
-from attnviz.analysis.inspection.regrouped import Regrouped
-from attnviz.analysis.inspection.sentences import SENTENCES, WEIGHTS, Pairs, Read, Sentences
-from attnviz.analysis.inspection.token_query import asked_of, link_of
-from attnviz.cells import EVERYTHING, Cells, Patch
+from attnviz.analysis.inspection.map_regrouping import RegroupedCells
+from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
+from attnviz.analysis.inspection.patterns import BROAD_PATTERN, PATTERN_KINDS
+from attnviz.analysis.inspection.sentences import (
+    DEFAULT_SENTENCE_NAMES,
+    DEFAULT_WEIGHT_NAMES,
+    HeadComparison,
+    Sentences,
+    TokenPairs,
+)
+from attnviz.analysis.inspection.token_query import build_link, build_token_query
+from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.traces.trace import Trace
-from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, Axis
-from attnviz.views.grids.explored import Explored, HeadMap, arranged, telling_row
+from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
+from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads, find_telling_row
 from attnviz.views.grids.overview import Flag
-from attnviz.views.inspection.heads import flags_of
-from attnviz.views.inspection.heatmap import axis_of, captions_of
-from attnviz.views.inspection.numbers import called
-from attnviz.views.trace_data import scores_of
+from attnviz.views.inspection.head_kinds import head_flags
+from attnviz.views.inspection.heatmap import map_captions, side_axis
+from attnviz.views.inspection.map_numbers import measure_name
+from attnviz.views.trace_data import lazy_scores
 
-Places = tuple[int, tuple[tuple[int, ...], ...]]
-SINKS = frozenset(("first", "separators"))  # what heads attend to that find nothing else
+SideKey = tuple[int, tuple[tuple[int, ...], ...]]
+SINK_KINDS = frozenset(("first", "separators"))  # what heads attend to that find nothing else
 
 
 @dataclass(frozen=True)
-class Wanted:
+class InitialSelection:
     """The head that is looked at first, and the places of the tokens that are asked for."""
 
     head: str
@@ -38,127 +44,150 @@ class Wanted:
     key: int | None = None
 
 
-def explored_of_inspection(inspection: Inspection) -> Explored:
+def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
     """Every head that is kept, that first which is asked for; before heads what they are as one."""
-    maps, flags = _maps(inspection), flags_of(inspection)
-    names = [each.name for each in maps]
-    wanted = _wanted(inspection, flags)
-    sides: dict[Places, Axis] = {}
-    heads = [(*_place(each, inspection), _head(each, inspection, sides)) for each in maps]
-    first = names.index(wanted.head)
-    query = wanted.query
-    if query is None and wanted.key is None:
-        query = telling_row(heads[first][-1])
-    goes_on = (GOES_ON,) if any(side.border for side in sides.values()) else ()
-    return arranged(
+    maps, flags = _explored_maps(inspection), head_flags(inspection)
+    names = [attention_map.name for attention_map in maps]
+    selection = _initial_selection(inspection, flags)
+    sides: dict[SideKey, Axis] = {}
+    heads = [
+        (
+            *_row_and_column_names(attention_map, inspection),
+            _explored_head(attention_map, inspection, sides),
+        )
+        for attention_map in maps
+    ]
+    first_index = names.index(selection.head)
+    query = selection.query
+    if query is None and selection.key is None:
+        query = find_telling_row(heads[first_index][-1])
+    border_notes = (GENERATED_NOTE,) if any(side.border for side in sides.values()) else ()
+    return arrange_heads(
         heads,
         query=query,
-        key=wanted.key,
-        first=first,
+        key=selection.key,
+        first=first_index,
         log=inspection.looking.log,
-        note=" · ".join((AXES_NOTE, *goes_on)),
-        flags=_placed(flags, inspection, names),
+        note=" · ".join((AXES_NOTE, *border_notes)),
+        flags=_reindexed_flags(flags, inspection, names),
     )
 
 
-def _maps(inspection: Inspection) -> Sequence[Map]:
+def _explored_maps(inspection: Inspection) -> Sequence[Map]:
     """With one head is every other that was traced; with several as one, each of them."""
     looking, maps = inspection.looking, inspection.maps
     if looking.merge is not None:
-        return [*maps, *(each for one in maps for each in one.of)]
+        return [
+            *maps,
+            *(attention_map for merged_map in maps for attention_map in merged_map.merged_maps),
+        ]
     if looking.query is not None and len(maps) > 1:  # which is what is said of it
-        return [mean_of(maps), *maps]
+        return [mean_map(maps), *maps]
     if looking.head is None:
         return maps
     return replace(inspection, looking=replace(inspection.looking, head=None)).maps
 
 
-def _wanted(inspection: Inspection, flags: Sequence[Flag]) -> Wanted:
+def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> InitialSelection:
     """What is asked for; else the head that tells most of those that are flagged."""
     looking = inspection.looking
     if looking.source is not None:
-        link = link_of(inspection)
-        return Wanted(link.first[0].map.name, link.asked.row, link.column)
+        link = build_link(inspection)
+        return InitialSelection(link.first[0].map.name, link.token_query.row, link.column)
     if looking.query is not None:
-        asked = asked_of(inspection, looking.query)
-        return Wanted(asked.mean.map.name, asked.row)
-    asked_for = looking.layer, looking.head, looking.merge
-    if flags and asked_for == (None, None, None):
-        return Wanted(inspection.patterns.names[most_telling(inspection, flags)])
-    return Wanted(inspection.maps[0].name)
+        token_query = build_token_query(inspection, looking.query)
+        return InitialSelection(token_query.mean.map.name, token_query.row)
+    options = looking.layer, looking.head, looking.merge
+    if flags and options == (None, None, None):
+        return InitialSelection(inspection.patterns.names[most_telling_head(inspection, flags)])
+    return InitialSelection(inspection.maps[0].name)
 
 
-def most_telling(inspection: Inspection, flags: Sequence[Flag]) -> int:
+def most_telling_head(inspection: Inspection, flags: Sequence[Flag]) -> int:
     """The head that does one thing most; a sink, or one that reads broadly, is the last to tell."""
-    kinds, found = {each.short: each for each in KINDS}, inspection.patterns
+    kinds, patterns = (
+        {known_kind.short: known_kind for known_kind in PATTERN_KINDS},
+        inspection.patterns,
+    )
 
     def told(flag: Flag) -> tuple[bool, bool, float]:
         kind = kinds[flag.short]
-        return kind is BROADLY, flag.short in SINKS, -found.score(flag.map, kind)
+        return (
+            kind is BROAD_PATTERN,
+            flag.short in SINK_KINDS,
+            -patterns.score(flag.map_index, kind),
+        )
 
-    return min(flags, key=told).map
+    return min(flags, key=told).map_index
 
 
-def _placed(
+def _reindexed_flags(
     flags: Sequence[Flag], inspection: Inspection, names: Sequence[str]
 ) -> tuple[Flag, ...]:
     """Flags at the heads that they are about, among all."""
-    of = inspection.patterns.names
+    pattern_names = inspection.patterns.names
     return tuple(
-        replace(each, map=names.index(of[each.map])) for each in flags if of[each.map] in names
+        replace(flag, map_index=names.index(pattern_names[flag.map_index]))
+        for flag in flags
+        if pattern_names[flag.map_index] in names
     )
 
 
-def _place(found: Map, inspection: Inspection) -> tuple[str, str]:
+def _row_and_column_names(attention_map: Map, inspection: Inspection) -> tuple[str, str]:
     """The names of its row and of its column."""
-    if found.layer is None or found.head is None:
+    if attention_map.layer is None or attention_map.head is None:
         return inspection.looking.merge or "mean", "all"
-    return f"L{found.layer.layer}", f"H{found.head}"
+    return f"L{attention_map.layer.layer}", f"H{attention_map.head}"
 
 
-def _head(found: Map, inspection: Inspection, sides: dict[Places, Axis]) -> HeadMap:
+def _explored_head(
+    attention_map: Map, inspection: Inspection, sides: dict[SideKey, Axis]
+) -> HeadMap:
     prompt = inspection.trace.prompt
-    for side, title in ((found.columns, "key (is read)"), (found.rows, "query (reads)")):
-        sides.setdefault(_places(side), axis_of(title, side, prompt))
+    for side, title in (
+        (attention_map.columns, "key (is read)"),
+        (attention_map.rows, "query (reads)"),
+    ):
+        sides.setdefault(_side_key(side), side_axis(title, side, prompt))
     return HeadMap(
-        name=found.name,
-        reads=sides[_places(found.rows)],
-        read=sides[_places(found.columns)],
-        weights=found.cells,
-        scores=_scores(found, inspection),
-        share=found.share,
-        note=" · ".join(captions_of(_looked_at(found, inspection), [found])),
-        measure=called(inspection.looking),
+        name=attention_map.name,
+        query_axis=sides[_side_key(attention_map.rows)],
+        key_axis=sides[_side_key(attention_map.columns)],
+        weights=attention_map.cells,
+        scores=_map_scores(attention_map, inspection),
+        share=attention_map.share,
+        note=" · ".join(map_captions(_caption_options(attention_map, inspection), [attention_map])),
+        measure=measure_name(inspection.looking),
     )
 
 
-def _places(side: Side) -> Places:
+def _side_key(side: MapSide) -> SideKey:
     """What a side stands for: where it is the same, a sentence reads itself."""
     return id(side.tokens), side.groups
 
 
-def _looked_at(found: Map, inspection: Inspection) -> Looking:
+def _caption_options(attention_map: Map, inspection: Inspection) -> InspectOptions:
     """How: what several heads together are is said of no single one."""
     looking = inspection.looking
-    if found.of:
+    if attention_map.merged_maps:
         return replace(looking, merge=looking.merge or "mean")
     return replace(looking, merge=None)
 
 
-def _scores(found: Map, inspection: Inspection) -> Cells | None:
+def _map_scores(attention_map: Map, inspection: Inspection) -> Cells | None:
     """What the softmax received, where its result is what is shown, if not all of it."""
     looking = inspection.looking
-    changed = looking.weigh != "weight" or looking.words or looking.renormalise
-    if found.layer is None or found.head is None or changed:
+    is_transformed = looking.weigh != "weight" or looking.words or looking.renormalise
+    if attention_map.layer is None or attention_map.head is None or is_transformed:
         return None
-    scores = scores_of(inspection.trace, found.layer, found.head)
-    whole = found.cells.shape == (scores.shape if scores else ())
-    if scores is None or whole:
+    scores = lazy_scores(inspection.trace, attention_map.layer, attention_map.head)
+    has_same_shape = attention_map.cells.shape == (scores.shape if scores else ())
+    if scores is None or has_same_shape:
         return scores
-    return Regrouped(scores, found.rows.groups, found.columns.groups)
+    return RegroupedCells(scores, attention_map.rows.groups, attention_map.columns.groups)
 
 
-DIFFERENCE = "difference"
+DIFFERENCE_NAME = "difference"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,123 +196,143 @@ class Differences(Cells):
 
     first: Cells
     second: Cells
-    rows: Pairs
-    columns: Pairs
+    rows: TokenPairs
+    columns: TokenPairs
 
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.rows), len(self.columns)
 
     def window(self, rows: slice, columns: slice) -> Patch:
-        one = _of_pairs(self.first, self.rows.first[rows], self.columns.first[columns])
-        other = _of_pairs(self.second, self.rows.second[rows], self.columns.second[columns])
-        values = other.values.astype(np.float64) - one.values
-        return Patch(values, one.hidden & other.hidden)
+        first_patch = _paired_cells(self.first, self.rows.first[rows], self.columns.first[columns])
+        second_patch = _paired_cells(
+            self.second, self.rows.second[rows], self.columns.second[columns]
+        )
+        values = second_patch.values.astype(np.float64) - first_patch.values
+        return Patch(values, first_patch.hidden & second_patch.hidden)
 
 
-def explored_of_sentences(sentences: Sentences, above: str) -> Explored:
+def explored_of_sentences(sentences: Sentences, above: str) -> HeadExplorer:
     """What differs in each head, first in the one that changes most; beside it both sentences."""
     sides: dict[tuple[int, str], Axis] = {}
-    read = sorted(sentences.heads, key=lambda one: _number(one.first))
-    note, asked = f"{_subtracted(sentences)} · above 0 = {above}", sentences.query
+    sorted_heads = sorted(sentences.heads, key=lambda read_head: _head_sort_key(read_head.first))
+    note, query = f"{_subtraction_text(sentences)} · above 0 = {above}", sentences.query
     maps = [
         (
-            f"L{_number(each.first)[0]}",
-            f"H{_number(each.first)[1]}",
-            replace(_difference(sentences, each, sides), note=note, pair=(place, place + 1)),
+            f"L{_head_sort_key(each.first)[0]}",
+            f"H{_head_sort_key(each.first)[1]}",
+            replace(_difference_head(sentences, each, sides), note=note, pair=(index, index + 1)),
         )
-        for place, each in zip(count(len(read), 2), read, strict=False)
+        for index, each in zip(count(len(sorted_heads), 2), sorted_heads, strict=False)
     ]
-    found = arranged(
+    explored = arrange_heads(
         maps,
-        query=sentences.link(sentences.heads[0]).query if asked is None else asked,
+        query=sentences.link(sentences.heads[0]).query if query is None else query,
         first=[each.name for *_, each in maps].index(sentences.heads[0].name),
         note=AXES_NOTE,
     )
-    both = [head for each in read for head in _both(sentences, each, sides)]
-    return replace(found, heads=(*found.heads, *both))
+    sentence_maps = [
+        head for each in sorted_heads for head in _sentence_heads(sentences, each, sides)
+    ]
+    return replace(explored, heads=(*explored.heads, *sentence_maps))
 
 
-def difference_of(sentences: Sentences, read: Read) -> Cells:
+def difference_cells(sentences: Sentences, head: HeadComparison) -> Cells:
     """What a head reads more or less in the second sentence."""
-    return Differences(read.first.cells, read.second.cells, sentences.rows, sentences.columns)
+    return Differences(head.first.cells, head.second.cells, sentences.rows, sentences.columns)
 
 
-def pair_axis(title: str, pairs: Pairs) -> Axis:
+def pair_axis(title: str, pairs: TokenPairs) -> Axis:
     """A place for each pair of tokens, numbered as in the first sentence."""
-    places = range(len(pairs))
+    indices = range(len(pairs))
     return Axis(
         title,
         "token",
-        tuple(map(pairs.name, places)),
-        tuple(str(place + 1) for place in pairs.first),
-        tuple(pairs.tokens.spaced[place] for place in pairs.first),
+        tuple(map(pairs.name, indices)),
+        tuple(str(position + 1) for position in pairs.first),
+        tuple(pairs.tokens.spaced[position] for position in pairs.first),
         None,
-        tuple(place in pairs.tokens.special for place in pairs.first),
+        tuple(position in pairs.tokens.special for position in pairs.first),
     )
 
 
 def short_names(sentences: Sentences) -> list[str]:
     """`first` and `second`; or what the numbers are computed in."""
-    given = sentences.names not in (SENTENCES, WEIGHTS)
-    return [each if given else each.split()[0] for each in sentences.names]
+    has_own_names = sentences.names not in (DEFAULT_SENTENCE_NAMES, DEFAULT_WEIGHT_NAMES)
+    return [name if has_own_names else name.split()[0] for name in sentences.names]
 
 
-def _both(
-    sentences: Sentences, read: Read, sides: dict[tuple[int, str], Axis]
+def _sentence_heads(
+    sentences: Sentences, head: HeadComparison, sides: dict[tuple[int, str], Axis]
 ) -> Iterator[HeadMap]:
     """A head on the first sentence, and on the second."""
     traces, rows, columns = (sentences.first, sentences.second), sentences.rows, sentences.columns
     paired = (rows.first, columns.first), (rows.second, columns.second)
-    both = zip(short_names(sentences), traces, (read.first, read.second), paired, strict=True)
-    for name, trace, found, places in both:
-        alone = _alone(f"{read.name} · {name}", found, trace, sides)
-        own_rows, own_columns = (tuple(map(int, each)) for each in places)
-        yield replace(alone, place=None, paired=(own_rows, own_columns))
+    sentence_maps = zip(
+        short_names(sentences), traces, (head.first, head.second), paired, strict=True
+    )
+    for name, trace, attention_map, positions in sentence_maps:
+        head_map = _single_sentence_head(f"{head.name} · {name}", attention_map, trace, sides)
+        own_rows, own_columns = (tuple(map(int, each)) for each in positions)
+        yield replace(head_map, chooser_cell=None, paired_positions=(own_rows, own_columns))
 
 
-def _difference(sentences: Sentences, read: Read, sides: dict[tuple[int, str], Axis]) -> HeadMap:
+def _difference_head(
+    sentences: Sentences, head: HeadComparison, sides: dict[tuple[int, str], Axis]
+) -> HeadMap:
     return HeadMap(
-        name=read.name,
-        reads=_pairs("query (reads)", sentences.rows, sides),
-        read=_pairs("key (is read)", sentences.columns, sides),
-        weights=difference_of(sentences, read),
+        name=head.name,
+        query_axis=_shared_pair_axis("query (reads)", sentences.rows, sides),
+        key_axis=_shared_pair_axis("key (is read)", sentences.columns, sides),
+        weights=difference_cells(sentences, head),
         signed=True,
-        measure=DIFFERENCE,
+        measure=DIFFERENCE_NAME,
     )
 
 
-def _alone(name: str, found: Map, trace: Trace, sides: dict[tuple[int, str], Axis]) -> HeadMap:
-    layer, head, rows, columns = found.layer, found.head, found.rows, found.columns
-    of_keys = sides.setdefault((id(columns), ""), axis_of("key (is read)", columns, trace.prompt))
-    of_rows = of_keys if rows is columns else axis_of("query (reads)", rows, trace.prompt)
+def _single_sentence_head(
+    name: str, attention_map: Map, trace: Trace, sides: dict[tuple[int, str], Axis]
+) -> HeadMap:
+    layer, head, rows, columns = (
+        attention_map.layer,
+        attention_map.head,
+        attention_map.rows,
+        attention_map.columns,
+    )
+    keys_axis = sides.setdefault(
+        (id(columns), ""), side_axis("key (is read)", columns, trace.prompt)
+    )
+    rows_axis = keys_axis if rows is columns else side_axis("query (reads)", rows, trace.prompt)
     return HeadMap(
         name=name,
-        reads=sides.setdefault((id(rows), ""), of_rows),
-        read=of_keys,
-        weights=found.cells,
-        scores=None if layer is None or head is None else scores_of(trace, layer, head),
-        share=found.share,
+        query_axis=sides.setdefault((id(rows), ""), rows_axis),
+        key_axis=keys_axis,
+        weights=attention_map.cells,
+        scores=None if layer is None or head is None else lazy_scores(trace, layer, head),
+        share=attention_map.share,
     )
 
 
-def _pairs(title: str, pairs: Pairs, sides: dict[tuple[int, str], Axis]) -> Axis:
+def _shared_pair_axis(title: str, pairs: TokenPairs, sides: dict[tuple[int, str], Axis]) -> Axis:
     return sides.setdefault((id(pairs), "pairs"), pair_axis(title, pairs))
 
 
-def _subtracted(sentences: Sentences) -> str:
+def _subtraction_text(sentences: Sentences) -> str:
     return " − ".join(short_names(sentences)[::-1])
 
 
-def _number(found: Map) -> tuple[int, int]:
+def _head_sort_key(attention_map: Map) -> tuple[int, int]:
     """Of its layer, and its own."""
-    return (-1 if found.layer is None else found.layer.layer, found.head or 0)
+    return (
+        -1 if attention_map.layer is None else attention_map.layer.layer,
+        attention_map.head or 0,
+    )
 
 
-def _of_pairs(cells: Cells, rows: Sequence[int], columns: Sequence[int]) -> Patch:
+def _paired_cells(cells: Cells, rows: Sequence[int], columns: Sequence[int]) -> Patch:
     """Some rows, and of these some columns."""
     if not rows:
         return Patch(np.zeros((0, len(columns))), np.ones((0, len(columns)), dtype=bool))
-    patch = cells.window(slice(rows[0], rows[-1] + 1), EVERYTHING)
-    places = np.ix_(np.asarray(rows) - rows[0], np.asarray(columns))
-    return Patch(patch.values[places], patch.hidden[places])
+    patch = cells.window(slice(rows[0], rows[-1] + 1), FULL_SLICE)
+    window_indices = np.ix_(np.asarray(rows) - rows[0], np.asarray(columns))
+    return Patch(patch.values[window_indices], patch.hidden[window_indices])

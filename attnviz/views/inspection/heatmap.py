@@ -9,82 +9,97 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Int
 
+from attnviz.analysis.inspection.inspect_options import InspectOptions, Merge, Weigh
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.looking import Looking, Merge, Weigh
-from attnviz.analysis.inspection.maps import Map, Side, side_of
-from attnviz.analysis.inspection.weighed import answer_of
-from attnviz.cells import EVERYTHING, Cells, Patch
+from attnviz.analysis.inspection.maps import Map, MapSide, token_side
+from attnviz.analysis.inspection.weighted_maps import find_answer_gradients
+from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.traces.trace import Layer
-from attnviz.views.facts import sums_to_one
-from attnviz.views.grids.axes import AXES_NOTE, GOES_ON, SUM_TO_ONE, Axis
-from attnviz.views.grids.grid import Grid, same_scale
-from attnviz.views.grids.overview import FINEST, Flag, Overview
-from attnviz.views.grids.scales import Bend
-from attnviz.views.inspection.numbers import (
-    called,
+from attnviz.views.facts import do_rows_sum_to_one
+from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, ROW_SUM_NOTE, Axis
+from attnviz.views.grids.grid import Grid, with_common_scales
+from attnviz.views.grids.overview import MAX_CELLS_PER_SIDE, Flag, Overview
+from attnviz.views.grids.scales import ScaleBend
+from attnviz.views.inspection.map_numbers import (
     head_name,
-    named,
+    map_scale,
+    measure_name,
     refuse_logarithms,
     rollout_scale,
-    scale_of,
+    side_label,
 )
-from attnviz.wording.numbers import percent
-from attnviz.wording.words import isolated
+from attnviz.wording.numbers import percent_text
+from attnviz.wording.words import bidi_isolated
 
-LOST = "rows sum to less than 1: the rest goes to the model's attention sinks, which are not tokens"
+SINK_LOSS_NOTE = (
+    "rows sum to less than 1: the rest goes to the model's attention sinks, which are not tokens"
+)
 
 
 def heatmaps(inspection: Inspection, only: Sequence[Map] | None = None) -> list[Grid]:
     """A grid for each map, or for some, all on one scale."""
     prompt, maps = inspection.trace.prompt, inspection.maps if only is None else only
-    grids = [grid_of(each, inspection.looking, prompt) for each in maps]
-    whole = all(each.share and sums_to_one(each.cells) for each in maps)
+    grids = [map_grid(each, inspection.looking, prompt) for each in maps]
+    all_sum_to_one = all(each.share and do_rows_sum_to_one(each.cells) for each in maps)
     borders = any(each.rows.border is not None for each in grids)
-    sums = SUM_TO_ONE if whole else _sink(inspection)
+    sums = ROW_SUM_NOTE if all_sum_to_one else _sink_note(inspection)
     if inspection.looking.merge == "rollout":
         sums = ""  # its caption is long enough
-    notes = (AXES_NOTE, sums, GOES_ON if borders else "")
-    note = " · ".join(filter(None, (*notes, *captions_of(inspection.looking, maps))))
-    return same_scale([replace(each, note=note) for each in grids])
+    notes = (AXES_NOTE, sums, GENERATED_NOTE if borders else "")
+    note = " · ".join(filter(None, (*notes, *map_captions(inspection.looking, maps))))
+    return with_common_scales([replace(each, note=note) for each in grids])
 
 
-def _sink(inspection: Inspection) -> str:
+def _sink_note(inspection: Inspection) -> str:
     """What rows lose where nothing that is looked at leaves out, or weighs, any of them."""
     maps, looking = inspection.maps, inspection.looking
-    layers = (each.layer for one in maps for each in (one, *one.of) if each.layer is not None)
+    layers = (
+        attention_map.layer
+        for shown_map in maps
+        for attention_map in (shown_map, *shown_map.merged_maps)
+        if attention_map.layer is not None
+    )
     sinks = any(layer.attended.sink is not None for layer in layers)
     hides = looking.hide_special or looking.hide_first
-    return LOST if sinks and not hides and all(each.share for each in maps) else ""
+    return (
+        SINK_LOSS_NOTE
+        if sinks and not hides and all(attention_map.share for attention_map in maps)
+        else ""
+    )
 
 
-def grid_of(found: Map, looking: Looking, prompt: int | None = None) -> Grid:
+def map_grid(attention_map: Map, looking: InspectOptions, prompt: int | None = None) -> Grid:
     """A map; with a line where what the model wrote begins, after so many tokens."""
-    scale = rollout_scale if looking.merge == "rollout" else scale_of
-    of = "" if looking.weigh == "weight" else f" {called(looking).partition(' ')[2]}"
+    scale = rollout_scale if looking.merge == "rollout" else map_scale
+    measure_suffix = (
+        "" if looking.weigh == "weight" else f" {measure_name(looking).partition(' ')[2]}"
+    )
     return Grid(
-        head_name(found) if found.of else f"weights{of} {head_name(found)}",
-        axis_of("query (reads)", found.rows, prompt),
-        axis_of("key (is read)", found.columns, prompt),
-        found.cells,
-        scale(found, looking),
+        head_name(attention_map)
+        if attention_map.merged_maps
+        else f"weights{measure_suffix} {head_name(attention_map)}",
+        side_axis("query (reads)", attention_map.rows, prompt),
+        side_axis("key (is read)", attention_map.columns, prompt),
+        attention_map.cells,
+        scale(attention_map, looking),
         share=looking.weigh == "weight" and looking.merge != "max",
     )
 
 
-def axis_of(title: str, side: Side, prompt: int | None = None) -> Axis:
+def side_axis(title: str, side: MapSide, prompt: int | None = None) -> Axis:
     """A place for each token, or word, numbered as in the sentence."""
     numbers = tuple(map(str, side.numbers))
-    border = _border(side, prompt)
+    border = _prompt_border(side, prompt)
     return Axis(title, "token", side.labels, numbers, side.spaced, border, side.special)
 
 
-def _border(side: Side, prompt: int | None) -> int | None:
+def _prompt_border(side: MapSide, prompt: int | None) -> int | None:
     """The first place that stands for what the model wrote; none where all or nothing is."""
-    before = 0 if prompt is None else sum(group[0] < prompt for group in side.groups)
-    return before if 0 < before < len(side) else None
+    prompt_length = 0 if prompt is None else sum(group[0] < prompt for group in side.groups)
+    return prompt_length if 0 < prompt_length < len(side) else None
 
 
-MERGED: dict[Merge, str] = {
+MERGE_CAPTIONS: dict[Merge, str] = {
     "mean": "mean = the sum over the heads / their number · it hides what single heads do",
     "max": "max = the largest weight of any head, cell by cell · rows do not sum to 1, and "
     "neighbouring cells may come from different heads",
@@ -92,28 +107,32 @@ MERGED: dict[Merge, str] = {
     "layers · Abnar & Zuidema 2020 · rollout = product over layers of ½ mean of heads + ½ residual "
     "connection{divided}",
 }
-DIVIDED = ", each row divided by its sum"  # of rollout, which is a product of rows that sum to 1
+ROLLOUT_DIVISION_TEXT = (
+    ", each row divided by its sum"  # of rollout, which is a product of rows that sum to 1
+)
 
 
-def captions_of(looking: Looking, maps: Sequence[Map]) -> tuple[str, ...]:
+def map_captions(looking: InspectOptions, maps: Sequence[Map]) -> tuple[str, ...]:
     """What stands below maps, or a row of one."""
-    weighed = ABOUT.get(looking.weigh)
-    merged = "" if looking.merge is None else MERGED[looking.merge]
+    weighed = WEIGH_CAPTIONS.get(looking.weigh)
+    merged = "" if looking.merge is None else MERGE_CAPTIONS[looking.merge]
     if looking.merge == "rollout":
-        whole = all(sums_to_one(head.cells) for each in maps for head in _heads_of(each))
-        merged = merged.format(divided="" if whole else DIVIDED)
+        all_sum_to_one = all(
+            do_rows_sum_to_one(head.cells) for each in maps for head in _single_head_maps(each)
+        )
+        merged = merged.format(divided="" if all_sum_to_one else ROLLOUT_DIVISION_TEXT)
     return tuple(each for each in (weighed, merged) if each)
 
 
-def _heads_of(found: Map) -> Iterator[Map]:
+def _single_head_maps(attention_map: Map) -> Iterator[Map]:
     """The single heads that a map is made of."""
-    if not found.of:
-        yield found
-    for each in found.of:
-        yield from _heads_of(each)
+    if not attention_map.merged_maps:
+        yield attention_map
+    for part in attention_map.merged_maps:
+        yield from _single_head_maps(part)
 
 
-ABOUT: dict[Weigh, str] = {
+WEIGH_CAPTIONS: dict[Weigh, str] = {
     "norm": (
         "weight × length = length of the vector that a head passes on from a key: weight × value "
         "× W_o (Kobayashi et al. 2020) · it ignores directions: long vectors may cancel, and the "
@@ -126,125 +145,130 @@ ABOUT: dict[Weigh, str] = {
 }
 
 
-def on_weighing(inspection: Inspection) -> Iterator[str]:
+def weighing_sentences(inspection: Inspection) -> Iterator[str]:
     """How much of a sink is left by lengths; of which answer a gradient is."""
     weigh = inspection.looking.weigh
     if weigh == "norm":
-        yield from _on_the_first(inspection)
+        yield from _first_token_sentences(inspection)
     if weigh == "gradient":
-        yield _of_which_answer(inspection)
+        yield _gradient_sentence(inspection)
 
 
-def _of_which_answer(inspection: Inspection) -> str:
-    found = answer_of(inspection.trace, inspection.looking)
-    where = named(side_of(inspection.trace.tokens), found.place)
-    asked = f"after {where}" if found.next else f"at {where}"
-    return f'gradient of the score of "{isolated(found.answer)}" {asked}'
+def _gradient_sentence(inspection: Inspection) -> str:
+    gradient_answer = find_answer_gradients(inspection.trace, inspection.looking)
+    token_name = side_label(token_side(inspection.trace.tokens), gradient_answer.position)
+    where_text = f"after {token_name}" if gradient_answer.next else f"at {token_name}"
+    return f'gradient of the score of "{bidi_isolated(gradient_answer.answer)}" {where_text}'
 
 
-def _on_the_first(inspection: Inspection) -> Iterator[str]:
+def _first_token_sentences(inspection: Inspection) -> Iterator[str]:
     """How much of all attention the first token gets, by weight and by length."""
     plain, weighed = inspection.plain, inspection.weighed
     if len(plain[0].columns) < 2:
         return
-    before, after = (percent(_share_of_first(maps)) for maps in (plain, weighed))
-    first = named(plain[0].columns, 0)
-    start = f"on average over {len(plain)} heads, {first}" if len(plain) > 1 else first
-    yield f"{start} gets {before} of the attention, and {after} of weight × length"
+    before, after = (percent_text(_first_token_share(maps)) for maps in (plain, weighed))
+    token_name = side_label(plain[0].columns, 0)
+    opening = f"on average over {len(plain)} heads, {token_name}" if len(plain) > 1 else token_name
+    yield f"{opening} gets {before} of the attention, and {after} of weight × length"
 
 
-def _share_of_first(maps: Sequence[Map]) -> float:
+def _first_token_share(maps: Sequence[Map]) -> float:
     """The mean over heads of what the first key gets of a head's numbers."""
-    found = []
-    for each in maps:
+    shares = []
+    for attention_map in maps:
         sums = np.array(
-            [[band.values[:, 0].sum(), band.values.sum()] for band in each.cells.bands()]
+            [[band.values[:, 0].sum(), band.values.sum()] for band in attention_map.cells.bands()]
         )
-        first, whole = sums.sum(0)
-        found.append(first / whole if whole else 0.0)
-    return float(np.mean(found))
+        first_sum, total = sums.sum(0)
+        shares.append(first_sum / total if total else 0.0)
+    return float(np.mean(shares))
 
 
-NOTE = "each map: rows attend to columns"
-BY_WEIGHT = "letters: by weight alone"  # where gradients, which may be below 0, are shown
+OVERVIEW_NOTE = "each map: rows attend to columns"
+WEIGHT_LETTERS_NOTE = "letters: by weight alone"  # where gradients, which may be below 0, are shown
 
 
-def overview_of(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
+def heads_overview(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
     """A small map of each head that is looked at."""
     maps = inspection.maps
-    layers = list(dict.fromkeys(_layer_of(each) for each in maps))
-    heads = list(dict.fromkeys(each.head for each in maps))
-    patches = [_fine(each.cells) for each in maps]
+    layers = list(dict.fromkeys(_layer_number(attention_map) for attention_map in maps))
+    heads = list(dict.fromkeys(attention_map.head for attention_map in maps))
+    patches = [_overview_patch(attention_map.cells) for attention_map in maps]
     values = np.stack([patch.values for patch in patches]).astype(np.float32)
     if values.size and values.min() < 0:
         refuse_logarithms(inspection.looking)
-    bend: Bend = "log" if inspection.looking.log else "root"
-    first, prompt = maps[0], inspection.trace.prompt
-    high, wide = first.cells.shape
+    bend: ScaleBend = "log" if inspection.looking.log else "root"
+    first_map, prompt = maps[0], inspection.trace.prompt
+    row_count, column_count = first_map.cells.shape
     return Overview(
         title="all heads",
-        rows=_axis("layer", [f"L{layer}" if layer is not None else "" for layer in layers]),
-        columns=_axis("head", [f"H{head}" if head is not None else "" for head in heads]),
-        groups=_groups(maps),
-        names=tuple(each.name for each in maps),
-        places=tuple((layers.index(_layer_of(m)), heads.index(m.head)) for m in maps),
+        rows=_overview_axis(
+            "layer", [f"L{layer}" if layer is not None else "" for layer in layers]
+        ),
+        columns=_overview_axis("head", [f"H{head}" if head is not None else "" for head in heads]),
+        groups=_key_value_groups(maps),
+        names=tuple(attention_map.name for attention_map in maps),
+        places=tuple(
+            (layers.index(_layer_number(head_map)), heads.index(head_map.head)) for head_map in maps
+        ),
         values=values,
         hidden=np.stack([patch.hidden for patch in patches]),
-        reads=axis_of("query (reads)", first.rows, prompt),
-        read=axis_of("key (is read)", first.columns, prompt),
-        tall=_counts(high),
-        wide=_counts(wide),
-        measure=called(inspection.looking),
-        share=inspection.looking.weigh == "weight" and all(each.share for each in maps),
+        query_axis=side_axis("query (reads)", first_map.rows, prompt),
+        key_axis=side_axis("key (is read)", first_map.columns, prompt),
+        tokens_per_row=_block_counts(row_count),
+        tokens_per_column=_block_counts(column_count),
+        measure=measure_name(inspection.looking),
+        share=inspection.looking.weigh == "weight"
+        and all(attention_map.share for attention_map in maps),
         bend=bend,
         note=" · ".join(
             (
-                NOTE,
-                *_on_letters(inspection, flags),
-                *captions_of(inspection.looking, maps),
+                OVERVIEW_NOTE,
+                *_letter_notes(inspection, flags),
+                *map_captions(inspection.looking, maps),
             )
         ),
         flags=tuple(flags),
     )
 
 
-def _on_letters(inspection: Inspection, flags: Sequence[Flag]) -> tuple[str, ...]:
-    return (BY_WEIGHT,) if flags and inspection.looking.weigh == "gradient" else ()
+def _letter_notes(inspection: Inspection, flags: Sequence[Flag]) -> tuple[str, ...]:
+    return (WEIGHT_LETTERS_NOTE,) if flags and inspection.looking.weigh == "gradient" else ()
 
 
-def _layer_of(found: Map) -> int | None:
-    return None if found.layer is None else found.layer.layer
+def _layer_number(attention_map: Map) -> int | None:
+    return None if attention_map.layer is None else attention_map.layer.layer
 
 
-def _axis(counts: str, labels: Sequence[str]) -> Axis:
+def _overview_axis(counts: str, labels: Sequence[str]) -> Axis:
     return Axis(counts, counts, tuple(labels), ("",) * len(labels))
 
 
-def _groups(maps: Sequence[Map]) -> tuple[int, ...]:
+def _key_value_groups(maps: Sequence[Map]) -> tuple[int, ...]:
     """Which keys and values the heads of a layer share, where they do so in all layers alike."""
     layers: dict[int, Layer] = {each.layer.layer: each.layer for each in maps if each.layer}
     shared = {each.heads // each.kv_heads for each in layers.values()}
     heads = list(dict.fromkeys(each.head for each in maps))
     if len(shared) != 1 or shared == {1} or None in heads:
         return ()
-    (together,) = shared
-    return tuple(head // together for head in heads if head is not None)
+    (group_size,) = shared
+    return tuple(head // group_size for head in heads if head is not None)
 
 
-def _fine(cells: Cells) -> Patch:
+def _overview_patch(cells: Cells) -> Patch:
     """As it is, or in blocks: of a long text no more than a part is asked for at once."""
-    high, wide = map(_block, cells.shape)
+    high, wide = map(_block_size, cells.shape)
     if high == wide == 1:
-        return cells.window(EVERYTHING, EVERYTHING)
+        return cells.window(FULL_SLICE, FULL_SLICE)
     return cells.pooled(high, wide, share=True)
 
 
-def _block(count: int) -> int:
+def _block_size(count: int) -> int:
     """How many tokens one cell stands for."""
-    return math.ceil(count / FINEST)
+    return math.ceil(count / MAX_CELLS_PER_SIDE)
 
 
-def _counts(count: int) -> Int[np.ndarray, "block"]:
+def _block_counts(count: int) -> Int[np.ndarray, "block"]:
     """How many tokens each cell along a side stands for; the last may have fewer."""
-    starts = np.arange(0, count, _block(count))
+    starts = np.arange(0, count, _block_size(count))
     return np.diff(np.append(starts, count))

@@ -9,30 +9,30 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float
 
-from attnviz.cells import Whole, unmasked
+from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.learning.progress import Answer
 from attnviz.learning.task import Reading
 from attnviz.learning.training import Learned, Moment
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.from_text import trace_of
+from attnviz.traces.from_text import trace_source
 from attnviz.traces.settings import Settings
 from attnviz.traces.source import Source
 from attnviz.traces.trace import Trace
-from attnviz.traces.weights import array, mask_of
-from attnviz.views.grids.axes import AXES_NOTE, SUM_TO_ONE, Axis
+from attnviz.traces.weights import head_mask, tensor_to_numpy
+from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, Axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.scales import Scale, bar_scale, widest
+from attnviz.views.grids.scales import Scale, bar_scale, widest_scale
 from attnviz.views.reading import token_axis
-from attnviz.views.view import Name, Told
-from attnviz.wording.numbers import percent, share_text
-from attnviz.wording.words import isolated
+from attnviz.views.view import PanelRemark, PanelTitle
+from attnviz.wording.numbers import percent_text, share_text
+from attnviz.wording.words import bidi_isolated
 
-DOES = 0.5  # of its weight: a head does what it puts so much on
-Head = tuple[int, int]  # its layer, and its number there
+MIN_READING_SCORE = 0.5  # of its weight: a head does what it puts so much on
+HeadIndex = tuple[int, int]  # its layer, and its number there
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class LearnedHeads:
     """A model that learned, and which token is followed, if one is."""
 
     learned: Learned
@@ -43,185 +43,212 @@ class Shown:
         """What the model does with the sentence that was watched, now that it has learned."""
         model, text = self.learned.model, self.learned.watched.text
         settings = Settings(model=model.name, device=self.learned.settings.device)
-        return trace_of(Source(text, settings, model.matrices, model=model))
+        return trace_source(Source(text, settings, model.matrices, model=model))
 
     @cached_property
-    def found(self) -> tuple[Found, ...]:
-        return found_in(self.learned)
+    def reading_scores(self) -> tuple[ReadingScores, ...]:
+        return collect_reading_scores(self.learned)
 
     @cached_property
-    def heads(self) -> list[Head]:
+    def all_heads(self) -> list[HeadIndex]:
         """All of them."""
-        return heads_of(self.learned.moments[-1])
+        return list_head_indices(self.learned.moments[-1])
 
-    def that_matter(self, most: int) -> list[Head]:
+    def important_heads(self, max_heads: int) -> list[HeadIndex]:
         """All heads where they are few; else those that do something best, or the first ones."""
-        if len(self.heads) <= most:
-            return self.heads
-        return sorted({each.best for each in self.found})[:most] or self.heads[:most]
+        if len(self.all_heads) <= max_heads:
+            return self.all_heads
+        return (
+            sorted({scores.best_head_index for scores in self.reading_scores})[:max_heads]
+            or self.all_heads[:max_heads]
+        )
 
-    def name(self, head: Head, place: int = -1) -> Name:
+    def head_title(self, head: HeadIndex, moment: int = -1) -> PanelTitle:
         """A head; with what it does best of all heads in the end, and how well at a moment."""
-        numbered = enumerate(self.found)
-        more = [_told(each, number, place) for number, each in numbered if each.best == head]
-        return Name(name_of_head(*head), tuple(more))
+        numbered_scores = enumerate(self.reading_scores)
+        remarks = [
+            _reading_remark(scores, number, moment)
+            for number, scores in numbered_scores
+            if scores.best_head_index == head
+        ]
+        return PanelTitle(learned_head_name(*head), tuple(remarks))
 
-    def step(self, place: int) -> str:
-        return f"step {self.learned.moments[place].step:,}"
+    def step_label(self, moment: int) -> str:
+        return f"step {self.learned.moments[moment].step:,}"
 
     @cached_property
     def tokens(self) -> Tokens:
         """The sentence that was watched, as the model reads it: `?` where it is to answer."""
         return self.learned.model.vocabulary.as_read(self.learned.watched)
 
-    def answer(self, place: int) -> str:
+    def answer_label(self, moment_index: int) -> str:
         """`? → is 62 %`: what was answered at a moment; nothing of several blanks, or none."""
-        answers = self.learned.moments[place].answers
+        answers = self.learned.moments[moment_index].answers
         return answer_text(self.tokens, answers[0]) if len(answers) == 1 else ""
 
-    def _answering(self, axis: Axis, place: int) -> Axis:
+    def _with_answers(self, axis: Axis, moment_index: int) -> Axis:
         """With what is answered at a moment beside the blank, and room for all other answers."""
-        answers = self.learned.moments[place].answers
+        answers = self.learned.moments[moment_index].answers
         labels = list(axis.labels)
-        for each in answers:
-            labels[each.place] = answer_text(self.tokens, each)
+        for answer in answers:
+            labels[answer.place] = answer_text(self.tokens, answer)
         reserved = {
-            answer_text(self.tokens, each)
+            answer_text(self.tokens, answer)
             for moment in self.learned.moments
-            for each in moment.answers
+            for answer in moment.answers
         }
         return replace(axis, labels=tuple(labels), reserved=tuple(sorted(reserved)))
 
-    def of_head(self, head: Head, place: int, *, answers: bool = False) -> Grid:
+    def head_grid(self, head: HeadIndex, moment_index: int, *, answers: bool = False) -> Grid:
         """Who reads whom, at a moment; with what is answered then beside the blank."""
         layer, number = head
         rows = token_axis("query (reads)", self.tokens)
         return Grid(
-            f"weights {name_of_head(*head)} · {self.step(place)}",
-            self._answering(rows, place) if answers else rows,
+            f"weights {learned_head_name(*head)} · {self.step_label(moment_index)}",
+            self._with_answers(rows, moment_index) if answers else rows,
             token_axis("key (is read)", self.tokens),
-            Whole(self.learned.moments[place].weights[layer][number], self._hidden(head)),
-            self._scale,
-            note=f"{AXES_NOTE} · {SUM_TO_ONE}",
+            StoredCells(
+                self.learned.moments[moment_index].weights[layer][number], self._masked_cells(head)
+            ),
+            self._weight_scale,
+            note=f"{AXES_NOTE} · {ROW_SUM_NOTE}",
             share=True,
         )
 
-    def ringed(self, heads: Sequence[Head]) -> tuple[int, int, int] | None:
+    def ringed_cell(self, heads: Sequence[HeadIndex]) -> tuple[int, int, int] | None:
         """The cell that matters: what the blank comes to read, in the head that does it best.
 
         That is the first of the task's readings; nothing where no head comes to do it.
         """
         answers = self.learned.moments[-1].answers
-        found = self.found[0] if self.found else None
-        if len(answers) != 1 or found is None or found.score < DOES or found.best not in heads:
+        first_reading = self.reading_scores[0] if self.reading_scores else None
+        if (
+            len(answers) != 1
+            or first_reading is None
+            or first_reading.final_score < MIN_READING_SCORE
+            or first_reading.best_head_index not in heads
+        ):
             return None
-        layer, number = found.best
+        layer, number = first_reading.best_head_index
         row = self.learned.moments[-1].weights[layer][number][answers[0].place]
-        return heads.index(found.best), answers[0].place, int(row.argmax())
+        return heads.index(first_reading.best_head_index), answers[0].place, int(row.argmax())
 
-    def of_token(self, head: Head, places: Sequence[int]) -> Grid:
+    def token_grid(self, head: HeadIndex, moment_indices: Sequence[int]) -> Grid:
         """What the followed token reads, a row for each moment."""
         layer, number = head
-        rows = [self.learned.moments[place].weights[layer][number][self._place] for place in places]
-        steps = [f"{self.learned.moments[place].step:,}" for place in places]
-        return self._rows("step", steps, name_of_head(*head), rows, [head] * len(places))
+        rows = [
+            self.learned.moments[moment_index].weights[layer][number][self._query_position]
+            for moment_index in moment_indices
+        ]
+        steps = [f"{self.learned.moments[moment_index].step:,}" for moment_index in moment_indices]
+        return self._rows_grid(
+            "step", steps, learned_head_name(*head), rows, [head] * len(moment_indices)
+        )
 
-    def of_heads(self, heads: Sequence[Head], place: int) -> Grid:
+    def heads_grid(self, heads: Sequence[HeadIndex], moment_index: int) -> Grid:
         """What the followed token reads at a moment, a row for each head."""
-        weights = self.learned.moments[place].weights
-        rows = [weights[layer][number][self._place] for layer, number in heads]
-        names = [name_of_head(*head) for head in heads]
-        return self._rows("head", names, self.step(place), rows, heads)
+        weights = self.learned.moments[moment_index].weights
+        rows = [weights[layer][number][self._query_position] for layer, number in heads]
+        names = [learned_head_name(*head) for head in heads]
+        return self._rows_grid("head", names, self.step_label(moment_index), rows, heads)
 
-    def _rows(
+    def _rows_grid(
         self,
         side: str,
         names: Sequence[str],
-        of: str,
+        subject: str,
         rows: list[np.ndarray],
-        heads: Sequence[Head],
+        heads: Sequence[HeadIndex],
     ) -> Grid:
-        label = isolated(self.tokens.labels[self._place])
-        hidden = np.stack([self._hidden(head)[self._place] for head in heads])
+        label = bidi_isolated(self.tokens.labels[self._query_position])
+        hidden = np.stack([self._masked_cells(head)[self._query_position] for head in heads])
         return Grid(
-            f'what "{label}" ({self._place + 1}) attends to · {of}',
+            f'what "{label}" ({self._query_position + 1}) attends to · {subject}',
             Axis(side, side, tuple(names), ("",) * len(names)),
             token_axis(f'key (is read by "{label}")', self.tokens),
-            Whole(np.stack(rows), hidden),
-            self._scale,
-            note=SUM_TO_ONE,
+            StoredCells(np.stack(rows), hidden),
+            self._weight_scale,
+            note=ROW_SUM_NOTE,
             share=True,
         )
 
     @property
-    def _place(self) -> int:
+    def _query_position(self) -> int:
         assert self.query is not None
         return self.query
 
-    def _hidden(self, head: Head) -> Bool[np.ndarray, "query key"]:
+    def _masked_cells(self, head: HeadIndex) -> Bool[np.ndarray, "query key"]:
         layer, number = head
-        return ~array(mask_of(number, self.trace.layers[layer].visible))
+        return ~tensor_to_numpy(head_mask(number, self.trace.layers[layer].visible))
 
     @cached_property
-    def _scale(self) -> Scale:
+    def _weight_scale(self) -> Scale:
         """One for all moments: from 0 to 1; or, among many keys, to the next round number."""
-        found = [
-            bar_scale(unmasked(weights.reshape(-1, weights.shape[-1])))
+        scales = [
+            bar_scale(unmasked_cells(weights.reshape(-1, weights.shape[-1])))
             for moment in self.learned.moments
             for weights in moment.weights
         ]
-        return widest(found)
+        return widest_scale(scales)
 
 
 def answer_text(tokens: Tokens, answer: Answer) -> str:
     """`? → is 62 %`"""
-    label = isolated(tokens.labels[answer.place])
-    return f"{label} → {isolated(answer.word)} {percent(answer.probability)}"
+    label = bidi_isolated(tokens.labels[answer.place])
+    return f"{label} → {bidi_isolated(answer.word)} {percent_text(answer.probability)}"
 
 
-def _told(found: Found, series: int, place: int) -> Told:
+def _reading_remark(scores: ReadingScores, series: int, moment_index: int) -> PanelRemark:
     """`subject .97`"""
-    share = share_text(float(found.course[place]))
-    return Told(f"{found.reading.name} {share}", share, series)
+    share = share_text(float(scores.best_scores[moment_index]))
+    return PanelRemark(f"{scores.reading.name} {share}", share, series)
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ReadingScores:
     """A reading, and what each head's score for it was at each moment."""
 
     reading: Reading
     scores: Float[np.ndarray, "moment layer head"]
 
     @cached_property
-    def best(self) -> tuple[int, int]:
+    def best_head_index(self) -> tuple[int, int]:
         """Layer and number of the head that does it best in the end; of equals the first."""
-        return _best(self.scores[-1])
+        return _best_head_index(self.scores[-1])
 
     @property
-    def course(self) -> Float[np.ndarray, "moment"]:
+    def best_scores(self) -> Float[np.ndarray, "moment"]:
         """The scores of the head that does it best in the end."""
-        return self.scores[:, self.best[0], self.best[1]]
+        return self.scores[:, self.best_head_index[0], self.best_head_index[1]]
 
     @property
-    def score(self) -> float:
+    def final_score(self) -> float:
         """That of the head that does it best."""
-        return float(self.course[-1])
+        return float(self.best_scores[-1])
 
-    def others(self, least: float) -> dict[str, float]:
+    def other_heads(self, min_score: float) -> dict[str, float]:
         """The other heads that do it, with a score of so much at least."""
-        heads = ((place, float(score)) for place, score in np.ndenumerate(self.scores[-1]))
-        found = ((place, score) for place, score in heads if place != self.best and score >= least)
-        return {name_of_head(layer, head): score for (layer, head), score in found}
+        heads = (
+            (head_index, float(score)) for head_index, score in np.ndenumerate(self.scores[-1])
+        )
+        matches = (
+            (head_index, score)
+            for head_index, score in heads
+            if head_index != self.best_head_index and score >= min_score
+        )
+        return {learned_head_name(layer, head): score for (layer, head), score in matches}
 
     @property
-    def head(self) -> str:
-        return name_of_head(*self.best)
+    def best_head_label(self) -> str:
+        return learned_head_name(*self.best_head_index)
 
 
-def found_in(learned: Learned) -> tuple[Found, ...]:
+def collect_reading_scores(learned: Learned) -> tuple[ReadingScores, ...]:
     """What became of each reading that the task has, and that there was any chance for."""
     return tuple(
-        Found(reading, np.stack([each.scores[reading.name] for each in learned.moments]))
+        ReadingScores(
+            reading, np.stack([moment.scores[reading.name] for moment in learned.moments])
+        )
         for reading in learned.task.readings
         if _is_measured(learned.moments[-1].scores, reading.name)
     )
@@ -231,26 +258,26 @@ def _is_measured(scores: Mapping[str, np.ndarray], name: str) -> bool:
     return name in scores and bool(np.isfinite(scores[name]).any())
 
 
-def best_head(scores: Float[np.ndarray, "layer head"]) -> tuple[str, float]:
+def find_best_head(scores: Float[np.ndarray, "layer head"]) -> tuple[str, float]:
     """The head that does something most, and how much."""
-    best = _best(scores)
-    return name_of_head(*best), float(scores[best])
+    best = _best_head_index(scores)
+    return learned_head_name(*best), float(scores[best])
 
 
-def _best(scores: Float[np.ndarray, "layer head"]) -> tuple[int, int]:
+def _best_head_index(scores: Float[np.ndarray, "layer head"]) -> tuple[int, int]:
     layer, head = np.unravel_index(np.nanargmax(scores), scores.shape)
     return int(layer), int(head)
 
 
-def name_of_head(layer: int, head: int) -> str:
+def learned_head_name(layer: int, head: int) -> str:
     """
-    >>> name_of_head(1, 0)
+    >>> learned_head_name(1, 0)
     'L1H0'
     """
     return f"L{layer}H{head}"
 
 
-def heads_of(moment: Moment) -> list[tuple[int, int]]:
+def list_head_indices(moment: Moment) -> list[tuple[int, int]]:
     """Every head, by layer and number."""
     return [
         (layer, head)

@@ -10,175 +10,205 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cells import unmasked
-from attnviz.views.facts import changed_by_mistake, shows
+from attnviz.cells import unmasked_cells
+from attnviz.views.facts import has_symptom, is_changed_by_mistake
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import MINUS_INFINITY
-from attnviz.views.grids.scales import Scale, centred
-from attnviz.views.grids.section import APART, ColumnRow, Columns, Section, Stages, parted
-from attnviz.views.notes import vectors_of_heads
-from attnviz.views.origin_words import told_of_sights
-from attnviz.views.reading import in_quotes, token_axis
+from attnviz.views.grids.scales import Scale, centred_scale
+from attnviz.views.grids.section import (
+    SEPARATE_TABLES,
+    ColumnChart,
+    ColumnChartRow,
+    Section,
+    Stages,
+    with_sign_between,
+)
+from attnviz.views.notes import heads_off_vectors_note
+from attnviz.views.origin_words import sight_sentences
+from attnviz.views.reading import quoted_token, token_axis
 from attnviz.views.steps import sums, trained
-from attnviz.views.steps.scene import Scene, count_of
-from attnviz.wording.numbers import exact_text, percent
-from attnviz.wording.sums import SHIFTED
-from attnviz.wording.words import counted, listed
+from attnviz.views.steps.scene import Scene, parameter_count_text
+from attnviz.wording.numbers import exact_text, percent_text
+from attnviz.wording.sums import MAX_UNSHIFTED_SCORE
+from attnviz.wording.words import and_list, counted
 
-READS_NOTHING = "reads nothing{}: every key is masked."
-BLIND_TOLD = 4  # tokens that read nothing; of more only so many are named
-SHARES = (
+READS_NOTHING_TEXT = "reads nothing{}: every key is masked."
+MAX_NAMED_TOKENS = 4  # tokens that read nothing; of more only so many are named
+SOFTMAX_DESCRIPTION = (
     "The softmax turns each row of scores into weights: exp(score) divided by the sum of all "
     "exp(score) in the row."
 )
-MOST_COLUMNS = 36  # that tables beside each other may have in all
+MAX_TABLE_COLUMNS = 36  # that tables beside each other may have in all
 
 
-def mask(here: Scene) -> Iterator[Section]:
+def mask_step(scene: Scene) -> Iterator[Section]:
     """Which keys are masked for which queries."""
-    layer = here.layer
+    layer = scene.layer
     if layer.mistake and not MISTAKES[layer.mistake].masked:
-        yield _not_masked(here)
+        yield _unmasked_step(scene)
         return
-    hidden = r"S_{ij} = -\infty \text{ where } j \text{ is hidden from } i"
+    mask_tex = r"S_{ij} = -\infty \text{ where } j \text{ is hidden from } i"
     yield Section(
         number="7",
         name="mask",
         title="mask",
-        about=_about_mask(here),
-        shapes=f"visible {here.size(layer.visible)}",
-        formula="masked scores become −∞, since exp(−∞) = 0" if here.hides else "",
-        tex=hidden if here.hides else "",
-        grids=here.scores("masked scores", "masked scores") if here.hides else (),
-        sums=sums.mask(here, layer),
+        about=_mask_description(scene),
+        shapes=f"visible {scene.size_text(layer.visible)}",
+        formula="masked scores become −∞, since exp(−∞) = 0" if scene.has_masked_keys else "",
+        tex=mask_tex if scene.has_masked_keys else "",
+        grids=scene.score_grids("masked scores", "masked scores") if scene.has_masked_keys else (),
+        sums=sums.mask_sums(scene, layer),
     )
 
 
-def _not_masked(here: Scene) -> Section:
+def _unmasked_step(scene: Scene) -> Section:
     """Where a mistake leaves out −∞, the scores as they go into the softmax."""
     return Section(
         number="7",
         name="mask",
         title="mask",
-        about=_about_mistake(here),
-        shapes=f"visible {here.size(here.layer.visible)}",
-        grids=here.scores("✗ masked scores", "exponents"),
+        about=_mistake_description(scene),
+        shapes=f"visible {scene.size_text(scene.layer.visible)}",
+        grids=scene.score_grids("✗ masked scores", "exponents"),
     )
 
 
-def _about_mistake(here: Scene) -> str:
+def _mistake_description(scene: Scene) -> str:
     """What is done wrong, and its effect where it shows; or that it changes nothing here."""
-    mistake = MISTAKES[here.layer.mistake]
-    if all(shows(here.layer, each) for each in mistake.shows):
+    mistake = MISTAKES[scene.layer.mistake]
+    if all(has_symptom(scene.layer, symptom) for symptom in mistake.symptoms):
         return f"✗ A mistake: {mistake.about}."
     about = f"✗ A mistake: {mistake.cause}."
-    return about if changed_by_mistake(here.layer) else f"{about} Here it changes no weight."
+    return about if is_changed_by_mistake(scene.layer) else f"{about} Here it changes no weight."
 
 
-def _about_mask(here: Scene) -> str:
-    variant, given = here.trace.variant, here.layer.given
-    own = "" if here.trace.trained is None else trained.about_mask(here)
-    if own:
-        return " ".join([own, *_told(here, here.layer.blind_rows, READS_NOTHING)])
+def _mask_description(scene: Scene) -> str:
+    variant, given_parts = scene.trace.variant, scene.layer.given
+    model_text = "" if scene.trace.trained is None else trained.own_mask_text(scene)
+    if model_text:
+        return " ".join(
+            [model_text, *_named_token_sentences(scene, scene.layer.empty_rows, READS_NOTHING_TEXT)]
+        )
     about = []
-    written = told_of_sights(here.trace, here.layer, here.shown_heads)
-    if written and not variant.causal and not variant.window:
-        return " ".join([*written, *_told(here, here.layer.blind_rows, READS_NOTHING)])
-    if "visible" in given:
+    described_sights = sight_sentences(scene.trace, scene.layer, scene.shown_heads)
+    if described_sights and not variant.causal and not variant.window:
+        return " ".join(
+            [
+                *described_sights,
+                *_named_token_sentences(scene, scene.layer.empty_rows, READS_NOTHING_TEXT),
+            ]
+        )
+    if "visible" in given_parts:
         about.append("The mask is given.")
-    elif not here.hides and here.layer.attended.mask is not None:
+    elif not scene.has_masked_keys and scene.layer.attended.mask is not None:
         return "Nothing else is masked: the mask has already been added to the scores."
-    elif not here.hides:
-        return f"{_nothing_hidden(here)}: nothing is masked."
+    elif not scene.has_masked_keys:
+        return f"{_nothing_masked_text(scene)}: nothing is masked."
     elif variant.causal:
-        about.append(trained.AHEAD)
-    alone = variant.window == 1 and here.keys is here.trace.tokens and "hidden" not in given
-    if "visible" not in given and alone:
-        about.append("Each token attends only to itself.")
-    elif "visible" not in given and variant.window:
-        about.append(trained.within(variant.window))
-    if "hidden" in given:
-        about.append("A given mask is applied.")
-    if here.layer.visible.ndim == 3:
-        about.append("Each head has its own mask.")
-    return " ".join([*about, *_told(here, here.layer.blind_rows, READS_NOTHING)])
-
-
-def _told(here: Scene, rows_of: Callable[[int], list[int]], what: str) -> tuple[str, ...]:
-    """A sentence about each of some tokens; `what` has a place for the heads it holds in."""
-    rows = {head: rows_of(head) for head in here.shown_heads}
-    every = sorted({row for each in rows.values() for row in each})
-    several = here.layer.visible.ndim == 3 or len({*map(tuple, rows.values())}) > 1
-    named = tuple(
-        f"{in_quotes(here.trace.tokens, row)} {what.format(_in_heads(rows, row) * several)}"
-        for row in every[:BLIND_TOLD]
+        about.append(trained.CAUSAL_MASK_TEXT)
+    sees_itself_only = (
+        variant.window == 1 and scene.keys is scene.trace.tokens and "hidden" not in given_parts
     )
-    more = len(every) - len(named)
-    return (*named, f"The same holds for {counted(more, 'more token')}.") if more else named
+    if "visible" not in given_parts and sees_itself_only:
+        about.append("Each token attends only to itself.")
+    elif "visible" not in given_parts and variant.window:
+        about.append(trained.window_text(variant.window))
+    if "hidden" in given_parts:
+        about.append("A given mask is applied.")
+    if scene.layer.visible.ndim == 3:
+        about.append("Each head has its own mask.")
+    return " ".join(
+        [*about, *_named_token_sentences(scene, scene.layer.empty_rows, READS_NOTHING_TEXT)]
+    )
 
 
-def _in_heads(rows: Mapping[int, list[int]], row: int) -> str:
-    return f" in {listed([f'head {head}' for head, each in rows.items() if row in each])}"
+def _named_token_sentences(
+    scene: Scene, rows_of: Callable[[int], list[int]], predicate: str
+) -> tuple[str, ...]:
+    """A sentence about each of some tokens; `predicate` has a place for the heads it holds in."""
+    rows_by_head = {head: rows_of(head) for head in scene.shown_heads}
+    all_rows = sorted({row for head_rows in rows_by_head.values() for row in head_rows})
+    names_heads = scene.layer.visible.ndim == 3 or len({*map(tuple, rows_by_head.values())}) > 1
+    sentences = tuple(
+        f"{quoted_token(scene.trace.tokens, row)} {predicate.format(_heads_suffix(rows_by_head, row) * names_heads)}"
+        for row in all_rows[:MAX_NAMED_TOKENS]
+    )
+    unnamed_count = len(all_rows) - len(sentences)
+    return (
+        (*sentences, f"The same holds for {counted(unnamed_count, 'more token')}.")
+        if unnamed_count
+        else sentences
+    )
 
 
-def _nothing_hidden(here: Scene) -> str:
-    if here.keys is not here.trace.tokens:
+def _heads_suffix(rows_by_head: Mapping[int, list[int]], row: int) -> str:
+    return f" in {and_list([f'head {head}' for head, head_rows in rows_by_head.items() if row in head_rows])}"
+
+
+def _nothing_masked_text(scene: Scene) -> str:
+    if scene.keys is not scene.trace.tokens:
         return "Every query may attend to every key"
-    only = "The token attends to itself"
-    return "Every token may attend to every other" if len(here.keys) > 1 else only
+    self_text = "The token attends to itself"
+    return "Every token may attend to every other" if len(scene.keys) > 1 else self_text
 
 
-def softmax(here: Scene) -> Iterator[Section]:
+def softmax_step(scene: Scene) -> Iterator[Section]:
     """Scores become weights."""
-    mistake, columns = MISTAKES.get(here.layer.mistake), columns_of_softmax(here)
+    mistake, columns = MISTAKES.get(scene.layer.mistake), softmax_columns(scene)
     yield Section(
         number="8",
         name="softmax",
         title="softmax",
-        about=_about_mistake(here) if mistake else _about_shares(here),
-        shapes=f"weights {here.size_of_weights}",
-        formula="" if mistake else f"weight = exp(score) / {_over(here)}",
-        tex="" if mistake else _softmax_in_tex(here),
-        grids=here.weights("weights", "mistake" if mistake else "softmax"),
-        finding=finding_of_softmax(here, columns),
+        about=_mistake_description(scene) if mistake else _softmax_rows_description(scene),
+        shapes=f"weights {scene.weights_size_text}",
+        formula="" if mistake else f"weight = exp(score) / {_softmax_denominator(scene)}",
+        tex="" if mistake else _softmax_tex(scene),
+        grids=scene.weight_grids("weights", "mistake" if mistake else "softmax"),
+        finding=softmax_finding(scene, columns),
         bars=columns,
-        sums=sums.softmax(here, here.layer),
+        sums=sums.softmax_sums(scene, scene.layer),
     )
 
 
-def _over(here: Scene) -> str:
-    sink = " and of the sink" if here.layer.attended.sink is not None else ""
-    return f"sum of exp(scores in its row{sink})"
+def _softmax_denominator(scene: Scene) -> str:
+    sink_text = " and of the sink" if scene.layer.attended.sink is not None else ""
+    return f"sum of exp(scores in its row{sink_text})"
 
 
-def _softmax_in_tex(here: Scene) -> str:
-    sink = r" + e^{s_h}" if here.layer.attended.sink is not None else ""
-    return rf"w_{{ij}} = \frac{{e^{{S_{{ij}}}}}}{{\sum_k e^{{S_{{ik}}}}{sink}}}"
+def _softmax_tex(scene: Scene) -> str:
+    sink_tex = r" + e^{s_h}" if scene.layer.attended.sink is not None else ""
+    return rf"w_{{ij}} = \frac{{e^{{S_{{ij}}}}}}{{\sum_k e^{{S_{{ik}}}}{sink_tex}}}"
 
 
-def _about_shares(here: Scene) -> str:
-    layer = here.layer
+def _softmax_rows_description(scene: Scene) -> str:
+    layer = scene.layer
     if layer.attended.sink is not None:
-        return trained.WITH_A_SINK
-    without = _told(here, layer.hidden_rows, "has every key masked{}, so its row is 0.")
-    if not without:
-        return f"{SHARES} Each row sums to 1."
-    others = [*without, "Every other row sums to 1."] if bool(layer.visible.any()) else without
-    return " ".join([SHARES, *others])
+        return trained.SINK_SOFTMAX_DESCRIPTION
+    blind_sentences = _named_token_sentences(
+        scene, layer.hidden_rows, "has every key masked{}, so its row is 0."
+    )
+    if not blind_sentences:
+        return f"{SOFTMAX_DESCRIPTION} Each row sums to 1."
+    row_sentences = (
+        [*blind_sentences, "Every other row sums to 1."]
+        if bool(layer.visible.any())
+        else blind_sentences
+    )
+    return " ".join([SOFTMAX_DESCRIPTION, *row_sentences])
 
 
-def mixing(here: Scene) -> Iterator[Section]:
+def mixing_steps(scene: Scene) -> Iterator[Section]:
     """What takes the place of the weights: what dropout leaves, or weights by hand."""
-    mixed_by = here.layer.attended.mixed_by
+    mixed_by = scene.layer.attended.mixed_by
     if mixed_by == "dropout":
         yield Section(
             number="8b",
             name="dropout",
             title="dropout",
-            about=_about_dropout(here),
-            shapes=f"weights {here.size_of_weights}",
-            grids=here.weights("mixing", "dropout"),
-            sums=sums.dropout(here, here.layer),
+            about=_dropout_description(scene),
+            shapes=f"weights {scene.weights_size_text}",
+            grids=scene.weight_grids("mixing", "dropout"),
+            sums=sums.dropout_sums(scene, scene.layer),
         )
     if mixed_by == "hand":
         yield Section(
@@ -186,16 +216,16 @@ def mixing(here: Scene) -> Iterator[Section]:
             name="by-hand",
             title="weights by hand",
             about="Weights written by hand replace those of the softmax.",
-            shapes=f"weights {here.size_of_weights}",
-            grids=here.weights("mixing", "hand"),
+            shapes=f"weights {scene.weights_size_text}",
+            grids=scene.weight_grids("mixing", "hand"),
         )
 
 
-def _about_dropout(here: Scene) -> str:
-    share = here.trace.variant.dropout
-    if "kept" in here.layer.given:
-        rest = f" and divided by 1 - {exact_text(share)}" if share else ""
-        return f"The dropout mask is given: each weight is multiplied by it{rest}."
+def _dropout_description(scene: Scene) -> str:
+    share = scene.trace.variant.dropout
+    if "kept" in scene.layer.given:
+        division_text = f" and divided by 1 - {exact_text(share)}" if share else ""
+        return f"The dropout mask is given: each weight is multiplied by it{division_text}."
     return (
         "During training some weights are set to 0 at random, so that the model relies on no "
         f"single token; the others are divided by 1 - {exact_text(share)}, so that on average the "
@@ -203,202 +233,250 @@ def _about_dropout(here: Scene) -> str:
     )
 
 
-def weighted(here: Scene) -> Iterator[Section]:
+def weighted_values_step(scene: Scene) -> Iterator[Section]:
     """For one query, since there is a table for each: the one followed, or the last."""
-    name, asked = here.query_name, here.asked.query is not None
-    quoted = in_quotes(here.trace.tokens, here.followed)
-    other = "" if asked or len(here.trace.tokens) == 1 else " (--query follows another token)"
-    keys = token_axis("key", here.keys)
-    values = here.size(here.layer.values)
+    name, is_followed = scene.query_name, scene.options.query is not None
+    quoted = quoted_token(scene.trace.tokens, scene.followed_query)
+    follow_hint = (
+        "" if is_followed or len(scene.trace.tokens) == 1 else " (--query follows another token)"
+    )
+    keys = token_axis("key", scene.keys)
+    values = scene.size_text(scene.layer.values)
     yield Section(
         number="9",
         name="weighted",
         title="weighted values",
         about=f"Each value is multiplied by its weight: this is what {quoted} takes from each "
-        f"token{other}.",
-        shapes=f"values {values} → weighted {here.size(here.weighted)}",
+        f"token{follow_hint}.",
+        shapes=f"values {values} → weighted {scene.size_text(scene.weighted_values)}",
         formula=f"weighted = weights of {name} · V",
         tex=r"w_{ij} \, v_j",
-        grids=here.heads(
-            "weighted values", here.weighted, keys, side="head_value", scale="weighted"
+        grids=scene.head_grids(
+            "weighted values", scene.weighted_values, keys, side="head_value", scale="weighted"
         ),
-        sums=sums.weighted(here, here.layer) if asked else (),
+        sums=sums.weighted_value_sums(scene, scene.layer) if is_followed else (),
     )
 
 
-def context(here: Scene) -> Iterator[Section]:
+def context_step(scene: Scene) -> Iterator[Section]:
     """The weighted values added up; the heads joined."""
-    contexts, values = here.layer.attended.contexts, here.size(here.layer.values)
-    last = _last_matrix(here)
-    apart, joined = _contexts_apart(here), tuple(_contexts_joined(here, last))
-    formula, tex = _formula_of_context(here, last)
+    contexts, values_size = scene.layer.attended.contexts, scene.size_text(scene.layer.values)
+    output_matrices = _output_matrices(scene)
+    head_grids, joined_grids = (
+        _head_context_grids(scene),
+        tuple(_joined_context_grids(scene, output_matrices)),
+    )
+    formula, tex = _context_formulas(scene, output_matrices)
     yield Section(
         number="10",
         name="context",
         title="context vectors",
-        about=_about_context(here, last),
-        shapes=f"weights {here.size_of_weights} · values {values} → context {here.size(contexts)}",
+        about=_context_description(scene, output_matrices),
+        shapes=f"weights {scene.weights_size_text} · values {values_size} → context {scene.size_text(contexts)}",
         formula=formula,
         tex=tex,
-        grids=(*apart, *joined),
-        sums=sums.context(here, here.layer),
-        remarks=(*([count_of(here, last)] if last else []), *_afterwards(here)),
-        stages=_stages_of_context(here, len(apart), [*last], len(apart) + len(joined)),
-        beyond=_attention_of_each_head(here) if last else (),
+        grids=(*head_grids, *joined_grids),
+        sums=sums.context_sums(scene, scene.layer),
+        remarks=(
+            *([parameter_count_text(scene, output_matrices)] if output_matrices else []),
+            *_later_steps_remarks(scene),
+        ),
+        stages=_context_stages(
+            scene, len(head_grids), [*output_matrices], len(head_grids) + len(joined_grids)
+        ),
+        stage_grids=_head_attention_grids(scene) if output_matrices else (),
     )
 
 
-def _afterwards(here: Scene) -> tuple[str, ...]:
+def _later_steps_remarks(scene: Scene) -> tuple[str, ...]:
     """That the model does more with these vectors, which was not captured."""
-    if here.trace.trained is None:
+    if scene.trace.trained is None:
         return ()
-    answers = here.trace.prediction is not None
-    return (trained.BUT_FOR_ANSWERS if answers else trained.AFTERWARDS,)
+    has_answers = scene.trace.prediction is not None
+    return (trained.LATER_STEPS_BUT_ANSWERS_NOTE if has_answers else trained.LATER_STEPS_NOTE,)
 
 
-def _about_context(here: Scene, last: Mapping[str, Tensor]) -> str:
+def _context_description(scene: Scene, output_matrices: Mapping[str, Tensor]) -> str:
     """What is added up, what happens to the heads, and which vectors are 0."""
     about = "The weighted values add up to the context vector: everything that a token has read."
-    blind = _told(here, _blind_to_the_end(here), "has read nothing{}, so its vector is 0.")
-    about = " ".join([about, *blind]) + vectors_of_heads(here.layer, [*here.shown_heads])
-    if here.layer.heads > 1:
+    blind_sentences = _named_token_sentences(
+        scene, _blind_rows_finder(scene), "has read nothing{}, so its vector is 0."
+    )
+    about = " ".join([about, *blind_sentences]) + heads_off_vectors_note(
+        scene.layer, [*scene.shown_heads]
+    )
+    if scene.layer.heads > 1:
         about += " The heads' vectors are then concatenated"
-        about += "." if last or here.trace.trained is not None else ", and no matrix mixes them."
-    return about + (" Finally the result is multiplied by the output matrix." if last else "")
+        about += (
+            "."
+            if output_matrices or scene.trace.trained is not None
+            else ", and no matrix mixes them."
+        )
+    return about + (
+        " Finally the result is multiplied by the output matrix." if output_matrices else ""
+    )
 
 
-def _contexts_apart(here: Scene) -> tuple[Grid, ...]:
+def _head_context_grids(scene: Scene) -> tuple[Grid, ...]:
     """The context vectors of each head."""
-    rows = token_axis("query (reads)", here.trace.tokens)
-    contexts = here.layer.attended.contexts
-    return here.heads("context vectors", contexts, rows, side="head_value", followed=True)
+    rows = token_axis("query (reads)", scene.trace.tokens)
+    contexts = scene.layer.attended.contexts
+    return scene.head_grids("context vectors", contexts, rows, side="head_value", followed=True)
 
 
-def _contexts_joined(here: Scene, last: Mapping[str, Tensor]) -> Iterator[Grid]:
+def _joined_context_grids(scene: Scene, output_matrices: Mapping[str, Tensor]) -> Iterator[Grid]:
     """What becomes of them: side by side, and through the last matrix, where there is one."""
-    rows = token_axis("query (reads)", here.trace.tokens)
-    if here.layer.heads > 1:
-        joined = join_heads(here.layer.attended.contexts)
-        yield here.grid("joined heads", joined, rows, side="joined_width", followed=True)
-    if last:
-        yield from (here.matrix(name, each) for name, each in last.items())
-        yield here.grid("output", here.layer.context, rows, followed=True)
+    rows = token_axis("query (reads)", scene.trace.tokens)
+    if scene.layer.heads > 1:
+        joined = join_heads(scene.layer.attended.contexts)
+        yield scene.grid("joined heads", joined, rows, side="joined_width", followed=True)
+    if output_matrices:
+        yield from (scene.matrix_grid(name, matrix) for name, matrix in output_matrices.items())
+        yield scene.grid("output", scene.layer.context, rows, followed=True)
 
 
-def _blind_to_the_end(here: Scene) -> Callable[[int], list[int]]:
+def _blind_rows_finder(scene: Scene) -> Callable[[int], list[int]]:
     """The tokens that read nothing, in heads whose vectors are made of what is read."""
-    return lambda head: [] if head in here.layer.off else here.layer.blind_rows(head)
+    return lambda head: [] if head in scene.layer.off else scene.layer.empty_rows(head)
 
 
-def _attention_of_each_head(here: Scene) -> tuple[Grid, ...]:
+def _head_attention_grids(scene: Scene) -> tuple[Grid, ...]:
     """Weights and values, head by head, where there are few of both."""
-    heads, (keys, width) = here.layer.heads, here.layer.values.shape[-2:]
-    if heads == 1 or heads * (keys + 2 * width) > MOST_COLUMNS or here.layer.off:
+    heads, (keys, width) = scene.layer.heads, scene.layer.values.shape[-2:]
+    if heads == 1 or heads * (keys + 2 * width) > MAX_TABLE_COLUMNS or scene.layer.off:
         return ()
-    weights = here.weights("mixing", here.layer.attended.mixed_by)
+    weights = scene.weight_grids("mixing", scene.layer.attended.mixed_by)
     return (
         *weights,
-        *here.heads(
-            "values", here.layer.values_of_heads, token_axis("key", here.keys), side="head_value"
+        *scene.head_grids(
+            "values", scene.layer.values_of_heads, token_axis("key", scene.keys), side="head_value"
         ),
     )
 
 
-def _stages_of_context(here: Scene, apart: int, last: Sequence[str], beyond: int) -> Stages:
+def _context_stages(
+    scene: Scene, head_count: int, output_names: Sequence[str], first_extra: int
+) -> Stages:
     """Attention in each head, and their vectors side by side; what the last matrix makes of them.
 
     There is no such picture of one head of several.
     """
-    joins, joined = here.layer.heads > 1, apart if here.layer.heads > 1 else 0
-    if apart < here.layer.heads or not (joins or last):
+    joins_heads, joined_index = scene.layer.heads > 1, head_count if scene.layer.heads > 1 else 0
+    if head_count < scene.layer.heads or not (joins_heads or output_names):
         return ()
-    lines = [(*parted(range(apart), APART), "→", joined)] if joins else []
-    if last and _attention_of_each_head(here):
-        lines = [(beyond + head, "·", beyond + apart + head, "=", head) for head in range(apart)]
-    if last:
+    lines = (
+        [(*with_sign_between(range(head_count), SEPARATE_TABLES), "→", joined_index)]
+        if joins_heads
+        else []
+    )
+    if output_names and _head_attention_grids(scene):
+        lines = [
+            (first_extra + head, "·", first_extra + head_count + head, "=", head)
+            for head in range(head_count)
+        ]
+    if output_names:
         signs = ("·", "+")
-        made = [each for place in enumerate(signs[: len(last)], joined + 1) for each in place[::-1]]
-        lines.append((joined, *made, "=", joined + len(last) + 1))
+        factors = [
+            factor
+            for numbered_sign in enumerate(signs[: len(output_names)], joined_index + 1)
+            for factor in numbered_sign[::-1]
+        ]
+        lines.append((joined_index, *factors, "=", joined_index + len(output_names) + 1))
     return tuple(lines)
 
 
-def _last_matrix(here: Scene) -> dict[str, Tensor]:
+def _output_matrices(scene: Scene) -> dict[str, Tensor]:
     """The matrix that joins the heads, and its bias, where they are."""
     names = ("w_out", "b_out")
-    found = {name: getattr(here.layer.projections, name, None) for name in names}
-    return {name: each for name, each in found.items() if each is not None}
+    tensors = {name: getattr(scene.layer.projections, name, None) for name in names}
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 
-def _formula_of_context(here: Scene, last: dict[str, Tensor]) -> tuple[str, str]:
+def _context_formulas(scene: Scene, output_matrices: dict[str, Tensor]) -> tuple[str, str]:
     """For terminal and Markdown."""
-    made = [] if here.layer.off else ["context = weights · V"]
-    if not last:
-        return "".join(made), "Z = W V" if made else ""
-    mixed = "joined" if here.layer.heads > 1 else "context"
-    bias = "b_out" in last
-    plain = " · ".join([*made, f"output = {mixed} W_out{' + b_out' if bias else ''}"])
-    return plain, r"Z W_o + b_o" if bias else r"Z W_o"
+    formulas = [] if scene.layer.off else ["context = weights · V"]
+    if not output_matrices:
+        return "".join(formulas), "Z = W V" if formulas else ""
+    input_name = "joined" if scene.layer.heads > 1 else "context"
+    has_bias = "b_out" in output_matrices
+    plain = " · ".join([*formulas, f"output = {input_name} W_out{' + b_out' if has_bias else ''}"])
+    return plain, r"Z W_o + b_o" if has_bias else r"Z W_o"
 
 
-ROUNDING = 1e-4  # weights that were rounded add up to so little less or more than 1
-MOST_BARS = 20  # of more neither names nor numbers could be read
+SUM_ROUNDING_ERROR = 1e-4  # weights that were rounded add up to so little less or more than 1
+MAX_SOFTMAX_BARS = 20  # of more neither names nor numbers could be read
 
 
-def columns_of_softmax(here: Scene) -> Columns | None:
+def softmax_columns(scene: Scene) -> ColumnChart | None:
     """Three rows of bars, if one row of weights alone is asked for, and each is the softmax's."""
-    if here.asked.query is None or len(here.shown_heads) > 1 or here.layer.mistake:
+    if scene.options.query is None or len(scene.shown_heads) > 1 or scene.layer.mistake:
         return None
-    (head,) = here.shown_heads
-    names, scores, weights = _shared_out(here, head)
+    (head,) = scene.shown_heads
+    names, scores, weights = _softmax_row(scene, head)
     visible = [score for score in scores if math.isfinite(score)]
-    if len(names) > MOST_BARS or not visible:
+    if len(names) > MAX_SOFTMAX_BARS or not visible:
         return None
-    written = here.style.of(*visible)
-    shift = written.printed(max(visible)) if max(map(abs, visible)) > SHIFTED else 0.0
+    format_score = scene.style.for_values(*visible)
+    shift = (
+        format_score.rounded(max(visible)) if max(map(abs, visible)) > MAX_UNSHIFTED_SCORE else 0.0
+    )
     exps = [math.exp(score - shift) for score in scores]
-    less = f" {'−' if shift > 0 else '+'} {written(abs(shift))}" if shift else ""
-    scale = here.weights("weights", "softmax")[0].scale
-    sums = math.fsum(exps), math.fsum(weights)
-    return Columns(
+    shift_text = f" {'−' if shift > 0 else '+'} {format_score(abs(shift))}" if shift else ""
+    scale = scene.weight_grids("weights", "softmax")[0].scale
+    totals = math.fsum(exps), math.fsum(weights)
+    return ColumnChart(
         names,
         (
-            ColumnRow(
+            ColumnChartRow(
                 "score",
                 tuple(score if math.isfinite(score) else None for score in scores),
-                tuple(written(s) if math.isfinite(s) else MINUS_INFINITY for s in scores),
-                centred("score", unmasked(np.array([visible]))),
+                tuple(
+                    format_score(one_score) if math.isfinite(one_score) else MINUS_INFINITY
+                    for one_score in scores
+                ),
+                centred_scale("score", unmasked_cells(np.array([visible]))),
             ),
-            _row(here, f"exp(score{less})", exps, sums[0], Scale("exp", 0, scale.high * sums[0])),
-            _row(here, "weight", weights, sums[1], scale),
+            _column_row(
+                scene,
+                f"exp(score{shift_text})",
+                exps,
+                totals[0],
+                Scale("exp", 0, scale.high * totals[0]),
+            ),
+            _column_row(scene, "weight", weights, totals[1], scale),
         ),
     )
 
 
-def _row(here: Scene, name: str, values: list[float], total: float, scale: Scale) -> ColumnRow:
-    write = here.style.of(*values)
-    of_all = "1" if abs(total - 1) < ROUNDING else write(total)
-    return ColumnRow(name, tuple(values), tuple(map(write, values)), scale, f"sum {of_all}")
+def _column_row(
+    scene: Scene, name: str, values: list[float], total: float, scale: Scale
+) -> ColumnChartRow:
+    write = scene.style.for_values(*values)
+    total_text = "1" if abs(total - 1) < SUM_ROUNDING_ERROR else write(total)
+    return ColumnChartRow(
+        name, tuple(values), tuple(map(write, values)), scale, f"sum {total_text}"
+    )
 
 
-def _shared_out(here: Scene, head: int) -> tuple[tuple[str, ...], list[float], list[float]]:
+def _softmax_row(scene: Scene, head: int) -> tuple[tuple[str, ...], list[float], list[float]]:
     """The keys by name, with their scores and weights; and the sink, which takes its share."""
-    names = tuple(here.name(here.keys, key) for key in range(len(here.keys)))
-    scores, weights = here.row("exponents", head), here.row("weights", head)
-    if here.layer.attended.sink is None:
+    names = tuple(scene.token_name(scene.keys, key) for key in range(len(scene.keys)))
+    scores, weights = scene.stage_row("exponents", head), scene.stage_row("weights", head)
+    if scene.layer.attended.sink is None:
         return names, scores, weights
-    sink = here.layer.attended.sink[head].item()
+    sink = scene.layer.attended.sink[head].item()
     return (*names, "(sink)"), [*scores, sink], [*weights, 1 - math.fsum(weights)]
 
 
-def finding_of_softmax(here: Scene, columns: Columns | None) -> str:
+def softmax_finding(scene: Scene, columns: ColumnChart | None) -> str:
     """What the highest score becomes, if one score is the highest."""
     if columns is None:
         return ""
     scores, _, weights = columns.rows
-    best = max(range(len(columns.names)), key=lambda place: weights.values[place] or 0.0)
-    tied = scores.written.count(scores.written[best]) > 1
-    if tied or len(columns.names) == 1 or best == len(here.keys):
+    top_key = max(range(len(columns.names)), key=lambda key: weights.values[key] or 0.0)
+    is_tied = scores.value_texts.count(scores.value_texts[top_key]) > 1
+    if is_tied or len(columns.names) == 1 or top_key == len(scene.keys):
         return ""
-    share = percent(weights.values[best] or 0.0)
-    name = in_quotes(here.keys, best)
+    share = percent_text(weights.values[top_key] or 0.0)
+    name = quoted_token(scene.keys, top_key)
     return f"Softmax: {name} scores highest and gets {share} of the attention"

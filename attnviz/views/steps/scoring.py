@@ -6,70 +6,72 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from attnviz.views.facts import multiplied
+from attnviz.views.facts import has_product_scores
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.section import Section
-from attnviz.views.origin_words import told_of_preferences
+from attnviz.views.origin_words import preference_sentences
 from attnviz.views.steps import pair, sums, trained
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.numbers import exact_text
 
-ADDITIVE = (
+ADDITIVE_MASK_DESCRIPTION = (
     "A mask of numbers is added to the scores: the lower a number, the smaller its cell's weight "
     "after the softmax."
 )
 
 
-def scores(here: Scene) -> Iterator[Section]:
+def scores_step(scene: Scene) -> Iterator[Section]:
     """How well each query matches each key."""
-    layer = here.layer
-    if here.asked.key is not None:
-        yield from pair.score(here, here.asked.key)
+    layer = scene.layer
+    if scene.options.key is not None:
+        yield from pair.score_pair_step(scene, scene.options.key)
         return
-    compared = here.trace.variant.compared and multiplied(layer)
+    is_compared = scene.trace.variant.compared and has_product_scores(layer)
     if layer.w_score is not None:
-        yield _additive_scores(here, layer.w_score)
+        yield _additive_scores_step(scene, layer.w_score)
         return
-    shapes = f"scores {here.size_of_weights}"
-    if compared and layer.queries is not None and layer.keys is not None:
+    shapes = f"scores {scene.weights_size_text}"
+    if is_compared and layer.queries is not None and layer.keys is not None:
         keys = layer.keys.transpose(-2, -1)
-        shapes = f"queries {here.size(layer.queries)} · keysᵀ {here.size(keys)} → {shapes}"
+        shapes = (
+            f"queries {scene.size_text(layer.queries)} · keysᵀ {scene.size_text(keys)} → {shapes}"
+        )
     yield Section(
         number="5",
         name="scores",
         title="scores",
-        about=_about_scores(here),
+        about=_scores_description(scene),
         shapes=shapes,
-        formula="scores = Q Kᵀ" if compared else "",
-        tex=r"S = Q K^\top" if compared else "",
-        grids=here.scores("scores", "scores", AXES_NOTE),
-        sums=sums.scores(here, layer) if compared else (),
+        formula="scores = Q Kᵀ" if is_compared else "",
+        tex=r"S = Q K^\top" if is_compared else "",
+        grids=scene.score_grids("scores", "scores", AXES_NOTE),
+        sums=sums.score_sums(scene, layer) if is_compared else (),
     )
 
 
-def _additive_scores(here: Scene, w_score: Tensor) -> Section:
-    layer = here.layer
+def _additive_scores_step(scene: Scene, w_score: Tensor) -> Section:
+    layer = scene.layer
     assert layer.queries is not None
     assert layer.keys is not None
-    made_of = f"queries {here.size(layer.queries)} + keys {here.size(layer.keys)}"
+    sources_text = f"queries {scene.size_text(layer.queries)} + keys {scene.size_text(layer.keys)}"
     return Section(
         number="5",
         name="scores",
         title="scores",
         about="Each query is added to each key, and tanh limits every number to -1 to 1. The "
         "score is their sum weighted by w_score: the larger it is, the better query and key match.",
-        shapes=f"{made_of}, w_score {here.size(w_score)} → scores {here.size_of_weights}",
+        shapes=f"{sources_text}, w_score {scene.size_text(w_score)} → scores {scene.weights_size_text}",
         formula="score = w_score · tanh(query + key)",
         tex=r"S_{ij} = w \cdot \tanh(q_i + k_j)",
-        grids=here.scores("scores", "scores", AXES_NOTE),
-        sums=sums.additive_scores(here, layer),
+        grids=scene.score_grids("scores", "scores", AXES_NOTE),
+        sums=sums.additive_score_sums(scene, layer),
     )
 
 
-def _about_scores(here: Scene) -> str:
-    if not here.trace.variant.compared:
+def _scores_description(scene: Scene) -> str:
+    if not scene.trace.variant.compared:
         return "Queries and keys are not compared: every score is 0."
-    if not multiplied(here.layer):
+    if not has_product_scores(scene.layer):
         return "The scores are given: how well each query matches each key."
     return (
         "Each score is the dot product of a query and a key: their numbers are multiplied in pairs "
@@ -77,58 +79,60 @@ def _about_scores(here: Scene) -> str:
     )
 
 
-def scaling(here: Scene) -> Iterator[Section]:
+def scaling_step(scene: Scene) -> Iterator[Section]:
     """Scores over the root of a head's width, and over the temperature."""
-    divisors = sums.divisors(here, here.layer)
+    divisors = sums.divisor_texts(scene, scene.layer)
     yield Section(
         number="6",
         name="scaling",
         title="scaling",
-        about=_about_scaling(here),
-        shapes=f"scores {here.size_of_weights}",
+        about=_scaling_description(scene),
+        shapes=f"scores {scene.weights_size_text}",
         formula=f"scaled = {' / '.join(['scores', *divisors])}" if divisors else "",
-        tex=_scaling_in_tex(here),
-        grids=here.scores("scaled scores", "scaled scores") if divisors else (),
-        sums=sums.scaling(here, here.layer) if divisors else (),
+        tex=_scaling_tex(scene),
+        grids=scene.score_grids("scaled scores", "scaled scores") if divisors else (),
+        sums=sums.scaling_sums(scene, scene.layer) if divisors else (),
     )
 
 
-def _about_scaling(here: Scene) -> str:
-    variant = here.trace.variant
-    hot = variant.temperature != 1
-    if here.trace.trained is not None and not trained.by_root(here.layer):
-        return trained.about_scaling(here.layer)
-    if not variant.scaled and here.trace.trained is None:
-        if hot:
+def _scaling_description(scene: Scene) -> str:
+    variant = scene.trace.variant
+    has_temperature = variant.temperature != 1
+    if scene.trace.trained is not None and not trained.is_scaled_by_root(scene.layer):
+        return trained.own_scaling_text(scene.layer)
+    if not variant.scaled and scene.trace.trained is None:
+        if has_temperature:
             return f"Scores are divided by the temperature, here {exact_text(variant.temperature)}."
         return "The scores are not scaled."
-    about = f"Scores are divided by √d_k, here √{here.layer.head_dim}"
-    if here.layer.head_dim == 1:
+    about = f"Scores are divided by √d_k, here √{scene.layer.head_dim}"
+    if scene.layer.head_dim == 1:
         about += ", which is 1 and changes nothing."
     else:
         about += (
             ": sums of more products tend to be larger, and with large scores the softmax gives "
             "nearly all the weight to the largest."
         )
-    also = f" They are also divided by the temperature, here {exact_text(variant.temperature)}."
-    return about + also if hot else about
+    temperature_text = (
+        f" They are also divided by the temperature, here {exact_text(variant.temperature)}."
+    )
+    return about + temperature_text if has_temperature else about
 
 
-def _scaling_in_tex(here: Scene) -> str:
-    variant = here.trace.variant
-    if here.trace.trained is not None:
-        by = trained.divisor(here.layer).replace("√", r"\sqrt ")
-        return rf"\frac{{S}}{{{by}}}" if by else ""
-    below = [rf"\sqrt{{{here.layer.head_dim}}}"] if variant.scaled else []
-    below += [f"{exact_text(variant.temperature)}"] if variant.temperature != 1 else []
-    divisor = r" \cdot ".join(below)
-    return rf"\frac{{S}}{{{divisor}}}" if below else ""
+def _scaling_tex(scene: Scene) -> str:
+    variant = scene.trace.variant
+    if scene.trace.trained is not None:
+        root_tex = trained.divisor_text(scene.layer).replace("√", r"\sqrt ")
+        return rf"\frac{{S}}{{{root_tex}}}" if root_tex else ""
+    factors = [rf"\sqrt{{{scene.layer.head_dim}}}"] if variant.scaled else []
+    factors += [f"{exact_text(variant.temperature)}"] if variant.temperature != 1 else []
+    divisor = r" \cdot ".join(factors)
+    return rf"\frac{{S}}{{{divisor}}}" if factors else ""
 
 
-def soft_cap(here: Scene) -> Iterator[Section]:
+def soft_cap_step(scene: Scene) -> Iterator[Section]:
     """Scores limited by a cap."""
-    cap = here.trace.variant.soft_cap
-    if cap is None or here.layer.attended.capped_scores is None:
+    cap = scene.trace.variant.soft_cap
+    if cap is None or scene.layer.attended.capped_scores is None:
         return
     yield Section(
         number="6a",
@@ -136,37 +140,37 @@ def soft_cap(here: Scene) -> Iterator[Section]:
         title="soft cap",
         about=f"tanh keeps scores between -{exact_text(cap)} and {exact_text(cap)}: the further a "
         "score is from 0, the more it is reduced.",
-        shapes=f"scores {here.size_of_weights}",
+        shapes=f"scores {scene.weights_size_text}",
         formula=f"capped = {exact_text(cap)} · tanh(score / {exact_text(cap)})",
         tex=rf"{exact_text(cap)} \tanh(S_{{ij}} / {exact_text(cap)})",
-        grids=here.scores("capped scores", "capped scores"),
-        sums=sums.soft_cap(here, here.layer),
+        grids=scene.score_grids("capped scores", "capped scores"),
+        sums=sums.soft_cap_sums(scene, scene.layer),
     )
 
 
-def alibi(here: Scene) -> Iterator[Section]:
+def alibi_step(scene: Scene) -> Iterator[Section]:
     """What is subtracted from a score for distance."""
-    bias, layer = here.layer.attended.bias, here.layer
+    bias, layer = scene.layer.attended.bias, scene.layer
     if bias is None:
         return
-    if here.trace.trained is not None:
+    if scene.trace.trained is not None:
         if bias.any():  # T5 has one of zeros, between encoder and decoder
-            yield trained.position_bias(here, bias, sums.position_bias(here, layer))
+            yield trained.position_bias_step(scene, bias, sums.position_bias_sums(scene, layer))
         return
     yield Section(
         number="6b",
         name="alibi",
         title="ALiBi",
-        about=_about_alibi(here.layer.heads),
-        shapes=f"scores {here.size_of_weights}",
-        formula=f"biased = {here.stage_before('biased scores').split()[0]} - slope · distance",
+        about=_alibi_description(scene.layer.heads),
+        shapes=f"scores {scene.weights_size_text}",
+        formula=f"biased = {scene.stage_before('biased scores').split()[0]} - slope · distance",
         tex=r"S_{ij} - m\,|i - j|",
-        grids=here.scores("biased scores", "biased scores"),
-        sums=sums.alibi(here, here.layer),
+        grids=scene.score_grids("biased scores", "biased scores"),
+        sums=sums.alibi_sums(scene, scene.layer),
     )
 
 
-def _about_alibi(heads: int) -> str:
+def _alibi_description(heads: int) -> str:
     about = (
         "A slope times the distance of its two tokens is subtracted from each score: nothing for "
         "the token itself, one slope for a neighbour, two for the next. Distant tokens count less"
@@ -174,19 +178,24 @@ def _about_alibi(heads: int) -> str:
     return f"{about}; each head has its own slope." if heads > 1 else f"{about}."
 
 
-def additive_mask(here: Scene) -> Iterator[Section]:
+def additive_mask_step(scene: Scene) -> Iterator[Section]:
     """What a mask of numbers adds to scores."""
-    added = here.layer.attended.mask
-    if added is None:
+    mask_numbers = scene.layer.attended.mask
+    if mask_numbers is None:
         return
     yield Section(
         number="6c",
         name="additive-mask",
         title="additive mask",
-        about=" ".join([ADDITIVE, *told_of_preferences(here.trace, here.layer, here.shown_heads)]),
-        shapes=f"scores {here.size_of_weights} + mask {here.size(added)}",
+        about=" ".join(
+            [
+                ADDITIVE_MASK_DESCRIPTION,
+                *preference_sentences(scene.trace, scene.layer, scene.shown_heads),
+            ]
+        ),
+        shapes=f"scores {scene.weights_size_text} + mask {scene.size_text(mask_numbers)}",
         formula="scores + mask",
         tex=r"S_{ij} + M_{ij}",
-        grids=here.scores("scores with mask", "scores with mask"),
-        sums=sums.additive_mask(here, here.layer),
+        grids=scene.score_grids("scores with mask", "scores with mask"),
+        sums=sums.additive_mask_sums(scene, scene.layer),
     )

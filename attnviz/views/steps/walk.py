@@ -10,49 +10,49 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from attnviz.tokens.finding import find_query
+from attnviz.tokens.token_lookup import find_query
 from attnviz.traces.from_text import trace
-from attnviz.traces.memory_estimate import refuse_steps
-from attnviz.traces.parts import SHOWN
+from attnviz.traces.memory_estimate import refuse_oversized_steps
+from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.result import Showable
-from attnviz.traces.source import command_of, refuse_settings, source_of
+from attnviz.traces.source import build_source, refuse_changes_to_trace, source_command
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.grids.section import Section, on_one_scale
-from attnviz.views.notes import caveat
-from attnviz.views.reading import in_quotes
+from attnviz.views.grids.section import Section, with_one_scale
+from attnviz.views.notes import random_numbers_caveat
+from attnviz.views.reading import quoted_token
 from attnviz.views.settings_line import settings_line
 from attnviz.views.steps import attention, block, prediction, scoring, vectors, why
-from attnviz.views.steps.choosing import chosen
 from attnviz.views.steps.moments import moments_of
 from attnviz.views.steps.pair import refuse_pair
-from attnviz.views.steps.scene import Scene, StepSettings, scene
-from attnviz.views.steps.trained import refuse_weights_alone
-from attnviz.views.trace_data import data_of, explored_of_trace
-from attnviz.views.view import Group, View, page_of
-from attnviz.wording.commands import chosen as chosen_options
-from attnviz.wording.keywords import of_its_kinds
+from attnviz.views.steps.scene import Scene, StepSettings, build_scene
+from attnviz.views.steps.step_selection import select_steps
+from attnviz.views.steps.trained import refuse_walk_without_vectors
+from attnviz.views.trace_data import build_trace_data, explore_trace
+from attnviz.views.view import Group, View, build_page
+from attnviz.wording.commands import changed_options as chosen_options
+from attnviz.wording.keywords import with_checked_arguments
 
-OF_ATTENTION: tuple[Callable[[Scene], Iterator[Section]], ...] = (
-    vectors.tokens,
-    vectors.inputs,
-    block.before_attention,
-    vectors.projections,
-    vectors.vectors,
-    vectors.rotary,
-    scoring.scores,
-    scoring.scaling,
-    scoring.soft_cap,
-    scoring.alibi,
-    scoring.additive_mask,
-    attention.mask,
-    attention.softmax,
-    why.why,
-    attention.mixing,
-    attention.weighted,
-    attention.context,
+ATTENTION_STEPS: tuple[Callable[[Scene], Iterator[Section]], ...] = (
+    vectors.tokens_step,
+    vectors.inputs_step,
+    block.steps_before_attention,
+    vectors.projections_step,
+    vectors.vectors_step,
+    vectors.rotary_step,
+    scoring.scores_step,
+    scoring.scaling_step,
+    scoring.soft_cap_step,
+    scoring.alibi_step,
+    scoring.additive_mask_step,
+    attention.mask_step,
+    attention.softmax_step,
+    why.why_step,
+    attention.mixing_steps,
+    attention.weighted_values_step,
+    attention.context_step,
 )
 # Steps whose arithmetic is written out for each key, and for each head alone.
-BY_KEY = (
+STEPS_WRITTEN_BY_KEY = (
     "scores",
     "scaling",
     "soft-cap",
@@ -65,8 +65,8 @@ BY_KEY = (
     "dropout",
     "weighted",
 )
-BY_HEAD = ("queries", "rotary", "context")
-FIRST_OF_BLOCK = 11  # the number of the step that follows those of attention
+STEPS_WRITTEN_BY_HEAD = ("queries", "rotary", "context")
+FIRST_BLOCK_STEP_NUMBER = 11  # the number of the step that follows those of attention
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +79,7 @@ class Walk(Showable):
     step: str | None = None
 
 
-@of_its_kinds
+@with_checked_arguments
 def steps(
     text: str | Trace | None,
     *,
@@ -102,34 +102,45 @@ def steps(
     'weight(am, I) = exp(-0.75) / (exp(-0.75) + exp(2.63)) = 0.03'
     """
     if isinstance(text, Trace):
-        refuse_settings(changes)
+        refuse_changes_to_trace(changes)
         traced = text
     else:
         traced = trace(text, **changes)
-    place = None if query is None else find_query(traced.tokens, str(query))
-    other = None if key is None else find_query(traced.keys, str(key), "--key")
-    asked = StepSettings(query=place, key=other, head=head, layer=layer, digits=digits, full=full)
-    return Walk(traced, asked, tuple(chosen(walk(traced, asked), step)), step)
+    query_position = None if query is None else find_query(traced.tokens, str(query))
+    key_position = None if key is None else find_query(traced.keys, str(key), "--key")
+    options = StepSettings(
+        query=query_position, key=key_position, head=head, layer=layer, digits=digits, full=full
+    )
+    return Walk(traced, options, tuple(select_steps(step_sections(traced, options), step)), step)
 
 
-def walk(trace: Trace, asked: StepSettings | None = None, *, still: bool = False) -> list[Section]:
+def step_sections(
+    traced: Trace, options: StepSettings | None = None, *, still: bool = False
+) -> list[Section]:
     """Every step of one layer, with its number; `still` ones have no moments for an animation."""
-    attentions = trace.layers[0].attentions
-    by_row = [each for each in attentions if each.asked is not None]
-    refuse_steps(sum(map(cells_of, attentions)), sum(map(cells_of, by_row)))
-    refuse_weights_alone(trace)
-    here = scene(trace, asked or StepSettings())
-    if here.asked.key is not None:
-        refuse_pair(trace, here.layer, here.asked.query)
-    own = [section for make in OF_ATTENTION for section in make(here)]
-    rest = (*block.after_attention(here), *prediction.answers(here))
-    numbers = enumerate(rest, start=FIRST_OF_BLOCK)
-    around = [replace(section, number=str(number)) for number, section in numbers]
-    finished = [_finished(section, here, still=still) for section in (*own, *around)]
-    return on_one_scale(finished)
+    attentions = traced.layers[0].attentions
+    by_row = [
+        attention_layer
+        for attention_layer in attentions
+        if attention_layer.weights_on_demand is not None
+    ]
+    refuse_oversized_steps(sum(map(weight_count, attentions)), sum(map(weight_count, by_row)))
+    refuse_walk_without_vectors(traced)
+    here = build_scene(traced, options or StepSettings())
+    if here.options.key is not None:
+        refuse_pair(traced, here.layer, here.options.query)
+    attention_sections = [section for make in ATTENTION_STEPS for section in make(here)]
+    later_sections = (*block.steps_after_attention(here), *prediction.answer_steps(here))
+    numbers = enumerate(later_sections, start=FIRST_BLOCK_STEP_NUMBER)
+    numbered_sections = [replace(section, number=str(number)) for number, section in numbers]
+    finished = [
+        _finished_section(section, here, still=still)
+        for section in (*attention_sections, *numbered_sections)
+    ]
+    return with_one_scale(finished)
 
 
-def cells_of(layer: Layer) -> int:
+def weight_count(layer: Layer) -> int:
     """How many weights there are, of all heads."""
     rows, columns = layer.weights.cells("mixing", 0).shape
     return layer.heads * rows * columns
@@ -137,72 +148,87 @@ def cells_of(layer: Layer) -> int:
 
 def view(walk: Walk) -> View:
     """A panel for each step."""
-    line = settings_line(walk.trace)
-    page = page_of([Group("steps", walk.sections)], line, caveat(walk.trace, SHOWN))
-    title = _what_happens(walk)
-    places = {"query": walk.asked.query, "key": walk.asked.key}
-    numbers = {name: None if place is None else str(place + 1) for name, place in places.items()}
+    settings_text = settings_line(walk.trace)
+    page = build_page(
+        [Group("steps", walk.sections)],
+        settings_text,
+        random_numbers_caveat(walk.trace, PARTS_BY_SHOW_NAME),
+    )
+    title = _walk_title(walk)
+    positions = {"query": walk.asked.query, "key": walk.asked.key}
+    numbers = {
+        name: None if position is None else str(position + 1)
+        for name, position in positions.items()
+    }
     options = chosen_options(walk.asked) | numbers | {"step": walk.step}
     return View(
         title=title,
-        headline=_finding(walk) or title,
-        settings=line,
+        headline=_only_step_finding(walk) or title,
+        settings=settings_text,
         screen=page,
         picture=page,
-        explored=lambda: explored_of_trace(
+        explored=lambda: explore_trace(
             walk.trace,
-            _followed(walk),
+            _followed_position(walk),
             walk.asked.key,
             layer=walk.asked.layer,
             head=walk.asked.head,
         ),
-        following=lambda place: _of_query(walk, place),
-        data=data_of(walk.trace),
+        following=lambda position: _steps_of_query(walk, position),
+        data=build_trace_data(walk.trace),
         provenance=walk.trace.provenance,
-        command=command_of("steps", source_of(walk.trace), **options),
+        command=source_command("steps", build_source(walk.trace), **options),
     )
 
 
-def _what_happens(walk: Walk) -> str:
+def _walk_title(walk: Walk) -> str:
     """What the steps lead to, of the token that is followed."""
-    followed = in_quotes(walk.trace.tokens, _followed(walk))
-    return f"How {followed} gets its context vector, step by step"
+    token_text = quoted_token(walk.trace.tokens, _followed_position(walk))
+    return f"How {token_text} gets its context vector, step by step"
 
 
-def _finding(walk: Walk) -> str:
+def _only_step_finding(walk: Walk) -> str:
     """What the only step that is asked for shows."""
-    alone = walk.sections[0] if len(walk.sections) == 1 else None
-    return alone.finding if alone else ""
+    only_section = walk.sections[0] if len(walk.sections) == 1 else None
+    return only_section.finding if only_section else ""
 
 
-def _followed(walk: Walk) -> int:
+def _followed_position(walk: Walk) -> int:
     """The token that is asked for, or the last."""
-    last = len(walk.trace.tokens) - 1
-    return last if walk.asked.query is None else walk.asked.query
+    last_position = len(walk.trace.tokens) - 1
+    return last_position if walk.asked.query is None else walk.asked.query
 
 
-def _of_query(shown: Walk, place: int) -> tuple[str, tuple[Section, ...]]:
+def _steps_of_query(current: Walk, position: int) -> tuple[str, tuple[Section, ...]]:
     """The title and the steps of a walk that follows another token."""
-    other = replace(shown, asked=replace(shown.asked, query=place))
-    sections = tuple(chosen(walk(other.trace, other.asked, still=True), other.step))
-    return _finding(replace(other, sections=sections)) or _what_happens(other), sections
+    followed_walk = replace(current, asked=replace(current.asked, query=position))
+    sections = tuple(
+        select_steps(
+            step_sections(followed_walk.trace, followed_walk.asked, still=True), followed_walk.step
+        )
+    )
+    return _only_step_finding(replace(followed_walk, sections=sections)) or _walk_title(
+        followed_walk
+    ), sections
 
 
-def _finished(section: Section, here: Scene, *, still: bool) -> Section:
+def _finished_section(section: Section, scene: Scene, *, still: bool) -> Section:
     """With what is left out said, and what an animation shows of it."""
     return replace(
         section,
-        remarks=(*section.remarks, *_left_out(section, here)),
-        moments=() if still else moments_of(section, here),
+        remarks=(*section.remarks, *_unwritten_remarks(section, scene)),
+        moments=() if still else moments_of(section, scene),
     )
 
 
-def _left_out(section: Section, here: Scene) -> Sequence[str]:
+def _unwritten_remarks(section: Section, scene: Scene) -> Sequence[str]:
     """What is not written out, said where something is."""
     name = section.name.removeprefix("cross-")
-    if not section.sums or name not in (*BY_KEY, *BY_HEAD):
+    if not section.sums or name not in (*STEPS_WRITTEN_BY_KEY, *STEPS_WRITTEN_BY_HEAD):
         return ()
-    about = here
-    if name != section.name and here.layer.cross is not None:
-        about = replace(here, layer=here.layer.cross, asked=replace(here.asked, key=None))
-    return about.left_out(by_key=name in BY_KEY)
+    described = scene
+    if name != section.name and scene.layer.cross is not None:
+        described = replace(
+            scene, layer=scene.layer.cross, options=replace(scene.options, key=None)
+        )
+    return described.unwritten_notes(by_key=name in STEPS_WRITTEN_BY_KEY)

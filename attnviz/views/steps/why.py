@@ -7,103 +7,120 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.cells import unmasked
-from attnviz.traces.weights import array
+from attnviz.cells import unmasked_cells
+from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.grids.axes import named_dimensions
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.scales import centred
+from attnviz.views.grids.scales import centred_scale
 from attnviz.views.grids.section import Section
-from attnviz.views.origin_words import names_of, sentence_of
+from attnviz.views.origin_words import dimension_names, written_head_role
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import sums
 from attnviz.views.steps.scene import Scene
-from attnviz.wording.numbers import percent
-from attnviz.wording.sums import TERMS
-from attnviz.wording.words import listed, sentence
+from attnviz.wording.numbers import percent_text
+from attnviz.wording.sums import MAX_TERMS
+from attnviz.wording.words import and_list, as_sentence
 
-ABOUT = (
+WHY_DESCRIPTION = (
     "Each number of a query says how strongly the token asks for something; the same number of a "
     "key says how strongly a token is found by it."
 )
-WRITTEN_OUT = "(--query TOKEN shows what that token asks for)"
-LEAST = 0.005  # smaller weights are left out
+FOLLOW_TOKEN_HINT = "(--query TOKEN shows what that token asks for)"
+MIN_WRITTEN_WEIGHT = 0.005  # smaller weights are left out
 
 
-def why(here: Scene) -> Iterator[Section]:
+def why_step(scene: Scene) -> Iterator[Section]:
     """What each head looks for, and which of its features a query and its keys have."""
-    layer, asked = here.layer, here.asked.query is not None
-    if not names_of(here.trace, layer, "width") or layer.queries is None or layer.keys is None:
+    layer, is_followed = scene.layer, scene.options.query is not None
+    if (
+        not dimension_names(scene.trace, layer, "width")
+        or layer.queries is None
+        or layer.keys is None
+    ):
         return
     yield Section(
         number="8a",
         name="why",
         title="why these weights",
-        about=" ".join([ABOUT, *_sentences(here)]),
-        grids=tuple(_meeting(here, head) for head in _asking(here)) if asked else (),
-        sums=sums.matches(here, layer),
-        remarks=tuple(_told(here)) if asked else (WRITTEN_OUT,),
+        about=" ".join([WHY_DESCRIPTION, *_head_sentences(scene)]),
+        grids=tuple(_product_grid(scene, head) for head in _asking_heads(scene))
+        if is_followed
+        else (),
+        sums=sums.match_sums(scene, layer),
+        remarks=tuple(_feature_remarks(scene)) if is_followed else (FOLLOW_TOKEN_HINT,),
     )
 
 
-def _asking(here: Scene) -> Iterator[int]:
+def _asking_heads(scene: Scene) -> Iterator[int]:
     """The heads in which the followed token asks for anything."""
-    return (head for head in here.written_heads if _vectors(here, head)[0].any())
+    return (head for head in scene.written_heads if _query_and_keys(scene, head)[0].any())
 
 
-def _sentences(here: Scene) -> Iterator[str]:
+def _head_sentences(scene: Scene) -> Iterator[str]:
     """`In head 0, a word that refers back looks for a noun before it.`"""
-    for head in here.shown_heads:
-        said = sentence_of(here.trace, here.layer, head)
-        if said:
-            yield f"In head {head}, {said}." if here.layer.heads > 1 else sentence(said)
+    for head in scene.shown_heads:
+        head_text = written_head_role(scene.trace, scene.layer, head)
+        if head_text:
+            yield (
+                f"In head {head}, {head_text}." if scene.layer.heads > 1 else as_sentence(head_text)
+            )
 
 
-def _meeting(here: Scene, head: int) -> Grid:
+def _product_grid(scene: Scene, head: int) -> Grid:
     """The products of the followed query's numbers and each key's, before they are added up."""
-    query, keys = _vectors(here, head)
-    cells = unmasked(keys * query)
+    query, keys = _query_and_keys(scene, head)
+    cells = unmasked_cells(keys * query)
     return Grid(
-        here.titled(f"{here.query_name} times each key", head),
-        token_axis("key", here.keys),
-        named_dimensions(names_of(here.trace, here.layer, "width", head)),
+        scene.head_title(f"{scene.query_name} times each key", head),
+        token_axis("key", scene.keys),
+        named_dimensions(dimension_names(scene.trace, scene.layer, "width", head)),
         cells,
-        centred("score", cells),
-        decimals=here.asked.digits,
+        centred_scale("score", cells),
+        decimals=scene.options.digits,
     )
 
 
-def _vectors(
-    here: Scene, head: int
+def _query_and_keys(
+    scene: Scene, head: int
 ) -> tuple[Float[np.ndarray, "width"], Float[np.ndarray, "key width"]]:
-    queries, keys = here.layer.queries, here.layer.keys_of_heads
+    queries, keys = scene.layer.queries, scene.layer.keys_of_heads
     assert queries is not None
     assert keys is not None
-    return array(queries[head, here.followed]), array(keys[head])
+    return tensor_to_numpy(queries[head, scene.followed_query]), tensor_to_numpy(keys[head])
 
 
-def _told(here: Scene) -> Iterator[str]:
+def _feature_remarks(scene: Scene) -> Iterator[str]:
     """What the followed token asks for in each head, and what the tokens it reads are found by."""
-    for head in here.written_heads:
-        query, keys = _vectors(here, head)
-        of_head, name = f"head {head}: " if here.layer.heads > 1 else "", here.query_name
-        asks, weights = _amounts(here, head, query), here.row("weights", head)
-        yield f'{of_head}"{name}" asks for {asks or "nothing, so every score is 0"}'
-        for key in _most_read(weights) if asks else ():
-            has = _amounts(here, head, keys[key])
-            other, weight = here.name(here.keys, key), percent(weights[key])
-            yield f'{of_head}"{other}" ({weight}) is found by {has or "nothing"}'
+    for head in scene.written_heads:
+        query, keys = _query_and_keys(scene, head)
+        head_prefix, query_name = (
+            f"head {head}: " if scene.layer.heads > 1 else "",
+            scene.query_name,
+        )
+        asked_features, weights = (
+            _features_text(scene, head, query),
+            scene.stage_row("weights", head),
+        )
+        yield f'{head_prefix}"{query_name}" asks for {asked_features or "nothing, so every score is 0"}'
+        for key in _most_read_keys(weights) if asked_features else ():
+            key_features = _features_text(scene, head, keys[key])
+            key_name, weight_text = scene.token_name(scene.keys, key), percent_text(weights[key])
+            yield f'{head_prefix}"{key_name}" ({weight_text}) is found by {key_features or "nothing"}'
 
 
-def _most_read(weights: Sequence[float]) -> list[int]:
+def _most_read_keys(weights: Sequence[float]) -> list[int]:
     """The keys with weights worth mentioning, the largest first."""
-    order = np.argsort(-np.asarray(weights), kind="stable")[:TERMS].tolist()
-    return [key for key in order if weights[key] >= LEAST]
+    order = np.argsort(-np.asarray(weights), kind="stable")[:MAX_TERMS].tolist()
+    return [key for key in order if weights[key] >= MIN_WRITTEN_WEIGHT]
 
 
-def _amounts(here: Scene, head: int, vector: Float[np.ndarray, "width"]) -> str:
+def _features_text(scene: Scene, head: int, vector: Float[np.ndarray, "width"]) -> str:
     """`animal 14, place 8 and singular 6`: the numbers that are not 0, by name."""
     numbers: list[float] = vector.tolist()
-    names, write = names_of(here.trace, here.layer, "width", head), here.style.of(*numbers)
+    names, write = (
+        dimension_names(scene.trace, scene.layer, "width", head),
+        scene.style.for_values(*numbers),
+    )
     pairs = zip(names, numbers, strict=True)
-    there = [f"{name} {write(number)}" for name, number in pairs if number]
-    return listed(there) if there else ""
+    feature_texts = [f"{name} {write(number)}" for name, number in pairs if number]
+    return and_list(feature_texts) if feature_texts else ""

@@ -1,0 +1,208 @@
+"""What a person wants to see of the heads of a model, and whether that makes sense; no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.wording.commands import option_name
+
+Weigh = Literal["weight", "norm", "gradient"]
+Merge = Literal["mean", "max", "rollout"]
+By = Literal["pattern", "effect"]
+Rank = Literal["lift", "weight"]
+Draw = Literal["heatmap", "arcs", "sentence"]
+WEIGH_DESCRIPTIONS: dict[Weigh, str] = {
+    "weight": "as it is",
+    "norm": "times the length of the vector it passes on",
+    "gradient": "times the gradient of a prediction",
+}
+MERGE_DESCRIPTIONS: dict[Merge, str] = {
+    "mean": "the mean of the heads",
+    "max": "the largest weight of any head",
+    "rollout": "through all layers, with their residual connections",
+}
+BY_DESCRIPTIONS: dict[By, str] = {
+    "pattern": "what heads do",
+    "effect": "what changes when each is switched off",
+}
+RANK_DESCRIPTIONS: dict[Rank, str] = {
+    "lift": "weight minus the mean weight that other tokens give the same key",
+    "weight": "weight alone",
+}
+DRAW_DESCRIPTIONS: dict[Draw, str] = {
+    "heatmap": "cells in colour",
+    "arcs": "lines between words, in pictures",
+    "sentence": "words in colour, with --query",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectOptions:
+    """The choices behind one look; every field has the default of the command line."""
+
+    layer: int | None = None
+    head: int | None = None
+    query: str | None = None
+    source: str | None = None  # --from: the token that reads,
+    to: str | None = None  # and the one that is read
+    merge: Merge | None = None
+    hide_special: bool = False
+    hide_first: bool = False
+    renormalise: bool = False
+    words: bool = False
+    log: bool = False
+    weigh: Weigh = "weight"
+    toward: str | None = None  # the answer whose gradient is taken
+    by: By = "pattern"  # what heads are ranked by
+    rank: Rank = "lift"  # what heads are ranked by for one link (--from, --to)
+    predict: bool = False
+    as_: Draw | None = None  # how weights are drawn; None: as is usual
+
+    def __post_init__(self) -> None:
+        for name, choices in DESCRIPTIONS_BY_OPTION.items():
+            value = getattr(self, name)
+            if value is not None and value not in choices:
+                raise unknown_name_error(option_name(name), value, choices, about=name)
+        for name in ("layer", "head"):
+            number = getattr(self, name)
+            if number is not None and number < 0:
+                raise AttnvizError(
+                    f"{option_name(name)} is {number}, but counting starts at 0",
+                    f"try {option_name(name)} 0",
+                    about=name,
+                )
+        self._refuse_incomplete_options()
+
+    @property
+    def layers(self) -> tuple[int, ...] | None:
+        """Those that have to be kept of a model; None: every one."""
+        return None if self.layer is None else (self.layer,)
+
+    @property
+    def hides(self) -> bool:
+        """Whether tokens are left out."""
+        return self.hide_special or self.hide_first
+
+    def _refuse_incomplete_options(self) -> None:
+        """Some choices mean nothing without another."""
+        needs = {
+            "to": ("source", "--to names the token that is attended to, and needs --from"),
+            "source": ("to", "--from names the token that attends, and needs --to"),
+        }
+        for name, (needed_option, problem) in needs.items():
+            if getattr(self, name) is not None and getattr(self, needed_option) is None:
+                raise AttnvizError(problem, "give both: --from it --to animal", about=name)
+        if self.rank != InspectOptions.rank and self.source is None:
+            raise AttnvizError(
+                f"--rank {self.rank} sorts heads by one link, and no link is given",
+                "name the two tokens of the link: --from it --to animal",
+                about="rank",
+            )
+        if self.renormalise and not self.hides:
+            raise AttnvizError(
+                "--renormalise rescales what is left when tokens are hidden, and none are hidden",
+                "give --hide-special or --hide-first",
+                about="renormalise",
+            )
+        self._refuse_odd_rollout()
+        if self.query is not None and self.source is not None:
+            raise AttnvizError(
+                "--query shows everything that one token attends to, but --from ranks heads by "
+                "one link",
+                "leave one of them out",
+                about="query",
+            )
+        self._refuse_odd_ranking()
+        self._refuse_odd_drawing()
+        if self.toward is not None and self.weigh != "gradient":
+            raise AttnvizError(
+                f"--toward chooses the answer for --weigh gradient, but --weigh is {self.weigh}",
+                "give --weigh gradient",
+                about="toward",
+            )
+
+    def _refuse_odd_ranking(self) -> None:
+        """Heads by what is lost without them: nothing is asked of tokens, or of weights."""
+        weight_options = (
+            "query",
+            "source",
+            "merge",
+            "words",
+            "log",
+            "hide_special",
+            "hide_first",
+            "as_",
+        )
+        for name in ("weigh", *weight_options) if self.by == "effect" else ():
+            if getattr(self, name) != getattr(InspectOptions, name):
+                typed_option = "--from" if name == "source" else option_name(name)
+                raise AttnvizError(
+                    f"--by effect ranks heads by switching them off, but {typed_option} is about weights",
+                    f"leave {typed_option} out, or --by effect",
+                    about=name,
+                )
+
+    def _refuse_odd_drawing(self) -> None:
+        """Weights can be drawn as lines, or as a sentence, where those would show them."""
+        drawing_option = f"--as {self.as_}"
+        if self.as_ is not None and self.source is not None:
+            raise AttnvizError(
+                f"--from ranks heads by one link, but {drawing_option} draws all weights of a head",
+                "leave out --as, or give --layer and --head in place of --from and --to",
+                about="as_",
+            )
+        if self.as_ == "sentence" and self.query is None:
+            raise AttnvizError(
+                f"{drawing_option} draws what one token attends to, and no --query is given",
+                "try --query 1, or --as arcs",
+                about="as_",
+            )
+        if self.as_ == "heatmap" and self.query is not None:
+            raise AttnvizError(
+                f"--query draws one sentence, but {drawing_option} draws a table of all tokens",
+                "leave out --as, or give --as arcs",
+                about="as_",
+            )
+        if self.as_ == "arcs" and (self.weigh == "gradient" or self.predict):
+            reason = "--predict is a table of answers"
+            if self.weigh == "gradient":
+                reason = "--weigh gradient makes some numbers negative"
+            raise AttnvizError(
+                f"{drawing_option} draws weights, but {reason}",
+                f"leave out {reason.partition(' is ')[0].partition(' makes ')[0]}, or {drawing_option}",
+                about="as_",
+            )
+
+    def _refuse_odd_rollout(self) -> None:
+        """Rollout is about weights, and all of them."""
+        if self.merge != "rollout":
+            return
+        for name in ("layer", "head"):
+            if getattr(self, name) is not None:
+                raise AttnvizError(
+                    f"--merge rollout uses all layers and heads, but {option_name(name)} picks only "
+                    "some",
+                    f"leave {option_name(name)} out, or give --merge mean",
+                    about="merge",
+                )
+        if self.weigh != "weight":
+            raise AttnvizError(
+                "--merge rollout multiplies rows that sum to 1, but those of --weigh "
+                f"{self.weigh} do not",
+                "leave --weigh out, or give --merge mean",
+                about="merge",
+            )
+
+
+DESCRIPTIONS_BY_OPTION: dict[str, Mapping[Any, str]] = {
+    "weigh": WEIGH_DESCRIPTIONS,
+    "merge": MERGE_DESCRIPTIONS,
+    "by": BY_DESCRIPTIONS,
+    "rank": RANK_DESCRIPTIONS,
+    "as_": DRAW_DESCRIPTIONS,
+}
+INSPECT_OPTION_NAMES: tuple[str, ...] = tuple(InspectOptions.__dataclass_fields__)
+MERGES: tuple[Merge, ...] = get_args(Merge)

@@ -1,0 +1,142 @@
+"""`attnviz variants`, `tokenizers`, `example list`, `help`, `version`: what there is to choose."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+from shutil import get_terminal_size
+from typing import Annotated, Any
+
+import typer
+
+from attnviz.attention.mistakes import MISTAKES
+from attnviz.attention.variants import VARIANTS
+from attnviz.cli.help import section_argument
+from attnviz.errors import AttnvizError
+from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.traces.settings import Settings
+from attnviz.version import __version__
+
+MAX_LIST_COLUMNS = 80  # columns; longer lines are hard to read
+
+
+def list_variants() -> None:
+    """List the kinds of attention, and what each does."""
+    _print_name_table((row.name, row.about) for row in VARIANTS.values())
+    _print_sentence("Mistakes, to compare with the correct way:")
+    typer.echo()
+    _print_name_table((row.name, row.about) for row in MISTAKES.values())
+    _print_command_table(
+        ('attnviz run "I am learning this" --variant causal', "one of them"),
+        ('attnviz compare "I am learning this" --by variant', "several side by side"),
+        ('attnviz compare "I am learning this" --by mask', "the mistakes"),
+    )
+
+
+def list_tokenizers() -> None:
+    """List the ways to cut a text into tokens."""
+    default = Settings.tokenizer
+    _print_name_table(
+        (name, row.about + (" (the default)" if name == default else ""))
+        for name, row in TOKENIZERS.items()
+    )
+    _print_sentence("Any encoding that tiktoken knows works as well, such as o200k_base.")
+    _print_command_table(
+        ('attnviz run "I am learning this" --tokenizer words', "one of them"),
+        ('attnviz compare "I am learning this" --by tokenizer', "several side by side"),
+    )
+
+
+def list_examples() -> None:
+    """List the worked examples, and what each shows."""
+    from attnviz.cli.messages import paged_output
+    from attnviz.examples.names import example_titles
+
+    titles_by_name = example_titles()
+    first, width = next(iter(titles_by_name)), max(map(len, titles_by_name))
+    with paged_output():
+        _print_name_table(titles_by_name.items())
+        typer.echo(f"\n{'show one with':<{width}}  attnviz example show {first}")
+
+
+def list_tasks() -> None:
+    """List what can be learned, what each task teaches, and how long it takes."""
+    from attnviz.learning.names import TASKS
+
+    _print_name_table(
+        (name, f"{row.about}, in about {row.seconds:g} s: {row.teaches}")
+        for name, row in TASKS.items()
+    )
+    first = next(iter(TASKS))
+    _print_command_table(
+        (f"attnviz learn {first}", "watch how it is learned"),
+        (f"attnviz learn {first} --heads 2", "with another setting"),
+        ("attnviz learn --file lines.txt", "train on lines of your own"),
+        ("attnviz learn mine.toml", "a task of your own: a grammar, or mine.py"),
+    )
+
+
+def print_version() -> None:
+    """Print the version."""
+    typer.echo(f"attnviz {__version__}")
+
+
+def _complete_command_names(typed: Mapping[str, Any]) -> list[str]:
+    from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS  # which names this file
+
+    words = [*(typed.get("words") or ())]
+    return [*COMMANDS] if not words else [*EXAMPLE_COMMANDS] if words == ["example"] else []
+
+
+def print_help(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        section_argument(
+            "Command",
+            metavar="[COMMAND]",
+            help="A command, such as run, or example show.  [default: all of them]",
+            among_by=_complete_command_names,
+        ),
+    ] = None,
+) -> None:
+    """Show the help of a command, as its --help does."""
+    current: Any = context.find_root()
+    for word in words or ():
+        if not hasattr(current.command, "get_command"):
+            raise AttnvizError(
+                f"{current.command_path} has no commands of its own", f"leave '{word}' out"
+            )
+        command = current.command.get_command(current, word)
+        current = type(current)(command, info_name=word, parent=current, **command.context_settings)
+    typer.echo(current.get_help())
+
+
+def _print_sentence(sentence: str) -> None:
+    typer.echo()
+    for line in textwrap.wrap(sentence, _list_width()):
+        typer.echo(line)
+
+
+def _list_width() -> int:
+    return min(get_terminal_size().columns, MAX_LIST_COLUMNS)
+
+
+def _print_name_table(rows: Iterable[tuple[str, str]]) -> None:
+    """Names, and beside each what it is, in as many lines as that takes."""
+    entries = list(rows)
+    start = max(len(name) for name, _ in entries) + 2
+    for name, about in entries:
+        lines = textwrap.wrap(about, max(_list_width() - start, 20))
+        typer.echo(f"{name:<{start}}{lines[0]}")
+        for line in lines[1:]:
+            typer.echo(" " * start + line)
+
+
+def _print_command_table(*rows: tuple[str, str]) -> None:
+    """What to type next; beside each why, while both fit."""
+    width = max(len(command) for command, _ in rows)
+    fits_beside = width + 2 + max(len(about) for _, about in rows) <= get_terminal_size().columns
+    typer.echo()
+    for command, about in rows:
+        typer.echo(f"{command:<{width}}  {about}" if fits_beside else command)

@@ -1,0 +1,235 @@
+"""Files that are written together: all of them whole, or none, whatever ends the run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+from attnviz.errors import AttnvizError
+from attnviz.machine import exit_handling
+from attnviz.machine.files import (
+    refuse_folder,
+    refuse_missing_folder,
+    refuse_unwritable,
+    split_inner_name,
+    unwritable_file_error,
+)
+
+try:
+    import fcntl
+except ImportError:  # not everywhere: there nobody can tell whose file is abandoned
+    fcntl = None  # type: ignore[assignment]
+
+TEMPORARY_PREFIX = ".attnviz-"
+MODEL_FILE_NAMES = {  # names of files in their folders that `-o` could write, too
+    "added_tokens.json", "config.json", "generation_config.json", "model.safetensors.index.json",
+    "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "training.json",
+    "vocab.json", "vocab.txt", "vocabulary.json",
+}  # fmt: skip
+TEMPORARY_NAME = re.compile(
+    rf"{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{16}}"
+)  # files.LONGEST_TEMPORARY letters
+
+
+def refuse_unwritable_paths(paths: Sequence[Path]) -> None:
+    """Refuse what cannot be written, each alone or beside the others."""
+    for path in paths:
+        refuse_folder(path)
+        refuse_unwritable(path)
+    targets = {path: path.resolve() for path in paths}
+    for path, target in targets.items():
+        for other_path, other_target in targets.items():
+            if target in other_target.parents:
+                raise AttnvizError(
+                    f"'{path}' is to be a file, so '{other_path}' cannot be in it",
+                    "choose another folder",
+                )
+    for path in paths:
+        refuse_missing_folder(path)
+
+
+def refuse_overwriting(paths: Iterable[Path], other_names: Iterable[str | Path]) -> None:
+    """Refuse to write over what else is named: a file that is read, or a model's own files."""
+    for path in paths:
+        for other_name in other_names:
+            with suppress(OSError, ValueError, RuntimeError):  # whoever reads it says what is wrong
+                target, other_target = (
+                    path.resolve(),
+                    split_inner_name(str(other_name))[0].resolve(),
+                )
+                if target == other_target:
+                    raise AttnvizError(
+                        f"'{path}' is read by this command, and would be overwritten",
+                        "write to another file",
+                    )
+                if target.parent == other_target and target.name.lower() in MODEL_FILE_NAMES:
+                    raise AttnvizError(
+                        f"'{path}' has the name of a file of the model in '{other_name}'",
+                        "choose another name",
+                    )
+
+
+@dataclass(frozen=True)
+class _TemporaryFile:
+    """A file under another name beside its place, which it gets when all are whole."""
+
+    temporary: Path
+    target: Path
+    path: Path  # as it was given
+
+
+class AllOrNothing:
+    """Several files that appear together when the block ends, or not at all if it fails.
+
+    Each is written beside its place under another name and renamed at the end, so that whoever
+    interrupts, or runs out of disk, keeps the files that were there before. What a run that was
+    killed left in a folder is removed by the next one that writes there.
+    """
+
+    def __init__(self) -> None:
+        self._files: list[_TemporaryFile] = []
+        self._backups: dict[Path, Path] = {}  # what was at a place, under another name
+        self._made_folders: list[Path] = []
+        self._swept_folders: set[Path] = set()
+        self._locks = ExitStack()
+
+    def __enter__(self) -> AllOrNothing:
+        self._locks.enter_context(exit_handling.undo_on_signal(self._undo))
+        return self
+
+    def write(self, path: Path, chunks: Iterable[bytes]) -> None:
+        target = path.resolve()
+        try:
+            self._make_folders(target.parent)
+            self._sweep(target.parent)
+            with self._open_temporary(path, target) as stream:
+                stream.writelines(chunks)
+            self._files[-1].temporary.chmod(_file_mode(target))
+        except OSError as error:
+            raise unwritable_file_error(path, error) from None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._locks:
+            if kind is None:
+                with exit_handling.delay_signals():
+                    self._rename_all()
+            else:
+                self._undo()
+
+    def _open_temporary(self, path: Path, target: Path) -> BinaryIO:
+        """A new file that is locked, and known before it is there."""
+        while True:
+            self._files.append(_TemporaryFile(_unused_path(target.parent), target, path))
+            stream = self._files[-1].temporary.open("xb")
+            self._locks.callback(os.close, os.dup(stream.fileno()))  # which keeps the lock
+            if _take_lock(stream.fileno()) and os.fstat(stream.fileno()).st_nlink:
+                return stream
+            stream.close()
+            self._files.pop().temporary.unlink(missing_ok=True)  # it was swept just now
+
+    def _rename_all(self) -> None:
+        """Rename all; what was at those places comes back if one cannot be renamed."""
+        renamed: list[Path] = []
+        try:
+            for file in self._files:
+                self._back_up(file.target)
+                file.temporary.replace(file.target)
+                renamed.append(file.target)
+        except BaseException as error:
+            for target in reversed(renamed):
+                self._restore(target)
+            self._undo()
+            if isinstance(error, OSError):
+                raise unwritable_file_error(file.path, error) from None
+            raise
+        finally:
+            for backup in self._backups.values():
+                backup.unlink(missing_ok=True)
+
+    def _back_up(self, target: Path) -> None:
+        """A second name of what is there, where more than one file is at stake."""
+        if len(self._files) > 1 and target not in self._backups:
+            with suppress(OSError):  # there is nothing; or this disk knows no second names
+                backup = _unused_path(target.parent)
+                os.link(target, backup)
+                self._backups[target] = backup
+
+    def _restore(self, target: Path) -> None:
+        if target in self._backups:
+            self._backups[target].replace(target)
+        else:
+            target.unlink(missing_ok=True)
+
+    def _undo(self) -> None:
+        for file in self._files:
+            file.temporary.unlink(missing_ok=True)
+        for folder in reversed(self._made_folders):
+            with suppress(OSError):
+                folder.rmdir()
+
+    def _make_folders(self, folder: Path) -> None:
+        missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+        for parent in reversed(missing):
+            self._made_folders.append(parent)
+            try:
+                parent.mkdir()
+            except FileExistsError:  # somebody else has made it meanwhile
+                self._made_folders.remove(parent)
+
+    def _sweep(self, folder: Path) -> None:
+        """Remove what runs that were killed have left there."""
+        if folder in self._swept_folders or fcntl is None:
+            return
+        self._swept_folders.add(folder)
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if TEMPORARY_NAME.fullmatch(entry.name):
+                    _remove_abandoned(Path(entry.path))
+
+
+def _unused_path(folder: Path) -> Path:
+    return folder / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
+
+
+def _take_lock(number: int) -> bool:
+    """Take the lock that a file has while somebody writes it; it goes when he does."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # this disk knows no locks
+        return True
+    return True
+
+
+def _remove_abandoned(path: Path) -> None:
+    """A file that nobody holds; whoever cannot be asked keeps his."""
+    with suppress(OSError):
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+        finally:
+            os.close(number)
+
+
+def _file_mode(target: Path) -> int:
+    """What the file had before, or what a new file gets from this user's umask."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,382 @@
+"""The layers of external weights, whatever form, library or device they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.errors import AttnvizError, warn_with_note
+from attnviz.machine import memory
+from attnviz.traces.given_arrays import parse_array
+from attnviz.traces.parts import PARTS_BY_GIVEN_NAME
+from attnviz.wording.words import and_list, counted, shape_text
+
+Heads = Float[Tensor, "head query key"]
+
+ATTENTION_OUTPUTS = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
+MODEL_OUTPUTS = (
+    *ATTENTION_OUTPUTS,
+    "logits",
+    "last_hidden_state",
+    "sequences",
+)  # one of which it hands back
+KEYS_HINT = "; or keys, the tokens that cross-attention reads"
+BEAM_INDICES_HINT = (
+    "; that of a decoder with its beams: "
+    '{"decoder_attentions": outputs.decoder_attentions, "beam_indices": outputs.beam_indices}'
+)
+SECOND_OUTPUT_HINT = "; from nn.MultiheadAttention, give the second output, its weights"
+NEED_WEIGHTS_HINT = "; nn.MultiheadAttention returns them with need_weights=True"
+EAGER_HINT = (
+    'load the model with attn_implementation="eager" and call it with output_attentions=True: '
+    "the faster kinds of attention return no weights"
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExternalWeights:
+    """Weights as they came, of one item of a batch."""
+
+    layers: Mapping[int, Heads]  # by their numbers
+    batch_item: BatchItem
+    prompt: int | None = None  # how many tokens were given, where a model wrote the others
+    stored_as: str = "float32"
+
+
+def parse_weights(weights: Any, item: int | None, *, across: bool) -> ExternalWeights:
+    """What is handed over, layer by layer; attention `across` reads other tokens than its own."""
+    beams = weights.get("beam_indices") if isinstance(weights, Mapping) else None
+    form = _attentions_in_outputs(weights, across=across)
+    if form is None or (is_sequence(form) and not len(form)):
+        hint = EAGER_HINT if weights is not None else f"{EAGER_HINT}{NEED_WEIGHTS_HINT}"
+        raise AttnvizError("there are no weights: the model returned none", hint)
+    depth, leaf = _depth_and_leaf(form)
+    if leaf is None:
+        raise AttnvizError("there are no weights: every layer is None", EAGER_HINT)
+    refuse_oversized_weights(form)
+    if not depth or not is_array(leaf):
+        return _select_batch_item(
+            _layers_from_array(value_to_tensor(form), item), item, dtype_name(form)
+        )
+    if depth == 1:
+        return _select_batch_item(_layers_from_list(form), item, dtype_name(leaf))
+    if depth == 2 and len(leaf.shape) == 2:
+        heads = [
+            None if head is None else torch.stack([*map(value_to_tensor, head)]) for head in form
+        ]
+        return _select_batch_item(_number_layers(heads), item, dtype_name(leaf))
+    if depth == 2 and len(leaf.shape) in (3, 4):
+        return _join_generation_steps(form, item, beams, dtype_name(leaf), across=across)
+    raise _unknown_form_error(f"tensors of {len(leaf.shape)} dimensions in {depth} lists")
+
+
+def _attentions_in_outputs(weights: Any, *, across: bool) -> Any:
+    """What is in the outputs of a model; anything else as it is."""
+    if not isinstance(weights, Mapping):
+        return weights
+    if not any(name in weights for name in MODEL_OUTPUTS):
+        raise AttnvizError(
+            "the weights are a dict in which nothing is called 'attentions'",
+            "give the weights in it, layer by layer: [*weights.values()]",
+        )
+    present_outputs = [
+        name for name in ATTENTION_OUTPUTS if weights.get(name) is not None and len(weights[name])
+    ]
+    if across and "cross_attentions" in present_outputs:
+        return weights["cross_attentions"]
+    if len(present_outputs) > 1:
+        beams_hint = BEAM_INDICES_HINT if weights.get("beam_indices") is not None else ""
+        keys_hint = KEYS_HINT if "cross_attentions" in present_outputs else ""
+        raise AttnvizError(
+            f"the outputs hold {and_list(present_outputs)}, but only one of them can be shown",
+            f"give it alone: outputs.{present_outputs[0]}{beams_hint}{keys_hint}",
+        )
+    return weights[present_outputs[0]] if present_outputs else None
+
+
+def _depth_and_leaf(form: Any) -> tuple[int, Any]:
+    """How many lists are around tensors, or numbers; and the first of these that is there."""
+    depth, leaf = 0, form
+    while is_sequence(leaf) and len(leaf):
+        depth += 1
+        leaf = next((item for item in leaf if item is not None), None)
+    return depth, None if is_sequence(leaf) else leaf
+
+
+def _layers_from_array(weights: Tensor, item: int | None = None) -> dict[int, Tensor]:
+    """An array of all: [query, key], of heads, of layers, and of a batch in each layer.
+
+    Where an item is asked for, the first of three or four sides is the batch of one layer.
+    """
+    if weights.ndim not in (2, 3, 4, 5):
+        raise _unknown_form_error(
+            f"{counted(weights.ndim, 'dimension')}, {shape_text(weights.shape)}"
+        )
+    if weights.ndim in (3, 4) and item is not None:
+        return {0: weights if weights.ndim == 4 else weights[:, None]}
+    while weights.ndim < 4:
+        weights = weights[None]
+    return dict(enumerate(weights if weights.ndim == 5 else weights[:, None]))
+
+
+def _layers_from_list(form: Sequence[Any]) -> dict[int, Tensor]:
+    """A tensor for each layer, with a batch or without; of two dimensions for each head."""
+    tensors = [None if layer is None else value_to_tensor(layer) for layer in form]
+    present = [layer for layer in tensors if layer is not None]
+    if {layer.ndim for layer in present} != {2}:
+        return _number_layers(tensors)
+    if len(present) < len(tensors):  # of heads none is left out: these are layers of one
+        return _number_layers([None if layer is None else layer[None] for layer in tensors])
+    _refuse_unequal_sizes(dict(enumerate(present)), "head")
+    return _layers_from_array(torch.stack(present))
+
+
+def _number_layers(tensors: Sequence[Tensor | None]) -> dict[int, Tensor]:
+    """By the numbers of layers, but for those that have no weights; each with a batch."""
+    left_out = [str(number) for number, tensor in enumerate(tensors) if tensor is None]
+    if left_out:
+        plural = "s" * (len(left_out) > 1)
+        left_out_text = (
+            f"layer{plural} {and_list(left_out)} {'have' if plural else 'has'} no weights"
+        )
+        warn_with_note(f"{left_out_text}: left out")
+    layers = {number: tensor for number, tensor in enumerate(tensors) if tensor is not None}
+    misshapen = next((tensor for tensor in layers.values() if tensor.ndim not in (3, 4)), None)
+    if misshapen is not None:
+        raise _unknown_form_error(f"a layer of {shape_text(misshapen.shape)}")
+    return {
+        number: tensor if tensor.ndim == 4 else tensor[None] for number, tensor in layers.items()
+    }
+
+
+def _select_batch_item(
+    stacks: Mapping[int, Tensor], item: int | None, stored_as: str
+) -> ExternalWeights:
+    """Of every layer one item of its batch."""
+    items = {len(stack) for stack in stacks.values()}
+    if len(items) > 1:
+        raise _unknown_form_error(f"batches of {and_list([*map(str, sorted(items))])}")
+    batch_item = choose_batch_item(item, items.pop())
+    layers = {number: stack[batch_item.index].clone() for number, stack in stacks.items()}
+    _refuse_unequal_sizes(layers, "layer")
+    return ExternalWeights(layers=layers, batch_item=batch_item, stored_as=stored_as)
+
+
+def _join_generation_steps(
+    form: Sequence[Any], item: int | None, beams: Any, stored_as: str, *, across: bool
+) -> ExternalWeights:
+    """What generate() hands back, a tuple of layers for each step, put together to a whole."""
+    steps = [_number_layers([None if layer is None else value_to_tensor(layer) for layer in step])
+             for step in form]  # fmt: skip
+    batch_item, batch_indices = follow_batch_item(steps, item, beams)
+    used_steps = steps[: len(batch_indices)]
+    layers = {
+        number: join_step_weights([step[number][batch_index] for step, batch_index in zip(used_steps, batch_indices, strict=True)],
+                         across=across)
+        for number in used_steps[0]
+    }  # fmt: skip
+    _refuse_unequal_sizes(layers, "layer")
+    prompt = next(iter(used_steps[0].values())).shape[-2]
+    is_prompt_only = prompt == next(iter(layers.values())).shape[-2]
+    return ExternalWeights(
+        layers=layers,
+        batch_item=batch_item,
+        prompt=None if is_prompt_only else prompt,
+        stored_as=stored_as,
+    )
+
+
+def _refuse_unequal_sizes(tensors: Mapping[int, Tensor], noun: str) -> None:
+    """Of a text that gets shorter from layer to layer there is no one table."""
+    sizes = {number: tuple(each.shape[-2:]) for number, each in tensors.items()}
+    (first_number, first_size), *other_sizes = sizes.items()
+    deviating = next((number for number, each in other_sizes if each != first_size), None)
+    if deviating is not None:
+        raise AttnvizError(
+            f"the weights of {noun} {deviating} are {shape_text(sizes[deviating])}, but those of {noun} "
+            f"{first_number} are {shape_text(first_size)}",
+            f"give {noun}s that read the same tokens{SECOND_OUTPUT_HINT if len(sizes) == 2 else ''}",
+        )
+
+
+def _unknown_form_error(form_text: str) -> AttnvizError:
+    return AttnvizError(
+        f"the weights are {form_text}, and should be [query, key], or such a matrix for each head, of "
+        "each layer",
+        WEIGHT_FORMS_HINT,
+    )
+
+
+WEIGHTS_KEY = "weights"
+BYTES_PER_WEIGHT = 4 + 1  # of a weight, and of whether it is seen
+WEIGHT_FORMS_HINT = "give a tensor, an array, rows of numbers, or outputs.attentions of a model"
+
+
+def is_array(value: object) -> bool:
+    """Whether a library made it: torch, NumPy, JAX …"""
+    return isinstance(value, Tensor) or (hasattr(value, "__array__") and hasattr(value, "shape"))
+
+
+def is_sequence(value: object) -> bool:
+    """Whether it is a list, a tuple, or whatever is like one; a text is none."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def value_to_tensor(value: Any) -> Tensor:
+    """On this machine, in float32, or float64 if it came so; nothing of a gradient."""
+    try:
+        tensor = (
+            _dense_cpu_tensor(value)
+            if isinstance(value, Tensor)
+            else torch.from_numpy(_float_array(value))
+        )
+    except (TypeError, ValueError, RuntimeError, NotImplementedError):
+        raise _unreadable_weights_error() from None
+    if tensor.is_complex():
+        raise _unreadable_weights_error()
+    return tensor if tensor.dtype == torch.float64 else tensor.to(torch.float32)
+
+
+def _unreadable_weights_error() -> AttnvizError:
+    return AttnvizError("the weights cannot be read as numbers", WEIGHT_FORMS_HINT)
+
+
+def refuse_oversized_weights(form: Any) -> None:
+    """Refuse weights of which there is no room for a copy, before one is made."""
+    cells = _count_cells(form)
+    memory.refuse_too_little_memory(cells * BYTES_PER_WEIGHT, f"a copy of {cells:,} weights")
+
+
+def _count_cells(form: Any) -> int:
+    if is_array(form):
+        return prod(form.shape)
+    return sum(map(_count_cells, form)) if is_sequence(form) else 0
+
+
+def dtype_name(value: Any) -> str:
+    """`bfloat16`"""
+    dtype = getattr(value, "dtype", "float64")  # as numbers in lists are
+    return str(getattr(dtype, "name", dtype)).removeprefix("torch.")
+
+
+def _dense_cpu_tensor(tensor: Tensor) -> Tensor:
+    plain = tensor.detach()
+    if plain.is_quantized:
+        plain = plain.dequantize()
+    return (plain if plain.layout == torch.strided else plain.to_dense()).cpu()
+
+
+def _float_array(value: Any) -> np.ndarray:
+    """Of lists, whose rows may be too short; or of an array of another library."""
+    if is_sequence(value):
+        return parse_array(
+            WEIGHTS_KEY, _tuples_as_lists(value), PARTS_BY_GIVEN_NAME[WEIGHTS_KEY], ""
+        )
+    numbers = np.asarray(value)
+    if numbers.dtype.kind in "fc" and numbers.dtype.itemsize > np.dtype(np.float64).itemsize:
+        return numbers.astype(np.float64)
+    return np.array(numbers, copy=True) if numbers.dtype.kind in "f" else numbers.astype(np.float32)
+
+
+def _tuples_as_lists(value: Any) -> Any:
+    """Tuples are lists, too."""
+    return [_tuples_as_lists(item) for item in value] if is_sequence(value) else value
+
+
+BEAM_REORDERING_HINT = (
+    "; if these are beams, give all outputs of generate(), which say how beams are reordered"
+)
+GenerationSteps = Sequence[Mapping[int, Float[Tensor, "item head query key"]]]
+
+
+@dataclass(frozen=True)
+class BatchItem:
+    """Which item of a batch it is, from 1, and of how many."""
+
+    item: int = 1
+    items: int = 1
+
+    @property
+    def index(self) -> int:
+        return self.item - 1
+
+
+def choose_batch_item(item: int | None, items: int, hint: str = "") -> BatchItem:
+    """The only item there is, or the one that is asked for."""
+    if item is None and items > 1:
+        raise AttnvizError(
+            f"the weights are a batch of {items}, and only one item can be shown",
+            f"give item=1 to item={items}{hint}",
+            about="item",
+        )
+    if item is not None and not 1 <= item <= items:
+        raise AttnvizError(
+            f"item is {item}, but the batch has {items}",
+            f"give item=1 to item={items}" if items > 1 else "leave item out",
+            about="item",
+        )  # fmt: skip
+    return BatchItem(item or 1, items)
+
+
+def follow_batch_item(
+    steps: GenerationSteps, item: int | None, beams: Any
+) -> tuple[BatchItem, list[int]]:
+    """Which of a batch, and where in it that is at each step: beams change places as they go."""
+    if beams is None:
+        batch_item = choose_batch_item(
+            item, len(next(iter(steps[0].values()))), BEAM_REORDERING_HINT
+        )
+        return batch_item, [batch_item.index] * len(steps)
+    batch_item = choose_batch_item(item, len(beams))
+    indices = [int(beam_index) for beam_index in beams[batch_item.index]][: len(steps)]
+    return batch_item, [index for index in indices if index >= 0]  # below 0: it had come to its end
+
+
+def join_step_weights(parts: Sequence[Heads], *, across: bool) -> Heads:
+    """A row for each token that was read, and 0 for keys that were not there yet.
+
+    Each part has rows for the tokens that are new; without a cache, for those before, too.
+    """
+    if across:
+        return torch.cat([*parts], dim=-2)
+    token_count, rows = 0, []
+    for step, part in enumerate(parts):
+        new_tokens = (
+            part.shape[-2] - token_count if _repeats_all_rows(part, token_count) else part.shape[-2]
+        )
+        token_count += new_tokens
+        rows.append(_fit_key_columns(part[:, -new_tokens:], token_count, step))
+    joined = torch.zeros(len(rows[0]), token_count, token_count, dtype=rows[0].dtype)
+    start = 0
+    for step_rows in rows:
+        stop = start + step_rows.shape[-2]
+        joined[:, start:stop, :stop] = step_rows
+        start = stop
+    return joined
+
+
+def _repeats_all_rows(part: Heads, token_count: int) -> bool:
+    """Whether it has rows for all tokens, as without a cache."""
+    queries, keys = part.shape[-2:]
+    return token_count > 0 and queries == keys and queries > token_count
+
+
+def _fit_key_columns(part: Heads, token_count: int, step: int) -> Heads:
+    """With a column for each token so far: a cache may have room for more, or for fewer."""
+    key_count = part.shape[-1]
+    if key_count < token_count:  # the first tokens have left a window
+        return torch.nn.functional.pad(part, (token_count - key_count, 0))
+    if part[..., token_count:].any():
+        raise AttnvizError(
+            f"step {step} reads {key_count} keys, but there are {token_count} tokens by then",
+            "give keys, the tokens that are read, if these are not the ones that read",
+            about="keys",
+        )
+    return part[..., :token_count]

@@ -1,0 +1,190 @@
+"""JSON texts and the values that files hold, checked; errors name the file and the line.
+
+JSON is read in time and memory that grow no faster than the text, whatever is in it. Nothing here
+needs torch; TOML has a reader of its own, toml_reader.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from attnviz.attention.variants import VARIANTS
+from attnviz.errors import AttnvizError
+from attnviz.machine import files, memory
+from attnviz.tokens.tokenizers import TOKENIZERS
+from attnviz.traces.settings import CHOICES_BY_SETTING
+
+_JSON_TEXT_PATTERN = re.compile(r'("[^"]*")(\s*:)?')  # once no quote in it is escaped
+# The most bytes that Python takes for a list, an object, a text or its name, and a number.
+_BYTES_BY_JSON_MARK = {"[": 96, "{": 256, '"': 32, ":": 64, ",": 40}
+
+
+def read_text_file(path: Path, kind: files.FileKind) -> str:
+    """A file of UTF-8."""
+    return files.decode_utf8(files.read_content(path, kind), f"'{path}'")
+
+
+def unescaped(text: str) -> str:
+    """A text of TOML or JSON without escaped quotes; every place in it stays where it was.
+
+    >>> unescaped(r'"a\\"b\\\\"')
+    '"a__b__"'
+    """
+    return text.replace("\\\\", "__").replace('\\"', "__")
+
+
+def parse_json_object(text: str, path: Path) -> dict[str, Any]:
+    """A JSON text that is one object."""
+    needed_bytes = sum(bytes_ * text.count(mark) for mark, bytes_ in _BYTES_BY_JSON_MARK.items())
+    memory.refuse_too_little_memory(len(text) + needed_bytes, f"to read '{path}'")
+    try:
+        contents = json.loads(text, object_pairs_hook=_refuse_duplicate_names)
+    except json.JSONDecodeError as error:
+        raise AttnvizError(
+            f"line {error.lineno} of '{path}' is not valid JSON: {error.msg.lower()}",
+            "fix that line",
+        ) from None
+    except ValueError:
+        _refuse_long_numbers(text, str(path))
+        raise
+    except RecursionError:
+        raise too_deep(str(path)) from None
+    except _DuplicateNameError as duplicate:
+        line = line_of_json(text, str(duplicate))
+        raise AttnvizError(
+            f"line {line}: '{path}' gives '{duplicate}' twice", "leave one of them out"
+        ) from None
+    if not isinstance(contents, dict):
+        raise AttnvizError(
+            f"'{path}' contains no names", 'give an object: {"scores": [[1, 2], [3, 4]]}'
+        )
+    return contents
+
+
+class _DuplicateNameError(Exception):
+    """A name that an object of JSON has twice, of which Python would take the second."""
+
+
+def _refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    contents = dict(pairs)
+    if len(contents) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise _DuplicateNameError(counts.most_common(1)[0][0])
+    return contents
+
+
+def line_of_json(text: str, name: str) -> int | None:
+    """The line, from 1, on which a name of JSON stands first, however it is written there."""
+    for found in _JSON_TEXT_PATTERN.finditer(unescaped(text)):
+        if found[2] and json.loads(text[found.start(1) : found.end(1)]) == name:
+            return text.count("\n", 0, found.start()) + 1
+    return None
+
+
+def too_deep(source: str) -> AttnvizError:
+    return AttnvizError(f"'{source}' is nested too deeply", "give lists of rows", file=source)
+
+
+def _refuse_long_numbers(text: str, source: str) -> None:
+    """Python reads no whole number of more than some thousand digits."""
+    longest = sys.get_int_max_str_digits() if hasattr(sys, "get_int_max_str_digits") else 0
+    match = re.search(rf"(?<!\d)\d{{{longest + 1},}}", text) if longest else None
+    if match:
+        line = text.count("\n", 0, match.start()) + 1
+        raise AttnvizError(
+            f"line {line} of '{source}' has a number of {len(match[0]):,} digits",
+            "shorten it: no number of a matrix has so many",
+            file=source,
+        )
+
+
+Anything = TypeVar("Anything")
+
+
+def build_checked(kind: type[Anything], facts: Mapping[str, Any]) -> Anything:
+    """A dataclass of facts that were read; TypeError where one of them is something else.
+
+    Types are looked at first: what a dataclass checks of itself is about values of its types. One
+    word of several comes last: a dataclass may know a better word for another.
+    """
+    hints = get_type_hints(kind)
+    wrong_names = [name for name, value in facts.items() if not fits_type(value, hints.get(name))]
+    if any(get_origin(hints.get(name)) is not Literal for name in wrong_names):
+        raise TypeError(wrong_names)
+    instance = kind(**facts)
+    if wrong_names:
+        raise TypeError(wrong_names)
+    return instance
+
+
+def fits_type(value: Any, hint: Any) -> bool:
+    """
+    >>> fits_type(2, float), fits_type("a", int | None), fits_type("b", Literal["a", "b"]), fits_type(True, int)
+    (True, False, True, False)
+    >>> fits_type([1, [2]], list[int]), fits_type({"a": 1}, Mapping[str, float]), fits_type(10**400, float)
+    (False, True, False)
+    """
+    origin, inner_types = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(fits_type(value, option) for option in inner_types)
+    if origin is Literal:
+        return value in inner_types
+    if origin is not None or hint is Any:
+        return hint is Any or (
+            isinstance(value, origin) and _contents_fit_types(value, inner_types)
+        )
+    if hint is float and isinstance(value, int):  # of any length in JSON
+        return not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, NoneType if hint is None else hint)
+
+
+def _contents_fit_types(value: Any, inner_types: tuple[Any, ...]) -> bool:
+    """Whether all that a Mapping, a list or a tuple holds is of the types that it should be."""
+    if isinstance(value, Mapping):
+        keys, values = inner_types
+        return all(fits_type(key, keys) and fits_type(item, values) for key, item in value.items())
+    if isinstance(value, tuple) and inner_types[-1] is not Ellipsis:
+        return len(value) == len(inner_types) and all(map(fits_type, value, inner_types))
+    return all(fits_type(item, inner_types[0]) for item in value)
+
+
+OPTION_PATTERN = re.compile(r"--(no-)?([a-z]+(?:-[a-z]+)*)(?: (\d[\d.]*|\w+))?")
+OPTIONS_WITHOUT_KEY = ("limit",)  # what only a command can be told
+WORDS_AS_VALUES = {
+    *VARIANTS,
+    *TOKENIZERS,
+    *(name for _, known in CHOICES_BY_SETTING.values() for name in known),
+}
+
+
+def options_as_keys(error: AttnvizError, *, exceptions: Collection[str] = ()) -> AttnvizError:
+    """An error in the words of a file, which has keys where a command has options.
+
+    >>> options_as_keys(AttnvizError("--dim is 0", "try --head-dim 4, --no-scale or --variant plain")).hint
+    "try head_dim = 4, scale = false or variant = 'plain'"
+    """
+
+    def replace_option(match: re.Match[str]) -> str:
+        negation, option, value = match[1], match[2], match[3] or ""
+        if option in (*OPTIONS_WITHOUT_KEY, *exceptions):
+            return match[0]
+        name = option.replace("-", "_")
+        if negation:
+            return f"{name} = false{value and ' ' + value}"
+        if value[:1].isdigit():
+            return f"{name} = {value}"
+        return (
+            f"{name} = '{value}'" if value in WORDS_AS_VALUES else f"{name}{value and ' ' + value}"
+        )
+
+    problem, hint = (OPTION_PATTERN.sub(replace_option, text) for text in (str(error), error.hint))
+    return AttnvizError(problem, hint, about=error.about, file=error.file)

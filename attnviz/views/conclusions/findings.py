@@ -1,0 +1,177 @@
+"""When something may be said: findings, and claims about numbers drawn from seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Generic, TypeVar
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attnviz.analysis.measures import QUANTILE_BAND, band_quantiles
+from attnviz.wording.numbers import digits_apart, fixed_text, percent_text
+
+MIN_SEEDS_TO_CONCLUDE = 10  # of fewer, most may agree by chance
+MIN_NOTICEABLE_DIFFERENCE = 0.005  # tokens, or shares of entropy: nobody sees a smaller difference
+BAND_SUFFIX = " in 8 of 10 seeds"
+ONE_DRAW_OPENING = "With this one draw of random numbers"
+
+Seeds = Float[Tensor, "seed"]
+NumberWriter = Callable[[float, int], str]
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How a measure is written: its numbers, in how many digits at least, and its unit."""
+
+    write: NumberWriter
+    digits: int
+    unit: str = ""
+
+    def __call__(self, number: float) -> str:
+        return f"{self.write(number, self.digits)}{self.unit}"
+
+    def reads_same(self, one: float, other: float) -> bool:
+        """Whether two numbers read the same, in no more digits than there must be."""
+        return self(one) == self(other)
+
+    def digits_for(self, one: float, other: float) -> int:
+        return digits_apart(one, other, self.digits, self.write)
+
+    def format_pair(self, one: float, other: float) -> tuple[str, str]:
+        """Two numbers, in digits that tell them apart."""
+        digits = self.digits_for(one, other)
+        return self.write(one, digits), self.write(other, digits)
+
+
+TOKEN_AMOUNT = Amount(fixed_text, 1, " tokens")
+PRECISE_TOKEN_AMOUNT = Amount(fixed_text, 2, " tokens")
+ENTROPY_SHARE_AMOUNT = Amount(percent_text, 0, " of the largest entropy")
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A number before and after something, seed by seed."""
+
+    before: Seeds
+    after: Seeds
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether nobody would see a difference, in 8 of 10 seeds and between the medians."""
+        low, _, high = band_quantiles(self.after - self.before)
+        before, after = self.medians
+        return max(abs(low), abs(high), abs(after - before)) < MIN_NOTICEABLE_DIFFERENCE
+
+    @property
+    def unchanged_seed_count(self) -> int:
+        """In how many seeds nobody would see a difference."""
+        return int(((self.after - self.before).abs() < MIN_NOTICEABLE_DIFFERENCE).sum())
+
+    @property
+    def direction(self) -> int:
+        """1 if it grows in 9 of 10 seeds, -1 if it shrinks, 0 if that cannot be told.
+
+        The band of the differences has to lie on one side of 0, and the medians, which are
+        printed, have to go the same way.
+        """
+        if len(self.before) < MIN_SEEDS_TO_CONCLUDE:
+            return 0
+        (low, _, high), (before, after) = band_quantiles(self.after - self.before), self.medians
+        up, down = (
+            float(moving_seeds.double().mean()) >= QUANTILE_BAND[1]
+            for moving_seeds in self._rising_and_falling
+        )
+        return 1 if up and low > 0 and after > before else -(down and high < 0 and after < before)
+
+    @property
+    def _rising_and_falling(self) -> tuple[Bool[Tensor, "seed"], Bool[Tensor, "seed"]]:
+        """Which seeds go up, and which go down."""
+        return self.after > self.before, self.after < self.before
+
+    @property
+    def medians(self) -> tuple[float, float]:
+        return band_quantiles(self.before)[1], band_quantiles(self.after)[1]
+
+    def differs_clearly(self, amount: Amount) -> bool:
+        """Whether one is more than the other, and reads as more."""
+        before, after = self.format_medians(amount)
+        return bool(self.direction) and before != after
+
+    def format_medians(self, amount: Amount) -> tuple[str, str]:
+        """Both medians, in digits that tell them apart."""
+        return amount.format_pair(*self.medians)
+
+    def format_bands(self, amount: Amount) -> tuple[str, str]:
+        """`2.3 (2.0–2.6)` and `3.1 tokens (2.8–3.3 in 8 of 10)`: before, after."""
+        digits = amount.digits_for(*self.medians)
+        after = _median_with_band(self.after, amount, digits, amount.unit, BAND_SUFFIX)
+        explanation = "" if "(" in after else BAND_SUFFIX  # once
+        return _median_with_band(self.before, amount, digits, "", explanation), after
+
+
+def _median_with_band(
+    numbers: Seeds, amount: Amount, digits: int, unit: str, explanation: str
+) -> str:
+    """The median, and in brackets between which numbers 8 of 10 lie, where these are not one."""
+    low, high = (amount.write(limit, digits) for limit in _band_limits(numbers))
+    middle = amount.write(band_quantiles(numbers)[1], digits)
+    return f"{middle}{unit}" + ("" if low == high else f" ({low}–{high}{explanation})")
+
+
+def _band_limits(numbers: Seeds) -> tuple[float, float]:
+    """Between which numbers at least so many lie: of 12 seeds, quantiles may leave out 4."""
+    low, _, high = band_quantiles(numbers)
+    is_inside = (numbers >= low) & (numbers <= high)
+    if float(is_inside.double().mean()) >= QUANTILE_BAND[1] - QUANTILE_BAND[0]:
+        return low, high
+    excluded_count = int(QUANTILE_BAND[0] * len(numbers))  # that may be left out at either end
+    ordered = numbers.double().sort().values
+    return float(ordered[excluded_count]), float(ordered[-1 - excluded_count])
+
+
+def most_different_pair(ways: Sequence[Seeds], amount: Amount) -> tuple[int, int] | None:
+    """The two that differ most of those whose order is the same in 8 of 10 seeds: lower, higher."""
+    candidates = []
+    for first, second in combinations(range(len(ways)), 2):
+        pair = Pair(ways[first], ways[second])
+        if pair.differs_clearly(amount) and not pair.is_alike:
+            before, after = pair.medians
+            ordered = (first, second) if pair.direction > 0 else (second, first)
+            candidates.append((abs(after - before), ordered))
+    return max(candidates)[1] if candidates else None
+
+
+Facts = TypeVar("Facts")
+
+
+@dataclass(frozen=True)
+class Finding(Generic[Facts]):
+    """What may be said of facts, and only where they make it true."""
+
+    name: str
+    holds: Callable[[Facts], bool]
+    says: Callable[[Facts], str]
+    title: Callable[[Facts], str] | None = None  # the same in as few words as stand over a picture
+
+
+def otherwise(_: object) -> bool:
+    """What is left when nothing before it could be said."""
+    return True
+
+
+def choose_sentence(table: Sequence[Finding[Facts]], facts: Facts) -> str:
+    """The first that may be said."""
+    return choose_finding(table, facts).says(facts)
+
+
+def choose_title(table: Sequence[Finding[Facts]], facts: Facts) -> str:
+    """The same as a title."""
+    finding = choose_finding(table, facts)
+    return (finding.title or finding.says)(facts).rstrip(".")
+
+
+def choose_finding(table: Sequence[Finding[Facts]], facts: Facts) -> Finding[Facts]:
+    return next(finding for finding in table if finding.holds(facts))

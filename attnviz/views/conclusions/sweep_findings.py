@@ -1,0 +1,245 @@
+"""What becomes of scores and weights along a number: tables of what can be found of a Sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from torch import Tensor
+
+from attnviz.analysis.comparison import Comparison
+from attnviz.analysis.measures import band_quantiles
+from attnviz.analysis.sweeps import Sweep
+from attnviz.views.conclusions.findings import (
+    MIN_SEEDS_TO_CONCLUDE,
+    ONE_DRAW_OPENING,
+    Amount,
+    Finding,
+    Pair,
+    choose_sentence,
+    otherwise,
+)
+from attnviz.views.measures import sweep_positions
+from attnviz.wording.numbers import significant_text
+
+MEASURE_AMOUNTS = {
+    "spread": Amount(significant_text, 2),
+    "entropy": Amount(significant_text, 2, " bits"),
+}
+STEADINESS_MARGIN = 0.05  # of the way from one end to the other
+
+
+@dataclass(frozen=True, eq=False)
+class SweepFacts:
+    """What is known of the whole course."""
+
+    comparison: Comparison
+    sweep: Sweep
+
+    @cached_property
+    def order(self) -> list[int]:
+        return [int(index) for index in np.argsort(sweep_positions(self.sweep)[0], kind="stable")]
+
+    @property
+    def noun(self) -> str:
+        return "the number of heads" if self.sweep.by == "heads" else sweep_positions(self.sweep)[1]
+
+    @property
+    def opening(self) -> str:
+        values, _ = sweep_positions(self.sweep)
+        first, last = (_exact_number_text(values[self.order[end]]) for end in (0, -1))
+        return f"{_seeds_opening(self.sweep.repeats)}, as {self.noun} goes from {first} to {last}"
+
+    @property
+    def few_seeds_suffix(self) -> str:
+        seeds = self.sweep.repeats
+        return (
+            "" if seeds == 1 or seeds >= MIN_SEEDS_TO_CONCLUDE else ": too few seeds to tell more"
+        )
+
+    @property
+    def sees_one_token(self) -> bool:
+        return bool((self.comparison.base.visible.sum(-1) == 1).all())
+
+    @property
+    def compares_keys(self) -> bool:
+        trace = self.comparison.base.trace
+        return trace is None or trace.variant.compared
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether a distance adds to the scores."""
+        layer = self.comparison.base.layer
+        return layer is not None and layer.attended.bias is not None
+
+    def course_text(self, measure: str, series: str) -> str:
+        """From one end to the other."""
+        numbers: Tensor = self.sweep.curves[measure][series]
+        by_theorem = self.sweep.by == "temperature" and self.comparison.base.uses_scores_alone
+        never_falls = measure == "entropy" and by_theorem
+        return choose_sentence(
+            MEASURE_FINDINGS,
+            MeasureCourse(numbers[self.order], MEASURE_AMOUNTS[measure], never_falls),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MeasureCourse:
+    """One measure: a row for each value, in order, and a column for each seed."""
+
+    numbers: Tensor
+    amount: Amount
+    never_falls: bool = False  # whatever the numbers are: a theorem
+
+    @cached_property
+    def pair(self) -> Pair:
+        return Pair(self.numbers[0], self.numbers[-1])
+
+    @property
+    def is_finite(self) -> bool:
+        return bool(self.numbers.isfinite().all())
+
+    @cached_property
+    def medians(self) -> list[float]:
+        return [band_quantiles(row)[1] for row in self.numbers]
+
+    @cached_property
+    def end_texts(self) -> tuple[str, str]:
+        return self.pair.format_medians(self.amount)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the medians read the same all the way, and no direction can be told."""
+        clearly_differs = self.pair.differs_clearly(self.amount)
+        return not clearly_differs and all(
+            self.amount.reads_same(self.medians[0], median) for median in self.medians
+        )
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the medians never leave what lies between their ends, by more than a little."""
+        low, high = sorted((self.medians[0], self.medians[-1]))
+        margin = STEADINESS_MARGIN * (high - low)
+        return all(low - margin <= median <= high + margin for median in self.medians)
+
+    @property
+    def ends_differ(self) -> bool:
+        return self.end_texts[0] != self.end_texts[1]
+
+
+def sweep_sentence(comparison: Comparison, sweep: Sweep) -> str:
+    """From one end of the sweep to the other: what scaling keeps, and what is lost without it."""
+    return choose_sentence(SWEEP_FINDINGS, SweepFacts(comparison, sweep))
+
+
+def sweep_title(comparison: Comparison, sweep: Sweep) -> str:
+    """The same in as few words as stand over a picture."""
+    return choose_sentence(SWEEP_TITLE_FINDINGS, SweepFacts(comparison, sweep))
+
+
+def _seeds_opening(seeds: int) -> str:
+    if seeds == 1:
+        return ONE_DRAW_OPENING
+    return (
+        f"Over {seeds:,} seeds"
+        if seeds >= MIN_SEEDS_TO_CONCLUDE
+        else f"In the median of {seeds} seeds"
+    )
+
+
+def _exact_number_text(number: float) -> str:
+    """In as few digits as there can be, and no fewer."""
+    short_text = f"{number:g}"
+    return short_text if float(short_text) == number else repr(number)
+
+
+def _full_course_sentence(facts: SweepFacts) -> str:
+    unscaled, scaled = (
+        [facts.course_text(measure, series) for measure in ("spread", "entropy")]
+        for series in ("unscaled", "scaled")
+    )
+    return (
+        f"{facts.opening}, the spread of unscaled scores {unscaled[0]} and the entropy of a row "
+        f"{unscaled[1]}; scaled, the spread {scaled[0]} and the entropy {scaled[1]}{facts.few_seeds_suffix}."
+    )
+
+
+def _entropy_course_title(facts: SweepFacts) -> str:
+    unscaled, scaled = (facts.course_text("entropy", series) for series in ("unscaled", "scaled"))
+    opening = f"{facts.opening}, the entropy of a row {unscaled} unscaled"
+    return f"{opening}; scaled, it {scaled}{facts.few_seeds_suffix}."
+
+
+def _clear_change_text(course: MeasureCourse) -> str:
+    before, after = course.end_texts
+    if not course.is_steady:
+        return f"goes from {before} to {after}{course.amount.unit}, but not steadily"
+    verb = "rises" if course.pair.direction > 0 else "falls"
+    return f"{verb} from {before} to {after}{course.amount.unit}"
+
+
+def _unclear_change_text(course: MeasureCourse) -> str:
+    before, after = course.end_texts
+    if before == after:
+        return f"begins and ends at {before}{course.amount.unit}"
+    return f"shows no clear change ({before} and {after}{course.amount.unit})"
+
+
+MEASURE_FINDINGS: tuple[Finding[MeasureCourse], ...] = (
+    Finding(
+        "beyond numbers",
+        lambda course: not course.is_finite,
+        lambda _: "goes beyond what numbers can hold",
+    ),
+    Finding(
+        "stays",
+        lambda course: course.is_constant,
+        lambda course: f"stays at {course.amount(course.medians[-1])}",
+    ),
+    Finding(
+        "few seeds",
+        lambda course: len(course.pair.before) < MIN_SEEDS_TO_CONCLUDE and course.ends_differ,
+        lambda course: (
+            f"goes from {course.end_texts[0]} to {course.end_texts[1]}{course.amount.unit}"
+        ),
+    ),
+    Finding(
+        "changes", lambda course: course.pair.differs_clearly(course.amount), _clear_change_text
+    ),
+    Finding(
+        "never falls",
+        lambda course: course.never_falls and course.ends_differ,
+        lambda course: (
+            f"can only rise ({course.end_texts[0]} and {course.end_texts[1]}{course.amount.unit})"
+        ),
+    ),
+    Finding("unclear", otherwise, _unclear_change_text),
+)
+
+COMMON_SWEEP_FINDINGS: tuple[Finding[SweepFacts], ...] = (
+    Finding(
+        "only a bias",
+        lambda facts: not facts.compares_keys and facts.has_bias,
+        lambda facts: (
+            "Queries and keys are not compared, so all scores are 0 except for what ALiBi adds, "
+            f"whatever {facts.noun} is."
+        ),
+    ),
+    Finding(
+        "nothing is compared",
+        lambda facts: not facts.compares_keys,
+        lambda facts: (
+            f"Queries and keys are not compared, so all scores are 0, whatever {facts.noun} is."
+        ),
+    ),
+    Finding(
+        "a query sees one token",
+        lambda facts: facts.sees_one_token,
+        lambda facts: (
+            f"A query sees only one token and gives it all its attention, whatever {facts.noun} is."
+        ),
+    ),
+)
+SWEEP_FINDINGS = (*COMMON_SWEEP_FINDINGS, Finding("course", otherwise, _full_course_sentence))
+SWEEP_TITLE_FINDINGS = (*COMMON_SWEEP_FINDINGS, Finding("course", otherwise, _entropy_course_title))

@@ -1,0 +1,59 @@
+"""The ways in which weights can be drawn: the one table behind --as."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attnviz.errors import AttnvizError, unknown_name_error
+
+
+@dataclass(frozen=True)
+class DrawingWay:
+    """One way to draw: what it looks like, and what it can draw."""
+
+    about: str
+    weights_only: bool = False  # only: negative numbers cannot be drawn
+    needs_query: bool = False  # only: what one token reads
+
+
+DRAWING_WAYS = {
+    "heatmap": DrawingWay("cells in colour"),
+    "arcs": DrawingWay("lines between words, in pictures", weights_only=True),
+    "sentence": DrawingWay("words in colour, with --query", weights_only=True, needs_query=True),
+    "terminal": DrawingWay("what a terminal shows, as .svg"),
+}
+
+
+def choose_way(name: str | None, query: object, show: Sequence[str] | None) -> str:
+    """How weights are drawn; `terminal` means the usual way."""
+    return default_way(query, show) if name in (None, "terminal") else str(name)
+
+
+def default_way(query: object, show: Sequence[str] | None) -> str:
+    """The way that is used where --as is not given."""
+    return "heatmap" if query is None or show is not None else "sentence"
+
+
+def refuse_impossible_way(
+    name: str, show: Sequence[str] | None, query: object, *, predict: bool = False
+) -> None:
+    """Refuse a way of drawing that cannot draw what is to be shown."""
+    if name not in DRAWING_WAYS:
+        raise unknown_name_error("way to draw", name, DRAWING_WAYS)
+    if DRAWING_WAYS[name].needs_query and query is None:
+        raise AttnvizError(
+            f"--as {name} draws what one token attends to, and no --query is given",
+            "add --query 1, or use --as heatmap or arcs",
+        )
+    other_parts = [part for part in show or () if part != "weights"]
+    if DRAWING_WAYS[name].weights_only and other_parts:
+        raise AttnvizError(
+            f"--as {name} draws weights, but --show asks for {', '.join(other_parts)}",
+            f"leave out --show or --as {name}",
+        )
+    if DRAWING_WAYS[name].weights_only and predict:
+        raise AttnvizError(
+            f"--as {name} draws weights, but --predict shows a table of answers",
+            f"leave out --predict or --as {name}",
+        )

@@ -1,0 +1,283 @@
+"""What the heads of a model do: a table of the strongest of each kind, and what it comes to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from attnviz.analysis.inspection.inspect_options import InspectOptions, Weigh
+from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.patterns import (
+    BROAD_PATTERN,
+    COLUMN_PATTERN,
+    MIN_PATTERN_EXCESS,
+    PATTERN_KINDS,
+    HeadPatterns,
+    PatternKind,
+)
+from attnviz.cells import unmasked_cells
+from attnviz.traces.archive import Contents
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.overview import Flag
+from attnviz.views.grids.scales import Scale
+from attnviz.views.inspection.map_numbers import side_label, unit_name
+from attnviz.views.view import TableData, TableLines, WordColumns
+from attnviz.wording.numbers import percent_text, share_text
+from attnviz.wording.words import and_list, as_sentence, counted
+
+RANK_LABELS = ("1st", "2nd", "3rd", "4th", "5th")
+SHARE_SCALE = Scale("share", 0.0, 1.0)
+MIN_TOKENS_WITHOUT_NOTE = 5  # tokens: a mean over fewer is said to be one
+SHARE_NOTES: dict[Weigh, str] = {
+    "weight": "each head with its share of a token's attention",
+    "norm": "each head with its share of a token's weight × length",
+    "gradient": "by weight alone: each head with its share of a token's attention",
+}
+WEIGH_OPENINGS: dict[Weigh, tuple[str, ...]] = {  # before a sentence on what heads do
+    "weight": (),
+    "norm": ("by weight × length",),
+    "gradient": ("by weight alone",),
+}
+REMAINDER_PHRASE = "of what is left"  # where tokens are hidden
+BROAD_NOTE = "broad = entropy, as a share of the largest"
+COLUMN_NOTE = (
+    "column = one token, neither the first nor a separator, that most tokens give their largest "
+    "weight"
+)
+
+
+def heads_table(inspection: Inspection) -> Grid | None:
+    """The strongest heads of each kind, and what even attention would give; of a word nothing."""
+    patterns = inspection.patterns
+    kinds = [each for each in PATTERN_KINDS if patterns.strongest(each)]
+    best_heads = [patterns.strongest(each)[: len(RANK_LABELS)] for each in kinds]
+    ranks = RANK_LABELS[: len(patterns.names)]
+    if not kinds:
+        return None
+    values = np.full((len(kinds), len(ranks) + 1), np.nan)  # masks may leave few that can show it
+    for row, (kind, heads) in enumerate(zip(kinds, best_heads, strict=True)):
+        values[row, 0] = _even_share(patterns, kind)
+        values[row, 1 : len(heads) + 1] = [patterns.score(head, kind) for head in heads]
+    names = [[patterns.names[head] for head in heads] for heads in best_heads]
+    return Grid(
+        "what heads do",
+        plain_axis("kind", [_with_unit_of_map(each.name, inspection) for each in kinds]),
+        plain_axis("rank", ["even", *ranks]),
+        unmasked_cells(values),
+        SHARE_SCALE,
+        note=_with_unit_of_map(_kinds_note(patterns, inspection.looking), inspection),
+        decimals=2,
+        words=tuple(("", *each, *[""] * (len(ranks) - len(each))) for each in names),
+    )
+
+
+def _even_share(patterns: HeadPatterns, kind: PatternKind) -> float:
+    """What even attention would give; the mean, where masks of heads differ."""
+    return float(np.nanmean(patterns.even[:, PATTERN_KINDS.index(kind)]))
+
+
+def _kinds_note(patterns: HeadPatterns, looking: InspectOptions) -> str:
+    remainder_suffix = f" {REMAINDER_PHRASE}" if looking.hides else ""
+    parts = [
+        f"{SHARE_NOTES[looking.weigh]}{remainder_suffix}, averaged over the tokens that can show it",
+        "even = a head that attends to all tokens equally",
+        *([COLUMN_NOTE] if patterns.strongest(COLUMN_PATTERN) else []),
+        *([BROAD_NOTE] if patterns.strongest(BROAD_PATTERN) else []),
+    ]
+    parts += [
+        f"{kind.short}: {kind.absent}" for kind in PATTERN_KINDS if not patterns.strongest(kind)
+    ]
+    parts += [
+        f"{kind.short}: only {counted(rows, 'token')} of {patterns.sampled_count:,} can show it"
+        for kind, rows in zip(PATTERN_KINDS, patterns.showing_counts.tolist(), strict=True)
+        if 0 < rows < min(MIN_TOKENS_WITHOUT_NOTE, patterns.sampled_count - 1)
+    ]
+    if patterns.sampled_count < patterns.tokens:
+        parts.append(f"{patterns.sampled_count:,} of the {patterns.tokens:,} tokens were sampled")
+    return " · ".join(parts)
+
+
+def _with_unit_of_map(text: str, inspection: Inspection) -> str:
+    """The same of words, where those are what is looked at."""
+    return text.replace("token", "word") if inspection.looking.words else text
+
+
+def head_kind_sentences(inspection: Inspection) -> tuple[str, ...]:
+    """Which head does what the most, and what most heads do; nothing if none does anything."""
+    patterns, looking = inspection.patterns, inspection.looking
+    strongest_heads = _strongest_heads(patterns)
+    if len(patterns.names) == 1:
+        text = head_kind_text(inspection, 0)
+        return (as_sentence(text),) if text else ()
+    if not strongest_heads:
+        return ()
+    parts = [
+        _strongest_head_phrase(inspection, *pair, with_verb=not rank)
+        for rank, pair in enumerate(strongest_heads)
+    ]
+    statements = [
+        and_list(parts),
+        *map(partial(_with_unit_of_map, inspection=inspection), _common_kind_texts(patterns)),
+    ]
+    return tuple(as_sentence(f"{_weigh_opening(looking)}{statement}") for statement in statements)
+
+
+def _strongest_heads(patterns: HeadPatterns) -> list[tuple[PatternKind, int]]:
+    """Of each kind that any head has, the head that does it most."""
+    return [(kind, heads[0]) for kind in PATTERN_KINDS if (heads := patterns.heads_of_kind(kind))]
+
+
+def _weigh_opening(looking: InspectOptions) -> str:
+    """`by weight × length, of what is left, `: what a sentence is about, if not all weights."""
+    parts = (*WEIGH_OPENINGS[looking.weigh], *((REMAINDER_PHRASE,) if looking.hides else ()))
+    return "".join(f"{part}, " for part in parts)
+
+
+def head_flags(inspection: Inspection) -> tuple[Flag, ...]:
+    """The head that does most of each kind, to be marked among all heads."""
+    patterns = inspection.patterns
+    return tuple(
+        Flag(
+            head,
+            f"column {read_target_text(inspection, head, kind)}"
+            if kind is COLUMN_PATTERN
+            else _with_unit_of_map(kind.name, inspection),
+            kind.short,
+            share_text(patterns.score(head, kind)),
+        )
+        for kind, head in _strongest_heads(patterns)
+    )
+
+
+def read_target_text(inspection: Inspection, head: int, kind: PatternKind) -> str:
+    """What a head reads: `the previous token`; of a column which token it is."""
+    patterns = inspection.patterns
+    key = patterns.columns[head]
+    if kind is COLUMN_PATTERN and key is not None:
+        return side_label(patterns.keys, key)
+    return _with_unit_of_map(kind.read, inspection)
+
+
+def head_kind_text(inspection: Inspection, head: int) -> str:
+    """What one head does: `L5H11: most tokens attend to "animal" (41 % on average)`."""
+    patterns, looking = inspection.patterns, inspection.looking
+    kind, name = _dominant_kind(patterns, head), patterns.names[head]
+    if kind is None:
+        return ""
+    score_text, target = (
+        percent_text(patterns.score(head, kind)),
+        read_target_text(inspection, head, kind),
+    )
+    opening = _weigh_opening(looking)
+    if kind is BROAD_PATTERN:
+        return f"{opening}{name} attends broadly (entropy {score_text} of the largest possible)"
+    if not kind.one_key or not patterns.is_most_attended(head, kind):
+        return f"{opening}{name} attends to {target} ({score_text} on average)"
+    statement = f"most {unit_name(looking)}s attend to {target}"
+    subject = f"{opening}{statement} in {name}" if opening else f"{name}: {statement}"
+    return f"{subject} ({score_text} on average)"
+
+
+def head_kind_title(inspection: Inspection, head: int) -> str:
+    """The same as a title; and of a head that does nothing much, what is shown."""
+    name = inspection.patterns.names[head]
+    text = head_kind_text(inspection, head) or f"what tokens attend to in {name}"
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def _dominant_kind(patterns: HeadPatterns, head: int) -> PatternKind | None:
+    """What a head does most; or, if that is not much, the one key that most tokens attend to."""
+    columns = (
+        kind for kind in PATTERN_KINDS if kind.one_key and patterns.is_most_attended(head, kind)
+    )
+    return patterns.kinds[head] or next(columns, None)
+
+
+def _strongest_head_phrase(
+    inspection: Inspection, kind: PatternKind, head: int, *, with_verb: bool
+) -> str:
+    """`L0H2 attends to the previous token (98 %)`; of those that follow not the verb again."""
+    patterns, verb = inspection.patterns, "attends " * with_verb
+    name, score = patterns.names[head], percent_text(patterns.score(head, kind))
+    if kind is BROAD_PATTERN:
+        return f"{name} attends broadly (entropy {score} of the largest possible)"
+    return f"{name} {verb}to {read_target_text(inspection, head, kind)} ({score})"
+
+
+def _common_kind_texts(patterns: HeadPatterns) -> tuple[str, ...]:
+    """What most tokens attend to in most heads, or that heads attend broadly."""
+    heads = len(patterns.names)
+    counts = {
+        kind: sum(
+            kind is BROAD_PATTERN or patterns.is_most_attended(head, kind)
+            for head in patterns.heads_of_kind(kind)
+        )
+        for kind in PATTERN_KINDS
+    }
+    common_kind = max(counts, key=lambda kind: counts[kind])
+    count = counts[common_kind]
+    if count < 2:
+        return ()
+    all_heads = "both heads" if heads == 2 else f"all {heads} heads"
+    heads_text = all_heads if count == heads else f"{count} of {heads} heads"
+    if common_kind is BROAD_PATTERN:
+        return (f"{heads_text} attend broadly: nothing stands out",)
+    return (f"{heads_text} attend mostly to {common_kind.read}",)
+
+
+def head_kinds_data(inspection: Inspection) -> TableData:
+    """What every head does, of every kind."""
+    header = ("head", "kind", "column", *(kind.name for kind in PATTERN_KINDS))
+    return TableData(
+        partial(head_kinds_document, inspection),
+        header,
+        partial(_head_kind_lines, inspection.patterns),
+    )
+
+
+def head_kinds_document(inspection: Inspection) -> Contents:
+    patterns = inspection.patterns
+    return {
+        "kinds": [
+            {"kind": kind.name, "about": kind.about, "tokens": rows}
+            for kind, rows in zip(PATTERN_KINDS, patterns.showing_counts.tolist(), strict=True)
+        ],
+        "stands out from": MIN_PATTERN_EXCESS,
+        "heads": [_head_scores_document(patterns, head) for head in range(len(patterns.names))],
+    }
+
+
+def _head_scores_document(patterns: HeadPatterns, head: int) -> Contents:
+    kind = patterns.kinds[head]
+    return {
+        "head": patterns.names[head],
+        "kind": None if kind is None else kind.name,
+        "column": _column_text(patterns, head) or None,
+        "scores": _numbers_by_kind(patterns.scores[head]),
+        "even": _numbers_by_kind(patterns.even[head]),
+    }
+
+
+def _column_text(patterns: HeadPatterns, head: int) -> str:
+    """`3 animal`: the token that is the column of a head, if any is."""
+    key = patterns.columns[head]
+    return "" if key is None else f"{patterns.keys.numbers[key]} {patterns.keys.labels[key]}"
+
+
+def _numbers_by_kind(numbers: np.ndarray) -> dict[str, float | None]:
+    pairs = zip(PATTERN_KINDS, numbers.tolist(), strict=True)
+    return {kind.name: None if math.isnan(number) else number for kind, number in pairs}
+
+
+def _head_kind_lines(patterns: HeadPatterns) -> Iterator[TableLines]:
+    kinds = tuple("" if kind is None else kind.name for kind in patterns.kinds)
+    columns = [
+        [None if math.isnan(number) else number for number in column]
+        for column in patterns.scores.T.tolist()
+    ]
+    keys = tuple(_column_text(patterns, head) for head in range(len(patterns.names)))
+    yield TableLines((), WordColumns((patterns.names, kinds, keys)), tuple(columns))
