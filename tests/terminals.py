@@ -10,15 +10,19 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 from rich.cells import cell_len
 from rich.console import Console
 
 from tests import LONGEST
+from tests.warm import heeding_signals, warm_process
 
 ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
@@ -38,16 +42,11 @@ def shown_on_terminal(
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
     os.write(ours, typed)
-    running = subprocess.Popen(
-        command,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, **ENVIRONMENT, **environment},
-        start_new_session=True,
-        preexec_fn=_as_a_shell_would,
-    )
-    os.close(theirs)
+    whole = {**os.environ, **ENVIRONMENT, **environment}
+    try:
+        running = _started(list(command), theirs, whole)
+    finally:
+        os.close(theirs)
     shown, end = b"", time.monotonic() + LONGEST
     try:
         while select.select([ours], [], [], max(0, end - time.monotonic()))[0]:
@@ -57,18 +56,52 @@ def shown_on_terminal(
             except OSError:  # the other end is closed
                 break
             os.write(ours, answer(shown))
-        status = running.wait(timeout=LONGEST)
+        status = running.wait()
     finally:
-        running.kill()  # which does nothing to one that has ended
-        running.wait(timeout=LONGEST)
+        running.kill()
         os.close(ours)
     return shown.decode(errors="replace"), status
 
 
-def heeding_signals() -> None:
-    """For a new process: tests in the background, or under nohup, ignore some, and pass that on."""
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+class Running(Protocol):
+    """A command on a terminal, in a process of its own or in a fork of the warm one."""
+
+    def wait(self) -> int: ...
+
+    def kill(self) -> None: ...
+
+
+@dataclass
+class Forked:
+    """A fork of the warm process, whose status that process tells once."""
+
+    number: int
+    status: int | None = None
+
+    def wait(self) -> int:
+        if self.status is None:
+            self.status = warm_process().status()
+        return self.status
+
+    def kill(self) -> None:
+        if self.status is None:
+            os.kill(self.number, signal.SIGKILL)
+            self.wait()
+
+
+def _started(command: list[str], terminal: int, environment: dict[str, str]) -> Running:
+    if command[:3] == [sys.executable, "-m", "attnviz"]:
+        path = Path(os.ttyname(terminal))
+        return Forked(warm_process().start(command[3:], path, Path.cwd(), environment))
+    return subprocess.Popen(
+        command,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=_as_a_shell_would,
+    )
 
 
 def _as_a_shell_would() -> None:

@@ -328,7 +328,8 @@ def test_very_many_panels_are_counted_and_what_is_left_out_is_said() -> None:
 
     assert len(alone) == MAX_PANEL_SLIDES
     assert first.left_out_note == (
-        f"2 of {MAX_PANEL_SLIDES + 2} panels have no slide of their own and are only on the first one"
+        f"2 of {MAX_PANEL_SLIDES + 2} panels have no slide of their own and are only on the first "
+        "one"
     )
 
 

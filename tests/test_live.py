@@ -224,9 +224,9 @@ def test_on_a_terminal_it_stays_in_its_place_and_ctrl_c_ends_it(
 
 STOPPING = """
 import os, time
-from attnviz.machine import exit_handling
-exit_handling.exit_on_signals()
-with exit_handling.undo_on_signal(lambda: os.write(1, b"tidied")), exit_handling.stop_on_interrupt() as stopped:
+from attnviz.machine.exit_handling import exit_on_signals, stop_on_interrupt, undo_on_signal
+exit_on_signals()
+with undo_on_signal(lambda: os.write(1, b"tidied")), stop_on_interrupt() as stopped:
     print("begun", flush=True)
     while not stopped():
         time.sleep(0.01)

@@ -25,7 +25,7 @@ from attnviz.examples.reading import (
 from attnviz.traces.parts import GIVEN_NAMES, PARTS_BY_STEP
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
-from tests.warm import Warm, can_run
+from tests.warm import can_run, warm_process
 
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
@@ -43,11 +43,11 @@ def every_block() -> list[tuple[str, str]]:
     return [(str(page.relative_to(ROOT)), command) for page in PAGES for command in blocks(page)]
 
 
-def printed(command: str, folder: Path, warm: Warm) -> str:
+def printed(command: str, folder: Path) -> str:
     """What a command prints, both streams, into a pipe or a file."""
     shutil.copytree(SAMPLES, folder / "sample_texts")
     if can_run(command):
-        return warm(command, folder)
+        return warm_process()(command, folder)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path},
@@ -67,13 +67,11 @@ def outputs(
         if isinstance(item, pytest.Function)
         and item.originalname == "test_a_console_block_prints_what_it_says"
     }
-    warm = Warm({**os.environ, "PYTHONPATH": str(ROOT)})
     with ThreadPoolExecutor(1) as running:
         yield {
-            command: running.submit(printed, command, tmp_path_factory.mktemp("block"), warm)
+            command: running.submit(printed, command, tmp_path_factory.mktemp("block"))
             for command in sorted(wanted)
         }
-    warm.close()
 
 
 @pytest.mark.parametrize(("name", "command"), every_block())

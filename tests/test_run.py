@@ -19,7 +19,8 @@ from rich.cells import cell_len
 from attnviz.cli.app import COMMANDS
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
-from tests.terminals import heeding_signals, shown_on_terminal
+from tests.terminals import shown_on_terminal
+from tests.warm import heeding_signals
 
 COMMAND = [sys.executable, "-m", "attnviz"]
 
