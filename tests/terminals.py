@@ -56,9 +56,9 @@ def shown_on_terminal(
             except OSError:  # the other end is closed
                 break
             os.write(ours, answer(shown))
-        status = running.wait()
+        status = running.wait(timeout=LONGEST)
     finally:
-        running.kill()
+        running.kill()  # which does nothing to one that has ended
         os.close(ours)
     return shown.decode(errors="replace"), status
 
@@ -66,7 +66,7 @@ def shown_on_terminal(
 class Running(Protocol):
     """A command on a terminal, in a process of its own or in a fork of the warm one."""
 
-    def wait(self) -> int: ...
+    def wait(self, timeout: float) -> int: ...
 
     def kill(self) -> None: ...
 
@@ -78,15 +78,15 @@ class Forked:
     number: int
     status: int | None = None
 
-    def wait(self) -> int:
+    def wait(self, timeout: float) -> int:
         if self.status is None:
-            self.status = warm_process().status()
+            self.status = warm_process().status(timeout)
         return self.status
 
     def kill(self) -> None:
         if self.status is None:
             os.kill(self.number, signal.SIGKILL)
-            self.wait()
+            self.wait(timeout=LONGEST)
 
 
 def _started(command: list[str], terminal: int, environment: dict[str, str]) -> Running:

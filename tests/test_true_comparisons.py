@@ -153,7 +153,7 @@ def drawn(number: int) -> Said | None:
             made = restrict_to_query(made, int(query) - 1)
     except AttnvizError:
         return None
-    return Said(made, shown, found.get("repeats_of"), found.get("sweep_of"))
+    return Said(made, shown, found.get("measure_repeats"), found.get("sweep_comparison"))
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def watched() -> Iterator[dict[str, Any]]:
     """What is drawn over seeds on the way to a View."""
     found: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("repeats_of", "sweep_of"):
+        for name in ("measure_repeats", "sweep_comparison"):
             patch.setattr(views, name, _kept(found, name, getattr(views, name)))
         yield found
 

@@ -65,15 +65,15 @@ class Warm:
         order = [str(folder), str(output), list(words), environment and dict(environment)]
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
-        return self._number()
+        return self._number(LONGEST)
 
-    def status(self) -> int:
+    def status(self, timeout: float = LONGEST) -> int:
         """With which status it has ended."""
-        return self._number()
+        return self._number(timeout)
 
-    def _number(self) -> int:
+    def _number(self, timeout: float) -> int:
         assert self.process.stdout is not None
-        assert select.select([self.process.stdout], [], [], LONGEST)[0]
+        assert select.select([self.process.stdout], [], [], timeout)[0]
         return int(self.process.stdout.readline())
 
     def close(self) -> None:
