@@ -103,16 +103,7 @@ def compute_attention(
         mix_values(mixing, repeat_groups(values, scores.shape[-3])), off or {}
     )
     return AttentionStages(
-        scores,
-        scaled_scores,
-        capped_scores,
-        bias,
-        mask,
-        weights,
-        mixing,
-        mixed_by,
-        contexts,
-        sink,
+        scores, scaled_scores, capped_scores, bias, mask, weights, mixing, mixed_by, contexts, sink
     )
 
 

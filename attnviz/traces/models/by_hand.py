@@ -38,8 +38,7 @@ MODEL_FILE_KEYS: Mapping[str, toml.ValueKind] = {
     "spelled": toml.TABLE,
     "settings": toml.TABLE,
     "heads": replace(
-        toml.TABLES,
-        hint="write [[heads]], and below it what each asks for and what it hands on",
+        toml.TABLES, hint="write [[heads]], and below it what each asks for and what it hands on"
     ),
 }
 HEAD_KEYS: Mapping[str, toml.ValueKind] = {
