@@ -216,7 +216,7 @@ def test_weights_that_are_worked_out_row_by_row_are_one_tensor_too(
     heard = trace("The animal was tired", model="minilm", kept=(0, 4))
     in_memory = heard.weights
 
-    monkeypatch.setattr("attnviz.traces.trained.recomputed_weights.CELLS_AT_ONCE", 1)
+    monkeypatch.setattr("attnviz.traces.trained.recomputed_weights.CAPTURED_CELLS_AT_ONCE", 1)
 
     assert isinstance(heard.layers[0].weights.cells("mixing", 0), RecomputedCells)
     np.testing.assert_allclose(heard.weights, in_memory, atol=1e-6)
