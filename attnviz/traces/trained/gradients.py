@@ -55,16 +55,16 @@ class GradientListener(Listener):
 def answer_gradients(trace: Trace, toward: str | None) -> Gradients:
     """Returns the gradients of the answer `toward`; of the likeliest one where that is None."""
     run = prepare_model_run(trace, "--weigh gradient takes the gradient of an answer", "weigh")
-    places = run.answer_positions
-    if places is None or not places.positions:
+    answers = run.answer_positions
+    if answers is None or not answers.positions:
         assert isinstance(trace.origin, FromTransformer)
         raise _no_answer_error(run, trace.origin.card)
     listener = GradientListener(which=run.model_input.which, layers=(), off=run.off)
     with quiet_transformers(), torch.enable_grad(), capturing_attention(run.model.model, listener):
-        result, _ = run_model(run.model, run.model_input, places)
+        result, _ = run_model(run.model, run.model_input, answers)
     assert result.logits is not None
-    position = places.positions[-1 if places.next else 0]
-    scores = result.logits[places.scored.index(position)].float()
+    position = answers.positions[-1 if answers.next else 0]
+    scores = result.logits[answers.scored.index(position)].float()
     likeliest = int(scores.argmax())
     answer = likeliest if toward is None else _find_answer_token(run.model, toward, scores)
     gradients = torch.autograd.grad(scores[answer], [*listener.probes.values()], allow_unused=True)
@@ -72,7 +72,7 @@ def answer_gradients(trace: Trace, toward: str | None) -> Gradients:
     return Gradients(
         answer=run.answer_label(answer),
         position=position,
-        next=places.next,
+        next=answers.next,
         score=float(scores[answer].detach()),
         by_layer={
             number: _head_gradients(probe, gradient, run, number)

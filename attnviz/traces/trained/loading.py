@@ -180,7 +180,7 @@ def _model_class(config: Any, trusted: bool) -> Any:
 
 
 def _refuse_missing_weights(location: ModelLocation, loading_info: dict[str, Any]) -> None:
-    """Refuses a checkpoint that lacks weights or has them in another shape: they'd be random."""
+    """Refuses a checkpoint without some weights, or with other shapes: these would be random."""
     mismatched = {str(key[0]) for key in loading_info.get("mismatched_keys", ())}
     absent = sorted(
         name
