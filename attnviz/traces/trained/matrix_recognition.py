@@ -93,9 +93,8 @@ def recognise_matrices(captured: CapturedAttention, bases: Collection[float]) ->
         return {kind: maker for kind, maker in makers.items() if maker is not None}
 
     makers = find_makers(PLURALS, rotated=False)
-    rotated = (
-        {} if {"query", "key"} & makers.keys() else find_makers(("query", "key"), rotated=True)
-    )
+    may_rotate = not {"query", "key"} & makers.keys()
+    rotated = find_makers(("query", "key") if may_rotate else (), rotated=True)
     rotated = rotated if len(rotated) == 2 else {}
     makers |= rotated
     captured = _move_factors_to_scale(captured, makers)
