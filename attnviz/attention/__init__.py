@@ -1,1 +1,1 @@
-"""From vectors to weights and context vectors: the arithmetic, and the rows that vary it."""
+"""The arithmetic of attention and of transformer blocks, and a table of its variants."""

@@ -1,8 +1,8 @@
-"""The arithmetic of attention, one pure function a step; every source of attention goes through it.
+"""The arithmetic of attention, one pure function a step; every source of attention uses it.
 
-In the shapes, `token` counts the sentence, `query` the tokens that read, `key` those that are
-read; `dim` is the width of an embedding, `head` counts heads, and `width` is that of one head.
-`batch` is whatever is worked out at once: the seeds of a sweep, the sentences of a lesson.
+In the shapes, `token` counts tokens, `query` the tokens that attend, `key` those attended to;
+`dim` is the width of an embedding, `head` counts heads, and `width` is that of one head.
+`batch` is whatever is computed at once, such as the seeds of a sweep or the texts of a batch.
 """
 
 from __future__ import annotations
@@ -21,44 +21,41 @@ from torch import Tensor
 
 from attnviz.attention.variants import AblationValue, Variant
 
-# Where the weights come from that values are mixed by.
-MixedBy = Literal["softmax", "dropout", "hand", "mistake"]
+MixedBy = Literal["softmax", "dropout", "hand", "mistake"]  # the source of the mixing weights
 MIXED_BY: tuple[MixedBy, ...] = get_args(MixedBy)
-ADDITIVE_NUMBERS_AT_ONCE = 2**22  # of additive scores, before they are added up
+ADDITIVE_NUMBERS_AT_ONCE = 2**22  # of additive scores, before they are summed
 WeightFunction = Callable[[Tensor, Tensor], Tensor]
-Visible = Bool[Tensor, "*#head query key"]  # one for all heads, or one for each
+Visible = Bool[Tensor, "*#head query key"]  # one mask for all heads, or one for each
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionStages:
-    """What attention made of scores and values, in the order it happened."""
+    """Every stage of attention from scores to context vectors, in their order."""
 
     scores: Float[Tensor, "*batch head query key"]  # raw dot products
     scaled_scores: Float[Tensor, "*batch head query key"]
-    capped_scores: Float[Tensor, "*batch head query key"] | None  # where a soft cap bends them
-    bias: Float[Tensor, "*#batch #head query key"] | None  # what is added to them, as ALiBi does
-    mask: Float[Tensor, "*#head query key"] | None  # and what a mask of numbers adds
+    capped_scores: Float[Tensor, "*batch head query key"] | None  # None: no soft cap
+    bias: Float[Tensor, "*#batch #head query key"] | None  # added to scores, as by ALiBi
+    mask: Float[Tensor, "*#head query key"] | None  # numbers that a mask adds to scores
     weights: Float[Tensor, "*batch head query key"]  # after softmax: every row sums to 1
-    mixing: Float[
-        Tensor, "*batch head query key"
-    ]  # the weights, or what values are mixed by instead
+    mixing: Float[Tensor, "*batch head query key"]  # by which values are mixed: often `weights`
     mixed_by: MixedBy
-    contexts: Float[Tensor, "*batch head query value_width"]  # of heads that are off what is put in
-    sink: Float[Tensor, "head"] | None = None  # scores of what is not there, and takes its share
+    contexts: Float[Tensor, "*batch head query value_width"]  # after ablation of heads
+    sink: Float[Tensor, "head"] | None = None  # scores of a key without a value
 
     @property
     def biased(self) -> Float[Tensor, "*batch head query key"]:
-        """Scores and what a distance adds to them."""
-        base_scores = self.scaled_scores if self.capped_scores is None else self.capped_scores
-        return add_to_scores(base_scores, self.bias)
+        """The scaled (and capped) scores plus the bias."""
+        scores = self.scaled_scores if self.capped_scores is None else self.capped_scores
+        return add_to_scores(scores, self.bias)
 
     @property
     def logits(self) -> Float[Tensor, "*batch head query key"]:
-        """What the softmax is taken of, but for what is hidden."""
+        """The input of the softmax, before masked keys are set to -inf."""
         return add_to_scores(self.biased, self.mask)
 
     def select_part(self, part: Callable[[Tensor], Tensor]) -> AttentionStages:
-        """The same of some queries, or heads: `part` of each matrix. No sink, which has no rows."""
+        """Applies `part` to each matrix, to select queries or heads; drops the sink."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         parts = {name: part(value) for name, value in values.items() if isinstance(value, Tensor)}
         return AttentionStages(**(values | parts | {"sink": None}))
@@ -79,12 +76,11 @@ def compute_attention(
     off: Mapping[int, AblationValue] | None = None,
     sink: Float[Tensor, "head"] | None = None,
 ) -> AttentionStages:
-    """Attention from its scores on: scale, soft cap, bias, masks and softmax, dropout, mixture.
+    """Computes attention from its scores on: scale, soft cap, bias, mask, softmax, dropout, mix.
 
-    `dropout_factors` is what dropout multiplies the weights with; weights `by_hand` take their place. A
-    mistake weighs in a way of its own, and nothing else is done to its weights. Heads that are
-    `off` weigh as ever, and hand on nothing of it. A `sink` takes part in the softmax, and what it
-    gets is lost.
+    `dropout_factors` multiply the weights; weights `by_hand` replace them. `mistaken_weights`
+    replaces the softmax, and excludes both. Heads that are `off` have weights as usual, but their
+    contexts are replaced. A `sink` takes part in the softmax, and its share of attention is lost.
     """
     scaled_scores = scores * scale
     capped_scores = None if soft_cap is None else cap_scores(scaled_scores, soft_cap)
@@ -99,30 +95,17 @@ def compute_attention(
         mixing, mixed_by = weights * dropout_factors, "dropout"
     if by_hand is not None:
         mixing, mixed_by = by_hand, "hand"
-    contexts = switch_off_heads(
-        mix_values(mixing, repeat_groups(values, scores.shape[-3])), off or {}
-    )
+    contexts = mix_values(mixing, repeat_groups(values, scores.shape[-3]))
+    contexts = switch_off_heads(contexts, off or {})
     return AttentionStages(
-        scores,
-        scaled_scores,
-        capped_scores,
-        bias,
-        mask,
-        weights,
-        mixing,
-        mixed_by,
-        contexts,
-        sink,
+        scores, scaled_scores, capped_scores, bias, mask, weights, mixing, mixed_by, contexts, sink
     )
 
 
 def cap_scores(
     scores: Float[Tensor, "*batch head query key"], soft_cap: float | None
 ) -> Float[Tensor, "*batch head query key"]:
-    """Scores bent so that none goes beyond the cap: cap · tanh(score / cap).
-
-    16 bits would lose a small share of a large cap; at least 32 do not.
-    """
+    """Returns cap · tanh(score / cap), which no score exceeds; computed in at least 32 bits."""
     if soft_cap is None:
         return scores
     precise = scores if scores.dtype == torch.float64 else scores.float()
@@ -132,7 +115,7 @@ def cap_scores(
 def add_to_scores(
     scores: Float[Tensor, "*batch head query key"], *terms: Float[Tensor, "..."] | None
 ) -> Float[Tensor, "*batch head query key"]:
-    """Scores and what is added to them, by a distance or by a mask, where anything is."""
+    """Returns the scores plus those terms (a bias, a mask) that are not None."""
     return reduce(add, (term for term in terms if term is not None), scores)
 
 
@@ -141,39 +124,33 @@ def project(
     matrix: Float[Tensor, "*#batch dim out"],
     bias: Float[Tensor, "... out"] | None = None,
 ) -> Float[Tensor, "*batch token out"]:
-    """Each token's query, key or value: x W, and a bias if there is one."""
-    product = _batched_product(inputs, matrix)
-    return product if bias is None else product + bias
-
-
-def _batched_product(
-    inputs: Float[Tensor, "*#batch token dim"], matrix: Float[Tensor, "*#batch dim out"]
-) -> Float[Tensor, "*batch token out"]:
-    """x W; all sentences of one of several models at once, which takes a third of the time."""
+    """Returns x W + b for each token: its query, key or value."""
     if matrix.ndim < 4 or matrix.shape[-3] != 1:
-        return inputs @ matrix
-    flat_product = inputs.flatten(-3, -2) @ matrix.squeeze(-3)
-    return flat_product.reshape(*inputs.shape[:-1], matrix.shape[-1])
+        product = inputs @ matrix
+    else:  # all texts of each of several models at once, which takes a third of the time
+        product = inputs.flatten(-3, -2) @ matrix.squeeze(-3)
+        product = product.reshape(*inputs.shape[:-1], matrix.shape[-1])
+    return product if bias is None else product + bias
 
 
 def split_heads(
     joined: Float[Tensor, "*batch token out"], heads: int
 ) -> Float[Tensor, "*batch {heads} token width"]:
-    """Neighbouring columns go to one head."""
+    """Splits the columns between heads, neighbouring ones to one head."""
     return rearrange(joined, "... token (head width) -> ... head token width", head=heads)
 
 
 def join_heads(
     split: Float[Tensor, "*batch head token width"],
 ) -> Float[Tensor, "*batch token out"]:
-    """The heads side by side again; undoes `split_heads`."""
+    """Puts the heads side by side; undoes `split_heads`."""
     return rearrange(split, "... head token width -> ... token (head width)")
 
 
 def repeat_groups(
     vectors: Float[Tensor, "*batch group key width"], heads: int
 ) -> Float[Tensor, "*batch {heads} key width"]:
-    """Keys or values of each head, where neighbouring heads share those of a group."""
+    """Returns keys or values for each head, where neighbouring heads share those of a group."""
     groups = vectors.shape[-3]
     return vectors if groups == heads else vectors.repeat_interleave(heads // groups, dim=-3)
 
@@ -181,7 +158,7 @@ def repeat_groups(
 def similarity(
     queries: Float[Tensor, "*batch head query width"], keys: Float[Tensor, "*batch head key width"]
 ) -> Float[Tensor, "*batch head query key"]:
-    """How well each query matches each key: their dot product."""
+    """Returns the dot product of each query with each key."""
     return queries @ keys.transpose(-2, -1)
 
 
@@ -190,32 +167,31 @@ def additive_similarity(
     keys: Float[Tensor, "*batch head key width"],
     w_score: Float[Tensor, "*#batch out"],
 ) -> Float[Tensor, "*batch head query key"]:
-    """How well each query matches each key, as Bahdanau has it: w · tanh(query + key).
+    """Returns Bahdanau's score of each query and key: w · tanh(query + key).
 
-    A few queries at a time: every pair has numbers of its own before they are added up.
+    Computed for a few queries at a time, as each pair needs `width` numbers before the sum.
     """
     heads, count = queries.shape[-3:-1]
     weights = rearrange(w_score, "... (head width) -> ... head width 1", head=heads)
     queries_at_once = max(1, ADDITIVE_NUMBERS_AT_ONCE // max(1, keys.numel()))
+    parts = (queries[..., start : start + queries_at_once, :]
+             for start in range(0, count, queries_at_once))  # fmt: skip
     similarities = [
         ((part[..., :, None, :] + keys[..., None, :, :]).tanh() @ weights[..., None, :, :])
-        for part in (
-            queries[..., start : start + queries_at_once, :]
-            for start in range(0, count, queries_at_once)
-        )
+        for part in parts
     ]
     return torch.cat(similarities, dim=-3).squeeze(-1)
 
 
 def score_scale(variant: Variant, width: int) -> float:
-    """What scores are multiplied with: 1/√width if they are scaled, over the temperature."""
+    """Returns the factor of scores: 1/√width (1 if unscaled), divided by the temperature."""
     return (width**-0.5 if variant.scaled else 1.0) / variant.temperature
 
 
 def visible_cells(
     variant: Variant, tokens: int, device: torch.device, keys: int | None = None
 ) -> Bool[Tensor, "query key"]:
-    """Which key each query may look at; every token sees itself."""
+    """Returns the mask of a variant: which keys each query may attend to."""
     position = torch.arange(max(tokens, keys or 0), device=device)
     return variant.sees(position[:tokens, None], position[None, : keys or tokens])
 
@@ -225,10 +201,9 @@ def attention_weights(
     visible: Visible,
     sink: Float[Tensor, "head"] | None = None,
 ) -> Float[Tensor, "*batch head query key"]:
-    """Scores to shares of attention: what is hidden gets exactly 0, and a row sums to 1.
+    """Returns the softmax of each row, with exactly 0 for masked keys; a fully masked row is 0.
 
-    A row from which everything is hidden reads nothing, and is 0 throughout. Where there is a
-    sink, it is one more key of the softmax, and a row sums to what it leaves.
+    A sink is one more key of the softmax, so that a row sums to less than 1.
     """
     visible_scores = scores if visible.all() else scores.masked_fill(~visible, -inf)
     if sink is None:
@@ -238,27 +213,24 @@ def attention_weights(
 
 
 def softmax_or_zeros(numbers: Float[Tensor, "*any"], dim: int) -> Float[Tensor, "*any"]:
-    """The softmax along one side; 0 wherever that has nothing but −∞, of which 0/0 would come."""
+    """Returns the softmax along `dim`, with 0 instead of NaN where all numbers are −∞."""
     weights = numbers.softmax(dim=dim)
-    if (
-        not weights.sum().isnan()
-    ):  # a single look at all of them: the rule, in every step of training
+    if not weights.sum().isnan():  # one cheap check, for every step of training
         return weights
-    all_hidden = (numbers == -inf).all(dim=dim, keepdim=True)
-    return weights.masked_fill(all_hidden, 0)
+    return weights.masked_fill((numbers == -inf).all(dim=dim, keepdim=True), 0)
 
 
 def weigh_values(
     weights: Float[Tensor, "*batch head key"], values: Float[Tensor, "*batch head key value_width"]
 ) -> Float[Tensor, "*batch head key value_width"]:
-    """What each key's value adds to one query's context vector."""
+    """Returns weight × value of each key: the terms of one query's context vector."""
     return weights[..., None] * values
 
 
 def switch_off_heads(
     contexts: Float[Tensor, "*batch head query value_width"], off: Mapping[int, AblationValue]
 ) -> Float[Tensor, "*batch head query value_width"]:
-    """Context vectors, but 0, or their mean over the sentence, for heads that are switched off."""
+    """Returns the contexts with those of ablated heads set to 0, or to their mean over the text."""
     if not off:
         return contexts
     heads = list(contexts.unbind(-3))
@@ -272,5 +244,5 @@ def mix_values(
     weights: Float[Tensor, "*batch head query key"],
     values: Float[Tensor, "*batch head key value_width"],
 ) -> Float[Tensor, "*batch head query value_width"]:
-    """Each token's context vector: the values, averaged by the weights."""
+    """Returns each query's context vector: the sum of the values, weighted by its row."""
     return weights @ values

@@ -1,8 +1,8 @@
-"""A transformer block around attention: residuals, layer normalisation, feed-forward.
+"""A transformer block around attention: residual connections, layer norm, feed-forward.
 
-A sub-layer f (attention, or feed-forward) stands in a residual: x + f(x). It is normalised
-after ("post", as in the first transformer), or what f reads is ("pre", as in GPT-2), or nothing
-is ("none").
+A sub-layer f (attention or feed-forward) has a residual connection: x + f(x). The norm is applied
+to that sum ("post", as in the first transformer), to f's input ("pre", as in GPT-2), or not at all
+("none").
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NORM_EPSILON = 1e-5  # torch's
 
 @dataclass(frozen=True, eq=False)
 class Norm:
-    """What LayerNorm multiplies with, and adds, once a vector has mean 0 and variance 1."""
+    """The parameters of LayerNorm: a vector of mean 0 and variance 1 times `gain` plus `shift`."""
 
     gain: Float[Tensor, "... dim"]
     shift: Float[Tensor, "... dim"]
@@ -35,7 +35,7 @@ class Norm:
 
 @dataclass(frozen=True, eq=False)
 class FeedForward:
-    """Two matrices and an activation between them; each token goes through by itself."""
+    """The parameters of feed-forward: two matrices with an activation between them."""
 
     w_1: Float[Tensor, "*batch dim hidden"]
     b_1: Float[Tensor, "... hidden"]
@@ -46,9 +46,9 @@ class FeedForward:
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """A sub-layer and what is around it, in the order it happened."""
+    """The stages of a sub-layer with its residual connection and norm, in their order."""
 
-    norm: Norm | None  # None: in a block without any
+    norm: Norm | None  # None: in a block without norms
     inputs: Vectors
     sublayer_inputs: Vectors  # the inputs, or LayerNorm of them
     sublayer_outputs: Vectors
@@ -58,7 +58,7 @@ class Residual:
 
 @dataclass(frozen=True, eq=False)
 class FeedForwardStages:
-    """What feed-forward makes of each token."""
+    """The stages of feed-forward for each token."""
 
     residual: Residual
     hidden: Hidden  # between the two matrices
@@ -67,22 +67,22 @@ class FeedForwardStages:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """What surrounds a layer's attention."""
+    """The sub-layers of a transformer block."""
 
     norm_placement: NormPlacement
     attention: Residual
     cross: Residual | None
-    feed_forward: FeedForwardStages | None  # None: attention is all there is to it
+    feed_forward: FeedForwardStages | None  # None: the block has attention only
 
     @property
     def required_feed_forward(self) -> FeedForwardStages:
-        """Its feed-forward, where there is one."""
+        """The feed-forward of a block that is known to have one."""
         assert self.feed_forward is not None
         return self.feed_forward
 
     @property
     def outputs(self) -> Vectors:
-        """What leaves the block."""
+        """The output vectors of the block."""
         last = self.cross or self.attention
         return last.outputs if self.feed_forward is None else self.feed_forward.residual.outputs
 
@@ -98,29 +98,26 @@ class Block:
 
 
 def layer_norm(vectors: Vectors, norm: Norm) -> Vectors:
-    """Each vector with mean 0 and variance 1, then stretched and shifted.
-
-    Of several models side by side each has a gain and a shift of its own.
-    """
-    if norm.gain.ndim > 1:
+    """Returns LayerNorm of each vector: mean 0 and variance 1, times the gain plus the shift."""
+    if norm.gain.ndim > 1:  # of several models, each with a gain and a shift of its own
         normed = functional.layer_norm(vectors, vectors.shape[-1:], eps=NORM_EPSILON)
         return normed * norm.gain + norm.shift
     return functional.layer_norm(vectors, vectors.shape[-1:], norm.gain, norm.shift, NORM_EPSILON)
 
 
 def hidden_activations(vectors: Vectors, parameters: FeedForward) -> Hidden:
-    """The first half of feed-forward: another width, and the activation."""
+    """Returns the hidden activations: the first half of feed-forward."""
     activation = FEED_FORWARD_ACTIVATIONS[parameters.activation]
     return activation(project(vectors, parameters.w_1, parameters.b_1))
 
 
 def feed_forward(hidden: Hidden, parameters: FeedForward) -> Vectors:
-    """The second half: back to the width of an embedding."""
+    """Returns the second half of feed-forward: from hidden activations to the model's width."""
     return project(hidden, parameters.w_2, parameters.b_2)
 
 
 def norm_before_sublayer(inputs: Vectors, norm: Norm | None, placement: NormPlacement) -> Vectors:
-    """What a sub-layer reads."""
+    """Returns the input of a sub-layer, normalised if the norm comes first ("pre")."""
     return layer_norm(inputs, norm) if norm is not None and placement == "pre" else inputs
 
 
@@ -131,24 +128,24 @@ def build_residual(
     norm: Norm | None,
     placement: NormPlacement,
 ) -> Residual:
-    """x + f(x), normalised where the place says."""
+    """Returns x + f(x) as stages, normalised at the end if the norm comes last ("post")."""
     added = inputs + sublayer_outputs
     outputs = layer_norm(added, norm) if norm is not None and placement == "post" else added
     return Residual(norm, inputs, sublayer_inputs, sublayer_outputs, added, outputs)
 
 
 def relu(vectors: Tensor) -> Tensor:
-    """What is below 0 becomes 0."""
+    """Returns max(x, 0)."""
     return vectors.relu()
 
 
 def gelu(vectors: Tensor) -> Tensor:
-    """x times the share of a normal distribution that lies below x."""
+    """Returns x · Φ(x), with Φ the distribution function of the standard normal distribution."""
     return vectors * (1 + torch.erf(vectors / 2**0.5)) / 2
 
 
 def gelu_tanh(vectors: Tensor) -> Tensor:
-    """The same, nearly: the share by a formula without an integral, as GPT-2 has it."""
+    """Returns GELU by the approximation with tanh that GPT-2 uses."""
     cubic = vectors + 0.044715 * vectors**3
     return vectors * (1 + torch.tanh((2 / pi) ** 0.5 * cubic)) / 2
 

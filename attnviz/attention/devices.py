@@ -1,4 +1,4 @@
-"""Where the arithmetic runs, and how much memory it has there."""
+"""The device that the arithmetic runs on, and its free memory."""
 
 from __future__ import annotations
 
@@ -10,22 +10,17 @@ from attnviz.machine import memory
 
 
 def choose_device(name: str, dtype: str) -> torch.device:
-    """The device of this name; `auto` is the fastest that this machine has."""
+    """Returns the device of this name; `auto` is the fastest one that supports the dtype."""
     refuse_unknown_device(name)
+    devices = available_devices()
     if name == "auto":
-        preferred = [
-            device for device in reversed(available_devices()) if supports_dtype(device, dtype)
-        ]
-        return torch.device("cuda" if "cuda:0" in preferred else preferred[0])
-    full_name = name if ":" in name or name in ("cpu", "mps") else f"{name}:0"
-    if full_name.removesuffix(":0") not in {
-        device.removesuffix(":0") for device in available_devices()
-    }:
+        usable = [device for device in reversed(devices) if supports_dtype(device, dtype)]
+        return torch.device("cuda" if "cuda:0" in usable else usable[0])
+    if name.removesuffix(":0") not in {device.removesuffix(":0") for device in devices}:
         raise AttnvizError(
-            f"this machine has no device '{name}'",
-            f"choose one of: {', '.join(available_devices())}",
+            f"this machine has no device '{name}'", f"choose one of: {', '.join(devices)}"
         )
-    if not supports_dtype(full_name, dtype):
+    if not supports_dtype(name, dtype):
         raise AttnvizError(
             f"{name} cannot compute in {dtype}", "try --device cpu, or --dtype float32"
         )
@@ -33,7 +28,7 @@ def choose_device(name: str, dtype: str) -> torch.device:
 
 
 def available_devices() -> list[str]:
-    """Every device of this machine, the slowest first.
+    """Returns the names of this machine's devices, the slowest first.
 
     >>> available_devices()[0]
     'cpu'
@@ -49,7 +44,7 @@ def supports_dtype(device: str, dtype: str) -> bool:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes that can still be had, or None where nobody can tell."""
+    """Returns the free bytes of a device's memory; None if that is not known."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return memory.free_bytes()

@@ -1,6 +1,6 @@
-"""Common mistakes in attention, each with what goes wrong; to be looked at, never to be used.
+"""Common mistakes in attention, and their effects, for demonstration only.
 
-They are rows of their own, apart from the variants: `attnviz run` cannot choose one.
+They are kept apart from the variants, so that `attnviz run` cannot choose one.
 """
 
 from __future__ import annotations
@@ -13,41 +13,39 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from torch import Tensor
 
-# The scores as they should be scaled, what is visible, and √(model width) over √(head width).
+# The correctly scaled scores, the visible keys, and √(model width) / √(head width).
 MistakenScores = Callable[["Tensor", "Tensor", float], "Tensor"]
 SoftmaxAxis = Literal["row", "column", "matrix"]
-# Hidden tokens get weight; rows do not sum to 1; they are more even than they should be.
+# Masked keys get weight; rows do not sum to 1; rows are more even than they should be.
 Symptom = Literal["leaks", "breaks", "flattens"]
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A softmax of the wrong numbers, over the wrong ones of them, or spoiled afterwards."""
+    """A softmax of the wrong numbers, along the wrong axis, or changed afterwards."""
 
     name: str
     cause: str
     effect: str
-    symptoms: tuple[Symptom, ...]  # all of which the effect says
-    softmax_inputs: MistakenScores  # what exp is taken of; -inf gets no weight
+    symptoms: tuple[Symptom, ...]  # the effect names all of them
+    softmax_inputs: MistakenScores  # -inf gets no weight
     softmax_axis: SoftmaxAxis = "row"  # what sums to 1
-    masked: bool = True  # what is hidden is -inf before the softmax, as it should be
-    zeroed: bool = False  # what is hidden is zeroed after it
+    masked: bool = True  # whether masked scores are -inf before the softmax, as is right
+    zeroed: bool = False  # whether masked weights are set to 0 after the softmax
 
     @property
     def about(self) -> str:
-        """What is done, and what comes of it where it shows."""
+        """The mistake and its effect, in one phrase."""
         return f"{self.cause}: {self.effect}"
 
     def weigh(self, scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-        """The weights that the mistake gives."""
+        """Returns the attention weights that the mistake gives."""
         weights = _SOFTMAX_OVER[self.softmax_axis](self.softmax_inputs(scores, visible, ratio))
         return weights.masked_fill(~visible, 0) if self.zeroed else weights
 
 
 def _softmax_along(numbers: Tensor, side: int) -> Tensor:
-    from attnviz.attention.arithmetic import (
-        softmax_or_zeros,  # torch is there, for there are scores
-    )
+    from attnviz.attention.arithmetic import softmax_or_zeros  # not at the start: it needs torch
 
     weights: Tensor = softmax_or_zeros(numbers, side)
     return weights
@@ -64,22 +62,6 @@ def _masked_scores(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
     return scores.masked_fill(~visible, -inf)
 
 
-def _zero_masked_scores(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    return scores.masked_fill(~visible, 0)
-
-
-def _unmasked_scores(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    return scores
-
-
-def _softmax_weights(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    return _softmax_along(_masked_scores(scores, visible, ratio), -1)
-
-
-def _overdivided_scores(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    return _masked_scores(scores / ratio, visible, ratio)
-
-
 MISTAKES = {
     mistake.name: mistake
     for mistake in (
@@ -88,7 +70,7 @@ MISTAKES = {
             "0 written into the scores instead of -inf",
             "exp(0) is 1, so the future keeps weight",
             ("leaks",),
-            _zero_masked_scores,
+            lambda scores, visible, ratio: scores.masked_fill(~visible, 0),
             masked=False,
         ),
         Mistake(
@@ -96,7 +78,7 @@ MISTAKES = {
             "0 written into the weights after the softmax",
             "rows no longer sum to 1",
             ("breaks",),
-            _unmasked_scores,
+            lambda scores, visible, ratio: scores,
             masked=False,
             zeroed=True,
         ),
@@ -105,7 +87,7 @@ MISTAKES = {
             "softmax taken twice",
             "the second one flattens the rows and revives what was hidden",
             ("leaks", "flattens"),
-            _softmax_weights,
+            lambda *numbers: _softmax_along(_masked_scores(*numbers), -1),
         ),
         Mistake(
             "softmax-all",
@@ -128,7 +110,7 @@ MISTAKES = {
             "scores divided by √(model width) instead of √(head width)",
             "rows come out too flat",
             ("flattens",),
-            _overdivided_scores,
+            lambda scores, visible, ratio: _masked_scores(scores / ratio, visible, ratio),
         ),
     )
 }

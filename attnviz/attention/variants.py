@@ -1,7 +1,7 @@
-"""The kinds of attention, as rows; masks are predicates on positions; names of other choices.
+"""The variants of attention as a table, and the names of other choices, such as norms.
 
-A variant is added by adding a row. Every option of the command line that changes what attention
-does replaces one property of a row, see `traces/settings.py`.
+A variant is added by adding a row. Every command-line option that changes attention replaces one
+property of a row, see `traces/settings.py`.
 """
 
 from __future__ import annotations
@@ -15,28 +15,41 @@ from attnviz.errors import unknown_name_error
 if TYPE_CHECKING:
     from torch import Tensor
 
+NormPlacement = Literal["post", "pre", "none"]
+NORMS: tuple[NormPlacement, ...] = get_args(NormPlacement)
+Activation = Literal["relu", "gelu", "gelu-tanh"]
+ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
+AblationValue = Literal["zero", "mean"]  # replaces the context vectors of an ablated head
+DEVICE_KINDS = ("cpu", "cuda", "mps", "xpu")
+DEVICES = ("auto", *DEVICE_KINDS)
+ScoreKind = Literal["dot", "additive"]
+SCORE_KINDS: dict[ScoreKind, str] = {
+    "dot": "query · key",
+    "additive": "w_score · tanh(query + key), as in Bahdanau's attention",
+}
+
 
 @dataclass(frozen=True)
 class Variant:
-    """One way of attending."""
+    """One variant of attention: what is computed, and which keys each query may attend to."""
 
     name: str
     about: str
     projected: bool = True  # queries, keys and values are x W; else x itself
     compared: bool = True  # queries are compared with keys; else every score is 0
-    additive: bool = False  # a score is w · tanh(query + key), and no product of the two
+    additive: bool = False  # a score is w · tanh(query + key) instead of their dot product
     scaled: bool = True  # scores are divided by the square root of a head's width
-    causal: bool = False  # a token sees itself and the ones before it
-    window: int | None = None  # a token sees the N nearest
+    causal: bool = False  # a token attends only to itself and those before it
+    window: int | None = None  # a token attends only to those at a distance below this
     heads: int = 1
     kv_heads: int | None = None  # of keys and values, if fewer than of queries
     joined: bool = False  # the heads' context vectors are joined and multiplied by W_o
     temperature: float = 1.0  # scores are divided by it, too
-    soft_cap: float | None = None  # scores are bent so that none goes beyond it
+    soft_cap: float | None = None  # scores become soft_cap · tanh(score / soft_cap)
     dropout: float = 0.0  # the share of weights that is zeroed
 
     def sees(self, query: Tensor, key: Tensor) -> Tensor:
-        """May the token at position `query` look at the one at position `key`?"""
+        """Whether the token at position `query` may attend to the one at position `key`."""
         if self.window is None:
             return sees_before(query, key) if self.causal else sees_all(query, key)
         nearby = sees_near(query, key, self.window)
@@ -55,7 +68,7 @@ def sees_near(query: Tensor, key: Tensor, window: int) -> Tensor:
     return (query - key).abs() < window
 
 
-VARIANT_ALIASES = {  # of variants, in textbooks and libraries
+VARIANT_ALIASES = {  # names in textbooks and libraries
     "masked": "causal",
     "autoregressive": "causal",
     "decoder": "causal",
@@ -96,22 +109,7 @@ VARIANTS = {
 }
 
 
-NormPlacement = Literal["post", "pre", "none"]  # of the norm
-Activation = Literal["relu", "gelu", "gelu-tanh"]
-AblationValue = Literal["zero", "mean"]  # of what a head makes that is switched off
-
-DEVICE_KINDS = ("cpu", "cuda", "mps", "xpu")  # of devices
-DEVICES = ("auto", *DEVICE_KINDS)
-ScoreKind = Literal["dot", "additive"]
-SCORE_KINDS: dict[ScoreKind, str] = {  # how a query is held against a key
-    "dot": "query · key",
-    "additive": "w_score · tanh(query + key), as in Bahdanau's attention",
-}
-NORMS: tuple[NormPlacement, ...] = get_args(NormPlacement)
-ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
-
-
 def refuse_unknown_device(name: str) -> None:
-    """A name that no machine has; whether this one has it, torch alone knows."""
+    """Refuses names that are no device on any machine; does not check this one (needs torch)."""
     if name != "auto" and not re.fullmatch(rf"({'|'.join(DEVICE_KINDS)})(:\d+)?", name):
         raise unknown_name_error("device", name, DEVICES)

@@ -1,1 +1,1 @@
-"""What the machine has and does: files, memory, signals, the environment of a process."""
+"""The machine: files, memory, signals, and the environment of the process."""

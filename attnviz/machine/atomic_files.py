@@ -1,4 +1,4 @@
-"""Files that are written together: all of them whole, or none, whatever ends the run."""
+"""Writes several files together: all of them completely, or none, whatever ends the run."""
 
 from __future__ import annotations
 
@@ -23,22 +23,20 @@ from attnviz.machine.files import (
 
 try:
     import fcntl
-except ImportError:  # not everywhere: there nobody can tell whose file is abandoned
+except ImportError:  # Windows: abandoned files cannot be told from those being written
     fcntl = None  # type: ignore[assignment]
 
 TEMPORARY_PREFIX = ".attnviz-"
-MODEL_FILE_NAMES = {  # names of files in their folders that `-o` could write, too
+MODEL_FILE_NAMES = {  # files in a model's folder whose suffix `-o` could write, too
     "added_tokens.json", "config.json", "generation_config.json", "model.safetensors.index.json",
     "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "training.json",
     "vocab.json", "vocab.txt", "vocabulary.json",
 }  # fmt: skip
-TEMPORARY_NAME = re.compile(
-    rf"{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{16}}"
-)  # files.LONGEST_TEMPORARY letters
+TEMPORARY_NAME = re.compile(rf"{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{16}}")  # see files.py
 
 
 def refuse_unwritable_paths(paths: Sequence[Path]) -> None:
-    """Refuse what cannot be written, each alone or beside the others."""
+    """Refuses paths that cannot be written, by themselves or together."""
     for path in paths:
         refuse_folder(path)
         refuse_unwritable(path)
@@ -55,14 +53,12 @@ def refuse_unwritable_paths(paths: Sequence[Path]) -> None:
 
 
 def refuse_overwriting(paths: Iterable[Path], other_names: Iterable[str | Path]) -> None:
-    """Refuse to write over what else is named: a file that is read, or a model's own files."""
+    """Refuses to overwrite a file that the command reads, or a file of a model that it reads."""
     for path in paths:
         for other_name in other_names:
-            with suppress(OSError, ValueError, RuntimeError):  # whoever reads it says what is wrong
-                target, other_target = (
-                    path.resolve(),
-                    split_inner_name(str(other_name))[0].resolve(),
-                )
+            with suppress(OSError, ValueError, RuntimeError):  # reported when the file is read
+                target = path.resolve()
+                other_target = split_inner_name(str(other_name))[0].resolve()
                 if target == other_target:
                     raise AttnvizError(
                         f"'{path}' is read by this command, and would be overwritten",
@@ -77,24 +73,24 @@ def refuse_overwriting(paths: Iterable[Path], other_names: Iterable[str | Path])
 
 @dataclass(frozen=True)
 class _TemporaryFile:
-    """A file under another name beside its place, which it gets when all are whole."""
+    """A file that is written under a temporary name next to its target, and renamed at the end."""
 
     temporary: Path
     target: Path
-    path: Path  # as it was given
+    path: Path  # as the user gave it
 
 
 class AllOrNothing:
-    """Several files that appear together when the block ends, or not at all if it fails.
+    """Several files that appear together when the `with` block ends, or not at all if it fails.
 
-    Each is written beside its place under another name and renamed at the end, so that whoever
-    interrupts, or runs out of disk, keeps the files that were there before. What a run that was
-    killed left in a folder is removed by the next one that writes there.
+    Each is written under a temporary name next to its target and renamed at the end. So an
+    interrupt or a full disk leaves the previous files as they were. Temporary files of a run that
+    was killed are removed by the next run that writes to that folder.
     """
 
     def __init__(self) -> None:
         self._files: list[_TemporaryFile] = []
-        self._backups: dict[Path, Path] = {}  # what was at a place, under another name
+        self._backups: dict[Path, Path] = {}  # target: the previous file, under another name
         self._made_folders: list[Path] = []
         self._swept_folders: set[Path] = set()
         self._locks = ExitStack()
@@ -104,6 +100,7 @@ class AllOrNothing:
         return self
 
     def write(self, path: Path, chunks: Iterable[bytes]) -> None:
+        """Writes a file under its temporary name."""
         target = path.resolve()
         try:
             self._make_folders(target.parent)
@@ -128,18 +125,18 @@ class AllOrNothing:
                 self._undo()
 
     def _open_temporary(self, path: Path, target: Path) -> BinaryIO:
-        """A new file that is locked, and known before it is there."""
+        """Opens a new locked file, which is listed before it exists, so that it can be undone."""
         while True:
             self._files.append(_TemporaryFile(_unused_path(target.parent), target, path))
             stream = self._files[-1].temporary.open("xb")
-            self._locks.callback(os.close, os.dup(stream.fileno()))  # which keeps the lock
+            self._locks.callback(os.close, os.dup(stream.fileno()))  # keeps the lock
             if _take_lock(stream.fileno()) and os.fstat(stream.fileno()).st_nlink:
                 return stream
             stream.close()
-            self._files.pop().temporary.unlink(missing_ok=True)  # it was swept just now
+            self._files.pop().temporary.unlink(missing_ok=True)  # another run just swept it
 
     def _rename_all(self) -> None:
-        """Rename all; what was at those places comes back if one cannot be renamed."""
+        """Renames all files; restores the previous ones if a file cannot be renamed."""
         renamed: list[Path] = []
         try:
             for file in self._files:
@@ -158,9 +155,9 @@ class AllOrNothing:
                 backup.unlink(missing_ok=True)
 
     def _back_up(self, target: Path) -> None:
-        """A second name of what is there, where more than one file is at stake."""
+        """Gives the previous file a second name, if several files are written."""
         if len(self._files) > 1 and target not in self._backups:
-            with suppress(OSError):  # there is nothing; or this disk knows no second names
+            with suppress(OSError):  # there is no such file, or the disk has no hard links
                 backup = _unused_path(target.parent)
                 os.link(target, backup)
                 self._backups[target] = backup
@@ -172,6 +169,7 @@ class AllOrNothing:
             target.unlink(missing_ok=True)
 
     def _undo(self) -> None:
+        """Removes the temporary files and the folders that were made for them."""
         for file in self._files:
             file.temporary.unlink(missing_ok=True)
         for folder in reversed(self._made_folders):
@@ -184,11 +182,11 @@ class AllOrNothing:
             self._made_folders.append(parent)
             try:
                 parent.mkdir()
-            except FileExistsError:  # somebody else has made it meanwhile
+            except FileExistsError:  # another process has just made it
                 self._made_folders.remove(parent)
 
     def _sweep(self, folder: Path) -> None:
-        """Remove what runs that were killed have left there."""
+        """Removes the temporary files that killed runs have left in a folder."""
         if folder in self._swept_folders or fcntl is None:
             return
         self._swept_folders.add(folder)
@@ -203,20 +201,18 @@ def _unused_path(folder: Path) -> Path:
 
 
 def _take_lock(number: int) -> bool:
-    """Take the lock that a file has while somebody writes it; it goes when he does."""
+    """Locks an open file until its process ends; False if another process has the lock."""
     if fcntl is None:
         return True
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # this disk knows no locks
-        return True
+    except OSError as error:  # other than this one: the disk has no locks
+        return not isinstance(error, BlockingIOError)
     return True
 
 
 def _remove_abandoned(path: Path) -> None:
-    """A file that nobody holds; whoever cannot be asked keeps his."""
+    """Removes a file that no process has locked; keeps it if that cannot be determined."""
     with suppress(OSError):
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
@@ -227,7 +223,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _file_mode(target: Path) -> int:
-    """What the file had before, or what a new file gets from this user's umask."""
+    """Returns the permissions of the previous file, or those that the umask gives a new one."""
     if target.exists():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)

@@ -1,7 +1,7 @@
-"""What is put right when a signal ends a run, at whatever moment: nothing half-done stays behind.
+"""Undoes unfinished work when a signal ends the run.
 
-A signal that became an exception would be lost where nobody may raise one, in what C++ calls and
-in what tidies up, or would end there in an abort. So the process leaves from the signal itself.
+An exception raised from a signal would be lost, or abort the process, in callbacks from C++ and in
+finalizers. So the signal handler itself undoes the work and ends the process.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
 
-ENDING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # Ctrl-C, kill, and a terminal that is closed
+ENDING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # Ctrl-C, kill, and a closed terminal
 
 
 @dataclass
 class _ExitState:
-    """What there is to undo, the newest last; and whether somebody must not be disturbed."""
+    """The actions to undo work, the newest last, and whether signals are delayed."""
 
     undo_actions: list[Callable[[], object]] = field(default_factory=list)
-    delay_depth: int = 0
-    waiting_signal: int | None = None  # the signal that came meanwhile
+    delay_depth: int = 0  # number of nested `delay_signals` blocks
+    waiting_signal: int | None = None  # the signal that arrived in such a block
 
 
 _EXIT_STATE = _ExitState()
 
 
 def exit_on_signals() -> None:
-    """Leave at once at any of them, unless whoever started the process wants them ignored."""
+    """Has each ending signal end the process at once, unless its parent had it ignored."""
     for name in ENDING_SIGNALS:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
@@ -37,20 +37,20 @@ def exit_on_signals() -> None:
 
 
 def register_undo(undo: Callable[[], object]) -> None:
-    """Call this before the process leaves, however it does."""
+    """Has `undo` called before the process ends, in whatever way."""
     _EXIT_STATE.undo_actions.append(undo)
 
 
 def undo_everything() -> None:
-    """All that is to be undone, the newest first."""
+    """Calls all undo actions, the newest first."""
     while _EXIT_STATE.undo_actions:
-        with suppress(Exception):  # nobody is there any more to be told
+        with suppress(Exception):  # the process ends, so an error cannot be reported
             _EXIT_STATE.undo_actions.pop()()
 
 
 @contextmanager
 def undo_on_signal(undo: Callable[[], object]) -> Iterator[None]:
-    """While the block runs a signal calls this before the process leaves."""
+    """Has a signal during the `with` block call `undo` before the process ends."""
     _EXIT_STATE.undo_actions.append(undo)
     try:
         yield
@@ -60,7 +60,7 @@ def undo_on_signal(undo: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def delay_signals() -> Iterator[None]:
-    """A signal waits until the block has ended, which must not take long."""
+    """Delays signals until the end of the `with` block, which must be short."""
     _EXIT_STATE.delay_depth += 1
     try:
         yield
@@ -72,13 +72,13 @@ def delay_signals() -> Iterator[None]:
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C asks whoever works in the block to come to an end; a second one ends the run.
+    """Has Ctrl-C ask the `with` block to stop; a second Ctrl-C ends the run.
 
-    Whether it was asked says what this yields.
+    Yields a function that returns whether Ctrl-C was pressed.
     """
     signals_received: list[int] = []
     previous_handler = signal.getsignal(signal.SIGINT)
-    if previous_handler is signal.SIG_IGN:  # whoever started the process wants it so
+    if previous_handler is signal.SIG_IGN:  # the parent process wants it so
         yield lambda: False
         return
 
@@ -95,10 +95,10 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def delay_interrupt() -> Iterator[None]:
-    """Ctrl-C comes when the block has ended: what Python writes meanwhile would lose a part.
+    """Blocks Ctrl-C during the `with` block, so that Python's output is written completely.
 
-    A signal that is only heard later would break it off all the same, and what was left of it in
-    a buffer would be gone.
+    Handling the signal later is not enough: it would still interrupt the system call, and the rest
+    of the buffer would be lost.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

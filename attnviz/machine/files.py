@@ -1,4 +1,4 @@
-"""Files that are read, with limits, and what a name in a data file may make attnviz do: nothing."""
+"""Reads files within size limits, checks paths to be written, and marks names from data files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from attnviz.errors import AttnvizError, Note
 from attnviz.machine import memory
 from attnviz.wording.commands import shell_quoted
 
-MAX_PATH_BYTES = 255, 4096  # bytes of a name, and of a path with its end, where no disk says it
-TEMPORARY_NAME_BYTES = 25  # of what is written beside its place: machine/writing.py
-PIPE_WAIT_SECONDS = (
-    1.0  # seconds, after which a pipe that nobody writes to is said to be waited for
-)
+MAX_PATH_BYTES = 255, 4096  # of a name, and of a path with its final zero byte, by default
+TEMPORARY_NAME_BYTES = 25  # of a temporary file in machine/atomic_files.py
+PIPE_WAIT_SECONDS = 1.0  # before a note says that a pipe is being waited for
 
-FolderState = tuple[tuple[str, int, int], ...]  # of files: paths, sizes, and when they were written
+FolderState = tuple[tuple[str, int, int], ...]  # path, size and time of change of each file
 FileKind = Literal[
     "text",
     "lesson",
@@ -34,9 +32,7 @@ FileKind = Literal[
     "file of vectors",
     "model",
 ]
-MAX_FILE_BYTES: dict[
-    FileKind, int
-] = {  # bytes; all is read whole, but for vectors, of which some are kept
+MAX_FILE_BYTES: dict[FileKind, int] = {  # all are read as a whole, except those of vectors
     "text": 10 * 10**6,
     "lesson": 10 * 10**6,
     "grammar": 10 * 10**6,
@@ -51,51 +47,50 @@ _ALLOWED_BYTES: ContextVar[int | None] = ContextVar("allowed", default=None)
 
 
 def set_size_limit(size: str | None) -> None:
-    """From now on files may be so large, whatever is in them; None: as they may be by default."""
+    """Sets the largest size of files of any kind, such as "2GB"; None: the default of each kind."""
     _ALLOWED_BYTES.set(None if size is None else memory.parse_size(size, "--limit"))
 
 
 def size_limit(kind: FileKind) -> int:
-    """How many bytes something of this kind may have."""
+    """Returns the largest size of a file of this kind, in bytes."""
     return _ALLOWED_BYTES.get() or MAX_FILE_BYTES[kind]
 
 
 def refuse_larger(amount: int, name: str, kind: FileKind) -> None:
-    """Refuse what would take longer, or more memory, than anybody may have meant."""
+    """Refuses a size in bytes beyond the limit: the file is likely to be given by mistake."""
     if amount > size_limit(kind):
         raise AttnvizError(
-            f"{name} has more than {memory.format_size(size_limit(kind))}, the most that a {kind} may have",
+            f"{name} has more than {memory.format_size(size_limit(kind))}, the most that a {kind} "
+            "may have",
             f"give less, or allow more with: --limit {memory.format_size_limit(amount)}",
         )
 
 
 def read_stream(stream: BinaryIO, name: str, kind: FileKind) -> bytes:
-    """Everything that is in a stream, which may have no end."""
+    """Reads a whole stream, but not beyond the size limit, as it may be endless."""
     content = stream.read(size_limit(kind) + 1)
     refuse_larger(len(content), name, kind)
     return content
 
 
 def read_content(path: Path, kind: FileKind = "text") -> bytes:
-    """What is in a file."""
+    """Reads a whole file."""
     try:
         with _noting_pipe_wait(path), path.open("rb") as file:
             refuse_larger(os.fstat(file.fileno()).st_size, f"'{path}'", kind)
             return read_stream(file, f"'{path}'", kind)
-    except (FileNotFoundError, ValueError):  # which Python says of a name with a zero byte
+    except (FileNotFoundError, ValueError):  # ValueError: a name with a zero byte
         raise AttnvizError(f"there is no file '{path}'", "check its name and folder") from None
     except IsADirectoryError:
         raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it") from None
     except OSError as error:
-        reason_text = error_reason(error)
-        raise AttnvizError(
-            f"'{path}' cannot be read: {reason_text}", "check its permissions"
-        ) from None
+        problem = f"'{path}' cannot be read: {error_reason(error)}"
+        raise AttnvizError(problem, "check its permissions") from None
 
 
 @contextmanager
 def _noting_pipe_wait(path: Path) -> Iterator[None]:
-    """A pipe is read when somebody writes to it, and nobody may know that it is waited for."""
+    """Gives a note if a pipe has no data after a second, as the run would wait silently."""
     note = Note(f"waiting for data from '{path}'")
     timer = threading.Timer(PIPE_WAIT_SECONDS, warnings.warn, [note])
     timer.daemon = True
@@ -108,7 +103,7 @@ def _noting_pipe_wait(path: Path) -> Iterator[None]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file is there; a name that is too long for one is none."""
+    """Whether a path is a file; False for a name that is too long."""
     try:
         return path.is_file()
     except OSError:
@@ -116,18 +111,17 @@ def is_file(path: Path) -> bool:
 
 
 def read_folder_state(folder: Path) -> FolderState:
-    """By which it can be told whether any file of a folder is another by now."""
+    """Returns what changes when a file of a folder changes; () if the folder cannot be read."""
     try:
-        folder_files = [entry for entry in sorted(folder.resolve().iterdir()) if entry.is_file()]
-        stats = [entry.stat() for entry in folder_files]
-    except OSError:  # whoever reads them says what is wrong
+        paths = [path for path in sorted(folder.resolve().iterdir()) if path.is_file()]
+        stats = {str(path): path.stat() for path in paths}
+    except OSError:  # reported when the files are read
         return ()
-    pairs = zip(folder_files, stats, strict=True)
-    return tuple((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in pairs)
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats.items())
 
 
 def decode_utf8(content: bytes, name: str) -> str:
-    """UTF-8 as text; `name` is what it is called in messages."""
+    """Decodes UTF-8; `name` names the source in the error."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -138,7 +132,7 @@ def decode_utf8(content: bytes, name: str) -> str:
 
 
 def split_inner_name(name: str) -> tuple[Path, str]:
-    """A file, and the name of what is wanted in it: `model.safetensors#wte.weight`.
+    """Splits a file's path from the name of a part of it, after `#`; "" if there is none.
 
     >>> split_inner_name("model.safetensors#wte.weight")[1]
     'wte.weight'
@@ -150,7 +144,7 @@ def split_inner_name(name: str) -> tuple[Path, str]:
 def refuse_missing_file(path: Path, purpose: str) -> None:
     if is_file(path):
         return
-    with suppress(OSError):  # a name that is too long for anything
+    with suppress(OSError):  # too long a name
         if path.exists():
             kind = "a folder" if path.is_dir() else "not a regular file"
             raise AttnvizError(
@@ -162,17 +156,17 @@ def refuse_missing_file(path: Path, purpose: str) -> None:
 def refuse_folder(path: Path) -> None:
     try:
         is_folder = path.is_dir()
-    except OSError as error:  # a name that is too long, for one
+    except OSError as error:  # too long a name, for example
         raise unwritable_file_error(path, error) from None
     if is_folder:
         raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it")
 
 
 def _refuse_locked_file(path: Path) -> None:
-    """A file that its owner has locked stays, and so does what is no file."""
+    """Refuses to overwrite a read-only file, and anything that is not a regular file."""
     try:
         exists = path.exists()
-    except OSError as error:  # a name that is too long, for one
+    except OSError as error:  # too long a name, for example
         raise unwritable_file_error(path, error) from None
     if not exists:
         return
@@ -183,7 +177,7 @@ def _refuse_locked_file(path: Path) -> None:
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Refuse a path that cannot be written, before anything is computed for it."""
+    """Refuses a path that cannot be written, before anything is computed for it."""
     _refuse_locked_file(path)
     try:
         target = path.resolve()
@@ -193,7 +187,7 @@ def refuse_unwritable(path: Path) -> None:
             f"'{path}' cannot be written: the current folder no longer exists",
             "cd to another folder",
         ) from None
-    except (RuntimeError, OSError):  # what Python says of links that lead back to themselves
+    except (RuntimeError, OSError):  # of a link that leads back to itself
         raise AttnvizError(f"'{path}' is a link to itself", "choose another name") from None
     if not folder.is_dir():
         raise AttnvizError(
@@ -207,8 +201,8 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def refuse_missing_folder(path: Path) -> None:
-    """Refuse a new file, or folder, in a folder that does not exist: its name may be misspelt."""
-    for folder in (path.parent, path.resolve().parent):  # of the name, and of where a link leads
+    """Refuses a path in a folder that does not exist: its name may be misspelt."""
+    for folder in (path.parent, path.resolve().parent):  # of the path, and of a link's target
         if not folder.is_dir():
             raise AttnvizError(
                 f"there is no folder '{folder}'",
@@ -217,44 +211,41 @@ def refuse_missing_folder(path: Path) -> None:
 
 
 def _refuse_long_path(path: Path, target: Path, folder: Path) -> None:
-    """Refuse names that nobody has tried yet, because the folders before them are not there."""
+    """Refuses too long a path, also where missing folders hide that from the system."""
     name_limit, path_limit = MAX_PATH_BYTES
     if hasattr(os, "pathconf"):
-        with suppress(OSError):  # a disk that does not say
+        with suppress(OSError):  # not known for this disk
             name_limit, path_limit = (
                 os.pathconf(folder, limit_name) for limit_name in ("PC_NAME_MAX", "PC_PATH_MAX")
             )
     parts = [len(os.fsencode(part)) for part in target.relative_to(folder).parts]
     temporary = len(os.fsencode(target.parent)) + 1 + TEMPORARY_NAME_BYTES
     if max(parts) > name_limit or max(temporary, len(os.fsencode(target))) >= path_limit:
-        raise unwritable_file_error(
-            path, OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-        )
+        error = OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        raise unwritable_file_error(path, error)
 
 
 def unwritable_file_error(path: Path, error: OSError) -> AttnvizError:
-    reason_text = error_reason(error)
-    return AttnvizError(
-        f"'{path}' cannot be written: {reason_text}", "choose another file or folder"
-    )
+    problem = f"'{path}' cannot be written: {error_reason(error)}"
+    return AttnvizError(problem, "choose another file or folder")
 
 
 def error_reason(error: OSError) -> str:
-    """What the system says is wrong."""
+    """Returns the system's message for an error, in lower case."""
     return (error.strerror or str(error)).lower()
 
 
 class NameInFile(str):
-    """A name that a data file gave: text like any other, but whoever would load it refuses.
+    """A name from a data file: a string that loaders refuse.
 
-    What somebody types, or hands to the library, is a plain `str`, and takes its place.
+    A name that the user types, or gives to the library, is a plain `str` and replaces it.
     """
 
     __slots__ = ()
 
 
 def name_in_file(name: object, shipped_names: Container[object] = ()) -> object:
-    """A name as a file gives it; one of those that come with attnviz needs no permission.
+    """Marks a name from a file as a NameInFile, unless it is of something shipped with attnviz.
 
     >>> type(name_in_file("minilm", ("minilm",))), type(name_in_file("owner/name", ("minilm",)))
     (<class 'str'>, <class 'attnviz.machine.files.NameInFile'>)
@@ -263,7 +254,7 @@ def name_in_file(name: object, shipped_names: Container[object] = ()) -> object:
 
 
 def refuse_name_in_file(name: str, kind: str, hint: str, *, about: str = "") -> None:
-    """Refuse to load what only a file names; everything that loads by a name begins with this."""
+    """Refuses to load what only a data file names; every function that loads a name calls this."""
     if isinstance(name, NameInFile):
         raise AttnvizError(
             f"the {kind} '{name}' is named in a data file, and attnviz loads only what you name "

@@ -1,1 +1,1 @@
-"""From a text to Tokens: a file for each family of tokenizers, and a table of them all."""
+"""Tokenizers, which cut a text into Tokens: a file for each family, and a table of all."""

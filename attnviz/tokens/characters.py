@@ -1,4 +1,4 @@
-"""Simple tokenizers: characters, bytes, words, and what white space separates."""
+"""Simple tokenizers: characters, bytes, words, and text between white space."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ import regex
 
 from attnviz.tokens.tokens import Tokens
 
+WORD_PATTERN = regex.compile(r"[\w\p{M}]+(?:['’][\w\p{M}]+)*|(?!\s)\X")
+NON_SPACE_PATTERN = regex.compile(r"\S+")
+
 
 def chars(text: str) -> Tokens:
-    """A character is a token, and its code point the id."""
+    """Splits a text into characters; ids are code points."""
     pieces = tuple(character.encode() for character in text)
     return Tokens(text, pieces, tuple(map(ord, text)), (False,) * len(pieces))
 
 
 def utf8_bytes(text: str) -> Tokens:
-    """A byte is a token, and its value the id."""
+    """Splits a text into UTF-8 bytes; ids are their values."""
     ids = tuple(text.encode())
     return Tokens(text, tuple(bytes([byte]) for byte in ids), ids, (False,) * len(ids))
 
 
-WORD_PATTERN = regex.compile(r"[\w\p{M}]+(?:['’][\w\p{M}]+)*|(?!\s)\X")
-NON_SPACE_PATTERN = regex.compile(r"\S+")
-
-
 def words(text: str) -> Tokens:
-    """Words and punctuation marks: "Don't go!" -> "Don't", "go", "!"."""
+    """Splits a text into words and punctuation marks: "Don't go!" -> "Don't", "go", "!"."""
     return _match_tokens(WORD_PATTERN, text)
 
 
 def spaces(text: str) -> Tokens:
-    """Whatever stands between white space: "Don't go!" -> "Don't", "go!"."""
+    """Splits a text at white space: "Don't go!" -> "Don't", "go!"."""
     return _match_tokens(NON_SPACE_PATTERN, text)
 
 
@@ -43,5 +42,5 @@ def _match_tokens(pattern: regex.Pattern[str], text: str) -> Tokens:
 
 
 def _word_hash_id(word: bytes) -> int:
-    """The same id for a word in every sentence, with no vocabulary to look it up in."""
+    """Returns an id that a word has in every text, without a vocabulary: 32 bits of its hash."""
     return int.from_bytes(blake2b(word, digest_size=4).digest(), "big")

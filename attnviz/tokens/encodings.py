@@ -1,4 +1,4 @@
-"""Every encoding that tiktoken knows, from its cache or the network."""
+"""Tokenizers of tiktoken's encodings, loaded from its cache or the network."""
 
 from __future__ import annotations
 
@@ -13,41 +13,37 @@ from tiktoken import load
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens, tokens_of_bytes
 
-DOWNLOAD_TIMEOUT_SECONDS = (10, 30)  # seconds, for a server to accept, and then to go on answering
-MAX_BLANK_LETTERS = 900_000  # tiktoken's patterns end in a panic at 1,000,000
+DOWNLOAD_TIMEOUT_SECONDS = (10, 30)  # to connect, and between two parts of the answer
+MAX_BLANK_LETTERS = 900_000  # tiktoken's patterns panic at 1,000,000
 
 
 def encoding_names() -> list[str]:
-    """What tiktoken's encodings are called."""
+    """Returns the names of tiktoken's encodings."""
     return tiktoken.list_encoding_names()
 
 
 def load_encoding(name: str, *, download: bool = True) -> Callable[[str], Tokens]:
-    """The tokenizer of one of tiktoken's encodings."""
+    """Returns the tokenizer of one of tiktoken's encodings."""
     try:
         with _with_download_timeout(download=download):
             return partial(encode, tiktoken.get_encoding(name))
-    except ValueError:  # what came is not what tiktoken has the hash of
+    except ValueError:  # the download has another hash than tiktoken expects
         raise AttnvizError(
             f"what was downloaded is not '{name}' but something else, such as a sign-in page",
             "sign in to the network, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2",
         ) from None
-    except OSError:  # what requests raises is an OSError, as is a cache that cannot be read
+    except OSError:  # of requests, or of a cache that cannot be read
+        problem = f"tiktoken has no copy of '{name}' on this machine and could not download it"
+        hint = "go online once, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2"
         if not download:
-            raise AttnvizError(
-                f"the model's tokenizer is '{name}', and tiktoken has no copy of it on this "
-                "machine",
-                f"download it: attnviz run TEXT --tokenizer {name}",
-            ) from None
-        raise AttnvizError(
-            f"tiktoken has no copy of '{name}' on this machine and could not download it",
-            "go online once, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2",
-        ) from None
+            problem = f"the model's tokenizer is '{name}', and tiktoken has no copy of it on this "
+            problem, hint = f"{problem}machine", f"download it: attnviz run TEXT --tokenizer {name}"
+        raise AttnvizError(problem, hint) from None
 
 
 @contextmanager
 def _with_download_timeout(*, download: bool = True) -> Iterator[None]:
-    """tiktoken waits for ever for a server that accepts and says nothing."""
+    """Gives tiktoken's downloads a timeout, as it has none, or forbids them."""
     original_reader = load.read_file
 
     def read_file(blobpath: str) -> bytes:
@@ -56,7 +52,7 @@ def _with_download_timeout(*, download: bool = True) -> Iterator[None]:
         if not download:
             raise PermissionError(blobpath)
 
-        import requests  # which takes long, and is seldom needed
+        import requests  # slow to import, and rarely needed
 
         answer = requests.get(blobpath, timeout=DOWNLOAD_TIMEOUT_SECONDS)
         answer.raise_for_status()
@@ -71,23 +67,17 @@ def _with_download_timeout(*, download: bool = True) -> Iterator[None]:
 
 
 def count_encoding_ids(name: str) -> int:
-    """How many ids an encoding has."""
+    """Returns the size of an encoding's vocabulary."""
     return tiktoken.get_encoding(name).n_vocab
 
 
 def encode(vocabulary: tiktoken.Encoding, text: str) -> Tokens:
-    """The text in the pieces of a byte-level vocabulary."""
-    _refuse_long_blanks(text)
-    ids = vocabulary.encode_ordinary(text)  # `<|endoftext|>` in a sentence is just characters
-    return tokens_of_bytes(
-        text, [vocabulary.decode_single_token_bytes(token_id) for token_id in ids], ids
-    )
-
-
-def _refuse_long_blanks(text: str) -> None:
+    """Returns the tokens of a text in a byte-level vocabulary."""
     if len(text) > MAX_BLANK_LETTERS and re.search(rf"\s{{{MAX_BLANK_LETTERS}}}", text):
         raise AttnvizError(
-            f"the text has more than {MAX_BLANK_LETTERS:,} whitespace characters in a row, too many "
-            "for this tokenizer",
+            f"the text has more than {MAX_BLANK_LETTERS:,} whitespace characters in a row, "
+            "too many for this tokenizer",
             "remove some of them, or use --tokenizer words",
         )
+    ids = vocabulary.encode_ordinary(text)  # `<|endoftext|>` in a text is just characters
+    return tokens_of_bytes(text, list(map(vocabulary.decode_single_token_bytes, ids)), ids)

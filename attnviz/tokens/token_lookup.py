@@ -1,4 +1,4 @@
-"""The token of a text that somebody means."""
+"""Looks up the token of a text by its word or number."""
 
 from __future__ import annotations
 
@@ -8,50 +8,42 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.wording.words import numbered_label
 
-MAX_LISTED_TOKENS = 40  # tokens in a hint, at most
+MAX_LISTED_TOKENS = 40  # in a hint
 MAX_NUMBER_CHOICES = 8
 
 
 def find_query(tokens: Tokens, name: str, option: str = "--query") -> int:
-    """The position, from 0, of the token that is meant.
+    """Returns the position, from 0, of the token that `name` means.
 
-    By its word, by its number from 1, or by both as tables show them (`2 the`), which is never
-    ambiguous; `it#2` is the second that reads `it`.
+    A name is the token's word, its number from 1, or both as tables show them (`2 the`), which is
+    never ambiguous; `it#2` is the second token `it`.
     """
-    numbered_labels = [
-        numbered_label(str(position), label)
-        for position, label in enumerate(tokens.labels, start=1)
-    ]
-    if name in numbered_labels:
-        return numbered_labels.index(name)
+    labels = [numbered_label(str(number), label) for number, label in enumerate(tokens.labels, 1)]
+    if name in labels:
+        return labels.index(name)
     positions = tokens.find(name)
     if len(positions) == 1:
         return positions[0]
     if positions:
-        # The number alone would be taken for the word, if the word is a number.
-        choices = [
-            repr(numbered_labels[position]) if name.isdigit() else str(position + 1)
-            for position in positions
-        ]
+        # Where the word is a number, the position alone would be taken for the word.
+        choices = [repr(labels[i]) if name.isdigit() else str(i + 1) for i in positions]
         raise AttnvizError(
             f"'{name}' occurs {len(positions)} times in the sentence",
             f"give the number of one of them: {option} {' or '.join(choices[:MAX_NUMBER_CHOICES])}",
         )
     word, mark, occurrence = name.rpartition("#")
-    word_positions = (
-        tokens.find(word) if mark and occurrence.isascii() and occurrence.isdigit() else ()
-    )
-    if word_positions:
-        return _find_occurrence(word_positions, word, occurrence)
+    is_occurrence = mark and occurrence.isascii() and occurrence.isdigit()
+    if is_occurrence and (positions := tokens.find(word)):
+        return _find_occurrence(positions, word, occurrence)
     number = name.lstrip("0")
-    fits_length = len(number) <= len(str(len(tokens)))  # thousands of digits would be no int
+    fits_length = len(number) <= len(str(len(tokens)))  # int() refuses thousands of digits
     if name.isascii() and number.isdigit() and fits_length and int(number) <= len(tokens):
         return int(number) - 1
     raise AttnvizError(f"no token of the sentence is '{name}'", _tokens_hint(tokens, name))
 
 
 def _find_occurrence(positions: tuple[int, ...], word: str, occurrence: str) -> int:
-    """The second of those that read alike, where the second is asked for."""
+    """Returns the position of occurrence `occurrence` (a number from 1) of a word."""
     number = int(occurrence[:9])
     if 1 <= number <= len(positions) and len(occurrence) <= 9:
         return positions[number - 1]

@@ -1,7 +1,4 @@
-"""Text to Tokens: a table of names to import paths, one file for each family.
-
-Any name that is not in the table is looked up among tiktoken's encodings.
-"""
+"""The tokenizers by name: a table of import paths, and besides it tiktoken's encodings."""
 
 from __future__ import annotations
 
@@ -17,10 +14,10 @@ Tokenizer = Callable[[str], Tokens]
 
 @dataclass(frozen=True)
 class TokenizerRow:
-    """One way to cut a text up: what it makes of it, and where it is."""
+    """A tokenizer's description and import path."""
 
     about: str
-    path: str  # named, not imported: tiktoken and its vocabularies are loaded when asked for
+    path: str  # imported only when used, as tiktoken and vocabularies are slow to load
 
 
 TOKENIZERS = {
@@ -30,19 +27,19 @@ TOKENIZERS = {
     "chars": TokenizerRow("single characters", "attnviz.tokens.characters:chars"),
     "bytes": TokenizerRow("single bytes of UTF-8", "attnviz.tokens.characters:utf8_bytes"),
 }
-VOCABULARY_SIZES = {"gpt2": 50_257, "chars": 0x110000, "bytes": 256}  # how many ids there are
+VOCABULARY_SIZES = {"gpt2": 50_257, "chars": 0x110000, "bytes": 256}
 
 
 def tokenize(text: str, tokenizer: str, *, download: bool = True) -> Tokens:
-    """The text in the pieces that this tokenizer makes of it."""
+    """Returns the tokens of a text by the tokenizer of this name."""
     refuse_empty_text(text)
     return find_tokenizer(tokenizer, download=download)(text)
 
 
 def find_tokenizer(tokenizer: str, *, download: bool = True) -> Tokenizer:
-    """The tokenizer of this name, imported only now that it is wanted.
+    """Imports and returns the tokenizer of this name.
 
-    Where a file names it, and no person, nothing is downloaded for it.
+    `download=False` is for names in files: only what a user names may cause a download.
     """
     if tokenizer in TOKENIZERS:
         tokenizer_function: Tokenizer = pkgutil.resolve_name(TOKENIZERS[tokenizer].path)
@@ -57,7 +54,7 @@ def find_tokenizer(tokenizer: str, *, download: bool = True) -> Tokenizer:
 
 
 def count_tokenizer_ids(tokenizer: str) -> int | None:
-    """How many ids there are; None where words have numbers without end."""
+    """Returns the size of a tokenizer's vocabulary; None if ids are hashes of words."""
     if tokenizer in TOKENIZERS:
         return VOCABULARY_SIZES.get(tokenizer)
     from attnviz.tokens import encodings
@@ -66,7 +63,7 @@ def count_tokenizer_ids(tokenizer: str) -> int | None:
 
 
 def refuse_empty_text(text: str) -> None:
-    """Refuse a text in which there is nothing to look at, or that is no text."""
+    """Refuses an empty or blank text, and one that cannot be written as UTF-8."""
     if not text.strip():
         raise AttnvizError(
             "the text is empty" if not text else "the text is blank",

@@ -1,4 +1,4 @@
-"""Tokens: a text in pieces, each with an id and a label that can be printed anywhere."""
+"""Tokens: a text in pieces, each with an id and a printable label."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from functools import cached_property
 
 from attnviz.wording.printable import SPACE_SIGN, visible_text
 
+_BETWEEN_WORDS = re.compile(rf"(?<=\w){SPACE_SIGN}(?=\w)")
+
 
 @dataclass(frozen=True)
 class Tokens:
     """A text in pieces.
 
     `pieces` are bytes, because a piece of a byte-level vocabulary may be less than a character;
-    `spaced` says of each piece whether white space stands before its first visible character.
+    `spaced`: whether there is white space before each piece's first visible character.
     """
 
     text: str
     pieces: tuple[bytes, ...]
     ids: tuple[int, ...]
     spaced: tuple[bool, ...]
-    words: tuple[str, ...] = ()  # what people see, where somebody named the tokens
-    special: frozenset[int] = frozenset()  # places of what a tokenizer added, as [CLS]
+    words: tuple[str, ...] = ()  # the labels, if they differ from those of the pieces
+    special: frozenset[int] = frozenset()  # positions of tokens such as [CLS]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -35,23 +37,22 @@ class Tokens:
         return self.words or tuple(piece_label(piece) for piece in self.pieces)
 
     def find(self, word: str) -> tuple[int, ...]:
-        """The positions, from 0, of every token that reads `word`, as a label or as written."""
+        """Returns the positions, from 0, of every token whose label or text is `word`."""
+        encoded = word.strip().encode(errors="replace")
         return tuple(
             position
-            for position, (shown_label, piece) in enumerate(
-                zip(self.labels, self.pieces, strict=True)
-            )
-            if word == shown_label or word.strip().encode(errors="replace") == piece.strip()
+            for position, (label, piece) in enumerate(zip(self.labels, self.pieces, strict=True))
+            if word == label or encoded == piece.strip()
         )
 
 
 def tokens_of_bytes(text: str, pieces: Sequence[bytes], ids: Sequence[int]) -> Tokens:
-    """The pieces of a byte-level vocabulary, which hold the spaces before them."""
+    """Returns Tokens of a byte-level vocabulary, whose pieces include the space before them."""
     return Tokens(text, tuple(pieces), tuple(ids), tuple(piece[:1].isspace() for piece in pieces))
 
 
 def tokens_of_words(words: Sequence[str]) -> Tokens:
-    """Words that are tokens already; the same word has the same id.
+    """Returns Tokens of words, one each; the same word has the same id.
 
     >>> tokens_of_words(["a", "b", "a"]).ids
     (0, 1, 0)
@@ -64,31 +65,24 @@ def tokens_of_words(words: Sequence[str]) -> Tokens:
 
 
 def numbered_tokens(count: int) -> Tokens:
-    """Tokens that have no words: x1, x2, …"""
+    """Returns Tokens named x1, x2, …, for matrices without words."""
     return tokens_of_words([f"x{number}" for number in range(1, count + 1)])
 
 
-_BETWEEN_WORDS = re.compile(rf"(?<=\w){SPACE_SIGN}(?=\w)")  # `Input 1` is read as it is written
-
-
 def piece_label(piece: bytes) -> str:
-    """What people see of a piece: never empty, never a control character, never mojibake.
+    """Returns the label of a piece: never empty, without control characters and mojibake.
 
-    >>> piece_label(b" learning"), piece_label(b"  "), piece_label(b"a\\n"), piece_label(b" \\xe6\\x97"), piece_label(b"\\x1b")
-    ('learning', '␣', 'a↵', '⟨e6⟩⟨97⟩', '\\\\u001b')
+    >>> [piece_label(piece) for piece in (b" learning", b"  ", b"a\\n", b" \\xe6\\x97", b"\\x1b")]
+    ['learning', '␣', 'a↵', '⟨e6⟩⟨97⟩', '\\\\u001b']
     """
     text = piece.decode(errors="attnviz.bytes")
-    printable_text = visible_text(text[1:] if text.startswith(" ") and len(text) > 1 else text)
-    # A combining mark of its own would climb onto whatever is printed before it.
-    return (
-        f"◌{printable_text}"
-        if unicodedata.category(printable_text[0]).startswith("M")
-        else printable_text
-    )
+    label = visible_text(text[1:] if text.startswith(" ") and len(text) > 1 else text)
+    # Without ◌, a combining mark would be drawn over the character printed before it.
+    return f"◌{label}" if unicodedata.category(label[0]).startswith("M") else label
 
 
 def piece_phrase(piece: bytes) -> str:
-    """A label in which spaces between words are spaces.
+    """Returns the label of a piece, with plain spaces instead of ␣ between words.
 
     >>> piece_phrase(b"Input 1")
     'Input 1'

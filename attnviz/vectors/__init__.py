@@ -1,1 +1,1 @@
-"""From Tokens to vectors: drawn from a seed or loaded from a file, and told where they stand."""
+"""Vectors of tokens: drawn from a seed, or read from a file; and their positions."""

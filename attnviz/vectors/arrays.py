@@ -1,4 +1,4 @@
-"""Named arrays in files of NumPy and safetensors, without ever unpickling anything."""
+"""Reads named arrays from NumPy and safetensors files, without unpickling anything."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
 
 AnyArray = Shaped[np.ndarray, "..."]
-BytesOf = Callable[[str], int]  # what a number of the array of this name takes where it is used
+BytesOf = Callable[[str], int]  # array name -> bytes that each of its numbers takes in use
 
-FLOAT_BYTES = 8  # bytes
-COPIED_FLOAT_BYTES = 2 * FLOAT_BYTES  # of a number that is used: as it is, and a copy
-MAX_ARRAY_HEADER_BYTES = 10_000  # bytes of an array's header, more than NumPy itself believes
+FLOAT_BYTES = 8
+COPIED_FLOAT_BYTES = 2 * FLOAT_BYTES  # of a number and its copy
+MAX_ARRAY_HEADER_BYTES = 10_000  # NumPy accepts less
 MAX_ARRAYS = 100_000  # in a file
-MAX_EMPTY_ROWS = 2**20  # rows of an array without numbers, which take no bytes in a file
+MAX_EMPTY_ROWS = 2**20  # of an array without numbers, which takes no bytes in a file
 PLAIN_NUMBERS_HINT = "save plain numbers: numpy.save(path, matrix)"
 HEADER_READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
-# What Python's and NumPy's readers say of files that are damaged, or made to look so.
+# Raised by Python's and NumPy's readers for files that are damaged, by accident or on purpose.
 DAMAGED_FILE_ERRORS = (
     ValueError, TypeError, KeyError, EOFError, OSError, SyntaxError, OverflowError, RecursionError,
     NotImplementedError, TokenError, zipfile.BadZipFile, zlib.error,
@@ -41,18 +41,19 @@ DAMAGED_FILE_ERRORS = (
 def read_numpy_arrays(
     path: Path, *, texts: bool = False, bytes_of: BytesOf = lambda name: 0
 ) -> dict[str, AnyArray]:
-    """The arrays by name; there has to be room for `bytes_of` each number beside the file's own."""
+    """Returns the arrays of a file by name; that of a .npy file is "".
+
+    `bytes_of`: memory that must be free for each number, beside that of the arrays themselves.
+    """
+    is_npz = path.suffix.lower() == ".npz"
     try:
-        arrays = (
-            _read_npz(path, bytes_of) if path.suffix.lower() == ".npz" else {"": _read_npy(path)}
-        )
+        arrays = _read_npz(path, bytes_of) if is_npz else {"": _read_npy(path)}
     except DAMAGED_FILE_ERRORS:
         raise _unreadable_file_error(path) from None
     for array in arrays.values():
         if array.dtype.kind not in ("fiubU" if texts else "fiu"):
-            raise AttnvizError(
-                f"'{path}' holds {array.dtype} where numbers are needed", PLAIN_NUMBERS_HINT
-            )
+            problem = f"'{path}' holds {array.dtype} where numbers are needed"
+            raise AttnvizError(problem, PLAIN_NUMBERS_HINT)
     return arrays
 
 
@@ -66,46 +67,37 @@ def _read_npy(path: Path) -> AnyArray:
 
 
 def _read_npz(path: Path, bytes_of: BytesOf) -> dict[str, AnyArray]:
-    """Every array, once it is sure that there is room for all of them."""
+    """Returns every array of a file, after checks that all fit in memory."""
     files.refuse_larger(path.stat().st_size, f"'{path}'", "file of arrays")
-    with zipfile.ZipFile(path) as members:  # which may say less than there is in them
-        members_by_name = {
-            member.filename.removesuffix(".npy"): member for member in members.infolist()
-        }
-        unpacked = sum(member.file_size for member in members_by_name.values())
+    with zipfile.ZipFile(path) as archive:
+        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        unpacked = sum(info.file_size for info in members.values())  # as the archive claims
         files.refuse_larger(unpacked, f"'{path}'", "file of arrays")
-        if len(members_by_name) < len(members.infolist()) or len(members_by_name) > MAX_ARRAYS:
-            has_too_many = len(members_by_name) > MAX_ARRAYS
-            problem = f"'{path}' has {f'{len(members_by_name):,} arrays' if has_too_many else 'two arrays of one name'}"
-            raise AttnvizError(
-                problem, f"a file has at most {MAX_ARRAYS:,}, each with its own name"
-            )
+        if len(members) < len(archive.infolist()) or len(members) > MAX_ARRAYS:
+            has_too_many = len(members) > MAX_ARRAYS
+            content = f"{len(members):,} arrays" if has_too_many else "two arrays of one name"
+            hint = f"a file has at most {MAX_ARRAYS:,}, each with its own name"
+            raise AttnvizError(f"'{path}' has {content}", hint)
         extra_bytes = sum(
-            _count_numbers(members, members_by_name[name], path) * bytes_of(name)
-            for name in members_by_name
+            _count_numbers(archive, info, path) * bytes_of(name) for name, info in members.items()
         )
         memory.refuse_too_little_memory(unpacked + extra_bytes, f"to read '{path}'")
-        return {name: _read_member(members, member) for name, member in members_by_name.items()}
-
-
-def _read_member(members: zipfile.ZipFile, info: zipfile.ZipInfo) -> AnyArray:
-    with members.open(info) as file:
-        array: AnyArray = np.lib.format.read_array(file, allow_pickle=False)
-        return array
+        arrays: dict[str, AnyArray] = {}
+        for name, info in members.items():
+            with archive.open(info) as file:
+                arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+        return arrays
 
 
 def _read_array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """The shape of an array and its dtype, by what stands before its numbers; and where that ends.
-
-    No more of a file is read than a header can have.
-    """
+    """Returns an array's shape and dtype, and the length of its header in bytes."""
     start = BytesIO(file.read(MAX_ARRAY_HEADER_BYTES))
     shape, _, dtype = HEADER_READERS[np.lib.format.read_magic(start)](start)
     return shape, dtype, start.tell()
 
 
 def _count_numbers(members: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> int:
-    """How many numbers an array has, which has to be as large as its header says."""
+    """Returns how many numbers an array has; refuses one whose size differs from its header."""
     name = info.filename.removesuffix(".npy")
     if info.flag_bits & 1:
         raise AttnvizError(f"'{name}' in '{path}' is encrypted", "numpy.savez writes it plainly")
@@ -119,7 +111,7 @@ def _count_numbers(members: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) 
     data_bytes = info.file_size - start
     if dtype.hasobject:
         raise _unreadable_file_error(path)
-    rows = prod(max(side, 1) for side in shape)  # which are lists in lists later, empty or not
+    rows = prod(max(side, 1) for side in shape)  # later nested lists, which take memory if empty
     fits = data_bytes == prod(shape) * dtype.itemsize and rows <= max(data_bytes, MAX_EMPTY_ROWS)
     if not fits or min(shape, default=0) < 0:
         problem = f"'{name}' in '{path}' is damaged: its header gives another size than it has"
@@ -141,35 +133,32 @@ def _is_pickled(path: Path) -> bool:
                 return any(_starts_pickled(members.open(name)) for name in members.namelist())
         with path.open("rb") as file:
             return _starts_pickled(file)
-    except (
-        *DAMAGED_FILE_ERRORS,
-        RuntimeError,
-    ):  # encrypted, or compressed in a way that nobody knows
+    except (*DAMAGED_FILE_ERRORS, RuntimeError):  # RuntimeError: encrypted
         return False
 
 
 def _starts_pickled(file: IO[bytes]) -> bool:
-    start = file.read(128)  # the header of a NumPy file says what its numbers are
+    start = file.read(128)  # with the dtype in the header of a NumPy file
     return start[:1] == b"\x80" or (start.startswith(b"\x93NUMPY") and b"'|O'" in start)
 
 
 def read_safetensors(
     path: Path, bytes_of: BytesOf = lambda name: FLOAT_BYTES
 ) -> dict[str, AnyArray]:
-    """The tensors by name, as numbers of 64 bits; true and false stay what they are."""
+    """Returns the tensors of a safetensors file by name, as 64-bit floats or booleans."""
     return read_tensors_and_metadata(path, bytes_of)[0]
 
 
 def read_metadata(path: Path) -> Mapping[str, str]:
-    """What such a file says beside its numbers."""
+    """Returns the metadata of a safetensors file, without reading its tensors."""
     return read_tensors_and_metadata(path, None)[1]
 
 
 def read_tensors_and_metadata(
     path: Path, bytes_of: BytesOf | None = lambda name: FLOAT_BYTES
 ) -> tuple[dict[str, AnyArray], dict[str, str]]:
-    """Both, of a file that is opened once; the words alone where nobody says what tensors take."""
-    import torch  # which most of what is read here needs not
+    """Returns the tensors and metadata of a safetensors file; no tensors if `bytes_of` is None."""
+    import torch  # not needed for NumPy files
     from safetensors import SafetensorError, safe_open
 
     files.refuse_larger(path.stat().st_size, f"'{path}'", "file of arrays")
@@ -178,14 +167,8 @@ def read_tensors_and_metadata(
     try:
         with safe_open(path, framework="pt") as tensors:
             names = list(tensors.keys()) if bytes_of else []
-            shapes = {
-                tensor_name: tensors.get_slice(tensor_name).get_shape() for tensor_name in names
-            }
-            needed = (
-                sum(bytes_of(tensor_name) * prod(shapes[tensor_name]) for tensor_name in names)
-                if bytes_of
-                else 0
-            )
+            sizes = {key: prod(tensors.get_slice(key).get_shape()) for key in names}
+            needed = sum(bytes_of(key) * sizes[key] for key in names) if bytes_of else 0
             memory.refuse_too_little_memory(needed, f"to read '{path}'")
             for name in names:
                 tensor = tensors.get_tensor(name)
@@ -196,11 +179,10 @@ def read_tensors_and_metadata(
     except (SafetensorError, OSError, UnicodeDecodeError):
         if name:
             raise _odd_tensor_error(path, name) from None
-        raise AttnvizError(
-            f"'{path}' is not a safetensors file", "check how it was saved"
-        ) from None
+        problem = f"'{path}' is not a safetensors file"
+        raise AttnvizError(problem, "check how it was saved") from None
     except (KeyError, AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
-        raise _odd_tensor_error(path, name) from None  # of a kind that torch has no numbers for
+        raise _odd_tensor_error(path, name) from None  # of a dtype that torch does not have
 
 
 def _odd_tensor_error(path: Path, name: str) -> AttnvizError:

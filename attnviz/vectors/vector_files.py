@@ -1,4 +1,4 @@
-"""Vectors of one's own, from a file: a matrix by token id, or words with their numbers."""
+"""Embeddings from a user's file: a matrix with a row for each token id, or words and numbers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from attnviz.wording.words import counted
 Matrix = Shaped[np.ndarray, "row dim"]
 Vectors = Float64[np.ndarray, "token dim"]
 
-MAX_LINE_LETTERS = 2**22  # letters: more than 65,536 numbers of 17 digits need
+MAX_LINE_LETTERS = 2**22  # more than 65,536 numbers of 17 digits need
 MATRIX_SUFFIXES = (".npy", ".npz", ".safetensors")
 
 
 def load_vectors(name: str, tokens: Tokens) -> Float[Tensor, "token dim"]:
-    """The vector of each token: its row in a matrix, or its word's line in a text.
+    """Returns the vector of each token: its row of a matrix, or its word's line in a text file.
 
     `name` is a path; `model.safetensors#wte.weight` names one tensor of several.
     """
@@ -52,7 +52,7 @@ def _rows_of_tokens(matrix: Matrix, tokens: Tokens, path: str) -> Vectors:
 
 
 def _read_matrix_file(path: Path, tensor: str) -> Matrix:
-    """The matrix in a file, without ever unpickling anything."""
+    """Returns the matrix of a NumPy or safetensors file: the one named, or the only one."""
     arrays = read_safetensors(path) if path.suffix == ".safetensors" else read_numpy_arrays(path)
     matrices = {name: array for name, array in arrays.items() if array.ndim == 2}
     if tensor in matrices:
@@ -72,19 +72,16 @@ def _read_matrix_file(path: Path, tensor: str) -> Matrix:
 
 
 def _vectors_of_words(path: Path, tokens: Tokens) -> Vectors:
-    """GloVe's and word2vec's text: a word, then its numbers; a first line of counts is skipped."""
+    """Returns the words' vectors in a text file such as GloVe's, in lower case if need be."""
     words = [piece.strip().decode(errors="replace") for piece in tokens.pieces]
-    numbers_by_word = dict(_read_word_lines(path, {*words, *(word.lower() for word in words)}))
+    known = dict(_read_word_lines(path, {*words, *(word.lower() for word in words)}))
     for word, label in zip(words, tokens.labels, strict=True):
-        if word not in numbers_by_word and word.lower() not in numbers_by_word:
+        if word not in known and word.lower() not in known:
             raise AttnvizError(
                 f"'{path}' has no vector for '{label}'",
                 "use --tokenizer words, or a file that has all the words of the text",
             )
-    vectors = [
-        numbers_by_word[word] if word in numbers_by_word else numbers_by_word[word.lower()]
-        for word in words
-    ]
+    vectors = [known[word] if word in known else known[word.lower()] for word in words]
     for word, vector in zip(words, vectors, strict=True):
         if len(vector) != len(vectors[0]):
             raise AttnvizError(
@@ -96,7 +93,7 @@ def _vectors_of_words(path: Path, tokens: Tokens) -> Vectors:
 
 
 def _read_word_lines(path: Path, words: set[str]) -> Iterator[tuple[str, list[float]]]:
-    """The lines of these words. A line ends in its numbers; the word before may hold spaces."""
+    """Yields the vectors of some words, which may contain spaces; skips a first line of counts."""
     number, width = 0, 0
     try:
         with path.open(encoding="utf-8") as lines:

@@ -1,1 +1,1 @@
-"""Models: weights that mean something, learned or written by hand, and the words they know."""
+"""Models, learned or written by hand: their tensors, their vocabularies, and their cards."""

@@ -21,15 +21,11 @@ from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 from attnviz.wording.words import counted
 
-NumberRow = Mapping[str, float]  # a number of each thing that has a name
-NumberRows = Mapping[str, NumberRow]
+NumberRows = Mapping[str, Mapping[str, float]]  # {row: {column: number}}; what is absent is 0
 
 MAX_LAYER_NUMBER = 99
-MAX_MATRIX_NUMBERS = 10_000_000  # of all matrices, most of them 0 and not written
-TOKENIZER_CHOICES = (
-    "words",
-    *(name for name in TOKENIZERS if name != "words"),
-)  # the first by default
+MAX_MATRIX_NUMBERS = 10_000_000  # in all matrices, most of them 0 and not written
+TOKENIZER_CHOICES = ("words", *(name for name in TOKENIZERS if name != "words"))  # default first
 MODEL_FILE_KEYS: Mapping[str, toml.ValueKind] = {
     "about": toml.TEXT,
     "tokenizer": toml.one_word_of(*TOKENIZER_CHOICES),
@@ -38,8 +34,7 @@ MODEL_FILE_KEYS: Mapping[str, toml.ValueKind] = {
     "spelled": toml.TABLE,
     "settings": toml.TABLE,
     "heads": replace(
-        toml.TABLES,
-        hint="write [[heads]], and below it what each asks for and what it hands on",
+        toml.TABLES, hint="write [[heads]], and below it what each asks for and what it hands on"
     ),
 }
 HEAD_KEYS: Mapping[str, toml.ValueKind] = {
@@ -64,17 +59,17 @@ SETTING_DESCRIPTIONS = ("scale", "temperature", "soft_cap", "layers")
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenHead:
-    """One head, as it is written."""
+    """One [[heads]] table of the file."""
 
-    table: toml.Table  # of the file
+    table: toml.Table
     layer: int
     does: str  # in a sentence
-    asks: tuple[str, ...]  # what the numbers of its queries and keys mean,
-    hands: tuple[str, ...]  # and those of its values
-    query: NumberRows  # of dimensions: by what it asks for
+    asks: tuple[str, ...]  # what the numbers of its queries and keys mean
+    hands: tuple[str, ...]  # what the numbers of its values mean
+    query: NumberRows  # rows: dimensions; columns: `asks`
     key: NumberRows
-    value: NumberRows  # by what it hands on
-    out: NumberRows  # of what it hands on: by dimension
+    value: NumberRows  # rows: dimensions; columns: `hands`
+    out: NumberRows  # rows: `hands`; columns: dimensions
     sight: Sight
 
 
@@ -82,7 +77,7 @@ HeadsByLayer = Sequence[Sequence[WrittenHead]]
 
 
 def read_written_model(path: Path) -> Model:
-    """The model of a file."""
+    """Returns the model that a TOML file describes."""
     root = toml.Table.read(path, "model")
     root.check("key", MODEL_FILE_KEYS, "dimensions", "heads")
     dimensions = root.names("dimensions")
@@ -111,7 +106,7 @@ def read_written_model(path: Path) -> Model:
 
 
 def _stacked_matrices(layers: HeadsByLayer, dimensions: tuple[str, ...]) -> Matrices:
-    """Those of the heads of each layer side by side."""
+    """Returns the matrices of all layers, those of a layer's heads side by side."""
     first, *above = (
         Matrices(
             w_query=torch.cat([_dense_matrix(h.query, dimensions, h.asks) for h in heads], dim=1),
@@ -127,13 +122,13 @@ def _stacked_matrices(layers: HeadsByLayer, dimensions: tuple[str, ...]) -> Matr
 def _dense_matrix(
     rows: NumberRows, names: Sequence[str], columns: Sequence[str]
 ) -> Float[Tensor, "row column"]:
-    """What is not written is 0."""
-    found = torch.zeros(len(names), len(columns))
-    places = {name: place for place, name in enumerate(columns)}
-    for place, name in enumerate(names):
+    """Returns the rows as a matrix with a row for each name, and 0 where nothing is written."""
+    matrix = torch.zeros(len(names), len(columns))
+    column_indices = {column: index for index, column in enumerate(columns)}
+    for row, name in enumerate(names):
         for column, number in rows.get(name, {}).items():
-            found[place, places[column]] = float(number)
-    return found
+            matrix[row, column_indices[column]] = float(number)
+    return matrix
 
 
 def _read_heads(tables: Sequence[toml.Table], dimensions: tuple[str, ...]) -> Iterator[WrittenHead]:
@@ -146,7 +141,7 @@ def _read_heads(tables: Sequence[toml.Table], dimensions: tuple[str, ...]) -> It
 
 
 def _refuse_many_numbers(numbers: int, table: toml.Table) -> None:
-    """Refuses matrices that are far larger than what is written of them."""
+    """Refuses matrices that are far larger than the file that describes them."""
     if numbers > MAX_MATRIX_NUMBERS:
         raise table.error(
             f"the matrices have {numbers:,} numbers up to here",
@@ -159,7 +154,7 @@ def _read_head(table: toml.Table, dimensions: tuple[str, ...]) -> WrittenHead:
     asks, hands = table.names("asks"), table.names("hands")
     _refuse_many_numbers(2 * len(dimensions) * (len(asks) + len(hands)), table)
     values = table.values
-    itself = values.get("itself", True)
+    itself = values.get("itself", True)  # or a number that is added to the score
     bonus = (0.0 if itself else None) if isinstance(itself, bool) else float(itself)
     return WrittenHead(
         table=table,
@@ -169,8 +164,8 @@ def _read_head(table: toml.Table, dimensions: tuple[str, ...]) -> WrittenHead:
         hands=hands,
         query=_rows(table.table("query"), asks, dimensions),
         key=_rows(table.table("key"), asks, dimensions),
-        value=_handed_on(table, "value", hands, dimensions, hands),
-        out=_handed_on(table, "out", hands, hands, dimensions),
+        value=_rows_or_identity(table, "value", hands, dimensions, hands),
+        out=_rows_or_identity(table, "out", hands, hands, dimensions),
         sight=Sight(
             sees=values.get("sees", SIGHT_DIRECTIONS[0]),
             itself=bonus,
@@ -180,8 +175,8 @@ def _read_head(table: toml.Table, dimensions: tuple[str, ...]) -> WrittenHead:
 
 
 def _rows(table: toml.Table, columns: Collection[str], names: Collection[str] = ()) -> NumberRows:
-    """A row of numbers for each key, which is one of the names, if there are any."""
-    columns, names = dict.fromkeys(columns), dict.fromkeys(names)  # where a name is found fast
+    """Returns a table's rows, after checks of their columns and, if `names` are given, names."""
+    columns, names = dict.fromkeys(columns), dict.fromkeys(names)  # for fast lookup
     for key, row in table.values.items():
         if names:
             table.refuse_unknown("row", key, names)
@@ -191,14 +186,14 @@ def _rows(table: toml.Table, columns: Collection[str], names: Collection[str] = 
     return table.values
 
 
-def _handed_on(
+def _rows_or_identity(
     table: toml.Table,
     key: str,
     hands: tuple[str, ...],
     rows: tuple[str, ...],
     columns: tuple[str, ...],
 ) -> NumberRows:
-    """What a head hands on, as it is written; else every dimension of the same name as it is."""
+    """Returns the rows under `key`; without them, each name in `hands` stands for itself."""
     if key in table.values:
         return _rows(table.table(key), columns, rows)
     for name in hands:
@@ -213,7 +208,7 @@ def _handed_on(
 
 
 def _by_layer(heads: Sequence[WrittenHead]) -> HeadsByLayer:
-    """The heads of each layer, as many and as wide in one as in the others."""
+    """Groups heads by layer; refuses layers of different sizes and heads of different widths."""
     first, count = heads[0], 1 + max(head.layer for head in heads)
     layers = [[head for head in heads if head.layer == number] for number in range(count)]
     for number, layer in enumerate(layers):
@@ -237,7 +232,7 @@ def _by_layer(heads: Sequence[WrittenHead]) -> HeadsByLayer:
 
 
 def _model_settings(table: toml.Table, layers: HeadsByLayer, dim: int) -> Settings:
-    """The settings of the file, and those that its heads imply; several layers are blocks."""
+    """Returns the settings in the file and those that its heads imply; layers are blocks."""
     heads, count = layers[0], table.values.get("layers", len(layers))
     blocks = {"layers": count, "norm": "none", "attention_only": True}
     settings = table.settings(
@@ -255,7 +250,7 @@ def _model_settings(table: toml.Table, layers: HeadsByLayer, dim: int) -> Settin
 
 
 def _words_and_spellings(whole: toml.Table) -> Vocabulary:
-    """The words, each of which must be one token of a text to be found in it."""
+    """Returns the vocabulary; each word must be one token, to be recognised in a text."""
     words, spelled = whole.table("words"), whole.table("spelled")
     tokenizer = whole.values.get("tokenizer", TOKENIZER_CHOICES[0])
     if not words.values:

@@ -1,11 +1,11 @@
-"""What a model says of itself, without its numbers, and the config.json that holds it."""
+"""The card of a model: everything but its tensors, and the config.json that stores it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
@@ -25,12 +25,8 @@ from attnviz.traces.structured_text import build_checked, fits_type
 from attnviz.wording.commands import option_name
 from attnviz.wording.words import counted
 
-if TYPE_CHECKING:
-    pass
-
-
-RUN_SETTINGS = ("model", "seed", "device", "dtype")  # what no model decides
-CHANGEABLE_SETTINGS = (  # of a model that is there: what changes none of its numbers
+RUN_SETTINGS = ("model", "seed", "device", "dtype")  # no model decides them
+CHANGEABLE_SETTINGS = (  # may differ from the model's own: its tensors stay the same
     "scale",
     "causal",
     "window",
@@ -39,64 +35,75 @@ CHANGEABLE_SETTINGS = (  # of a model that is there: what changes none of its nu
     "dropout",
     "without",
 )
-FIXED_SETTING_REASONS = {  # what a model would have to be made with, and why it cannot be given now
+FIXED_SETTING_REASONS = {  # why a setting cannot be given for an existing model
     "embeddings": "names vectors, but {} has its own",
     "given": "names matrices, but {} has its own",
     "item": "chooses one of a batch of matrices, but {} has its own",
     "memory": "is a second sentence, but {} reads only one",
     "attention_only": "leaves feed-forward out, but {} was trained with it",
 }
+VOCABULARY_FILE = "vocabulary.json"
+VOCABULARY_LISTS = ("words", "answers", "asking")
+MODEL_FORMAT_VERSION = 1
+CARD_FIELDS = ("name", "about", "longest", "dimensions", "heads", "facts")  # stored as they are
+SETTINGS_NOT_STORED = (
+    *("embeddings", "model", "given", "item", "memory", "without"),
+    *("attention", "target", "generate", "truncate", "trust_remote_code"),
+)
+FACT_TYPES: dict[str, Any] = {  # of the facts that attnviz writes and reports
+    "task": str,
+    "asked": str,
+    "steps": int,
+    "accuracy": float,
+    "sentences": int,
+    "tokens": list[int],
+    "scores": Mapping[str, float],
+}
+SAVE_KEY = "save"  # has the same value in all files of one save
+SAVE_AGAIN_HINT = "save it again: attnviz learn TASK --save FOLDER"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Card:
-    """Words, settings, and what people should know of a model."""
+    """A model's name, settings, vocabulary, and what its heads and dimensions mean."""
 
     name: str
     about: str = ""  # what it does, in a sentence
     settings: Settings
     vocabulary: Vocabulary
-    longest: int | None = None  # how many tokens it has positions for; None: any number
-    dimensions: tuple[str, ...] = ()  # what the numbers of a vector mean, where somebody said it
+    longest: int | None = None  # number of tokens it has positions for; None: not limited
+    dimensions: tuple[str, ...] = ()  # what the numbers of a vector mean, if written by hand
     heads: Mapping[str, str] = field(default_factory=dict)  # "L0H1": what it looks for
-    asks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of its queries and keys,
-    hands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # and of its values
+    asks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns of queries, keys
+    hands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns of values
     facts: Mapping[str, Any] = field(default_factory=dict)  # how it was made: task, seed, steps, …
 
     @property
     def by_hand(self) -> bool:
-        """Whether somebody wrote it: only then do the numbers of a vector mean something each."""
+        """Whether it was written by hand: only then does each dimension have a meaning."""
         return bool(self.dimensions)
 
     def merge_settings(self, requested: Settings) -> Settings:
-        """The model's settings, with what is asked for that a model can do without learning it."""
+        """Returns the model's settings with the requested values of those that may be changed."""
         changes = {name: getattr(requested, name) for name in CHANGEABLE_SETTINGS}
-        overrides = {name: value for name, value in changes.items() if value is not None}
-        run_settings = {name: getattr(requested, name) for name in RUN_SETTINGS}
-        return replace(
-            self.settings, tokenizer=self.vocabulary.tokenizer, **run_settings, **overrides
-        )
+        changes = {name: value for name, value in changes.items() if value is not None}
+        changes |= {name: getattr(requested, name) for name in RUN_SETTINGS}
+        return replace(self.settings, tokenizer=self.vocabulary.tokenizer, **changes)
 
     def refuse_other_settings(self, requested: Mapping[str, Any]) -> None:
-        """Refuse settings, by name, that the model has decided otherwise."""
-        model_phrase = f"the model '{self.name}'"
+        """Refuses fixed settings whose requested value differs from the model's own."""
+        owner = f"the model '{self.name}'"
         for name, value in requested.items():
             own_value = self._own_value(name)
             if name in (*RUN_SETTINGS, *CHANGEABLE_SETTINGS) or value == own_value:
                 continue
-            reason = (
-                FIXED_SETTING_REASONS[name].format(model_phrase)
-                if name in FIXED_SETTING_REASONS
-                else ""
-            )
-            raise AttnvizError(
-                f"{option_name(name)} {reason or f'is {value}, but {model_phrase} has {own_value}'}",
-                f"leave {option_name(name)} out, or --model",
-                about=name,
-            )
+            option, reason = option_name(name), f"is {value}, but {owner} has {own_value}"
+            if name in FIXED_SETTING_REASONS:
+                reason = FIXED_SETTING_REASONS[name].format(owner)
+            raise AttnvizError(f"{option} {reason}", f"leave {option} out, or --model", about=name)
 
     def _own_value(self, name: str) -> Any:
-        """What a setting is in the model, also where it leaves it to its variant."""
+        """Returns the model's value of a setting, its variant's where it sets none."""
         settings, variant = self.settings, chosen_variant(self.settings)
         own_values = {
             "tokenizer": self.vocabulary.tokenizer,
@@ -110,7 +117,7 @@ class Card:
         return own_values.get(name, getattr(settings, name))
 
     def cut(self, text: str) -> Tokens:
-        """A text in the model's words, of as many as it has positions for."""
+        """Returns the tokens of a text; refuses more than the model has positions for."""
         tokens = self.vocabulary.cut(text)
         if self.longest is not None and len(tokens) > self.longest:
             raise AttnvizError(
@@ -121,41 +128,13 @@ class Card:
         return tokens
 
 
-VOCABULARY_FILE = "vocabulary.json"
-MODEL_FORMAT_VERSION = 1
-CARD_FIELDS = (
-    "name",
-    "about",
-    "longest",
-    "dimensions",
-    "heads",
-    "facts",
-)  # beside settings and words
-SETTINGS_NOT_STORED = (  # settings
-    *("embeddings", "model", "given", "item", "memory", "without"),
-    *("attention", "target", "generate", "truncate", "trust_remote_code"),
-)
-VOCABULARY_LISTS = ("words", "answers", "asking")  # of a vocabulary
-FACT_TYPES: dict[str, Any] = {  # those that attnviz writes, and says something of
-    "task": str,
-    "asked": str,
-    "steps": int,
-    "accuracy": float,
-    "sentences": int,
-    "tokens": list[int],
-    "scores": Mapping[str, float],
-}
-SAVE_KEY = "save"  # in every file of a save the same
-SAVE_AGAIN_HINT = "save it again: attnviz learn TASK --save FOLDER"
-
-
 def read_card(folder: Path) -> Card:
-    """What a model says of itself, in the folder that attnviz learn --save wrote."""
+    """Reads the card of a model in a folder that `attnviz learn --save` wrote."""
     return read_card_and_save(folder)[0]
 
 
 def read_card_and_save(folder: Path) -> tuple[Card, object]:
-    """The same, and which save it is of: None where attnviz did not write that yet."""
+    """Reads a model's card and the mark of its save; None for a save without a mark."""
     config = _read_json_object(folder / CONFIG_FILE)
     if config.get("format") != MODEL_FORMAT_VERSION:
         raise AttnvizError(
@@ -176,11 +155,10 @@ def read_card_and_save(folder: Path) -> tuple[Card, object]:
 def refuse_other_save(
     folder: Path, save: object, other_save: object, hint: str = SAVE_AGAIN_HINT
 ) -> None:
-    """Refuse files of two saves in one folder.
+    """Refuses files of two saves in one folder, by their marks.
 
-    They are renamed one after the other when all are whole; who is killed in between, or reads
-    meanwhile, has some of each. All may be read then, and nothing else tells that they are of
-    two models.
+    The files of a save are renamed one after the other. A process that is killed in between, or
+    reads meanwhile, leaves or sees files of two models, each readable by itself.
     """
     if save != other_save:
         raise AttnvizError(
@@ -191,20 +169,18 @@ def refuse_other_save(
 
 
 def facts_of_card(card: Card) -> dict[str, Any]:
-    """What the config says, but for the words."""
-    return {
-        **{name: getattr(card, name) for name in CARD_FIELDS},
-        "settings": asdict(card.settings),
-    }
+    """Returns the contents of the config of a card."""
+    facts = {name: getattr(card, name) for name in CARD_FIELDS}
+    return facts | {"settings": asdict(card.settings)}
 
 
 def card_of_facts(config: Mapping[str, Any], vocabulary: Mapping[str, Any]) -> Card:
-    """The card of such facts; whatever is odd in them is a ValueError or a TypeError."""
+    """Returns the card of a config and a vocabulary; odd values raise ValueError or TypeError."""
     return _parse_card(config, _build_vocabulary(vocabulary))
 
 
 def refuse_missing_model_file(path: Path) -> None:
-    """Refuse a folder without one of the files that a model has."""
+    """Refuses a folder that lacks one of a model's files."""
     if not files.is_file(path):
         raise AttnvizError(
             f"there is no model in '{path.parent}': it has no file {path.name}", LEARN_SAVE_HINT
@@ -240,24 +216,23 @@ def _parse_card(config: Mapping[str, Any], words: Vocabulary) -> Card:
 
 
 def _refuse_odd_card(card: Card) -> None:
-    """Lists of words, and numbers that fit each other, where their types alone cannot tell."""
+    """Raises ValueError for values that have the right types but do not fit each other."""
     strings = (*card.dimensions, *card.heads, *card.heads.values())
     has_learned_positions = card.settings.positions == "learned"
+    known_facts = {*FACT_TYPES} & {*card.facts}
     failures = (
         not all(isinstance(string, str) for string in strings),
         len(card.dimensions) not in (0, card.settings.width),
         has_learned_positions is (card.longest is None) or (card.longest or 1) < 1,
         any(getattr(card.settings, name) not in (None, False) for name in SETTINGS_NOT_STORED),
-        not all(
-            fits_type(card.facts[name], FACT_TYPES[name]) for name in {*FACT_TYPES} & {*card.facts}
-        ),
+        not all(fits_type(card.facts[name], FACT_TYPES[name]) for name in known_facts),
     )
     if any(failures):
         raise ValueError(failures)
 
 
 def _check_vocabulary_file(values: Mapping[str, Any], path: Path) -> Vocabulary:
-    """The words, each once; and other spellings of them, of which each is one."""
+    """Returns the vocabulary in a file's values; refuses a file that attnviz did not write."""
     try:
         words = _build_vocabulary(values)
     except (TypeError, ValueError):
@@ -267,9 +242,7 @@ def _check_vocabulary_file(values: Mapping[str, Any], path: Path) -> Vocabulary:
 
 
 def _build_vocabulary(values: Mapping[str, Any]) -> Vocabulary:
-    lists = {
-        name: tuple(items) for name, items in values.items() if isinstance(items, (list, tuple))
-    }
+    lists = {name: tuple(item) for name, item in values.items() if isinstance(item, (list, tuple))}
     words = build_checked(Vocabulary, {**values, **lists})
     _refuse_odd_vocabulary(words, values)
     return words
@@ -277,14 +250,10 @@ def _build_vocabulary(values: Mapping[str, Any]) -> Vocabulary:
 
 def _refuse_odd_vocabulary(words: Vocabulary, values: Mapping[str, Any]) -> None:
     spelled, known_words = words.spelled, {*words.words}
-    lists = (words.words, words.answers, words.asking)
-    strings = (*(word for item in lists for word in item), *spelled, *spelled.values())
+    strings = (*words.words, *words.answers, *words.asking, *spelled, *spelled.values())
+    lists = [values[name] for name in VOCABULARY_LISTS if name in values]
     failures = (
-        not all(
-            isinstance(item, (list, tuple))
-            for name, item in values.items()
-            if name in VOCABULARY_LISTS
-        ),
+        not all(isinstance(item, (list, tuple)) for item in lists),
         not all(isinstance(item, str) and item for item in strings),
         len(known_words) != len(words.words) or not known_words,
         len({*words.answers}) != len(words.answers),

@@ -1,4 +1,4 @@
-"""A Model: its matrices, its card, and what each head may read."""
+"""A Model: its card and tensors, and which tokens each head may attend to."""
 
 from __future__ import annotations
 
@@ -17,11 +17,26 @@ from attnviz.traces.parts import PARTS_BY_GIVEN_NAME
 from attnviz.wording.words import counted
 
 LAYER_PREFIX = "layers."
+SightDirection = Literal["all", "before", "after"]
+SIGHT_DIRECTIONS: tuple[SightDirection, ...] = get_args(SightDirection)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """Which tokens a head may attend to, and what their distance adds to a score."""
+
+    sees: SightDirection = "all"
+    itself: float | None = 0.0  # added to a token's score with itself; None: it is masked
+    near: float = 0.0  # subtracted from a score for each position of distance
+
+
+FULL_SIGHT = Sight()
+Sights = Sequence[Sequence[Sight]]  # of each layer, of each head
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Unembedding:
-    """From the last vectors to a score for each answer; a pre-norm stack ends in a norm."""
+    """The matrix that turns last vectors into logits; a pre-norm stack has a norm before it."""
 
     norm: Norm | None
     w_answers: Float[Tensor, "*batch dim answer"]
@@ -30,15 +45,15 @@ class Unembedding:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Model(Card):
-    """Weights and words, and what people should know of them.
+    """A card with the model's tensors.
 
-    In training the tensors of several models may stand side by side, with an axis of seeds first.
+    In training the tensors may be those of several models, with an axis of seeds first.
     """
 
     embeddings: Float[Tensor, "*batch word dim"]
-    matrices: Matrices  # of all layers; and the vectors of its positions, if it learned them
+    matrices: Matrices  # of all layers, with the position vectors if they are learned
     unembedding: Unembedding | None  # None: it predicts nothing
-    sights: Sights = ()  # what the heads of each layer may read; none: what the settings say
+    sights: Sights = ()  # which tokens heads may attend to; (): as the settings say
 
     def __repr__(self) -> str:
         numbers = sum(tensor.numel() for tensor in self.parameters.values())
@@ -46,11 +61,9 @@ class Model(Card):
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """Every tensor by its name, as a file keeps them."""
-        tensors: dict[str, Tensor | None] = {
-            "embeddings": self.embeddings,
-            **self.matrices.tensors_of_all_layers,
-        }
+        """Every tensor by its name in a model file."""
+        tensors: dict[str, Tensor | None] = {"embeddings": self.embeddings}
+        tensors |= self.matrices.tensors_of_all_layers
         if self.unembedding is not None:
             norm = self.unembedding.norm
             tensors |= {
@@ -62,7 +75,7 @@ class Model(Card):
         return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
     def with_parameters(self, tensors: Mapping[str, Tensor]) -> Model:
-        """The same model with other numbers."""
+        """Returns the model with other tensors, named as in `parameters`."""
         above = [
             replace(layer, **tensors_of_layer(tensors, number))
             for number, layer in enumerate(self.matrices.upper_layers, start=1)
@@ -76,24 +89,20 @@ class Model(Card):
         )
 
     def like(self, reference: Tensor) -> Model:
-        """The same with every tensor on another's device and in its dtype."""
-        return self.with_parameters(
-            {name: tensor.to(reference) for name, tensor in self.parameters.items()}
-        )
+        """Returns the model with every tensor on `reference`'s device and in its dtype."""
+        tensors = {name: tensor.to(reference) for name, tensor in self.parameters.items()}
+        return self.with_parameters(tensors)
 
 
 def tensors_of_layer(tensors: Mapping[str, Tensor], number: int) -> dict[str, Any]:
-    """Those of one layer above the first, by their own names."""
+    """Returns the tensors of layer `number` (from 1 on), without that prefix in their names."""
     prefix = f"{LAYER_PREFIX}{number}."
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }
+    names = [name for name in tensors if name.startswith(prefix)]
+    return {name.removeprefix(prefix): tensors[name] for name in names}
 
 
 def unembedding_of(tensors: Mapping[str, Tensor]) -> Unembedding:
-    """What there is of the last step among named tensors."""
+    """Returns the unembedding among a model's tensors, named as in `Model.parameters`."""
     gain = tensors.get("last_gain")
     norm = None if gain is None else Norm(gain, tensors["last_shift"])
     return Unembedding(
@@ -102,15 +111,12 @@ def unembedding_of(tensors: Mapping[str, Tensor]) -> Unembedding:
 
 
 def build_model(card: Card, tensors: Mapping[str, Tensor], sights: Sights = ()) -> Model:
-    """A model of its card and its tensors, by the names that `parameters` gives them."""
+    """Returns the model of a card and of tensors, named as in `Model.parameters`."""
     layers = range(1, card.settings.layers or 1)
-    first: dict[str, Any] = {
-        name: each
-        for name, each in tensors.items()
-        if name in PARTS_BY_GIVEN_NAME and name != "embeddings"
-    }
+    first_names = (PARTS_BY_GIVEN_NAME.keys() & tensors.keys()) - {"embeddings"}
+    first: dict[str, Any] = {name: tensors[name] for name in first_names}
     return Model(
-        **{each.name: getattr(card, each.name) for each in fields(Card)},
+        **{field.name: getattr(card, field.name) for field in fields(Card)},
         embeddings=tensors["embeddings"],
         matrices=Matrices(
             **first,
@@ -121,25 +127,8 @@ def build_model(card: Card, tensors: Mapping[str, Tensor], sights: Sights = ()) 
     )
 
 
-SightDirection = Literal["all", "before", "after"]
-SIGHT_DIRECTIONS: tuple[SightDirection, ...] = get_args(SightDirection)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sight:
-    """Which words of a sentence a head may read."""
-
-    sees: SightDirection = "all"
-    itself: float | None = 0.0  # what is added where a word reads itself; None: it may not
-    near: float = 0.0  # what each place of distance takes from a score
-
-
-FULL_SIGHT = Sight()
-Sights = Sequence[Sequence[Sight]]  # of each layer, of each head
-
-
 def restrict_sight(matrices: Matrices, sights: Sights, count: int) -> Matrices:
-    """With what its heads may read of a sentence of so many words."""
+    """Returns the matrices with the masks that the sights give for a text of `count` tokens."""
     all_sights = [sight for layer in sights for sight in layer]
     if all(sight == FULL_SIGHT for sight in all_sights):
         return matrices
@@ -157,23 +146,15 @@ def restrict_sight(matrices: Matrices, sights: Sights, count: int) -> Matrices:
 
 
 def _sight_mask(sights: Sequence[Sight], count: int) -> Bool[Tensor, "head query key"]:
-    """What each head may not read."""
+    """Returns which keys are masked for each head."""
     distance = _signed_distances(count)
-    hidden_by_kind = {
-        "all": torch.zeros_like(distance) > 0,
-        "before": distance > 0,
-        "after": distance < 0,
-    }
-    return torch.stack(
-        [
-            hidden_by_kind[sight.sees] | ((distance == 0) & (sight.itself is None))
-            for sight in sights
-        ]
-    )
+    itself, nothing = distance == 0, torch.zeros_like(distance) > 0
+    hidden = {"all": nothing, "before": distance > 0, "after": distance < 0}
+    return torch.stack([hidden[sight.sees] | (itself & (sight.itself is None)) for sight in sights])
 
 
 def _sight_bias(sights: Sequence[Sight], count: int) -> Float[Tensor, "head query key"]:
-    """What is added to scores: something to a word's own, and the less the further away."""
+    """Returns what each head adds to scores: on the diagonal, and less with the distance."""
     distance, diagonal = _signed_distances(count).abs(), torch.eye(count)
     return torch.stack(
         [(sight.itself or 0.0) * diagonal - sight.near * distance for sight in sights]
@@ -181,6 +162,6 @@ def _sight_bias(sights: Sequence[Sight], count: int) -> Float[Tensor, "head quer
 
 
 def _signed_distances(count: int) -> Float[Tensor, "query key"]:
-    """How far behind each word every other stands."""
+    """Returns each key's position minus each query's."""
     position = torch.arange(count, dtype=torch.float32)
     return position[None, :] - position[:, None]

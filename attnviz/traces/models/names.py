@@ -1,29 +1,20 @@
-"""Models by name, or by where they are: those that come with attnviz, and others; without torch."""
+"""Names of models, and the paths that they stand for; does not import torch."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from attnviz.errors import AttnvizError, unknown_name_error
 
 MODELS_FOLDER = Path(__file__).parent
-CONFIG_FILE = "config.json"  # of a folder with a model that learned
-HAND_WRITTEN_SUFFIX = ".toml"  # how the file of one ends that was written
-COURSE_MODELS = (
-    "toy",
-    "reverse",
-    "sort",
-    "induction",
-    "brackets",
-    "agreement",
-    "pronouns",
-)  # the others
-SHIPPED_TRANSFORMER = (
-    "minilm"  # which comes in a wheel of its own: traces/trained/place.py finds it
-)
+CONFIG_FILE = "config.json"  # of a folder with a trained model
+HAND_WRITTEN_SUFFIX = ".toml"
+COURSE_MODELS = ("toy", "reverse", "sort", "induction", "brackets", "agreement", "pronouns")
+SHIPPED_TRANSFORMER = "minilm"  # in a package of its own, see traces/trained/model_location.py
 CHECK_PATH_HINT = f"check its path, or use one that comes with attnviz: {', '.join(COURSE_MODELS)}"
-HUB_OWNERS = {  # names that people know, and their owners on the hub
+HUB_OWNERS = {  # of well-known models
     "gpt2": "openai-community",
     "gpt2-medium": "openai-community",
     "gpt2-large": "openai-community",
@@ -55,7 +46,7 @@ LEARN_SAVE_HINT = "attnviz learn TASK --save FOLDER writes one"
 
 @cache
 def _shipped_paths() -> dict[str, Path]:
-    """Those that come with attnviz, in the order of a course, each with where it is."""
+    """Returns the paths of the models that come with attnviz, in the order of the course."""
     learned = {path.parent.name: path.parent for path in MODELS_FOLDER.glob(f"*/{CONFIG_FILE}")}
     paths = learned | {path.stem: path for path in MODELS_FOLDER.glob(f"*{HAND_WRITTEN_SUFFIX}")}
     order = {name: index for index, name in enumerate(COURSE_MODELS)}
@@ -63,34 +54,26 @@ def _shipped_paths() -> dict[str, Path]:
 
 
 def shipped_names() -> tuple[str, ...]:
-    """Those that come with attnviz."""
+    """Returns the names of the models that come with attnviz."""
     return tuple(_shipped_paths())
 
 
 def find_model_path(name: str) -> Path:
-    """Where a model is: the folder of one that learned, or the file of one that was written."""
+    """Returns the folder of a trained model, or the file of a model written by hand."""
     if name in _shipped_paths():
         return _shipped_paths()[name]
-    if name and _is_model_path(name):
-        return Path(name)
+    path, is_written = Path(name), name.endswith(HAND_WRITTEN_SUFFIX)
+    with suppress(OSError, ValueError):  # too long a name, or one with a zero byte
+        if name and (path.is_dir() or (is_written and path.is_file())):
+            return path
     full_name = SHORT_HUB_NAMES.get(name.lower(), name)
     if full_name in HUB_OWNERS:
         hint = f"use its full name on the hub: --model {HUB_OWNERS[full_name]}/{full_name}"
         raise AttnvizError(f"there is no model '{name}'", hint, about="model")
-    if Path(name).name == name and not name.endswith(HAND_WRITTEN_SUFFIX):
-        error = unknown_name_error(
-            "model", name, (*shipped_names(), SHIPPED_TRANSFORMER), about="model"
-        )
+    if is_written:
+        problem = f"there is no file '{name}' with a model"
+        raise AttnvizError(problem, CHECK_PATH_HINT, about="model")
+    if path.name == name:
+        error = unknown_name_error("model", name, (*shipped_names(), SHIPPED_TRANSFORMER))
         raise AttnvizError(str(error), f"{error.hint}; {OTHER_MODELS_HINT}", about="model")
-    if name.endswith(HAND_WRITTEN_SUFFIX):
-        raise AttnvizError(
-            f"there is no file '{name}' with a model", CHECK_PATH_HINT, about="model"
-        )
     raise AttnvizError(f"there is no folder '{name}' with a model", LEARN_SAVE_HINT, about="model")
-
-
-def _is_model_path(name: str) -> bool:
-    try:
-        return Path(name).is_dir() or (Path(name).is_file() and name.endswith(HAND_WRITTEN_SUFFIX))
-    except (OSError, ValueError):  # too long for a name, or with a zero byte
-        return False

@@ -1,4 +1,4 @@
-"""What a model answers: the last vectors against the vector of each answer."""
+"""A model's prediction: logits of its answers from the last vectors."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from attnviz.traces.models.vocabulary import Predicts
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AnswerScoring:
-    """How answers get their scores, in the order it happens."""
+    """The stages of computing logits, in their order."""
 
     norm: Norm | None
-    inputs: Float[Tensor, "token dim"]  # what the last layer made
-    vectors: Float[Tensor, "token dim"]  # the same, normalised if there is a norm
+    inputs: Float[Tensor, "token dim"]  # the last layer's outputs
+    vectors: Float[Tensor, "token dim"]  # the inputs, normalised if there is a norm
     w_answers: Float[Tensor, "dim answer"]
     b_answers: Float[Tensor, "answer"] | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Prediction:
-    """What is answered, and the way there from the last vectors, where it is known."""
+    """The logits and probabilities of a model's answers, and their computation if it is known."""
 
     answers: tuple[str, ...]
     predicts: Predicts
-    scoring: AnswerScoring | None  # None: a trained transformer has a way of its own
+    scoring: AnswerScoring | None  # None: not known for a trained transformer
     logits: Float[Tensor, "token answer"]
     probabilities: Float[Tensor, "token answer"]
-    asked: tuple[int, ...]  # the places that something is asked for
-    with_all_heads: Float[Tensor, "token answer"] | None = None  # probabilities, where some are off
-    asks: tuple[str, ...] = ()  # words that would ask for something; none: every one does
-    of: int | None = None  # so many answers, of which the likeliest are kept
+    asked: tuple[int, ...]  # the positions at which the model is asked for an answer
+    with_all_heads: Float[Tensor, "token answer"] | None = None  # probabilities without ablation
+    asks: tuple[str, ...] = ()  # words that ask for an answer; (): every word does
+    of: int | None = None  # number of possible answers, if only the likeliest are kept
 
     def best(self, position: int, count: int) -> list[int]:
-        """The likeliest answers at a place; of two that are as likely the first."""
+        """Returns the likeliest answers at a position; among equals the first comes first."""
         order = self.probabilities[position].argsort(descending=True, stable=True)
         best_answers: list[int] = order[:count].tolist()
         return best_answers
@@ -49,7 +49,7 @@ class Prediction:
 def predict_answers(
     outputs: Float[Tensor, "token dim"], model: Model, tokens: Tokens
 ) -> Prediction | None:
-    """What a model answers at each token; None of one that predicts nothing."""
+    """Returns a model's answers at each token; None if it predicts nothing."""
     unembedding = model.unembedding
     if unembedding is None:
         return None
@@ -74,12 +74,12 @@ def predict_answers(
 def apply_last_norm(
     outputs: Float[Tensor, "*batch token dim"], unembedding: Unembedding
 ) -> Float[Tensor, "*batch token dim"]:
-    """The last vectors; of a pre-norm stack they are normalised once more."""
+    """Returns the last vectors, normalised once more if the model ends in a norm (pre-norm)."""
     return outputs if unembedding.norm is None else block.layer_norm(outputs, unembedding.norm)
 
 
 def answer_scores(
     vectors: Float[Tensor, "*batch token dim"], unembedding: Unembedding
 ) -> Float[Tensor, "*batch token answer"]:
-    """Each vector against the vector of each answer."""
+    """Returns the logit of each answer for each vector."""
     return arithmetic.project(vectors, unembedding.w_answers, unembedding.b_answers)

@@ -1,4 +1,4 @@
-"""A model by its name, if it comes with attnviz, or by where it is: its card, and all of it."""
+"""Loads a model, or only its card, by its name or path."""
 
 from __future__ import annotations
 
@@ -13,18 +13,15 @@ if TYPE_CHECKING:
 
 
 def load_card(name: str) -> Card:
-    """What a model says of itself, without its numbers."""
+    """Returns a model's card, without reading the tensors of a trained model."""
     path = find_model_path(name)
     return load_model(name) if path.suffix == HAND_WRITTEN_SUFFIX else read_card(path)
 
 
 def load_model(name: str) -> Model:
-    """A model that comes with attnviz, or one's own, with its numbers."""
+    """Returns the model of a name or path, with its tensors."""
     from attnviz.traces.models import by_hand, folder  # torch, for which errors need not wait
 
     path = find_model_path(name)
-    return (
-        by_hand.read_written_model(path)
-        if path.suffix == HAND_WRITTEN_SUFFIX
-        else folder.read_learned_model(path)
-    )
+    is_written = path.suffix == HAND_WRITTEN_SUFFIX
+    return by_hand.read_written_model(path) if is_written else folder.read_learned_model(path)

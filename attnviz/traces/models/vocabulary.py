@@ -1,4 +1,4 @@
-"""The words that a model reads, and those that it answers with."""
+"""The words that a model knows, and those that it answers with."""
 
 from __future__ import annotations
 
@@ -11,64 +11,60 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens
 
-# What a place of a sentence is asked for: what follows it, or what belongs there.
-Predicts = Literal["next", "here"]
+Predicts = Literal["next", "here"]  # the token after a position, or the one at it
 PREDICTS: tuple[Predicts, ...] = get_args(Predicts)
-MAX_LISTED_WORDS = 60  # words that an error lists
+MAX_LISTED_WORDS = 60  # in an error
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """Words, with a number each; several spellings may be one word to the model.
+    """The words of a model, with an id each; several spellings may be one word to the model.
 
     >>> from attnviz import Vocabulary
     >>> Vocabulary(tokenizer="words", words=("the", "key"), spelled={"keys": "key"}).ids
     {'the': 0, 'key': 1, 'keys': 1}
     """
 
-    tokenizer: str  # how a text is cut up: "words", "chars", …
-    words: tuple[str, ...]  # that it reads; the place of each is its id
-    answers: tuple[str, ...] = ()  # that it answers with; none: it predicts nothing
+    tokenizer: str  # "words", "chars", …
+    words: tuple[str, ...]  # that it knows; the index of each is its id
+    answers: tuple[str, ...] = ()  # that it answers with; (): it predicts nothing
     predicts: Predicts = "next"
     spelled: Mapping[str, str] = field(default_factory=dict)  # other spellings: {"are": "?"}
-    asks: str = ""  # a word that is put behind a text in which nothing is asked for
-    asking: tuple[str, ...] = ()  # other words that ask for something, beside those in `spelled`
+    asks: str = ""  # a word that is appended to a text without a word that asks for an answer
+    asking: tuple[str, ...] = ()  # further words that ask for an answer, beside `spelled`
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """The number of each word, and of every other way to spell it."""
+        """The id of each word, and of its other spellings."""
         numbers = {word: number for number, word in enumerate(self.words)}
         return numbers | {spelled: numbers[word] for spelled, word in self.spelled.items()}
 
     @property
     def that_ask(self) -> tuple[str, ...]:
-        """The words that ask for something; none, where every one does."""
+        """The words that ask for an answer; () if every word does."""
         spelled = self.spelled if self.predicts == "here" else ()
         return tuple(word for word in (self.asks, *self.asking, *spelled) if word)
 
     def cut(self, text: str) -> Tokens:
-        """A text in the model's words, with their ids; what it asks for stands in the end."""
+        """Returns the tokens of a text, with `asks` at its end if nothing else asks."""
         tokens = self._with_ids(tokenize(text, self.tokenizer, download=False))
         if not self.asks or self.asked(tokens.ids):
             return tokens
         return self._with_ids(tokenize(f"{text} {self.asks}", self.tokenizer, download=False))
 
     def asked(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """The places that something is asked for: of words that ask; where none do every one.
+        """Returns the positions at which the model is asked for an answer.
 
-        Behind a word that asks for what comes next all is asked for.
+        These are the words in `that_ask`; if next words are predicted, also all after the first.
         """
-        words = self.that_ask
-        numbers = {self.ids[word] for word in words}
-        asking = [position for position, token_id in enumerate(ids) if token_id in numbers]
-        if not words:
+        if not self.that_ask:
             return tuple(range(len(ids)))
-        if self.predicts == "next":
-            return tuple(range(asking[0], len(ids))) if asking else ()
-        return tuple(asking)
+        numbers = {self.ids[word] for word in self.that_ask}
+        asking = tuple(position for position, token_id in enumerate(ids) if token_id in numbers)
+        return tuple(range(asking[0], len(ids))) if asking and self.predicts == "next" else asking
 
     def as_read(self, tokens: Tokens) -> Tokens:
-        """With a word that stands for an answer as the model reads it: `are` as `?`."""
+        """Returns the tokens with blanks labelled as the model sees them: `are` as `?`."""
         if self.predicts != "here" or not self.spelled:
             return tokens
         blank = {self.ids[word]: self.words[self.ids[word]] for word in self.spelled}
@@ -79,26 +75,19 @@ class Vocabulary:
         return replace(tokens, words=labels)
 
     def blanks(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """The places of words that stand for an answer, which the model does not see."""
-        hidden_ids = {self.ids[word] for word in (self.asks, *self.spelled) if word}
+        """Returns the positions of words that are answers, and that the model does not see."""
         if self.predicts != "here":
             return ()
+        hidden_ids = {self.ids[word] for word in (self.asks, *self.spelled) if word}
         return tuple(position for position, token_id in enumerate(ids) if token_id in hidden_ids)
 
     def _with_ids(self, tokens: Tokens) -> Tokens:
-        ids = [self._find_id(label) for label in tokens.labels]
-        unknown = [
-            label for label, number in zip(tokens.labels, ids, strict=True) if number is None
-        ]
-        if unknown:
-            raise self._unknown_word_error(unknown[0])
-        return replace(tokens, ids=tuple(number for number in ids if number is not None))
-
-    def _find_id(self, label: str) -> int | None:
-        """The number of a word, however large its first letter is."""
-        return self.ids.get(label, self.ids.get(label.lower()))
-
-    def _unknown_word_error(self, word: str) -> AttnvizError:
-        listed_words = " ".join(list(self.ids)[:MAX_LISTED_WORDS])
-        more = " …" if len(self.ids) > MAX_LISTED_WORDS else ""
-        return AttnvizError(f"the model has never seen '{word}'", f"it knows: {listed_words}{more}")
+        """Returns the tokens with the vocabulary's ids, in lower case where only that is known."""
+        words = [label if label in self.ids else label.lower() for label in tokens.labels]
+        for word, label in zip(words, tokens.labels, strict=True):
+            if word not in self.ids:
+                known = " ".join(list(self.ids)[:MAX_LISTED_WORDS])
+                more = " …" if len(self.ids) > MAX_LISTED_WORDS else ""
+                problem = f"the model has never seen '{label}'"
+                raise AttnvizError(problem, f"it knows: {known}{more}")
+        return replace(tokens, ids=tuple(self.ids[word] for word in words))

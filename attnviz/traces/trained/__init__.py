@@ -1,1 +1,1 @@
-"""Trained transformers: found, loaded, listened to, and made into Traces."""
+"""Trained transformers: located, loaded, run with captured attention, and traced."""

@@ -1,8 +1,8 @@
 """Captures the attention of a running model: its inputs, queries, keys, values and weights.
 
-transformers lets one name a function that computes attention. This one receives queries, keys,
-values, mask and scale of every layer, computes with attnviz's own arithmetic, and hands the
-context vectors back: so whatever model uses that interface can be heard, with no code of its own.
+transformers lets one register a function that computes attention. This one receives the queries,
+keys, values, mask and scale of every layer, computes with attnviz's own arithmetic, and returns the
+context vectors. So every model that uses that interface is captured without code of its own.
 """
 
 from __future__ import annotations
@@ -25,34 +25,30 @@ from attnviz.attention.variants import AblationValue
 from attnviz.cells import FULL_SLICE
 from attnviz.traces.settings import AttentionKind, HeadId
 
-ATTENTION_NAME = "attnviz"  # the name of the function
-KEY_INPUT_NAMES = (
-    "key_value_states",
-    "encoder_hidden_states",
-)  # what attention to other vectors calls them
+ATTENTION_NAME = "attnviz"  # under which transformers knows the attention function
+KEY_INPUT_NAMES = ("key_value_states", "encoder_hidden_states")  # of cross-attention
+CAPTURED_CELLS_AT_ONCE = 2**18  # of all heads; several tensors of this size exist at a time
 Visible = Bool[Tensor, "*#head query key"]
 MaskScores = Float[Tensor, "*#head query key"] | None
 
 
 class CannotCapture(Exception):
-    """What a model hands over cannot be listened to."""
+    """The model passes attention inputs that cannot be captured, such as a text in blocks."""
 
 
 @dataclass(eq=False)
 class Listener:
-    """What is kept of a pass of a model through its layers."""
+    """Collects the attention of each layer during one forward pass of a model."""
 
     which: AttentionKind = "self"
-    layers: Collection[int] | None = None  # None: of every layer
+    layers: Collection[int] | None = None  # to capture; None: every layer
     off: Mapping[HeadId, AblationValue] = field(default_factory=dict)
     captured: list[CapturedAttention] = field(default_factory=list)
-    layer_numbers: list[int] = field(default_factory=list)  # of all layers that attend so
+    layer_numbers: list[int] = field(default_factory=list)  # of all layers with this attention
     module_inputs: dict[nn.Module, tuple[Tensor, Tensor | None]] = field(default_factory=dict)
     decoders: frozenset[nn.Module] = frozenset()  # modules of a decoder beside an encoder
-    joined_contexts: Tensor | None = None  # what the heads made last, side by side
-    masks: list[tuple[Tensor, Visible, MaskScores]] = field(
-        default_factory=list
-    )  # layers share them
+    joined_contexts: Tensor | None = None  # of the last captured layer, heads side by side
+    masks: list[tuple[Tensor, Visible, MaskScores]] = field(default_factory=list)  # seen so far
 
     def attend(
         self,
@@ -66,19 +62,21 @@ class Listener:
         position_bias: Float[Tensor, "..."] | None,
         sink: Float[Tensor, "head"] | None,
     ) -> Float[Tensor, "batch query head value_width"]:
-        """Context vectors of all heads; what they were made of is kept, if it is asked for."""
-        if query.shape[0] != 1:  # a sentence in blocks, say
+        """Returns the context vectors of all heads, and captures the layer if it is wanted."""
+        if query.shape[0] != 1:  # a text in blocks, for example
             raise CannotCapture
         inputs, memory = self.module_inputs.get(module, (None, None))
         self.module_inputs.clear()
-        which = self._attention_kind(module, memory)
+        which: AttentionKind = "self"
+        if module in self.decoders:
+            which = "decoder" if memory is None else "cross"
         number = self._next_number(module) if which == self.which else -1
         visible, mask_scores = self._shared_mask(mask, query, key)
         captured = CapturedAttention(
             which=which,
             layer=number,
             module=module,
-            inputs=_flatten_heads(query) if inputs is None else inputs,
+            inputs=query[0].transpose(0, 1).flatten(1) if inputs is None else inputs,
             memory=memory,
             queries=query[0],
             keys=key[0],
@@ -89,40 +87,29 @@ class Listener:
             scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
             soft_cap=soft_cap,
             sink=sink,
-            off={  # those that there are not are refused once all layers are known
+            off={  # missing heads are refused later, once all layers are known
                 head: ablation
                 for (layer, head), ablation in self.off.items()
                 if layer == number and head < query.shape[1]
             },
         )
-        return self._keep_contexts(captured)
-
-    def _keep_contexts(
-        self, captured: CapturedAttention
-    ) -> Float[Tensor, "batch query head value_width"]:
         contexts = captured.contexts()[None].transpose(1, 2).contiguous()
-        if captured.layer >= 0 and (self.layers is None or captured.layer in self.layers):
+        if number >= 0 and (self.layers is None or number in self.layers):
             self.captured.append(captured)
             self.joined_contexts = contexts.flatten(2)
         return contexts
 
-    def _attention_kind(self, module: nn.Module, memory: Tensor | None) -> AttentionKind:
-        if module not in self.decoders:
-            return "self"
-        return "decoder" if memory is None else "cross"
-
     def _next_number(self, module: nn.Module) -> int:
-        """The number of a layer: its own, as not every layer need attend; or the next one."""
+        """Returns the module's own layer index, as some layers may not attend, or counts on."""
         last = self.layer_numbers[-1] if self.layer_numbers else -1
-        own_number = getattr(module, "layer_idx", None)
-        self.layer_numbers.append(
-            own_number if isinstance(own_number, int) and own_number > last else last + 1
-        )
+        own = getattr(module, "layer_idx", None)
+        self.layer_numbers.append(own if isinstance(own, int) and own > last else last + 1)
         return self.layer_numbers[-1]
 
     def _shared_mask(
         self, mask: Tensor | None, query: Tensor, key: Tensor
     ) -> tuple[Visible, MaskScores]:
+        """Returns the parts of a mask; layers that share a mask share its parts, to save memory."""
         for known_mask, visible, mask_scores in self.masks:
             if mask is not None and _is_same_tensor(known_mask, mask):
                 return visible, mask_scores
@@ -133,24 +120,23 @@ class Listener:
     def note_module_inputs(
         self, module: nn.Module, args: tuple[Any, ...], keywords: Mapping[str, Any]
     ) -> None:
-        """A module is about to be called, and may attend: what with?"""
-        tensors = [tensor for tensor in (*args, *keywords.values()) if isinstance(tensor, Tensor)]
+        """Forward pre-hook that notes the input vectors of a module, in case it attends."""
         vectors = [
-            tensor[0] for tensor in tensors if tensor.ndim == 3 and tensor.is_floating_point()
+            value[0]
+            for value in (*args, *keywords.values())
+            if isinstance(value, Tensor) and value.ndim == 3 and value.is_floating_point()
         ]
-        key_inputs = next(
-            (keywords[name] for name in KEY_INPUT_NAMES if keywords.get(name) is not None), None
-        )
+        key_inputs = (keywords.get(name) for name in KEY_INPUT_NAMES)
         if vectors:
-            self.module_inputs[module] = (vectors[0], None if key_inputs is None else key_inputs[0])
+            memory = next((batch[0] for batch in key_inputs if batch is not None), None)
+            self.module_inputs[module] = (vectors[0], memory)
 
     def note_output_matrix(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        """A matrix is about to be multiplied with: is it the one that joins the heads?"""
-        if self.joined_contexts is None or not args or not isinstance(args[0], Tensor):
+        """Forward pre-hook that notes W_out: the matrix whose inputs are the heads' contexts."""
+        joined = self.joined_contexts
+        if joined is None or not args or not isinstance(args[0], Tensor):
             return
-        if args[0].numel() != self.joined_contexts.numel():
-            return
-        if torch.equal(args[0].reshape(self.joined_contexts.shape), self.joined_contexts):
+        if args[0].numel() == joined.numel() and torch.equal(args[0].reshape(joined.shape), joined):
             w_out, b_out = module_matrix(module)
             self.captured[-1] = replace(self.captured[-1], w_out=w_out, b_out=b_out)
             self.joined_contexts = None
@@ -171,16 +157,14 @@ def _attention_function(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """What transformers calls."""
-    contexts = _current_listener.get().attend(
-        module, query, key, value, attention_mask, scaling, softcap, position_bias, s_aux
-    )
-    return contexts, None
+    """Computes attention with the current listener; transformers calls it with these names."""
+    arguments = (module, query, key, value, attention_mask, scaling, softcap, position_bias, s_aux)
+    return _current_listener.get().attend(*arguments), None
 
 
 @contextmanager
 def capturing_attention(model: Any, listener: Listener) -> Iterator[Listener]:
-    """While this lasts, the model's attention is computed here."""
+    """Has the model's attention computed by the listener inside the `with` block."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(ATTENTION_NAME, _attention_function)
@@ -201,7 +185,7 @@ def capturing_attention(model: Any, listener: Listener) -> Iterator[Listener]:
 
 
 def _mask_function(model: Any) -> Callable[..., Tensor | None]:
-    """What makes masks: of true and false, a quarter as large, if the model can do with those."""
+    """Returns the function that builds masks: boolean ones, a quarter as large, if possible."""
     from transformers.masking_utils import eager_mask, sdpa_mask
 
     if not getattr(model, "_supports_sdpa", False):
@@ -212,7 +196,7 @@ def _mask_function(model: Any) -> Callable[..., Tensor | None]:
 
 
 def _register_hooks(model: Any, listener: Listener) -> Iterator[Any]:
-    """On every module that multiplies with a matrix, and on all that are made of several."""
+    """Yields hooks on every module with a weight matrix, and on every module with children."""
     for module in model.modules():
         if module_matrix(module)[0] is not None:
             yield module.register_forward_pre_hook(listener.note_output_matrix)
@@ -221,7 +205,7 @@ def _register_hooks(model: Any, listener: Listener) -> Iterator[Any]:
 
 
 def module_matrix(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
-    """The matrix and the bias of a module that multiplies with one: x W + b."""
+    """Returns W and b of a module that computes x W + b; (None, None) for any other module."""
     weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
     if isinstance(module, nn.Linear) and isinstance(weight, Tensor):
         return weight.T, bias
@@ -230,12 +214,8 @@ def module_matrix(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
     return None, None
 
 
-def _flatten_heads(vectors: Float[Tensor, "1 head token width"]) -> Float[Tensor, "token out"]:
-    return vectors[0].transpose(0, 1).flatten(1)
-
-
 def _is_same_tensor(first: Tensor, second: Tensor) -> bool:
-    """Whether two tensors are the same numbers in the same place; some models slice their mask."""
+    """Whether two tensors view the same memory; some models slice their mask in every layer."""
     return (
         first.data_ptr() == second.data_ptr()
         and first.shape == second.shape
@@ -244,47 +224,40 @@ def _is_same_tensor(first: Tensor, second: Tensor) -> bool:
 
 
 def _split_mask(mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Visible, MaskScores]:
-    """What can be seen, and what a mask adds to the scores of that, if it adds anything."""
+    """Returns which keys are visible, and what the mask adds to their scores (None: nothing)."""
     queries, keys = query.shape[2], key.shape[2]
     if mask is None:
-        everything = torch.ones((), dtype=torch.bool, device=query.device)
-        return everything.expand(queries, keys), None
-    sentence_mask = mask[0, 0] if mask.shape[1] == 1 else mask[0]
-    sentence_mask = sentence_mask[..., :queries, :keys].expand(
-        *sentence_mask.shape[:-2], queries, keys
-    )
-    if sentence_mask.dtype == torch.bool:
-        return sentence_mask, None
-    visible = sentence_mask > torch.finfo(sentence_mask.dtype).min / 2
-    if torch.equal(sentence_mask == 0, visible):  # without a second mask of numbers: they are large
+        return torch.ones((), dtype=torch.bool, device=query.device).expand(queries, keys), None
+    cells = mask[0, 0] if mask.shape[1] == 1 else mask[0]
+    cells = cells[..., :queries, :keys].expand(*cells.shape[:-2], queries, keys)
+    if cells.dtype == torch.bool:
+        return cells, None
+    visible = cells > torch.finfo(cells.dtype).min / 2
+    if torch.equal(cells == 0, visible):  # no second matrix of numbers is kept: it would be large
         return visible, None
-    return visible, sentence_mask.masked_fill(~visible, 0)
-
-
-# Of all heads together: there are several tensors of this size at a time.
-CAPTURED_CELLS_AT_ONCE = 2**18
+    return visible, cells.masked_fill(~visible, 0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CapturedAttention:
-    """Queries, keys and values as the model made them, and how it attends with them."""
+    """The queries, keys and values of one layer as the model computed them, and its mask."""
 
     which: AttentionKind
     layer: int
-    module: nn.Module | None = None  # the attention itself
-    inputs: Float[Tensor, "query dim"]  # what queries were made of,
-    memory: Float[Tensor, "key dim"] | None  # and keys and values, if not of the same
+    module: nn.Module | None = None  # the attention module
+    inputs: Float[Tensor, "query dim"]  # from which queries are projected
+    memory: Float[Tensor, "key dim"] | None  # the same for keys and values; None: `inputs`
     queries: Float[Tensor, "head query width"]
     keys: Float[Tensor, "group key width"]
     values: Float[Tensor, "group key value_width"]
-    visible: Bool[Tensor, "*#head query key"]
-    mask_scores: Float[Tensor, "*#head query key"] | None  # what a mask of numbers adds to scores,
-    bias: Float[Tensor, "*#head query key"] | None  # and what positions do
+    visible: Visible
+    mask_scores: MaskScores  # what a mask of numbers adds to scores
+    bias: Float[Tensor, "*#head query key"] | None  # what positions add to scores
     scale: float
     soft_cap: float | None
-    sink: Float[Tensor, "head"] | None = None  # which takes a share of rows
+    sink: Float[Tensor, "head"] | None = None  # a score that takes a share of each row
     off: Mapping[int, AblationValue] = field(default_factory=dict)
-    w_out: Float[Tensor, "joined dim"] | None = None  # what joins the heads
+    w_out: Float[Tensor, "joined dim"] | None = None
     b_out: Float[Tensor, "dim"] | None = None
 
     @property
@@ -293,15 +266,15 @@ class CapturedAttention:
 
     @property
     def cells(self) -> int:
-        """How many weights there are, of all heads."""
+        """The number of attention weights in all heads."""
         return self.heads * self.queries.shape[1] * self.keys.shape[1]
 
     def attend(
         self, rows: slice = FULL_SLICE, heads: slice = FULL_SLICE, *, mixed: bool = True
     ) -> AttentionStages:
-        """What attention makes of some queries of some heads: attnviz's own arithmetic.
+        """Returns the stages of attention for some queries of some heads.
 
-        Whoever asks for weights alone need not wait until values are `mixed` by them.
+        `mixed=False` leaves out the contexts, for callers that need weights only.
         """
         values = self._expand_groups(self.values, heads)
         return arithmetic.compute_attention(
@@ -318,44 +291,38 @@ class CapturedAttention:
     def _expand_groups(
         self, shared: Float[Tensor, "group key width"], heads: slice
     ) -> Float[Tensor, "some key width"]:
-        """Keys or values of some heads, each that of its group, and of no others."""
+        """Returns the keys or values of some heads, where several heads may share a group's."""
         if len(shared) == self.heads:
             return shared[heads]
-        groups = torch.arange(self.heads)[heads] // (self.heads // shared.shape[0])
-        return shared[groups]
+        return shared[torch.arange(self.heads)[heads] // (self.heads // len(shared))]
 
     @cached_property
     def whole(self) -> AttentionStages:
-        """All of it at once, as matrices: for short texts, and for who needs every number."""
+        """All stages of all heads at once, as whole matrices: for short texts."""
         stages = self.attend()
         contexts = arithmetic.switch_off_heads(stages.contexts, self.off)
         return AttentionStages(**{**vars(stages), "contexts": contexts})
 
     def contexts(self) -> Float[Tensor, "head query value_width"]:
-        """What each head makes, some queries at a time.
+        """Returns the context vectors of all heads, computed for some queries at a time.
 
-        There is one place for all of it: small pieces that are kept would lie between the large
-        ones that are not, and those would then find no place that is free.
+        They go into one tensor, made first: small results kept between the large temporary ones
+        would fragment the memory.
         """
-        shape = (self.heads, self.queries.shape[1], self.values.shape[-1])
-        contexts = self.values.new_empty(shape)
+        contexts = self.values.new_empty(*self.queries.shape[:2], self.values.shape[-1])
         for rows in self.bands():
             contexts[:, rows] = self._band_contexts(rows)
         return arithmetic.switch_off_heads(contexts, self.off)
 
     def _band_contexts(self, rows: slice) -> Float[Tensor, "head query value_width"]:
-        """Of some queries; for a gradient they are worked out again, and no weights are kept."""
+        """Returns the contexts of some queries; a backward pass recomputes them, to save memory."""
         if not (torch.is_grad_enabled() and self.values.requires_grad):
             return self.attend(rows).contexts
-
-        def attend_rows() -> Tensor:
-            return self.attend(rows).contexts
-
-        contexts: Tensor = checkpoint(attend_rows, use_reentrant=False)
+        contexts: Tensor = checkpoint(lambda: self.attend(rows).contexts, use_reentrant=False)
         return contexts
 
     def bands(self) -> Iterator[slice]:
-        """All queries, some at a time."""
+        """Yields slices of the queries, each with at most `CAPTURED_CELLS_AT_ONCE` weights."""
         queries = self.queries.shape[1]
         rows_at_once = max(1, CAPTURED_CELLS_AT_ONCE * queries // max(1, self.cells))
         for first in range(0, queries, rows_at_once):
@@ -363,6 +330,6 @@ class CapturedAttention:
 
 
 def _mask_part(tensor: Tensor, rows: slice, heads: slice) -> Tensor:
-    """Of a mask that is one for all heads, or one for each."""
+    """Returns some rows of a mask; `heads` counts only if the mask differs between heads."""
     is_shared = tensor.ndim == 2 or tensor.shape[0] == 1
     return tensor[..., rows, :] if is_shared else tensor[heads, rows]

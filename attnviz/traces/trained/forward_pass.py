@@ -1,4 +1,4 @@
-"""A pass through a model: what is read, and by which part of it."""
+"""Forward passes of a model: with captured attention, and with errors in two lines."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from attnviz.wording.words import and_list, counted
 
 TokenIds = tuple[int, ...]
 DTYPE_ERRORS = re.compile("dtype|scalar ?type|float|double|half|not implemented for", re.IGNORECASE)
-PROBE_TOKENS = 32  # tokens, on which a model's own attention is compared with what is computed here
+PROBE_TOKENS = 32  # the first tokens, on which captured and eager attention are compared
 
 
 @dataclass(frozen=True)
 class ModelInput:
-    """What a model reads: a text, and beside an encoder what its decoder wrote so far."""
+    """The token ids that a model reads; `decoder_ids` are those of an encoder–decoder's decoder."""
 
     which: AttentionKind
     ids: TokenIds
@@ -41,7 +41,7 @@ class ModelInput:
 
     @property
     def probe(self) -> ModelInput:
-        """The beginning of it."""
+        """The first `PROBE_TOKENS` tokens of the input."""
         return replace(
             self, ids=self.ids[:PROBE_TOKENS], decoder_ids=self.decoder_ids[:PROBE_TOKENS]
         )
@@ -49,11 +49,11 @@ class ModelInput:
 
 @dataclass(frozen=True, eq=False)
 class CapturedPass:
-    """What a pass of a model left behind."""
+    """The attention that was captured during a forward pass, and the pass's result."""
 
     captured: tuple[CapturedAttention, ...]
-    layer_numbers: tuple[int, ...]  # of all layers that attend, kept or not
-    result: PassResult  # what the model came to
+    layer_numbers: tuple[int, ...]  # of all layers that attend, captured or not
+    result: PassResult
     off: Mapping[HeadId, AblationValue] = field(default_factory=dict)
 
 
@@ -65,7 +65,7 @@ def capture_pass(
     off: Mapping[HeadId, AblationValue] | None = None,
     answer_positions: AnswerPositions | None = None,
 ) -> CapturedPass | None:
-    """A pass that is listened to; None where nothing can be heard of it."""
+    """Runs the model with its attention captured; None if no layer can be captured."""
     listener = Listener(which=model_input.which, layers=layers, off=off or {})
     try:
         with capturing_attention(model.model, listener):
@@ -83,7 +83,7 @@ def run_model(
     answer_positions: AnswerPositions | None = None,
     **keywords: Any,
 ) -> tuple[PassResult, Any]:
-    """What a model comes to, and what it hands back; it answers only where that is asked for."""
+    """Returns a pass's result and the model's raw outputs; logits only with `answer_positions`."""
     part = model_part(model, model_input.which, answers=answer_positions is not None)
     with (
         reporting_run_errors(model, model_input),
@@ -93,34 +93,28 @@ def run_model(
 
 
 def model_tensors(model: LoadedTransformer, model_input: ModelInput) -> dict[str, Tensor]:
-    """The ids as a model takes them."""
-    tensors = {"input_ids": _batch_of_ids(model, model_input.ids)}
+    """Returns the token ids as keyword arguments of the model: batches of one text."""
+    ids_by_name = {"input_ids": model_input.ids}
     if model_input.which != "self":
-        tensors["decoder_input_ids"] = _batch_of_ids(model, model_input.decoder_ids)
-    return tensors
+        ids_by_name["decoder_input_ids"] = model_input.decoder_ids
+    device = model.model.device
+    return {name: torch.tensor([ids], device=device) for name, ids in ids_by_name.items()}
 
 
 def model_part(model: LoadedTransformer, which: AttentionKind, *, answers: bool = False) -> Any:
-    """The encoder, where it is all that is looked at; what scores answers, only if it is asked."""
+    """Returns the module to run: the encoder for its self-attention, the head if `answers`."""
     if which == "self" and model.config.is_encoder_decoder:
         return model.model.get_encoder()
     return model.model if answers else model.model.base_model
 
 
-def _batch_of_ids(model: LoadedTransformer, ids: TokenIds) -> Tensor:
-    return torch.tensor([ids], device=model.model.device)
-
-
 class CannotRun(AttnvizError):
-    """A model stops on the way through a text, whatever the reason."""
+    """The model raises an error while it reads a text."""
 
 
 @contextmanager
 def reporting_run_errors(model: LoadedTransformer, model_input: ModelInput) -> Iterator[None]:
-    """What goes wrong while a model runs, whatever it is, is told in two lines.
-
-    That is how many tokens fit, where a device has not enough memory for those that there are.
-    """
+    """Raises any error of the model as an AttnvizError; out of memory, with how many tokens fit."""
     try:
         yield
     except (AttnvizError, CannotCapture):
@@ -133,20 +127,17 @@ def reporting_run_errors(model: LoadedTransformer, model_input: ModelInput) -> I
         raise _run_error(model, error) from None
     else:
         return
-    fitting_count = _count_fitting_tokens(model, model_input)
+    fitting = _count_fitting_tokens(model, model_input)
     raise AttnvizError(
         f"{model.model.device} does not have enough memory for {counted(count, 'token')}",
-        f"the first {fitting_count:,} of them fit; or try --dtype bfloat16, or --device cpu"
-        if fitting_count
-        else "try --dtype bfloat16, or --device cpu",
+        (f"the first {fitting:,} of them fit; or " if fitting else "")
+        + "try --dtype bfloat16, or --device cpu",
         about="device",
     )
 
 
 def _run_error(model: LoadedTransformer, error: Exception) -> CannotRun:
-    """Some parts are there for some dtypes alone, and configs tell of what cannot be; some models
-    need more than a text.
-    """
+    """Returns an error whose hint follows from the cause: the dtype, the config, or the inputs."""
     model_phrase = f"the model '{model.name}' ({model.config.model_type})"
     message = shorten_message(str(error) or type(error).__name__)
     if model.dtype != "float32" and DTYPE_ERRORS.search(message):
@@ -164,17 +155,15 @@ def _run_error(model: LoadedTransformer, error: Exception) -> CannotRun:
 
 
 def _count_fitting_tokens(model: LoadedTransformer, model_input: ModelInput) -> int:
-    """How many of the first tokens a model takes, as it turns out when it is given half of them."""
+    """Returns how many of the first tokens fit in memory, found by halving; 0 if not even one."""
     count = len(model_input.ids) // 2
     while count:
         torch.cuda.empty_cache()
         try:
-            shorter_input = replace(model_input, ids=model_input.ids[:count])
-            with (
-                capturing_attention(model.model, Listener(which=model_input.which)),
-                torch.no_grad(),
-            ):
-                model_part(model, model_input.which)(**model_tensors(model, shorter_input))
+            shorter = replace(model_input, ids=model_input.ids[:count])
+            listener = Listener(which=model_input.which)
+            with capturing_attention(model.model, listener), torch.no_grad():
+                model_part(model, model_input.which)(**model_tensors(model, shorter))
         except torch.OutOfMemoryError:
             count //= 2
         else:

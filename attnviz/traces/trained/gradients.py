@@ -1,7 +1,7 @@
-"""The gradient of an answer: how its score changes with what each head makes of each token.
+"""The gradient of an answer's logit with respect to each head's context vectors.
 
-That is enough for the gradient of every weight, and no matrix: a weight changes what its head
-makes by the value that it weighs, so that its gradient is the product of both.
+The gradient of every attention weight follows from it: a context is the sum of weight × value, so a
+weight's gradient is the product of the context's gradient and the value.
 """
 
 from __future__ import annotations
@@ -28,77 +28,66 @@ from attnviz.wording.words import and_list
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Gradients:
-    """Of the score of one answer, at one place."""
+    """The gradients of one answer's logit at one position."""
 
     answer: str
     position: int
-    next: bool  # whether it comes after that place, or belongs there
+    next: bool  # whether the answer follows that position, or stands there
     score: float
-    by_layer: Mapping[int, Float[Tensor, "head query value_width"]]  # layers, by their numbers
+    by_layer: Mapping[int, Float[Tensor, "head query value_width"]]  # by layer number
 
 
 @dataclass(eq=False)
 class GradientListener(Listener):
-    """A listener that adds zeros to what heads make: their gradient is that of it."""
+    """A listener that adds zeros to the context vectors, whose gradient is that of the contexts."""
 
     probes: dict[int, Float[Tensor, "1 query head value_width"]] = field(default_factory=dict)
 
     def attend(self, *args: Any) -> Float[Tensor, "1 query head value_width"]:
         before = len(self.layer_numbers)
         contexts = super().attend(*args)
-        if len(self.layer_numbers) == before:  # an attention of another kind
+        if len(self.layer_numbers) == before:  # attention of another kind
             return contexts
         probe = self.probes[self.layer_numbers[-1]] = torch.zeros_like(contexts, requires_grad=True)
         return contexts + probe
 
 
 def answer_gradients(trace: Trace, toward: str | None) -> Gradients:
-    """Of the answer that somebody names, or of the likeliest, where the model answers last."""
-    model_run = prepare_model_run(
-        trace, "--weigh gradient takes the gradient of an answer", "weigh"
-    )
-    answer_positions = model_run.answer_positions
-    if answer_positions is None or not answer_positions.positions:
+    """Returns the gradients of the answer `toward`; of the likeliest one where that is None."""
+    run = prepare_model_run(trace, "--weigh gradient takes the gradient of an answer", "weigh")
+    answers = run.answer_positions
+    if answers is None or not answers.positions:
         assert isinstance(trace.origin, FromTransformer)
-        raise _no_answer_error(model_run, trace.origin.card)
-    listener = GradientListener(which=model_run.model_input.which, layers=(), off=model_run.off)
-    with (
-        quiet_transformers(),
-        torch.enable_grad(),
-        capturing_attention(model_run.model.model, listener),
-    ):
-        result, _ = run_model(model_run.model, model_run.model_input, answer_positions)
+        raise _no_answer_error(run, trace.origin.card)
+    listener = GradientListener(which=run.model_input.which, layers=(), off=run.off)
+    with quiet_transformers(), torch.enable_grad(), capturing_attention(run.model.model, listener):
+        result, _ = run_model(run.model, run.model_input, answers)
     assert result.logits is not None
-    position = (
-        answer_positions.positions[-1] if answer_positions.next else answer_positions.positions[0]
-    )
-    scores = result.logits[answer_positions.scored.index(position)].float()
-    answer = (
-        int(scores.argmax())
-        if toward is None
-        else _find_answer_token(model_run.model, toward, scores)
-    )
+    position = answers.positions[-1 if answers.next else 0]
+    scores = result.logits[answers.scored.index(position)].float()
+    likeliest = int(scores.argmax())
+    answer = likeliest if toward is None else _find_answer_token(run.model, toward, scores)
     gradients = torch.autograd.grad(scores[answer], [*listener.probes.values()], allow_unused=True)
     pairs = zip(listener.probes.items(), gradients, strict=True)
     return Gradients(
-        answer=model_run.answer_label(answer),
+        answer=run.answer_label(answer),
         position=position,
-        next=answer_positions.next,
+        next=answers.next,
         score=float(scores[answer].detach()),
         by_layer={
-            number: _head_gradients(probe, gradient, model_run, number)
+            number: _head_gradients(probe, gradient, run, number)
             for (number, probe), gradient in pairs
         },
     )
 
 
 def _head_gradients(
-    probe: Tensor, gradient: Tensor | None, model_run: ModelRun, number: int
+    probe: Tensor, gradient: Tensor | None, run: ModelRun, number: int
 ) -> Float[Tensor, "head query value_width"]:
-    """A head that is off hands on nothing, or the same for every token."""
-    full_gradient = torch.zeros_like(probe) if gradient is None else gradient
-    heads = full_gradient[0].detach().transpose(0, 1).clone()
-    for (layer, head), instead in model_run.off.items():
+    """Returns the gradients of one layer: zero for an ablated head, or its mean if "mean"."""
+    known = torch.zeros_like(probe) if gradient is None else gradient
+    heads = known[0].detach().transpose(0, 1).clone()
+    for (layer, head), instead in run.off.items():
         if layer == number:
             mean = heads[head].mean(0, keepdim=True).expand_as(heads[head])
             heads[head] = mean if instead == "mean" else 0
@@ -108,25 +97,18 @@ def _head_gradients(
 def _find_answer_token(
     model: LoadedTransformer, toward: str, scores: Float[Tensor, "answer"]
 ) -> int:
-    """The token that somebody names as an answer: with a space before it, or without."""
-    spellings = (f" {toward}", toward)
+    """Returns the id of the token that `toward` names: with a space before it, or without."""
+    tokenizer, unknown_id = model.tokenizer, model.tokenizer.unk_token_id
     with reporting_tokenizer_errors(model):
-        ids_by_spelling = [
-            model.tokenizer.encode(item, add_special_tokens=False) for item in spellings
-        ]
-    single_token_ids = [
-        ids[0]
-        for ids in ids_by_spelling
-        if len(ids) == 1 and ids[0] != model.tokenizer.unk_token_id
-    ]
-    if single_token_ids:
-        best: int = max(single_token_ids, key=lambda item: float(scores[item].detach()))
+        spaced_ids, ids = (
+            tokenizer.encode(text, add_special_tokens=False) for text in (f" {toward}", toward)
+        )
+    single_ids = [i[0] for i in (spaced_ids, ids) if len(i) == 1 and i[0] != unknown_id]
+    if single_ids:
+        best: int = max(single_ids, key=lambda token_id: float(scores[token_id].detach()))
         return best
-    pieces = [
-        f"'{item.label}'"
-        for item in tokenizer_spelling(model.tokenizer).pieces_of_ids(ids_by_spelling[1])
-    ]
-    unknown = model.tokenizer.unk_token_id in ids_by_spelling[1] or not pieces
+    pieces = [f"'{piece.label}'" for piece in tokenizer_spelling(tokenizer).pieces_of_ids(ids)]
+    unknown = unknown_id in ids or not pieces
     raise AttnvizError(
         f"--toward is '{toward}', which the model '{model.name}' "
         + ("does not know" if unknown else f"writes as {len(pieces)} tokens: {and_list(pieces)}"),
@@ -135,18 +117,14 @@ def _find_answer_token(
     )
 
 
-def _no_answer_error(model_run: ModelRun, card: TrainedCard) -> AttnvizError:
-    if model_run.answer_positions is None:
-        problem, alternative_hint = card.no_answers
-        return AttnvizError(
-            f"--weigh gradient takes the gradient of an answer, and '{card.name}' ({card.kind}) "
-            f"{problem}",
-            f"try --weigh norm; or {alternative_hint}",
-            about="weigh",
-        )
-    mask_token = model_run.model.tokenizer.mask_token
+def _no_answer_error(run: ModelRun, card: TrainedCard) -> AttnvizError:
+    if run.answer_positions is None:
+        problem, alternative = card.no_answers
+        reason = f"and '{card.name}' ({card.kind}) {problem}"
+        hint = f"try --weigh norm; or {alternative}"
+    else:
+        mask = run.model.tokenizer.mask_token
+        reason, hint = f"but there is no {mask} in the text", f"write {mask} in place of a word"
     return AttnvizError(
-        f"--weigh gradient takes the gradient of an answer, but there is no {mask_token} in the text",
-        f"write {mask_token} in place of a word",
-        about="weigh",
+        f"--weigh gradient takes the gradient of an answer, {reason}", hint, about="weigh"
     )

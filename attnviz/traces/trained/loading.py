@@ -1,7 +1,7 @@
-"""Loads a transformer and its tokenizer: from a folder, or from a hub and its cache.
+"""Loads a transformer and its tokenizer from a folder, or from a hub and its cache.
 
-Weights come from safetensors, or from torch files without code in them. A weight that a checkpoint
-lacks would be drawn at random by whoever loads it: here that is an error.
+Weights come from safetensors, or from torch files without code in them. transformers would draw a
+weight that a checkpoint lacks at random; here that is an error.
 """
 
 from __future__ import annotations
@@ -33,30 +33,32 @@ from attnviz.traces.trained.refusals import (
     reporting_load_errors,
 )
 
+AUTO_CLASSES = (
+    "AutoModelForCausalLM",
+    "AutoModelForSeq2SeqLM",
+    "AutoModelForMaskedLM",
+    "AutoModel",
+)
+HUB_TIMEOUT_SECONDS = 10  # for the first answer; someone offline should not wait for five of them
 MAX_NAMED_WEIGHTS = 3  # of missing weights
 DOWNLOAD_PATTERNS = ["config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"]
 SIMPLE_TYPES = (bool, int, float, str, type(None))
-UNUSED_WEIGHTS = ("pooler", "position_ids")  # what may be missing: attention does not depend on it
-OTHER_INPUT_NAMES = (
-    "pixel_values",
-    "input_features",
-    "input_values",
-)  # what others read first of all
-
+UNUSED_WEIGHTS = ("pooler", "position_ids")  # may be missing: attention does not depend on them
+OTHER_INPUT_NAMES = ("pixel_values", "input_features", "input_values")  # of pictures and sound
 
 ModuleState = dict[tuple[str, str], dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedTransformer:
-    """A model, its tokenizer and its config, as transformers has them."""
+    """A transformers model with its tokenizer."""
 
     name: str
     model: Any
     tokenizer: Any
     stored_as: str  # the dtype of the checkpoint
-    dtype: str = "float32"  # in which it computes, but for the parts that it keeps in another
-    state: ModuleState = field(default_factory=dict)  # as it was loaded
+    dtype: str = "float32"  # in which it computes, except for parts with a dtype of their own
+    state: ModuleState = field(default_factory=dict)  # right after loading
 
     @property
     def config(self) -> Any:
@@ -64,24 +66,21 @@ class LoadedTransformer:
 
     @property
     def text_config(self) -> Any:
-        """The part of the config that is about text, where a model reads pictures, too."""
+        """The config of the text part, for a model that reads pictures as well."""
         try:
             return self.config.get_text_config()
-        except ValueError:  # an encoder and a decoder with one each
+        except ValueError:  # encoder and decoder have a config each
             return self.config
 
     @property
     def other_inputs(self) -> list[str]:
-        """What it takes that is no text, so that it may not do without."""
-        return [
-            name
-            for name in signature(type(self.model).forward).parameters
-            if name in OTHER_INPUT_NAMES
-        ]
+        """The inputs other than text that the model takes, and may not run without."""
+        parameters = signature(type(self.model).forward).parameters
+        return [name for name in parameters if name in OTHER_INPUT_NAMES]
 
     @property
     def text_part(self) -> str:
-        """How to come by the part of it that reads text, of a model that reads something else."""
+        """A hint how to save the text part of a model of pictures or sound; "" if it has none."""
         part = getattr(self.model, "text_model", None)
         if not hasattr(part, "save_pretrained"):
             return ""
@@ -89,7 +88,7 @@ class LoadedTransformer:
 
 
 def load_transformer(settings: Settings) -> LoadedTransformer:
-    """The model that the settings name, on their device and in their dtype."""
+    """Returns the model that the settings name, on their device and in their dtype."""
     location = None if settings.model is None else locate_transformer(settings.model)
     assert location is not None
     location = check_location(location)
@@ -107,7 +106,7 @@ def load_transformer(settings: Settings) -> LoadedTransformer:
 def _load_once(
     location: ModelLocation, dtype: str, device: str, trusted: bool, folder_state: files.FolderState
 ) -> LoadedTransformer:
-    """Once, as long as its files stay as they are now."""
+    """Loads a model; the cache holds it as long as its files (`folder_state`) do not change."""
     options = {"trust_remote_code": trusted, "local_files_only": location.folder is not None}
     if location.folder is not None:
         refuse_incomplete_folder(location.folder)
@@ -126,19 +125,19 @@ def _load_once(
     _refuse_model_without_text(location, model)
     with quiet_transformers(), reporting_load_errors(location, "tokenizer"):
         tokenizer = _load_tokenizer(location, options)
-    _disable_caches(model)
+    for module in model.modules():  # the key–value cache is of no use where all tokens are read
+        if hasattr(getattr(module, "config", None), "use_cache"):
+            module.config.use_cache = False
     model = model.eval().requires_grad_(False).to(device)
-    state = _read_module_state(model)
-    return LoadedTransformer(
-        location.name, model, tokenizer, _checkpoint_dtype(location, config), dtype, state
-    )
+    stored_as, state = _checkpoint_dtype(location, config), _read_module_state(model)
+    return LoadedTransformer(location.name, model, tokenizer, stored_as, dtype, state)
 
 
 def _read_module_state(model: Any) -> ModuleState:
-    """What modules and their configs are, but for their numbers and for what is private.
+    """Returns the simple public attributes of all modules and of their configs.
 
-    A model may change when it runs: after a short text BigBird reads all of every other text, too.
-    Such a one is loaded again.
+    They show whether a run changed the model, which is then loaded again: after one short text
+    BigBird uses full attention for every later text.
     """
     state: ModuleState = {}
     for name, module in model.named_modules():
@@ -159,39 +158,29 @@ def _load_tokenizer(location: ModelLocation, options: dict[str, Any]) -> Any:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(location.address, **options)
-    # Looked up now, for special tokens with odd names are looked up without an end.
+    # Looked up here, within the caller's error handling: an odd special token recurses forever.
     _ = tokenizer.all_special_ids, tokenizer.unk_token_id, tokenizer.mask_token_id
     return tokenizer
 
 
 def _model_class(config: Any, trusted: bool) -> Any:
-    """The class that wrote the checkpoint, if transformers has it; so no weight is left out."""
+    """Returns the class that wrote the checkpoint, so that no weight is left out, or AutoModel."""
     import transformers
 
     remote = getattr(config, "auto_map", None) or {}
     if trusted and remote:
         name = next(
-            (class_name for class_name in AUTO_CLASSES if class_name in remote), "AutoModel"
+            (auto_class for auto_class in AUTO_CLASSES if auto_class in remote), "AutoModel"
         )
     else:
         name = str((config.architectures or [""])[0])
-    model_class = getattr(transformers, name, None)
-    is_model_class = isinstance(model_class, type) and issubclass(
-        model_class, transformers.PreTrainedModel
-    )
-    return model_class if is_model_class or name in AUTO_CLASSES else transformers.AutoModel
-
-
-AUTO_CLASSES = (
-    "AutoModelForCausalLM",
-    "AutoModelForSeq2SeqLM",
-    "AutoModelForMaskedLM",
-    "AutoModel",
-)
+    named = getattr(transformers, name, None)
+    is_model = isinstance(named, type) and issubclass(named, transformers.PreTrainedModel)
+    return named if is_model or name in AUTO_CLASSES else transformers.AutoModel
 
 
 def _refuse_missing_weights(location: ModelLocation, loading_info: dict[str, Any]) -> None:
-    """Weights that the checkpoint has not, or has in another shape, would be random."""
+    """Refuses a checkpoint without some weights, or with other shapes: these would be random."""
     mismatched = {str(key[0]) for key in loading_info.get("mismatched_keys", ())}
     absent = sorted(
         name
@@ -199,18 +188,17 @@ def _refuse_missing_weights(location: ModelLocation, loading_info: dict[str, Any
         if not any(part in name for part in UNUSED_WEIGHTS)
     )
     if absent:
-        listed_names = ", ".join(absent[:MAX_NAMED_WEIGHTS]) + " …" * (
-            len(absent) > MAX_NAMED_WEIGHTS
-        )
+        more = " …" * (len(absent) > MAX_NAMED_WEIGHTS)
         raise AttnvizError(
-            f"the checkpoint of '{location.name}' lacks {len(absent)} of the model's weights: {listed_names}",
+            f"the checkpoint of '{location.name}' lacks {len(absent)} of the model's weights: "
+            f"{', '.join(absent[:MAX_NAMED_WEIGHTS])}{more}",
             "use the whole checkpoint: these weights would be random",
             about="model",
         )
 
 
 def _refuse_model_without_text(location: ModelLocation, model: Any) -> None:
-    """Refuse models of pictures and of sound."""
+    """Refuses models of pictures and of sound."""
     if model.main_input_name in OTHER_INPUT_NAMES:
         raise AttnvizError(
             f"the model '{location.name}' ({model.config.model_type}) does not read text: it takes "
@@ -220,15 +208,8 @@ def _refuse_model_without_text(location: ModelLocation, model: Any) -> None:
         )
 
 
-def _disable_caches(model: Any) -> None:
-    """What is kept for the next token is not needed where all of them are read at once."""
-    for module in model.modules():
-        if hasattr(getattr(module, "config", None), "use_cache"):
-            module.config.use_cache = False
-
-
 def _checkpoint_dtype(location: ModelLocation, config: Any) -> str:
-    """The dtype of the checkpoint: as its file says, or its config."""
+    """Returns the dtype of the checkpoint, from its safetensors file, else from its config."""
     from transformers.utils.hub import cached_file
 
     folder = location.folder or Path(str(cached_file(location.name, "config.json"))).parent
@@ -236,15 +217,10 @@ def _checkpoint_dtype(location: ModelLocation, config: Any) -> str:
     return find_weights_dtype(folder) or str(config_dtype).removeprefix("torch.")
 
 
-HUB_TIMEOUT_SECONDS = (
-    10  # seconds for a first answer; whoever is offline need not wait for five of them
-)
-
-
 def check_location(location: ModelLocation) -> ModelLocation:
-    """Where a model is: its folder in the cache, if it is there as a whole; nobody is asked then.
+    """Returns a model's location, with its cache folder if that is complete.
 
-    Else it is sure that the hub has it, and that it can be reached.
+    Only for other models is the hub asked, and an error raised if it is out of reach or lacks it.
     """
     if location.folder is not None:
         return location
@@ -261,13 +237,13 @@ def check_location(location: ModelLocation) -> ModelLocation:
 
 
 def is_offline() -> bool:
-    """Whether somebody has said that nothing may be downloaded."""
+    """Whether an environment variable forbids downloads."""
     names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     return any(os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE") for name in names)
 
 
 def _find_cached_folder(location: ModelLocation) -> Path | None:
-    """The folder of the version that the cache has, with all that is needed of it."""
+    """Returns the folder of the cached version; None if there is none, or it is incomplete."""
     with quiet_transformers():
         from huggingface_hub import try_to_load_from_cache
 
@@ -283,9 +259,7 @@ def _find_cached_folder(location: ModelLocation) -> Path | None:
 
 
 def fetch_model_folder(location: ModelLocation) -> Path:
-    """Where its files are; those of a model on a hub, in the hub's cache, once they are there."""
-    if location.folder is not None:  # and nothing of transformers is needed
-        return location.folder
+    """Returns the folder of a model's files, after downloading them to the cache if need be."""
     cached_folder = check_location(location).folder
     if cached_folder is not None:
         return cached_folder

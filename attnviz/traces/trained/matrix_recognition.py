@@ -1,12 +1,11 @@
-"""Which matrices of a model made the queries, keys and values that were heard.
+"""Recognises W_Q, W_K and W_V of a model from its captured queries, keys and values.
 
-Every model has modules of its own for that: one for each, or one for all three. A matrix is
-recognised by its numbers alone: what it makes of the inputs are these very vectors, or becomes
-them when positions turn it. Where none does, nothing is claimed.
+Models have modules of their own for them: one for each matrix, or one for all three. A matrix is
+recognised by its numbers alone: inputs times the matrix equal the captured vectors, directly or
+after rotary positions. Where no matrix does, none is claimed.
 
-Some models, as OPT and ESM, scale queries instead of scores, before anybody hears of them. Then all
-that a matrix makes is multiplied with one number: it belongs to the scale of the scores, as in
-every other model, and queries are what their matrix makes.
+Some models, such as OPT and ESM, scale the queries instead of the scores. The captured vectors are
+then a multiple of what the matrix makes, and that factor is moved to the scale of the scores.
 """
 
 from __future__ import annotations
@@ -27,92 +26,92 @@ from attnviz.traces.trace import BeforeRotary, Projections
 from attnviz.traces.trained.capture import CapturedAttention, module_matrix
 from attnviz.vectors import positions
 
-PROBE_TOKEN_COUNT = 16  # tokens, by which a matrix is recognised
-ROUNDING_SLACK = 8.0  # times the rounding that so long a sum may gather
-BASE_SETTING_NAMES = re.compile("theta|base")  # in the choices of a model
+PROBE_TOKEN_COUNT = 16  # the first tokens, by which a matrix is recognised
+ROUNDING_SLACK = 8.0  # times √terms × epsilon, the rounding error expected of a sum
+BASE_SETTING_NAMES = re.compile("theta|base")  # in a config
 MAX_RELATIVE_DIFFERENCE = 0.05  # of the largest number, however coarse a dtype is
+PLURALS = {"query": "queries", "key": "keys", "value": "values"}
 
 Vectors = Float[Tensor, "head token width"]
 
 
 @dataclass(frozen=True, eq=False)
 class VectorMaker:
-    """A matrix and a bias: of all numbers that a module makes, those of one kind."""
+    """The columns of a module's matrix and bias that make queries, keys, or values."""
 
     matrix: Float[Tensor, "dim out"]
     bias: Float[Tensor, "out"] | None
-    factor: float = 1.0  # what the model multiplies all of them with before it attends
+    factor: float = 1.0  # by which the model multiplies the vectors before it attends
 
     def make_vectors(self, inputs: Float[Tensor, "token dim"], heads: int) -> Vectors:
         return split_heads(project(inputs, self.matrix, self.bias), heads)
 
 
 class VectorsBeforeRotary(BeforeRotary):
-    """Queries and keys before positions turn them, made when somebody asks."""
+    """Queries and keys before rotary positions, computed on first access."""
+
+    captured: CapturedAttention
+    query: VectorMaker
+    key: VectorMaker
 
     def __init__(self, captured: CapturedAttention, query: VectorMaker, key: VectorMaker) -> None:
-        self.__dict__.update(heard=captured, query=query, key=key)  # frozen, as BeforeRotary is
+        self.__dict__.update(captured=captured, query=query, key=key)  # BeforeRotary is frozen
 
     @cached_property
     def queries(self) -> Vectors:
-        captured: CapturedAttention = self.__dict__["heard"]
-        query: VectorMaker = self.__dict__["query"]
-        return query.make_vectors(captured.inputs, captured.heads)
+        return self.query.make_vectors(self.captured.inputs, self.captured.heads)
 
     @cached_property
     def keys(self) -> Vectors:
-        captured: CapturedAttention = self.__dict__["heard"]
-        key: VectorMaker = self.__dict__["key"]
-        return key.make_vectors(_key_inputs(captured), captured.keys.shape[0])
+        return self.key.make_vectors(_key_inputs(self.captured), len(self.captured.keys))
 
 
 @dataclass(frozen=True, eq=False)
 class RecognisedLayer:
-    """How a layer comes by its queries, keys and values, as far as that can be told."""
+    """A captured layer with those of its matrices that were recognised."""
 
     captured: CapturedAttention  # with the factors of queries and keys in its scale
     projections: Projections | None
     before_rotary: BeforeRotary | None
-    rotation: tuple[Positions, float] | None  # None: not at all, or in a way of the model's own
-    given: frozenset[str]  # what was not made here
+    rotation: tuple[Positions, float] | None  # kind and base; None: no known rotary positions
+    given: frozenset[str]  # names of the parts that attnviz did not compute
 
 
 def recognise_matrices(captured: CapturedAttention, bases: Collection[float]) -> RecognisedLayer:
-    """The matrices of a layer, each if it makes what was heard; `bases` may be those of angles."""
+    """Recognises the matrices of a layer; `bases` are the rotary bases to try."""
     vectors_by_kind = {
         "query": (captured.inputs, captured.queries),
         "key": (_key_inputs(captured), captured.keys),
         "value": (_key_inputs(captured), captured.values),
     }
-    makers = {
-        kind: maker
-        for kind, pair in vectors_by_kind.items()
-        if (maker := _find_maker(captured.module, *pair, scaled=kind != "value"))
-    }
-    rotated_makers = {} if {"query", "key"} & makers.keys() else {
-        kind: maker
-        for kind in ("query", "key")
-        if (maker := _find_maker(captured.module, *vectors_by_kind[kind], scaled=True, rotated=True))
-    }  # fmt: skip
-    if len(rotated_makers) < 2:
-        rotated_makers = {}
-    makers |= rotated_makers
+
+    def find_makers(kinds: Collection[str], rotated: bool) -> dict[str, VectorMaker]:
+        makers = {
+            kind: _find_maker(captured.module, *vectors_by_kind[kind], rotated, kind != "value")
+            for kind in kinds
+        }
+        return {kind: maker for kind, maker in makers.items() if maker is not None}
+
+    makers = find_makers(PLURALS, rotated=False)
+    may_rotate = not {"query", "key"} & makers.keys()
+    rotated = find_makers(("query", "key") if may_rotate else (), rotated=True)
+    rotated = rotated if len(rotated) == 2 else {}
+    makers |= rotated
     captured = _move_factors_to_scale(captured, makers)
-    before_rotary = VectorsBeforeRotary(captured, **rotated_makers) if rotated_makers else None
-    rotation = _find_rotation(captured, rotated_makers["query"], bases) if rotated_makers else None
+    unknown = [plural for kind, plural in PLURALS.items() if kind not in makers]
     return RecognisedLayer(
         captured,
         _build_projections(captured, makers),
-        before_rotary,
-        rotation,
-        _given_parts(captured, makers),
+        VectorsBeforeRotary(captured, **rotated) if rotated else None,
+        _find_rotation(captured, rotated["query"], bases) if rotated else None,
+        frozenset([*unknown, *(field.name for field in fields(Projections))]),
     )
 
 
 def _move_factors_to_scale(
     captured: CapturedAttention, makers: Mapping[str, VectorMaker]
 ) -> CapturedAttention:
-    """With queries and keys as their matrices make them: what multiplies them scales scores."""
+    """Divides queries and keys by their matrices' factors, and multiplies the scale by them."""
     query_factor, key_factor = (
         makers[kind].factor if kind in makers else 1.0 for kind in ("query", "key")
     )
@@ -127,42 +126,33 @@ def _move_factors_to_scale(
 
 
 def find_rotary_positions(layers: Sequence[RecognisedLayer]) -> tuple[Positions, float]:
-    """The rotary positions of a model, where all of its layers have the same."""
-    kinds = {layer.rotation for layer in layers}
-    (single_kind,) = kinds if len(kinds) == 1 else (None,)
-    return single_kind or ("none", positions.ROTARY_BASE)
+    """Returns the rotary kind and base that all layers share, else "none" and the usual base."""
+    rotations = {layer.rotation for layer in layers}
+    return (rotations.pop() if len(rotations) == 1 else None) or ("none", positions.ROTARY_BASE)
 
 
 def find_rotary_bases(config: Mapping[str, Any]) -> tuple[float, ...]:
-    """Every number of a model's choices that may be the base of angles, wherever it stands."""
-    nested_configs = [nested for nested in config.values() if isinstance(nested, Mapping)]
-    candidates = [number for name, number in config.items() if BASE_SETTING_NAMES.search(str(name))]
-    own_bases = [
-        float(number) for number in candidates if isinstance(number, int | float) and number > 1
-    ]
-    nested_bases = [number for nested in nested_configs for number in find_rotary_bases(nested)]
-    return tuple(dict.fromkeys([*own_bases, *nested_bases, positions.ROTARY_BASE]))
+    """Returns every number of a config, at any depth, that may be the base of rotary angles."""
+    candidates = [value for name, value in config.items() if BASE_SETTING_NAMES.search(str(name))]
+    bases = [float(value) for value in candidates if isinstance(value, int | float) and value > 1]
+    for nested in config.values():
+        bases += find_rotary_bases(nested) if isinstance(nested, Mapping) else ()
+    return tuple(dict.fromkeys([*bases, positions.ROTARY_BASE]))
 
 
 def _build_projections(
     captured: CapturedAttention, makers: dict[str, VectorMaker]
 ) -> Projections | None:
+    """Returns the recognised matrices and W_out, with their biases; None if there are none."""
     tensors = {f"w_{kind}": maker.matrix for kind, maker in makers.items()}
-    tensors |= {f"b_{kind}": each.bias for kind, each in makers.items() if each.bias is not None}
-    output_tensors = {"w_out": captured.w_out, "b_out": captured.b_out}
-    tensors |= {name: each for name, each in output_tensors.items() if each is not None}
+    biases = {f"b_{kind}": maker.bias for kind, maker in makers.items()}
+    optional = {**biases, "w_out": captured.w_out, "b_out": captured.b_out}
+    tensors |= {name: tensor for name, tensor in optional.items() if tensor is not None}
     return Projections(**tensors) if tensors else None
 
 
-def _given_parts(captured: CapturedAttention, makers: dict[str, VectorMaker]) -> frozenset[str]:
-    """No matrix was made here; nor were vectors whose matrix nobody knows."""
-    plurals = {"query": "queries", "key": "keys", "value": "values"}
-    unknown = [plural for kind, plural in plurals.items() if kind not in makers]
-    return frozenset([*unknown, *(field.name for field in fields(Projections))])
-
-
 def _key_inputs(captured: CapturedAttention) -> Float[Tensor, "key dim"]:
-    """What keys and values are made of."""
+    """Returns the vectors from which keys and values are projected."""
     return captured.inputs if captured.memory is None else captured.memory
 
 
@@ -170,56 +160,48 @@ def _find_maker(
     module: nn.Module | None,
     inputs: Float[Tensor, "token dim"],
     vectors: Vectors,
-    *,
-    rotated: bool = False,
-    scaled: bool = False,
+    rotated: bool,
+    scaled: bool,
 ) -> VectorMaker | None:
-    """The matrix that makes these vectors of the inputs; or what becomes of them when turned."""
+    """Returns the matrix whose products with the inputs are `vectors`; None if no matrix fits.
+
+    `rotated`: the vectors are those products after rotary positions; `scaled`: times one factor.
+    """
     probe_inputs, expected = inputs[:PROBE_TOKEN_COUNT], vectors[:, :PROBE_TOKEN_COUNT]
     if module is None or len(probe_inputs) != expected.shape[1]:
         return None
-    for matrix, bias in _module_matrices(module):
-        if matrix.shape[0] != probe_inputs.shape[1]:
+    for matrix, bias in map(module_matrix, module.modules()):
+        if matrix is None or matrix.shape[0] != probe_inputs.shape[1]:
             continue
         for maker in _candidate_makers(matrix, bias, vectors.shape[0], vectors.shape[2]):
-            vectors_made = maker.make_vectors(probe_inputs, len(vectors))
-            factor = _fit_factor(vectors_made[:, :1], expected[:, :1]) if scaled else 1.0
-            vectors_made = vectors_made * factor
-            if (
-                _is_rotated(vectors_made, expected)
-                if rotated
-                else _is_nearly_equal(vectors_made, expected, len(matrix))
-            ):
+            candidate = maker.make_vectors(probe_inputs, len(vectors))
+            factor = _fit_factor(candidate[:, :1], expected[:, :1]) if scaled else 1.0
+            candidate = candidate * factor
+            if rotated:
+                fits = _is_rotated(candidate, expected)
+            else:
+                fits = _is_nearly_equal(candidate, expected, len(matrix))
+            if fits:
                 return replace(maker, factor=factor)
     return None
 
 
 def _fit_factor(candidate: Vectors, expected: Vectors) -> float:
-    """The one number that makes the first token's vectors of these: 1, 1/√ of the width, or any."""
+    """Returns the least-squares factor, set to exactly 1 or 1/√width where it is that close."""
     cross_sum, square_sum = (
-        float((candidate.double() * item.double()).sum()) for item in (expected, candidate)
+        float((candidate.double() * other.double()).sum()) for other in (expected, candidate)
     )
     factor = cross_sum / square_sum if square_sum and expected[:, 0].numel() > 1 else 1.0
-    usual_factors = (1.0, expected.shape[-1] ** -0.5)
-    slack = min(
-        ROUNDING_SLACK * expected.numel() ** 0.5 * torch.finfo(expected.dtype).eps,
-        MAX_RELATIVE_DIFFERENCE,
-    )
-    near_factors = [item for item in usual_factors if abs(factor / item - 1) <= slack]
-    return near_factors[0] if near_factors else factor
-
-
-def _module_matrices(module: nn.Module) -> Iterator[tuple[Tensor, Tensor | None]]:
-    for submodule in module.modules():
-        matrix, bias = module_matrix(submodule)
-        if matrix is not None:
-            yield matrix, bias
+    slack = ROUNDING_SLACK * expected.numel() ** 0.5 * torch.finfo(expected.dtype).eps
+    slack = min(slack, MAX_RELATIVE_DIFFERENCE)
+    usual = (1.0, expected.shape[-1] ** -0.5)
+    return next((near for near in usual if abs(factor / near - 1) <= slack), factor)
 
 
 def _candidate_makers(
     matrix: Tensor, bias: Tensor | None, heads: int, width: int
 ) -> Iterator[VectorMaker]:
-    """The columns of one kind: all of them; side by side with others; or so in each head."""
+    """Yields the columns that may make one kind of vector: in one block, or in blocks per head."""
     out, kind_width = matrix.shape[1], heads * width
     for first in range(0, out - kind_width + 1, width):
         columns = slice(first, first + kind_width)
@@ -232,7 +214,7 @@ def _candidate_makers(
 
 
 def _is_nearly_equal(candidate: Vectors, expected: Vectors, terms: int) -> bool:
-    """Whether two ways to the same numbers differ by rounding alone."""
+    """Whether two results differ by no more than the rounding of sums of `terms` numbers."""
     rounding: float = ROUNDING_SLACK * terms**0.5 * torch.finfo(expected.dtype).eps
     largest = float(expected.abs().max())
     difference = float((candidate - expected).abs().max())
@@ -240,24 +222,23 @@ def _is_nearly_equal(candidate: Vectors, expected: Vectors, terms: int) -> bool:
 
 
 def _is_rotated(candidate: Vectors, expected: Vectors) -> bool:
-    """Whether vectors are as long as before, and at the first position the same."""
+    """Whether a rotation may explain the vectors: equal norms, and no change at position 0."""
     terms = candidate.shape[-1]
     if not _is_nearly_equal(candidate[:, :1], expected[:, :1], terms**2):
         return False
-    lengths = [
+    norm, expected_norm = (
         torch.linalg.vector_norm(vectors, dim=-1, keepdim=True) for vectors in (candidate, expected)
-    ]
-    return _is_nearly_equal(lengths[0], lengths[1], terms**2)
+    )
+    return _is_nearly_equal(norm, expected_norm, terms**2)
 
 
 def _find_rotation(
     captured: CapturedAttention, query: VectorMaker, bases: Collection[float]
 ) -> tuple[Positions, float] | None:
-    """The kind of rotary positions, and the base of their angles, if they do just this."""
+    """Returns the kind and base of rotary positions that give the captured queries, or None."""
     candidate = query.make_vectors(captured.inputs[:PROBE_TOKEN_COUNT], captured.heads)
     expected, width = captured.queries[:, :PROBE_TOKEN_COUNT], captured.queries.shape[-1]
-    kinds = [] if width % 2 else ROTARY_POSITIONS
-    for kind in kinds:
+    for kind in () if width % 2 else ROTARY_POSITIONS:
         for base in bases:
             rotated = positions.rotate_by_position(candidate, base, halves=kind == "rotary-halves")
             if _is_nearly_equal(rotated, expected, width**2):

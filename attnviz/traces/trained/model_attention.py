@@ -1,10 +1,10 @@
-"""The attention of a model on a text: captured or returned, and compared with its eager one."""
+"""The attention of a model on a text: captured, or else as the model itself returns it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import inf, prod
+from math import inf, isnan, prod
 from typing import Any
 
 import torch
@@ -40,17 +40,29 @@ from attnviz.traces.trained.prediction import AnswerPositions, PassResult
 from attnviz.traces.trained.recomputed_weights import RecomputedAttention, WeightsOnDemand
 from attnviz.wording.words import counted
 
+WEIGHT_BYTES, MATRIX_COPIES = 4, 3  # copies: weights, their logarithms, and the mask
+MAX_NAMED_MODULES = 6
+RETURN_OPTIONS = {"output_attentions": True, "output_hidden_states": True}
+TORCH_MODULE_NAMES = frozenset(
+    name for name in dir(torch.nn) if isinstance(getattr(torch.nn, name), type)
+)
+ATTENTION_OUTPUT_NAMES: dict[AttentionKind, str] = {
+    "self": "attentions",
+    "decoder": "decoder_attentions",
+    "cross": "cross_attentions",
+}
+EAGER_TOLERANCE = {"float64": 1e-5, "float32": 1e-5, "float16": 5e-3, "bfloat16": 5e-2}
+VECTOR_TOLERANCE_FACTOR = 10  # as the rounding of many layers adds up in the vectors
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ModelAttention:
-    """The layers that were asked for, and what else came of the pass."""
+    """The attention of the wanted layers, and the result of the forward pass."""
 
     layers: tuple[Layer, ...]
-    layer_numbers: tuple[int, ...]  # of all of them, also those that are not kept
+    layer_numbers: tuple[int, ...]  # of all layers that attend, in `layers` or not
     result: PassResult
-    eager_difference: EagerDifference | None = (
-        None  # from the model's own eager attention; None: it is that
-    )
+    eager_difference: EagerDifference | None = None  # None: the attention is the eager one
     soft_cap: float | None = None
     positions: Positions = "none"
     position_base: float = Settings.position_base
@@ -63,39 +75,28 @@ def compute_model_attention(
     layers: Collection[int] | None,
     answer_positions: AnswerPositions | None,
 ) -> ModelAttention:
-    """Listened to, if that gives what the model itself computes; else as the model tells it."""
-    off = parse_heads_off(settings.without)
-    runs = True
+    """Returns captured attention if it equals the model's eager one, else the returned weights."""
+    off, runs = parse_heads_off(settings.without), True
     try:
         captured_pass = capture_pass(
             model, model_input, layers=layers, off=off, answer_positions=answer_positions
         )
-    except CannotRun:  # not if it is listened to, or not at all
+    except CannotRun:  # with captured attention, or at all
         captured_pass, runs = None, False
-    distance = (
-        None
-        if captured_pass is None
-        else measure_eager_difference(model, model_input, captured_pass)
-    )
-    if captured_pass is not None and distance is not None and distance.is_rounding(settings.dtype):
-        attention = _attention_from_capture(model, captured_pass, distance)
+    difference = captured_pass and measure_eager_difference(model, model_input, captured_pass)
+    if captured_pass and difference and difference.is_rounding(settings.dtype):
+        attention = _attention_from_capture(model, captured_pass, difference)
     else:
-        returned_layers, count, result = build_returned_layers(
-            model, model_input, layers, answer_positions, runs=runs
-        )
+        attention = _returned_attention(model, model_input, layers, answer_positions, runs=runs)
         _refuse_ablation(model, settings)
-        attention = ModelAttention(
-            layers=returned_layers, layer_numbers=tuple(range(count)), result=result
-        )
-    _refuse_missing_layers(attention.layer_numbers, settings, layers)
-    refuse_missing_heads(
-        settings.without, attention.layer_numbers[-1] + 1, attention.layers[0].heads
-    )
+    numbers = attention.layer_numbers
+    _refuse_missing_layers(numbers, settings, layers)
+    refuse_missing_heads(settings.without, numbers[-1] + 1, attention.layers[0].heads)
     return attention
 
 
 def _attention_from_capture(
-    model: LoadedTransformer, captured_pass: CapturedPass, distance: EagerDifference
+    model: LoadedTransformer, captured_pass: CapturedPass, difference: EagerDifference
 ) -> ModelAttention:
     bases = find_rotary_bases(model.text_config.to_dict())
     recognised_layers = [recognise_matrices(captured, bases) for captured in captured_pass.captured]
@@ -104,7 +105,7 @@ def _attention_from_capture(
         layers=tuple(map(_layer_from_captured, recognised_layers)),
         layer_numbers=captured_pass.layer_numbers,
         result=captured_pass.result,
-        eager_difference=distance,
+        eager_difference=difference,
         soft_cap=captured_pass.captured[0].soft_cap if captured_pass.captured else None,
         positions=positions,
         position_base=base,
@@ -114,7 +115,7 @@ def _attention_from_capture(
 def run_with_all_heads(
     model: LoadedTransformer, model_input: ModelInput, answer_positions: AnswerPositions | None
 ) -> PassResult | None:
-    """What the model comes to when none of its heads is off."""
+    """Returns the result without ablation; None if the attention cannot be captured."""
     captured_pass = capture_pass(model, model_input, layers=(), answer_positions=answer_positions)
     return None if captured_pass is None else captured_pass.result
 
@@ -157,7 +158,7 @@ def _refuse_ablation(model: LoadedTransformer, settings: Settings) -> None:
 def _refuse_missing_layers(
     numbers: tuple[int, ...], settings: Settings, layers: Collection[int] | None
 ) -> None:
-    """Refuse layers that there are not: not every layer of a model need attend."""
+    """Refuses numbers of layers that do not exist or do not attend."""
     is_consecutive, count = numbers == tuple(range(len(numbers))), counted(len(numbers), "layer")
     range_phrase = f"the model has {count}, {' to '.join(map(str, sorted({0, numbers[-1]})))}"
     list_phrase = f"the model attends in {count}: {', '.join(map(str, numbers))}"
@@ -177,22 +178,17 @@ def _refuse_missing_layers(
         )
 
 
-WEIGHT_BYTES, MATRIX_COPIES = 4, 3  # weights, their logarithms, and what hides some of them
-MAX_NAMED_MODULES = 6
-RETURN_OPTIONS = {"output_attentions": True, "output_hidden_states": True}
-
-
-def build_returned_layers(
+def _returned_attention(
     model: LoadedTransformer,
     model_input: ModelInput,
     layers: Collection[int] | None,
     answer_positions: AnswerPositions | None,
     *,
     runs: bool,
-) -> tuple[tuple[Layer, ...], int, PassResult]:
-    """Layers of weights alone, how many there are in all, and what the model came to.
+) -> ModelAttention:
+    """Returns layers that have only the weights that the model returns; refuses if it has none.
 
-    A model that hands back no weights is refused; so is one that `runs`, but not if it is to.
+    `runs`: the model ran before, so an error now means that it cannot return weights.
     """
     _refuse_large_matrices(model, model_input)
     try:
@@ -205,30 +201,28 @@ def build_returned_layers(
     if not weights:
         raise _no_attention_error(model)
     _refuse_odd_shapes(model, model_input, weights)
-    states = _layer_inputs(outputs, model_input)
-    memory_of = outputs.encoder_last_hidden_state[0] if model_input.which == "cross" else None
-    chosen_numbers = range(len(weights)) if layers is None else layers
-    chosen_layers = [
-        _layer_from_returned_weights(number, weights[number][0], states[number][0], memory_of)
-        for number in chosen_numbers
+    is_self, is_cross = model_input.which == "self", model_input.which == "cross"
+    inputs = outputs.hidden_states if is_self else outputs.decoder_hidden_states
+    key_inputs = outputs.encoder_last_hidden_state[0] if is_cross else None
+    all_numbers = range(len(weights))
+    returned_layers = [
+        _layer_from_returned_weights(number, weights[number][0], inputs[number][0], key_inputs)
+        for number in (all_numbers if layers is None else layers)
         if number < len(weights)
     ]
-    return tuple(chosen_layers), len(weights), result
-
-
-def _layer_inputs(outputs: Any, model_input: ModelInput) -> Any:
-    """What went into each layer."""
-    return outputs.hidden_states if model_input.which == "self" else outputs.decoder_hidden_states
+    return ModelAttention(
+        layers=tuple(returned_layers), layer_numbers=tuple(all_numbers), result=result
+    )
 
 
 def _layer_from_returned_weights(
     number: int, weights: Tensor, inputs: Tensor, key_inputs: Tensor | None
 ) -> Layer:
     visible = weights > 0
-    is_shared = bool((visible == visible[0]).all())
-    layer_visible = visible[0] if is_shared else visible
+    if bool((visible == visible[0]).all()):  # one mask for all heads
+        visible = visible[0]
     return weights_only_layer(
-        number, weights, visible=layer_visible, inputs=inputs, key_inputs=key_inputs
+        number, weights, visible=visible, inputs=inputs, key_inputs=key_inputs
     )
 
 
@@ -245,73 +239,52 @@ def _refuse_large_matrices(model: LoadedTransformer, model_input: ModelInput) ->
 
 
 def _refuse_odd_shapes(model: LoadedTransformer, model_input: ModelInput, weights: Any) -> None:
-    """Attention to blocks of a text, or to a part of its vectors, is no matrix of its tokens."""
+    """Refuses weights that are no matrix of all tokens, as of attention to blocks of a text."""
     queries = len(model_input.ids) if model_input.which == "self" else len(model_input.decoder_ids)
     keys = len(model_input.decoder_ids) if model_input.which == "decoder" else len(model_input.ids)
-    misfits = [
-        matrix
-        for matrix in weights
-        if tuple(matrix.shape[-2:]) != (queries, keys) or matrix.ndim != 4
-    ]
-    if misfits:
-        raise AttnvizError(
-            f"the model '{model.name}' ({model.config.model_type}) returns weights of "
-            f"{' × '.join(map(str, misfits[0].shape))}, which do not fit {queries} queries "
-            f"and {keys} keys",
-            "use another model: for this kind it cannot be shown which token reads which",
-            about="model",
-        )
+    for matrix in weights:
+        if tuple(matrix.shape[-2:]) != (queries, keys) or matrix.ndim != 4:
+            raise AttnvizError(
+                f"the model '{model.name}' ({model.config.model_type}) returns weights of "
+                f"{' × '.join(map(str, matrix.shape))}, which do not fit {queries} queries "
+                f"and {keys} keys",
+                "use another model: for this kind it cannot be shown which token reads which",
+                about="model",
+            )
 
 
 def _no_attention_error(model: LoadedTransformer) -> AttnvizError:
     kinds = sorted({type(module).__name__ for module in model.model.modules()} - TORCH_MODULE_NAMES)
-    listed_kinds = ", ".join(kinds[:MAX_NAMED_MODULES]) + " …" * (len(kinds) > MAX_NAMED_MODULES)
+    more = " …" * (len(kinds) > MAX_NAMED_MODULES)
     return AttnvizError(
         f"no attention can be found in the model '{model.name}' ({model.config.model_type}); it "
-        f"is made of {listed_kinds}",
+        f"is made of {', '.join(kinds[:MAX_NAMED_MODULES])}{more}",
         model.text_part or "use a model that attends, such as --model minilm",
         about="model",
     )
 
 
-TORCH_MODULE_NAMES = frozenset(
-    name for name in dir(torch.nn) if isinstance(getattr(torch.nn, name), type)
-)
-
-
-ATTENTION_OUTPUT_NAMES: dict[AttentionKind, str] = {
-    "self": "attentions",
-    "decoder": "decoder_attentions",
-    "cross": "cross_attentions",
-}
-EAGER_TOLERANCE = {"float64": 1e-5, "float32": 1e-5, "float16": 5e-3, "bfloat16": 5e-2}
-VECTOR_TOLERANCE_FACTOR = 10  # times as much, where many layers add to it
-
-
 @dataclass(frozen=True)
 class EagerDifference:
-    """The largest differences from what the model computes with its own eager attention."""
+    """The largest differences of captured attention from the model's own eager attention."""
 
-    weights: float | None  # None: it hands none back
+    weights: float | None  # None: the model returns no weights
     vectors: float  # of the last layer, relative to the largest number there
-    tokens: int  # that were compared
+    tokens: int  # how many were compared
 
     def is_rounding(self, dtype: str) -> bool:
-        """Whether it is no more than rounding makes it."""
-        least = EAGER_TOLERANCE[dtype]
-        return (self.weights or 0.0) <= least and self.vectors <= VECTOR_TOLERANCE_FACTOR * least
+        """Whether the differences are as small as the rounding of `dtype` makes them."""
+        limit = EAGER_TOLERANCE[dtype]
+        return (self.weights or 0.0) <= limit and self.vectors <= VECTOR_TOLERANCE_FACTOR * limit
 
 
 def measure_eager_difference(
     model: LoadedTransformer, model_input: ModelInput, captured_pass: CapturedPass
 ) -> EagerDifference | None:
-    """How far a pass that was listened to is from one with eager attention."""
+    """Compares capture with eager attention on the first tokens; None if these give no capture."""
     probe = model_input.probe
-    ours = (
-        captured_pass
-        if probe == model_input and not captured_pass.off
-        else capture_pass(model, probe)
-    )
+    is_whole = probe == model_input and not captured_pass.off
+    ours = captured_pass if is_whole else capture_pass(model, probe)
     if ours is None:
         return None
     eager_result, outputs = run_model(model, probe, output_attentions=True)
@@ -322,10 +295,7 @@ def measure_eager_difference(
 
 
 def returned_weights(outputs: Any, which: AttentionKind) -> Sequence[Tensor]:
-    """The weights that a model hands back itself; of a layer that does not attend there are none.
-
-    An encoder that runs on its own calls them its attentions.
-    """
+    """Returns the weights in a model's outputs, one tensor for each layer that attends."""
     weights = getattr(outputs, ATTENTION_OUTPUT_NAMES[which], None) or ()
     return [layer_weights for layer_weights in weights if layer_weights is not None]
 
@@ -334,8 +304,9 @@ def _captured_weight_difference(ours: CapturedPass, theirs: Sequence[Tensor]) ->
     if len(theirs) != len(ours.layer_numbers):
         return inf
     by_number = dict(zip(ours.layer_numbers, theirs, strict=True))
-    pairs = [(captured.whole.weights, by_number[captured.layer][0]) for captured in ours.captured]
-    return max((largest_difference(*pair) for pair in pairs), default=0.0)
+    differences = (largest_difference(layer.whole.weights, by_number[layer.layer][0])
+                   for layer in ours.captured)  # fmt: skip
+    return max(differences, default=0.0)
 
 
 def _vector_difference(ours: Tensor | None, theirs: Tensor | None) -> float:
@@ -345,8 +316,8 @@ def _vector_difference(ours: Tensor | None, theirs: Tensor | None) -> float:
 
 
 def largest_difference(first: Tensor, second: Tensor) -> float:
-    """Between numbers of the same shape; where something is no number, everything is."""
+    """Returns the largest absolute difference; infinity for other shapes, or a NaN anywhere."""
     if first.shape != second.shape:
         return inf
     largest = float((first - second).abs().max())
-    return inf if largest != largest else largest
+    return inf if isnan(largest) else largest

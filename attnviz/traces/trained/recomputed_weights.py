@@ -1,4 +1,4 @@
-"""Attention that is computed again from queries and keys when it is asked for."""
+"""Attention stages and weights that are recomputed from queries and keys on access."""
 
 from __future__ import annotations
 
@@ -16,33 +16,29 @@ from attnviz.traces.weights import InMemoryWeights, Stage, Weights
 from attnviz.wording.words import counted
 
 HeadCells = Float[Tensor, "head query key"]
-MATRIX_COUNT = 4  # that are there at once where all of them are asked for
+MATRIX_COUNT = 4  # of all heads, in memory at once
 NUMBER_BYTES = 4
 FEWER_HEADS_HINT = "give a shorter text, or ask for one head: --layer 0 --head 0"
 
 
 class RecomputedAttention(AttentionStages):
-    """The same as matrices, made when the first of them is asked for."""
+    """The stages of a layer as whole matrices, computed when the first of them is accessed."""
 
     mixed_by: MixedBy = "softmax"
+    captured: CapturedAttention
+    hint: str  # what to do if the matrices do not fit in memory
 
     def __init__(self, captured: CapturedAttention, hint: str = FEWER_HEADS_HINT) -> None:
-        self.__dict__.update(heard=captured, hint=hint)  # frozen, as every Attended is
+        self.__dict__.update(captured=captured, hint=hint)  # AttentionStages is frozen
 
     @cached_property
     def whole(self) -> AttentionStages:
-        captured: CapturedAttention = self.__dict__["heard"]
         memory.refuse_too_little_memory(
-            captured.cells * NUMBER_BYTES * MATRIX_COUNT,
-            f"the scores and weights of {counted(captured.heads, 'head')} as matrices",
-            self.__dict__["hint"],
+            self.captured.cells * NUMBER_BYTES * MATRIX_COUNT,
+            f"the scores and weights of {counted(self.captured.heads, 'head')} as matrices",
+            self.hint,
         )
-        return captured.whole
-
-    @property
-    def _captured(self) -> CapturedAttention:
-        captured: CapturedAttention = self.__dict__["heard"]
-        return captured
+        return self.captured.whole
 
     @cached_property
     def scores(self) -> HeadCells:
@@ -54,19 +50,19 @@ class RecomputedAttention(AttentionStages):
 
     @cached_property
     def capped_scores(self) -> HeadCells | None:
-        return None if self._captured.soft_cap is None else self.whole.capped_scores
+        return None if self.captured.soft_cap is None else self.whole.capped_scores
 
     @cached_property
     def bias(self) -> Tensor | None:
-        return self._captured.bias
+        return self.captured.bias
 
     @cached_property
     def mask(self) -> Tensor | None:
-        return self._captured.mask_scores
+        return self.captured.mask_scores
 
     @cached_property
     def sink(self) -> Tensor | None:
-        return self._captured.sink
+        return self.captured.sink
 
     @cached_property
     def weights(self) -> HeadCells:
@@ -78,12 +74,12 @@ class RecomputedAttention(AttentionStages):
 
     @cached_property
     def contexts(self) -> Float[Tensor, "head query value_width"]:
-        return self._captured.contexts()
+        return self.captured.contexts()
 
 
 @dataclass(frozen=True, eq=False)
 class WeightsOnDemand(Weights):
-    """Weights of a head, row by row, from its queries and keys."""
+    """The weights of a layer, recomputed row by row from queries and keys if they are many."""
 
     captured: CapturedAttention
     recomputed: RecomputedAttention
@@ -101,13 +97,13 @@ class WeightsOnDemand(Weights):
 
     @cached_property
     def _cells_by_stage(self) -> dict[tuple[Stage, int], RecomputedCells]:
-        """Those that were asked for: what was found out of one, as its extent, it knows."""
+        """The cells that were accessed, which remember what they computed, such as their extent."""
         return {}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RecomputedCells(Cells):
-    """One head's numbers at one stage; of what is asked for whole rows are worked out."""
+    """One head's numbers at one stage; a window of them recomputes its whole rows."""
 
     captured: CapturedAttention
     stage: Stage
@@ -121,7 +117,7 @@ class RecomputedCells(Cells):
         head = slice(self.head, self.head + 1)
         visible = self.captured.visible
         visible_rows = visible[..., rows, :] if visible.ndim == 2 else visible[head, rows]
-        band_cells = InMemoryWeights(
-            self.captured.attend(rows, head, mixed=False), visible_rows
-        ).cells(self.stage, 0)
-        return band_cells.window(FULL_SLICE, columns)
+        stages = self.captured.attend(rows, head, mixed=False)
+        return (
+            InMemoryWeights(stages, visible_rows).cells(self.stage, 0).window(FULL_SLICE, columns)
+        )

