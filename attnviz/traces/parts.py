@@ -173,7 +173,7 @@ def cross_attention_part(part: Part, given_name: str = "") -> Part:
         return None if layer.cross is None else part.find(trace, layer.cross)
 
     words = f"{part.words}, of the attention to the memory"
-    names = {"data": "", "step": "", "show": "", "given": given_name}
+    names: dict[str, Any] = {"data": "", "step": "", "show": "", "given": given_name}
     return replace(part, words=words, find=find_tensor, stage=None, **names)
 
 
