@@ -93,9 +93,9 @@ def trace_contents(trace: Trace) -> Contents:
     if trace.prediction is not None:
         contents["prediction"] = _prediction_contents(trace, trace.prediction)
     if trace.outputs is not None:
-        outputs = {"vectors": trace.outputs.vectors}
-        outputs["vectors_with_all_heads"] = trace.outputs.with_all_heads
-        contents["outputs"] = _tensors_to_numpy(outputs)
+        vectors, all_heads = trace.outputs.vectors, trace.outputs.with_all_heads
+        tensors = {"vectors": vectors, "vectors_with_all_heads": all_heads}
+        contents["outputs"] = _tensors_to_numpy(tensors)
     return contents | _origin_contents(trace.origin) | {"trace": _trace_facts(trace)}
 
 

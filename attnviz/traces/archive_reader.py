@@ -162,7 +162,7 @@ class _TraceReader:
 
     def build_trace(self) -> Trace:
         tokens = self._read_tokens("tokens")
-        trace_facts = {name: self.facts.get(name) for name in TRACE_FACT_TYPES}
+        trace_facts: dict[str, Any] = {name: self.facts.get(name) for name in TRACE_FACT_TYPES}
         refuse_other_types(trace_facts, TRACE_FACT_TYPES)
         layers = zip(self.contents["layers"], self.facts["layers"], strict=True)
         trace = Trace(

@@ -129,7 +129,7 @@ def _predict_answers(
     all_heads = replace(plan, settings=replace(plan.settings, without=None))
     *_, last_layer = compute_layers(all_heads, inputs)
     full_prediction = predict_answers(last_layer.outputs, model, sentence.tokens)
-    return replace(prediction, with_all_heads=full_prediction and full_prediction.probabilities)
+    return replace(prediction, with_all_heads=getattr(full_prediction, "probabilities", None))
 
 
 def add_positions(vectors: Vectors, plan: Plan) -> Vectors:

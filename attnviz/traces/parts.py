@@ -274,7 +274,9 @@ PARTS_OF_BLOCK = (
     block_part("what comes out of attention", "token dim", lambda block: block.attention.outputs,
                step="add-attention"),
     block_part("what feed-forward makes", "token dim",
-               lambda block: block.feed_forward and block.feed_forward.residual.sublayer_outputs,
+               lambda block: (
+                   None if (stages := block.feed_forward) is None
+                   else stages.residual.sublayer_outputs),
                step="feed-forward"),
     block_part("outputs", "token dim", lambda block: block.outputs, step="outputs", show="outputs"),
     block_part("hidden vectors", "token hidden",

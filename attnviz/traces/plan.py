@@ -258,8 +258,8 @@ def _resolve_query_width(
     key_width = _width_per_head(sizes, "key_width", variant.kv_heads or variant.heads)
     if query_width and key_width and key_width != query_width:
         raise AttnvizError(
-            f"queries of a head are {query_width} wide{in_file(matrices.source)}, but 'w_key' makes "
-            f"keys that are {key_width} wide: they cannot be multiplied",
+            f"queries of a head are {query_width} wide{in_file(matrices.source)}, but 'w_key' "
+            f"makes keys that are {key_width} wide: they cannot be multiplied",
             f"give 'w_key' {(variant.kv_heads or variant.heads) * query_width} columns",
             about="w_key",
             file=matrices.source,
@@ -342,8 +342,8 @@ def _refuse_unused_in_attention(matrices: Matrices, variant: Variant) -> None:
         _refuse_additive_with_scores(matrices)
     if not variant.compared:
         reason = f"'{variant.name}' does not compare queries with keys"
-        names = ("queries", "keys", "scores")
-        _refuse_given_names(matrices, names, reason, "try --variant causal")
+        vectors = ("queries", "keys", "scores")
+        _refuse_given_names(matrices, vectors, reason, "try --variant causal")
 
 
 def _refuse_unused_in_block(matrices: Matrices, settings: Settings) -> None:

@@ -25,7 +25,7 @@ from attnviz.machine.files import name_in_file
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.names import SHIPPED_TRANSFORMER, shipped_names
 from attnviz.wording.commands import option_name
-from attnviz.wording.words import and_list, counted
+from attnviz.wording.words import and_list
 
 AttentionKind = Literal["self", "decoder", "cross"]  # self: of an encoder, or the only one
 Positions = Literal["none", "sinusoidal", "learned", "rotary", "rotary-halves", "alibi"]
@@ -292,8 +292,8 @@ def refuse_uneven_heads(heads: int, kv_heads: int | None) -> None:
     if kv_heads and heads % kv_heads:
         nearest = _nearest_divisor(heads, kv_heads)
         raise AttnvizError(
-            f"{option_name('kv_heads')} is {kv_heads}, and {counted(heads, 'head')} cannot share so "
-            "many evenly",
+            f"{option_name('kv_heads')} is {kv_heads}, and {counted(heads, 'head')} cannot share "
+            "so many evenly",
             f"try {option_name('kv_heads')} {nearest}",
             about="kv_heads",
         )
