@@ -90,6 +90,7 @@ Anything = TypeVar("Anything")
 def read(name: str) -> Trace:
     """The Trace in a file that `-o numbers.npz` or `-o numbers.json` wrote.
 
+
     >>> import tempfile
     >>> from attnviz import read, trace
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -40,6 +40,7 @@ def parse_array(name: str, value: Any, part: Part, source: str) -> Numbers:
 
 def cell_position_text(indices: tuple[int, ...]) -> str:
     """Returns the position of a cell in words, counted from 1.
+
     >>> cell_position_text((0, 2)), cell_position_text((1, 0, 2))
     ('row 1, column 3', 'row 1, column 3 of part 2')
     """

@@ -22,6 +22,7 @@ _LAYER_KEY_PATTERN = re.compile(rf"{LAYERS}\.(\d{{1,9}})\.(.+)", re.DOTALL)
 def flatten_layers(contents: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the contents with full names in place of the tables of layers.
 
+
     >>> flatten_layers({"w_1": 2, "layers": {"1": {"w_1": 3}}})
     {'w_1': 2, 'layers.1.w_1': 3}
     >>> flatten_layers({"layers": [{"w_1": 2}]})
@@ -61,6 +62,7 @@ def can_be_given(name: str) -> bool:
 
 def group_by_layer(contents: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
     """Groups the contents of a file by layer, leaving out layers of which nothing is given.
+
     >>> group_by_layer({"w_1": 2, "layers.1.w_1": 3})
     {0: {'w_1': 2}, 1: {'w_1': 3}}
     """

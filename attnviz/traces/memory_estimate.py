@@ -142,6 +142,7 @@ def refuse_oversized_steps(cells: int, row_wise_cells: int) -> None:
 
 def max_fitting_tokens(bytes_needed: Callable[[int], int], free: int) -> int:
     """Returns the largest number of tokens that fits into `free` bytes.
+
     >>> max_fitting_tokens(lambda tokens: 10 * tokens**2, 1000)
     10
     """

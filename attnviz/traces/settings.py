@@ -25,7 +25,7 @@ from attnviz.machine.files import name_in_file
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.names import SHIPPED_TRANSFORMER, shipped_names
 from attnviz.wording.commands import option_name
-from attnviz.wording.words import and_list
+from attnviz.wording.words import and_list, counted
 
 AttentionKind = Literal["self", "decoder", "cross"]  # self: of an encoder, or the only one
 Positions = Literal["none", "sinusoidal", "learned", "rotary", "rotary-halves", "alibi"]
@@ -228,6 +228,7 @@ class Settings:
 
 def untrusted_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns settings of a file such that they permit nothing and cause no download.
+
     >>> untrusted_settings({"model": "owner/name", "trust_remote_code": True})["trust_remote_code"]
     False
     """
@@ -339,6 +340,7 @@ def _refuse_out_of_range(name: str, value: int | None, lowest: int, highest: int
 
 def parse_heads_off(without: str | None) -> dict[HeadId, AblationValue]:
     """Parses --without: what replaces the output of each head that is switched off.
+
     >>> parse_heads_off("L1H1, H0=mean")
     {(1, 1): 'zero', (0, 0): 'mean'}
     """

@@ -37,6 +37,7 @@ def read_text_file(path: Path, kind: files.FileKind) -> str:
 
 def unescaped(text: str) -> str:
     """Replaces escaped quotes and backslashes of TOML or JSON; positions stay the same.
+
     >>> unescaped(r'"a\\"b\\\\"')
     '"a__b__"'
     """
@@ -126,6 +127,7 @@ def build_checked(kind: type[Anything], facts: Mapping[str, Any]) -> Anything:
 def fits_type(value: Any, hint: Any) -> bool:
     """Whether a value is of an annotated type; true and false are no numbers.
 
+
     >>> fits_type(2, float), fits_type("a", int | None), fits_type("b", Literal["a", "b"])
     (True, False, True)
     >>> fits_type([1, [2]], list[int]), fits_type({"a": 1}, Mapping[str, float])
@@ -161,6 +163,7 @@ def _contents_fit_types(value: Any, inner_types: tuple[Any, ...]) -> bool:
 
 def options_as_keys(error: AttnvizError, *, exceptions: Collection[str] = ()) -> AttnvizError:
     """Rewrites an error about options of a command as one about keys of a file.
+
 
     >>> error = AttnvizError("--dim is 0", "try --head-dim 4, --no-scale or --variant plain")
     >>> options_as_keys(error).hint

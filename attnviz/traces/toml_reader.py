@@ -118,6 +118,7 @@ class KeyLines:
 
     def search(self, name: str) -> int | None:
         """Returns the first line of a key at any depth; a name with dots may be a path.
+
         >>> key_lines("[given]\\nlayers.1.w_query = 2").search("layers.1.w_query")
         2
         """
@@ -147,6 +148,7 @@ class KeyLines:
 
 def key_lines(text: str) -> KeyLines:
     """Finds the line, from 1, of each key of a valid TOML text.
+
     >>> lines = key_lines('[a]\\nb = ["x",\\n"y"]\\n[[c]]\\nd = { e = 1 }')
     >>> [lines.find(path) for path in (["a", "b"], ["a", "b", 1], ["c", 0], ["c", 0, "d", "e"])]
     [2, 3, 4, 5]
@@ -261,6 +263,7 @@ _KINDS_BY_TYPE = {bool: BOOLEAN_TYPE, int: WHOLE, float: NUMBER, str: TEXT}
 @cache
 def kinds_by_class(fields: type) -> dict[str, ValueKind]:
     """Returns the kind of each field of a class, by its annotation; a Literal is text.
+
 
     >>> kinds_by_class(Settings)["heads"].wanted, kinds_by_class(Settings)["scoring"].wanted
     ('a whole number, such as 42', 'text in quotes')

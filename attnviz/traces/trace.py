@@ -231,6 +231,7 @@ class Trace(Showable):
     @property
     def weights(self) -> Float[Tensor, "layer head query key"]:
         """Returns the attention weights of all heads, as `--show weights` shows them.
+
         >>> from attnviz import trace
         >>> trace("I am", variant="causal").weights[0, 0, 0]
         tensor([1., 0.])
