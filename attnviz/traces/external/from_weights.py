@@ -211,7 +211,8 @@ def _refuse_swapped_tokens(
     if len(query_tokens) == key_count != query_count == len(key_tokens):
         raise AttnvizError(
             f"the weights are {shape_text((query_count, key_count))}: "
-            f"{len(key_tokens)} tokens read {len(query_tokens)}, but the tokens are given the other way round",
+            f"{len(key_tokens)} tokens read {len(query_tokens)}, "
+            "but the tokens are given the other way round",
             "give those that read as tokens and those that are read as keys; or transpose the "
             "weights",
             about="keys",
