@@ -180,7 +180,9 @@ def _origin_contents(origin: Origin) -> Contents:
 
 def _trace_facts(trace: Trace) -> Contents:
     """Returns what reading the Trace back needs beside the arrays."""
-    prediction = trace.prediction
+    prediction, answer_facts = trace.prediction, Contents()
+    if prediction is not None and prediction.of is not None:  # only the likeliest are kept
+        answer_facts = {"answers": prediction.of, "asks": list(prediction.asks)}
     return {
         "format": TRACE_FORMAT_VERSION,
         "tokenizer": trace.tokenizer,
@@ -192,17 +194,10 @@ def _trace_facts(trace: Trace) -> Contents:
         "key_tokens": None if trace.keys is trace.tokens else _token_facts(trace.keys),
         "memory_tokens": None if trace.memory is None else _token_facts(trace.memory),
         "predicts": None if prediction is None else prediction.predicts,
-        **_answer_facts(prediction),
+        **answer_facts,
         "layers": [_layer_facts(layer) for layer in trace.layers],
         "origin": _origin_facts(trace.origin),
     }
-
-
-def _answer_facts(prediction: Prediction | None) -> Contents:
-    """Returns how many answers there were, where only the likeliest are kept; else nothing."""
-    if prediction is None or prediction.of is None:
-        return {}
-    return {"answers": prediction.of, "asks": list(prediction.asks)}
 
 
 def _token_facts(tokens: Tokens) -> Contents:
@@ -274,7 +269,7 @@ def model_facts(model: Model) -> dict[str, Any]:
     return {
         **facts_of_card(model),
         **{
-            name: {key: list(each) for key, each in getattr(model, name).items()}
+            name: {key: list(words) for key, words in getattr(model, name).items()}
             for name in HANDWRITTEN_FIELDS
         },
         "vocabulary": asdict(model.vocabulary),
@@ -287,14 +282,14 @@ def read_model(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
     card = card_of_facts(facts, facts["vocabulary"])
     dtype = torch.float64 if card.settings.dtype == "float64" else torch.float32
     numbers = {
-        name: torch.from_numpy(np.array(each, np.float64)).to(dtype)
-        for name, each in flatten_layers(arrays).items()
+        name: torch.from_numpy(np.array(array, np.float64)).to(dtype)
+        for name, array in flatten_layers(arrays).items()
     }
     handwritten = {
-        name: {key: tuple(map(str, each)) for key, each in facts[name].items()}
+        name: {key: tuple(map(str, words)) for key, words in facts[name].items()}
         for name in HANDWRITTEN_FIELDS
     }
-    card_fields = {each.name: getattr(card, each.name) for each in fields(Card)} | handwritten
+    card_fields = {field.name: getattr(card, field.name) for field in fields(Card)} | handwritten
     sights = tuple(
         tuple(build_checked(Sight, sight) for sight in heads) for heads in facts["sights"]
     )

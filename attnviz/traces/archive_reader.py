@@ -163,6 +163,10 @@ class _TraceReader:
 
     def build_trace(self) -> Trace:
         tokens = self._read_tokens("tokens")
+        if self.is_external:
+            embeddings = torch.zeros(len(tokens), 0, dtype=self.dtype)
+        else:
+            embeddings = self._read_tensor(self.contents["embeddings"])
         trace_facts: dict[str, Any] = {name: self.facts.get(name) for name in TRACE_FACT_TYPES}
         refuse_other_types(trace_facts, TRACE_FACT_TYPES)
         layers = zip(self.contents["layers"], self.facts["layers"], strict=True)
@@ -172,7 +176,7 @@ class _TraceReader:
             memory=self._read_tokens("memory_tokens") if self.facts["memory_tokens"] else None,
             **trace_facts,
             variant=build_checked(Variant, self.facts["variant"]),
-            embeddings=self._read_embeddings(len(tokens)),
+            embeddings=embeddings,
             layers=tuple(self._read_layer(*layer) for layer in layers),
             prediction=self._read_prediction(),
             outputs=self._read_outputs(),
@@ -186,11 +190,6 @@ class _TraceReader:
     def is_external(self) -> bool:
         """Whether the weights were computed outside attnviz."""
         return bool(self.facts["origin"]["kind"] == "weights")
-
-    def _read_embeddings(self, count: int) -> Tensor:
-        if self.is_external:
-            return torch.zeros(count, 0, dtype=self.dtype)
-        return self._read_tensor(self.contents["embeddings"])
 
     def _read_tokens(self, name: str) -> Tokens:
         stored, facts = self.contents[name], self.facts[name]

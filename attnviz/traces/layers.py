@@ -207,6 +207,7 @@ def score_keys(
         queries, keys = _rotate_by_position(plan, queries), _rotate_by_position(plan, keys)
     score_matrices = _additive_score_weights(plan, seed_prefix, queries)
     size = _score_shape(plan.matrices, queries, keys)
+    has_alibi = is_self_attention and plan.settings.positions == "alibi"
     return UnscaledScores(
         projection_tensors=query_matrices | key_matrices | score_matrices,
         before_rotary=before_rotary,
@@ -214,7 +215,7 @@ def score_keys(
         keys=keys,
         matrices=plan.matrices,
         visible=_visible_keys(plan, size, inputs.device, is_self_attention),
-        bias=_alibi_bias(plan, size, inputs, is_self_attention),
+        bias=positions.distance_bias(*size).to(inputs) if has_alibi else None,
         mask=plan.matrices.mask if is_self_attention else None,
     )
 
@@ -407,15 +408,6 @@ def _visible_keys(
     if visible is None:
         visible = arithmetic.visible_cells(plan.variant, queries, device, keys)
     return visible if hidden is None else visible & ~hidden
-
-
-def _alibi_bias(
-    plan: Plan, score_shape: ScoreShape, like: Tensor, is_self_attention: bool
-) -> ScoreTerms | None:
-    """Returns what ALiBi adds to the scores; None for other positions."""
-    if plan.settings.positions != "alibi" or not is_self_attention:
-        return None
-    return positions.distance_bias(*score_shape).to(like)
 
 
 def _dropout_factors(plan: Plan, scores: Scores, seed_prefix: str) -> ScoreTerms | None:

@@ -283,7 +283,7 @@ def head_width(settings: Settings, variant: Variant, dim: int) -> int:
         raise AttnvizError(
             f"a width of {dim} does not split into {variant.heads} equal heads",
             f"try --heads {_nearest_divisor(dim, variant.heads)}, "
-            f"--dim {_nearest_multiple(dim, variant.heads)}, or give --head-dim",
+            f"--dim {max(1, round(dim / variant.heads)) * variant.heads}, or give --head-dim",
         )
     return dim // variant.heads
 
@@ -320,10 +320,6 @@ def _refuse_unsplit_width(settings: Settings, variant: Variant, dim: int) -> Non
 def _nearest_divisor(dim: int, heads: int) -> int:
     divisors = (number for number in range(1, dim + 1) if dim % number == 0)
     return min(divisors, key=lambda number: (abs(number - heads), number))
-
-
-def _nearest_multiple(dim: int, heads: int) -> int:
-    return max(1, round(dim / heads)) * heads
 
 
 def _refuse_out_of_range(name: str, value: int | None, lowest: int, highest: int | None) -> None:

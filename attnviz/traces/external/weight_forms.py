@@ -62,7 +62,8 @@ def parse_weights(weights: Any, item: int | None, *, across: bool) -> ExternalWe
     depth, leaf = _depth_and_leaf(form)
     if leaf is None:
         raise AttnvizError("there are no weights: every layer is None", EAGER_HINT)
-    refuse_oversized_weights(form)
+    cells = _count_cells(form)
+    memory.refuse_too_little_memory(cells * BYTES_PER_WEIGHT, f"a copy of {cells:,} weights")
     if not depth or not is_array(leaf):
         layers = _layers_from_array(value_to_tensor(form), item)
         return _select_batch_item(layers, item, dtype_name(form))
@@ -242,12 +243,6 @@ def value_to_tensor(value: Any) -> Tensor:
 
 def _unreadable_weights_error() -> AttnvizError:
     return AttnvizError("the weights cannot be read as numbers", WEIGHT_FORMS_HINT)
-
-
-def refuse_oversized_weights(form: Any) -> None:
-    """Refuse weights that do not fit in memory a second time, before they are copied."""
-    cells = _count_cells(form)
-    memory.refuse_too_little_memory(cells * BYTES_PER_WEIGHT, f"a copy of {cells:,} weights")
 
 
 def _count_cells(form: Any) -> int:
