@@ -216,6 +216,15 @@ def test_what_was_given_of_every_layer_comes_back(suffix: str, tmp_path: Path) -
     assert back.origin.matrices.upper_layers[0].cross_gain is not None
 
 
+@pytest.mark.parametrize("suffix", TRACE_FILE_SUFFIXES)
+def test_what_was_given_of_an_upper_layer_alone_comes_back(suffix: str, tmp_path: Path) -> None:
+    made = trace("I am", layers=3, **given_of({"layers.2.w_1": random_numbers(*sizes_of("w_1"))}))
+
+    back = again(made, tmp_path, suffix)
+
+    assert but_for_the_command(unlike(made, back)) == []
+
+
 def test_each_matrix_is_used_where_it_belongs_and_found_under_its_name() -> None:
     """A file that gives one thing alone: that is what an example finds, and the rest is drawn."""
     drawn = trace("I am", layers=2, memory="you are here")

@@ -1,1 +1,1 @@
-"""Everything that happened to one sentence, and each way to come by it."""
+"""Everything that is computed for one sentence (a Trace), and every way to compute it."""

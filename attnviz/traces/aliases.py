@@ -1,17 +1,12 @@
-"""Names that torch, other models and courses use for the matrices here.
-
-`h.0.attn.c_proj.weight` is known by its last words, `attn.c_proj`, and by what is kept there: a
-weight. Nothing here needs torch.
-"""
+"""Names that torch, other models and courses use for the matrices of attnviz; needs no torch."""
 
 from __future__ import annotations
 
 import re
 
-# At the end of a name, what a layer keeps under it.
-_KIND_SUFFIX = re.compile(r"[._]?(weights?|bias|kernel)$")
+_KIND_SUFFIX = re.compile(r"[._]?(weights?|bias|kernel)$")  # h.0.attn.c_proj.weight
 
-MATRIX_ALIASES: dict[str, tuple[str, ...]] = {  # what a matrix is called here, and elsewhere
+MATRIX_ALIASES: dict[str, tuple[str, ...]] = {  # attnviz's name: names used elsewhere
     "queries": ("q", "qs", "query"),
     "keys": ("k", "ks", "key"),
     "values": ("v", "vs", "value"),
@@ -29,9 +24,7 @@ MATRIX_ALIASES: dict[str, tuple[str, ...]] = {  # what a matrix is called here, 
     "b_value": ("b_v", "bv"),
     "b_out": ("b_o", "bo"),
 }
-LAYER_ALIASES: dict[
-    tuple[str, str], tuple[str, ...]
-] = {  # where a weight and a bias have two names
+LAYER_ALIASES: dict[tuple[str, str], tuple[str, ...]] = {  # of modules with a weight and a bias
     ("w_query", "b_query"): ("w_q", "wq", "q_proj", "to_q", "w_qs", "q_lin", "query", "q"),
     ("w_key", "b_key"): ("w_k", "wk", "k_proj", "to_k", "w_ks", "k_lin", "key", "k"),
     ("w_value", "b_value"): ("w_v", "wv", "v_proj", "to_v", "w_vs", "v_lin", "value", "v"),
@@ -41,7 +34,7 @@ LAYER_ALIASES: dict[
     ("attention_gain", "attention_shift"): ("ln_1", "ln1", "norm1", "layernorm_before"),
     ("feed_forward_gain", "feed_forward_shift"): ("ln_2", "ln2", "layernorm_after"),
 }
-ALIAS_HINTS: dict[tuple[str, ...], str] = {  # where there is more to say than a name
+ALIAS_HINTS: dict[tuple[str, ...], str] = {  # where another name alone is not enough
     ("in_proj", "qkv", "qkv_proj", "query_key_value", "wqkv"): (
         "it holds three, one below the other: give each third, transposed (weight.T), as "
         "'w_query', 'w_key' and 'w_value'; the thirds of a bias as 'b_query', 'b_key' and "
@@ -80,24 +73,20 @@ ALIAS_HINTS: dict[tuple[str, ...], str] = {  # where there is more to say than a
 }
 TRANSPOSE_HINT = " Transpose the matrix of a torch.nn.Linear first: weight.T"
 
-_NAME_BY_ALIAS = {each: name for name, others in MATRIX_ALIASES.items() for each in others}
-_WEIGHT_BY_ALIAS = {each: names[0] for names, others in LAYER_ALIASES.items() for each in others}
-_BIAS_BY_ALIAS = {each: names[1] for names, others in LAYER_ALIASES.items() for each in others}
-_HINT_BY_ALIAS = {each: told for names, told in ALIAS_HINTS.items() for each in names}
+_NAME_BY_ALIAS = {alias: name for name, aliases in MATRIX_ALIASES.items() for alias in aliases}
+_LAYER_BY_ALIAS = {alias: names for names, aliases in LAYER_ALIASES.items() for alias in aliases}
+_HINT_BY_ALIAS = {alias: hint for aliases, hint in ALIAS_HINTS.items() for alias in aliases}
 
 
 def alias_hint(name: str) -> str:
-    """What to give in place of what is called so elsewhere; nothing, if nobody knows.
-
+    """Returns a hint that names attnviz's matrix for a name used elsewhere; "" if it is unknown.
     >>> alias_hint("h.0.attn.q_proj.bias"), alias_hint("Q"), alias_hint("color")
     ("did you mean 'b_query'?", "did you mean 'queries'?", '')
     """
     full_name = name.lower().replace("-", "_")
     suffix = _KIND_SUFFIX.search(full_name)
-    for stem, kind in (
-        (full_name, ""),
-        (full_name[: suffix.start()], suffix[1]) if suffix else (full_name, ""),
-    ):
+    stems = [(full_name, "")] + ([(full_name[: suffix.start()], suffix[1])] if suffix else [])
+    for stem, kind in stems:
         for alias in (".".join(stem.split(".")[-2:]), stem.split(".")[-1]):
             if hint := _HINT_BY_ALIAS.get(alias) or _suggest_name(alias, kind):
                 return hint
@@ -105,17 +94,12 @@ def alias_hint(name: str) -> str:
 
 
 def _suggest_name(alias: str, kind: str) -> str:
-    """A question after the name that it has here; of a matrix with how it stands."""
+    """Returns "did you mean …?", with a hint to transpose the weight of a linear layer; or ""."""
+    name, (weight, bias) = _NAME_BY_ALIAS.get(alias), _LAYER_BY_ALIAS.get(alias, ("", ""))
     if kind == "bias":
-        return _did_you_mean(_BIAS_BY_ALIAS.get(alias, ""))
-    if alias in _NAME_BY_ALIAS and (not kind or alias not in _WEIGHT_BY_ALIAS):
-        return _did_you_mean(_NAME_BY_ALIAS[alias])
-    weight_name = _WEIGHT_BY_ALIAS.get(alias, "")
-    is_linear = (
-        weight_name.startswith("w_") and "c_" not in alias
-    )  # GPT-2's stand as x W wants them
-    return _did_you_mean(weight_name) + (TRANSPOSE_HINT if is_linear else "")
-
-
-def _did_you_mean(name: str) -> str:
-    return f"did you mean '{name}'?" if name else ""
+        name = bias
+    elif not name or (kind and weight):
+        name = weight
+    # c_attn and c_proj of GPT-2 are stored as x W needs them.
+    is_linear = name == weight and weight.startswith("w_") and "c_" not in alias
+    return f"did you mean '{name}'?{TRANSPOSE_HINT if is_linear else ''}" if name else ""

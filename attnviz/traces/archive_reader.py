@@ -1,10 +1,10 @@
-"""Reads a saved Trace from `.npz` or `.json`: the same to the last digit."""
+"""Reads a Trace that was saved as `.npz` or `.json`, exact to the last digit."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,10 +19,18 @@ from attnviz.attention.variants import ACTIVATIONS, NORMS, Variant
 from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces import archive as handed
-from attnviz.traces import archive as trained
 from attnviz.traces import structured_text
-from attnviz.traces.archive import TRACE_FORMAT_VERSION, read_model
+from attnviz.traces.archive import (
+    EXTERNAL_PARTS,
+    TRACE_FORMAT_VERSION,
+    nest_arrays,
+    read_external_layer,
+    read_external_origin,
+    read_model,
+    read_transformer_origin,
+    refuse_other_types,
+    restore_on_demand,
+)
 from attnviz.traces.layer_names import LAYERS
 from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
 from attnviz.traces.models.prediction import AnswerScoring, Prediction
@@ -47,7 +55,7 @@ from attnviz.traces.parts import (
 )
 from attnviz.traces.settings import INSTEAD, Positions, Settings, untrusted_settings
 from attnviz.traces.shape_checks import refuse_misfits
-from attnviz.traces.structured_text import build_checked, fits_type
+from attnviz.traces.structured_text import build_checked
 from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
 from attnviz.traces.trained.recomputed_weights import WeightsOnDemand
 from attnviz.vectors.arrays import COPIED_FLOAT_BYTES, read_numpy_arrays
@@ -62,28 +70,16 @@ TRACE_FACT_TYPES = {
     "positions": Positions,
     "prompt": int | None,
 }
-BYTES_PER_JSON_BYTE = 2  # of JSON: how many bytes it takes to read it
-OPTIONAL_PARTS = (  # a block without a norm, a model without biases, or one that has all of its heads;
-    "inputs",  # or a transformer, which has a way of its own from vectors to answers
-    "vectors",
-    "w_answers",
-    "gain",
-    "shift",
-    "last_gain",
-    "last_shift",
-    "b_answers",
-    "probabilities_with_all_heads",
+BYTES_PER_JSON_BYTE = 2  # of memory, to read a JSON file
+OPTIONAL_PARTS = (
+    *("inputs", "vectors", "w_answers"),  # a transformer computes answers in its own way
+    *("gain", "shift", "last_gain", "last_shift"),  # a model may have no LayerNorm,
+    *("b_answers", "probabilities_with_all_heads"),  # no biases, no heads switched off
 )
-PROJECTION_NAMES = (
-    "w_query",
-    "w_key",
-    "w_value",
-    "w_score",
-    "w_out",
-    "b_query",
-    "b_key",
-    "b_value",
-    "b_out",
+PROJECTION_NAMES = tuple(field.name for field in fields(Projections))
+MALFORMED_TRACE_ERRORS = (
+    *(KeyError, TypeError, ValueError, IndexError),
+    *(AttributeError, RuntimeError, ArithmeticError),
 )
 
 Contents = Mapping[str, Any]
@@ -93,6 +89,7 @@ Anything = TypeVar("Anything")
 @with_checked_arguments
 def read(name: str) -> Trace:
     """The Trace in a file that `-o numbers.npz` or `-o numbers.json` wrote.
+
 
     >>> import tempfile
     >>> from attnviz import read, trace
@@ -108,22 +105,10 @@ def read(name: str) -> Trace:
         _refuse_other_contents(path, contents)
         return _TraceReader(str(path), contents).build_trace()
     except MALFORMED_TRACE_ERRORS:
-        # What attnviz wrote is whole; somebody has had their hands in this one.
         raise AttnvizError(
             f"'{path}' is not as attnviz wrote it: something in it is missing or of another kind",
             "write it again with: attnviz run TEXT -o trace.npz",
         ) from None
-
-
-MALFORMED_TRACE_ERRORS = (
-    KeyError,
-    TypeError,
-    ValueError,
-    IndexError,
-    AttributeError,
-    RuntimeError,
-    ArithmeticError,
-)
 
 
 def _refuse_other_suffix(path: Path) -> None:
@@ -150,56 +135,48 @@ def _refuse_other_contents(path: Path, contents: Contents) -> None:
 
 def _read_contents(path: Path) -> Contents:
     if path.suffix.lower() == ".json":
-        memory.refuse_too_little_memory(
-            BYTES_PER_JSON_BYTE * path.stat().st_size, f"to read '{path}' again"
-        )
-        return structured_text.parse_json_object(
-            structured_text.read_text_file(path, "trace"), path
-        )
-    return _nest_arrays(
+        size = BYTES_PER_JSON_BYTE * path.stat().st_size
+        memory.refuse_too_little_memory(size, f"to read '{path}' again")
+        text = structured_text.read_text_file(path, "trace")
+        return structured_text.parse_json_object(text, path)
+    contents = nest_arrays(
         read_numpy_arrays(path, texts=True, bytes_of=lambda name: COPIED_FLOAT_BYTES)
     )
-
-
-def _nest_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """`layers.0.weights` as contents of contents; lists have numbers for names."""
-    root: dict[str, Any] = {}
-    for name, array in arrays.items():
-        *outer_names, last_name = name.split(".")
-        table = root
-        for outer_name in outer_names:
-            table = table.setdefault(outer_name, {})
-        table[last_name] = array
-    for name in ("attnviz", "trace"):
-        if name in root:
-            root[name] = json.loads(str(root[name]))
-    if "layers" in root:
-        root["layers"] = [root["layers"][str(number)] for number in range(len(root["layers"]))]
-    return root
+    for name in {"attnviz", "trace"} & contents.keys():
+        contents[name] = json.loads(str(contents[name]))
+    if layers := contents.get("layers"):
+        contents["layers"] = [layers[str(number)] for number in range(len(layers))]
+    return contents
 
 
 class _TraceReader:
-    """The contents of one file on their way to a Trace."""
+    """Builds a Trace from the contents of one file."""
 
     def __init__(self, source: str, contents: Contents) -> None:
         self.source = source
         self.contents = contents
         self.facts: Contents = contents["trace"]
         provenance = build_checked(Provenance, contents["attnviz"])
-        command_is_safe = parse_command(provenance.command or "") is not None  # or it is left out
-        self.provenance = provenance if command_is_safe else replace(provenance, command=None)
+        is_command = parse_command(provenance.command or "") is not None  # of attnviz, not a shell
+        self.provenance = provenance if is_command else replace(provenance, command=None)
         self.dtype: torch.dtype = getattr(torch, self.provenance.dtype)
 
     def build_trace(self) -> Trace:
         tokens = self._read_tokens("tokens")
+        if self.is_external:
+            embeddings = torch.zeros(len(tokens), 0, dtype=self.dtype)
+        else:
+            embeddings = self._read_tensor(self.contents["embeddings"])
+        trace_facts: dict[str, Any] = {name: self.facts.get(name) for name in TRACE_FACT_TYPES}
+        refuse_other_types(trace_facts, TRACE_FACT_TYPES)
         layers = zip(self.contents["layers"], self.facts["layers"], strict=True)
         trace = Trace(
             tokens=tokens,
             keys=self._read_tokens("key_tokens") if self.facts["key_tokens"] else tokens,
             memory=self._read_tokens("memory_tokens") if self.facts["memory_tokens"] else None,
-            **self._read_trace_facts(),
+            **trace_facts,
             variant=build_checked(Variant, self.facts["variant"]),
-            embeddings=self._read_embeddings(len(tokens)),
+            embeddings=embeddings,
             layers=tuple(self._read_layer(*layer) for layer in layers),
             prediction=self._read_prediction(),
             outputs=self._read_outputs(),
@@ -211,27 +188,12 @@ class _TraceReader:
 
     @property
     def is_external(self) -> bool:
-        """Whether they are weights that were computed elsewhere."""
+        """Whether the weights were computed outside attnviz."""
         return bool(self.facts["origin"]["kind"] == "weights")
-
-    def _read_embeddings(self, count: int) -> Tensor:
-        """None are kept where there were none."""
-        if self.is_external:
-            return torch.zeros(count, 0, dtype=self.dtype)
-        return self._read_tensor(self.contents["embeddings"])
-
-    def _read_trace_facts(self) -> dict[str, Any]:
-        facts = {name: self.facts.get(name) for name in TRACE_FACT_TYPES}
-        wrong_names = [
-            name for name, hint in TRACE_FACT_TYPES.items() if not fits_type(facts[name], hint)
-        ]
-        if wrong_names:
-            raise TypeError(wrong_names)
-        return facts
 
     def _read_tokens(self, name: str) -> Tokens:
         stored, facts = self.contents[name], self.facts[name]
-        fields = {
+        token_fields = {
             "text": facts["text"],
             "pieces": tuple(bytes.fromhex(str(piece)) for piece in stored["bytes"]),
             "ids": tuple(np.asarray(stored["ids"], dtype=np.int64).tolist()),
@@ -239,10 +201,10 @@ class _TraceReader:
             "words": tuple(facts["words"]),
             "special": frozenset(facts.get("special", ())),
         }
-        return build_checked(Tokens, fields)
+        return build_checked(Tokens, token_fields)
 
     def _read_tensor(self, value: Any, *, unscored: bool = False) -> Tensor:
-        """Numbers; where answers may be `unscored` at most places, NaN among them."""
+        """Returns numbers as a tensor; `unscored` allows the NaN of positions without answers."""
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
             raise TypeError(array.dtype)
@@ -256,14 +218,10 @@ class _TraceReader:
 
     def _read_layer(self, stored: Contents, facts: Contents) -> Layer:
         if self.is_external:
-            tensors = {name: self._read_tensor(stored[name]) for name in handed.EXTERNAL_PARTS}
-            refuse_misfits(
-                tensors, {name: ATTENTION_SIDES[name] for name in tensors}, {}, self.source
-            )
-            reads_other_tokens = bool(self.facts["key_tokens"])
-            return handed.read_external_layer(
-                int(stored["layer"]), facts, tensors, reads_other_tokens=reads_other_tokens
-            )
+            tensors = {name: self._read_tensor(stored[name]) for name in EXTERNAL_PARTS}
+            refuse_misfits(tensors, ATTENTION_SIDES, {}, self.source)
+            number, has_keys = int(stored["layer"]), bool(self.facts["key_tokens"])
+            return read_external_layer(number, facts, tensors, reads_other_tokens=has_keys)
         cross, block = stored.get("cross"), stored.get("block")
         return self._read_attention(
             stored,
@@ -279,24 +237,22 @@ class _TraceReader:
             if stored.get(name) is not None
         }
         refuse_misfits(tensors, ATTENTION_SIDES, {}, self.source)
-        has_unrotated = "queries_before_rotary" in tensors
-        on_demand = (
-            self._read_on_demand(tensors, stored, facts) if "weights" not in tensors else None
-        )
+        before_rotary = None
+        if "queries_before_rotary" in tensors:
+            queries, keys = tensors["queries_before_rotary"], tensors["keys_before_rotary"]
+            before_rotary = BeforeRotary(queries, keys)
+        projections = {name: tensors.get(name) for name in PROJECTION_NAMES}
+        has_projections = any(tensor is not None for tensor in projections.values())
+        has_weights = "weights" in tensors
+        on_demand = None if has_weights else self._read_on_demand(tensors, stored, facts)
         return Layer(
             layer=int(stored["layer"]),
             scale=float(stored["scale"]),
             head_dim=int(stored["head_dim"]),
             inputs=tensors["inputs"],
             key_inputs=tensors.get("key_inputs"),
-            projections=_build_if_any(
-                Projections, {name: tensors.get(name) for name in PROJECTION_NAMES}
-            ),
-            before_rotary=BeforeRotary(
-                tensors["queries_before_rotary"], tensors["keys_before_rotary"]
-            )
-            if has_unrotated
-            else None,
+            projections=Projections(**projections) if has_projections else None,
+            before_rotary=before_rotary,
             queries=tensors.get("queries"),
             keys=tensors.get("keys"),
             values=tensors["values"],
@@ -316,12 +272,12 @@ class _TraceReader:
     def _read_on_demand(
         self, tensors: Mapping[str, Tensor], stored: Contents, facts: Contents
     ) -> WeightsOnDemand:
-        """Of a trained model that had very many weights."""
+        """Returns the weights of a trained model that were left out of the file."""
         origin = self._read_origin()
         if not isinstance(origin, FromTransformer):
             raise TypeError(origin)
         number, scale = int(stored["layer"]), float(stored["scale"])
-        return trained.restore_on_demand(tensors, number, scale, origin, facts.get("soft_cap"))
+        return restore_on_demand(tensors, number, scale, origin, facts.get("soft_cap"))
 
     def _read_block(self, stored: Contents) -> Block:
         return Block(
@@ -345,14 +301,10 @@ class _TraceReader:
         self, parts: Sequence[Part | ResidualPart], stored: Contents
     ) -> dict[str, Tensor]:
         parts_by_name = {part.data: part for part in parts if part.data}
-        present = [
-            name
+        tensors = {
+            name: self._read_tensor(stored[name], unscored=parts is PARTS_OF_PREDICTION)
             for name in parts_by_name
             if name not in OPTIONAL_PARTS or stored.get(name) is not None
-        ]
-        is_prediction = parts is PARTS_OF_PREDICTION
-        tensors = {
-            name: self._read_tensor(stored[name], unscored=is_prediction) for name in present
         }
         sides = {name: part.sides for name, part in parts_by_name.items()}
         refuse_misfits(tensors, sides, {}, self.source)
@@ -398,24 +350,23 @@ class _TraceReader:
         facts = self.facts["origin"]
         settings = build_checked(Settings, untrusted_settings(facts["settings"]))
         if facts["kind"] == "transformer":
-            return trained.read_transformer_origin(settings, facts)
+            return read_transformer_origin(settings, facts)
         if self.is_external:
-            return handed.read_external_origin(settings, facts)
+            return read_external_origin(settings, facts)
         if facts.get("model") is not None:
             return self._read_model_origin(settings, facts)
-        vectors = self.contents.get("vectors")
-        loaded_vectors = (
-            None if vectors is None else torch.from_numpy(np.asarray(vectors, np.float64))
-        )
-        table_facts = facts.get("table")
-        table = None if table_facts is None else build_checked(FromTable, table_facts)
+        vectors, table = self.contents.get("vectors"), facts.get("table")
+        vector_fields: dict[str, Any] = {
+            "vectors": None
+            if vectors is None
+            else torch.from_numpy(np.asarray(vectors, np.float64)),
+            "table": None if table is None else build_checked(FromTable, table),
+        }
         if facts["kind"] == "drawn":
-            return FromSeed(settings=settings, vectors=loaded_vectors, table=table)
+            return FromSeed(settings=settings, **vector_fields)
         matrices = self._read_matrices(facts["matrices"])
         if facts["kind"] == "given":
-            return FromMatrices(
-                settings=settings, matrices=matrices, vectors=loaded_vectors, table=table
-            )
+            return FromMatrices(settings=settings, matrices=matrices, **vector_fields)
         return FromExample(
             settings=settings, matrices=matrices, name=facts["name"], mistake=facts["mistake"]
         )
@@ -423,13 +374,13 @@ class _TraceReader:
     def _read_model_origin(self, settings: Settings, facts: Contents) -> Origin:
         model = read_model(facts["model"], self.contents["model"])
         if facts["kind"] == "example":
-            example_fields = {"name": facts["name"], "mistake": facts["mistake"], "model": model}
-            return FromExample(settings=settings, matrices=model.matrices, **example_fields)
+            names = {"name": facts["name"], "mistake": facts["mistake"]}
+            return FromExample(settings=settings, matrices=model.matrices, model=model, **names)
         vectors = model.embeddings[list(self._read_tokens("tokens").ids)]
         return FromModel(settings=settings, matrices=model.matrices, model=model, vectors=vectors)
 
     def _read_matrices(self, facts: Contents) -> Matrices:
-        """As they were given: not in the dtype of the run, but in full."""
+        """Returns the matrices in the precision they were given in, not in the run's dtype."""
         stored = self.contents.get("given", {})
         token_lists: dict[str, Any] = {
             name: None if facts.get(name) is None else tuple(facts[name])
@@ -438,37 +389,31 @@ class _TraceReader:
         other_fields = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
         other_fields |= {name: facts.get(name) for name in ("heads", "kv_heads")}
         layers = stored.get(LAYERS, {})
-        upper_layers = [
-            Matrices(**_given_tensors(layers[str(index + 1)])) for index in range(len(layers))
-        ]
+        last = max(map(int, layers), default=0)
+        if last >= len(self.contents["layers"]):
+            raise ValueError(last)
+        upper_layers = tuple(
+            Matrices(**_given_tensors(layers.get(str(number), {}))) for number in range(1, last + 1)
+        )
         return Matrices(
-            **other_fields,
-            **token_lists,
-            **_given_tensors(stored),
-            upper_layers=tuple(upper_layers),
+            **other_fields, **token_lists, **_given_tensors(stored), upper_layers=upper_layers
         )
 
 
 def _refuse_inconsistent_trace(trace: Trace) -> None:
-    """As many vectors, rows and columns as there are tokens, and each of them whole."""
+    """Raises ValueError where the number of tokens and the shapes of tensors disagree."""
     for tokens in (trace.tokens, trace.keys, trace.memory or trace.tokens):
         if {len(tokens.pieces), len(tokens.spaced), len(tokens.labels)} != {len(tokens)}:
             raise ValueError(tokens)
     for layer in trace.attentions:
-        expected_shape = (len(trace.tokens), len(trace.keys_of(layer)))
-        if (tuple(layer.visible.shape[-2:]), len(trace.embeddings)) != (
-            expected_shape,
-            len(trace.tokens),
-        ):
-            raise ValueError(expected_shape)
-    prediction = trace.prediction
-    if prediction is not None and prediction.logits.shape != (
-        len(trace.tokens),
-        len(prediction.answers),
-    ):
-        raise ValueError(prediction.logits.shape)
-    if prediction is not None and not set(prediction.asked) <= set(range(len(trace.tokens))):
-        raise ValueError(prediction.asked)
+        shape = (len(trace.tokens), len(trace.keys_of(layer)))
+        if layer.visible.shape[-2:] != shape or len(trace.embeddings) != len(trace.tokens):
+            raise ValueError(shape)
+    if (prediction := trace.prediction) is not None:
+        if prediction.logits.shape != (len(trace.tokens), len(prediction.answers)):
+            raise ValueError(prediction.logits.shape)
+        if not set(prediction.asked) <= set(range(len(trace.tokens))):
+            raise ValueError(prediction.asked)
     if not trace.layers or not len(trace.tokens):
         raise ValueError(trace)
 
@@ -478,7 +423,7 @@ def _match_choice(choices: tuple[Anything, ...], value: object) -> Anything:
 
 
 def _build_scoring(tensors: Mapping[str, Tensor]) -> AnswerScoring | None:
-    """How answers got their scores; None of a transformer, which has a way of its own."""
+    """Returns how answers are scored; None for a transformer, which does it in its own way."""
     if "w_answers" not in tensors:
         return None
     return AnswerScoring(
@@ -510,18 +455,9 @@ def _build_attended(tensors: Mapping[str, Tensor], facts: Contents) -> Attention
 
 
 def _given_tensors(stored: Contents) -> dict[str, Any]:
-    """What was given of one layer."""
+    """Returns the given matrices of one layer, as float64 or bool."""
+    arrays = {name: np.asarray(stored[name]) for name in PARTS_BY_GIVEN_NAME if name in stored}
     return {
-        name: _full_precision_tensor(stored[name]) for name in PARTS_BY_GIVEN_NAME if name in stored
+        name: torch.from_numpy(array if array.dtype == bool else array.astype(np.float64))
+        for name, array in arrays.items()
     }
-
-
-def _full_precision_tensor(value: Any) -> Tensor:
-    array = np.asarray(value)
-    return torch.from_numpy(array if array.dtype == bool else array.astype(np.float64))
-
-
-def _build_if_any(
-    build: Callable[..., Anything], tensors: dict[str, Tensor | None]
-) -> Anything | None:
-    return build(**tensors) if any(tensor is not None for tensor in tensors.values()) else None

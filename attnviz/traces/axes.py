@@ -1,16 +1,15 @@
-"""The dimensions of arrays in a file: as named, as they can be read, and in the usual order.
+"""Finds out what the sides of given arrays count, and puts them in the usual order.
 
-One list is for every array that it fits; `axes.queries = […]` is for one. Words that people have
-for a side are understood: the tokens of keys are keys, and what is wide has a width.
+A file may name them: `axes = […]` for every array that it fits, `axes.queries = […]` for one.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from einops import rearrange
@@ -26,15 +25,17 @@ from attnviz.traces.shape_checks import (
 )
 from attnviz.wording.words import and_list, counted, shape_text
 
-if TYPE_CHECKING:
-    from attnviz.traces.parts import Part
-
+Axes = tuple[str, ...]  # what the sides count: ("item", "token", "dim")
+Sizes = Mapping[str, int]  # length by side
+AxesByName = dict[str, Axes]  # by the name of the array
+Arrays = Mapping[str, Numbers]
 
 ITEM, HEAD, GROUP = "item", "head", "group"
 LEADING_SIDES = (ITEM, HEAD)
 BROADCAST_SIDES = (ITEM, HEAD, "token")  # a mask with a side of 1 here is the same for all
 AXES_KEY = "axes"
-SIDE_ALIASES = {  # what a word may stand for, the first of which is a side of the array
+MAX_READINGS_IN_MESSAGE = 3
+SIDE_ALIASES = {  # sides that a word may stand for: the first that the array has
     "batch": (ITEM,),
     "query": ("token",),
     "token": ("token", "key"),
@@ -58,7 +59,7 @@ KNOWN_SIDES = tuple(dict.fromkeys([ITEM, *PART_SIDES, *SIDE_ALIASES]))
 def split_off_axes(
     contents: Mapping[str, Any], source: str
 ) -> tuple[dict[str, Any], dict[str, Axes]]:
-    """The contents without axes, and the axes by name; `""` is for all that they fit."""
+    """Returns the contents without axes, and the axes by array name; "" is for every array."""
     matrices = {name: value for name, value in contents.items() if name != AXES_KEY}
     axes = contents.get(AXES_KEY, {})
     axes_by_name = dict(axes) if isinstance(axes, Mapping) else {"": axes}
@@ -72,37 +73,36 @@ def split_off_axes(
 def resolve_named_axes(
     shapes: Mapping[str, Sequence[int]], axes: Mapping[str, Axes], source: str
 ) -> dict[str, Axes]:
-    """The sides of each array that they are named of."""
+    """Returns the sides of each array for which the file names them."""
     sides_by_name: dict[str, Axes] = {}
     common_axes = axes.get("", ())
     for name, shape in shapes.items() if common_axes else ():
-        sides = _words_as_sides(PARTS_BY_GIVEN_NAME[name], common_axes)
-        if len(sides) == len(shape) and _are_complete_sides(PARTS_BY_GIVEN_NAME[name], sides):
+        part = PARTS_BY_GIVEN_NAME[name]
+        sides = _words_as_sides(part, common_axes)
+        if len(sides) == len(shape) and _are_complete_sides(part, sides):
             sides_by_name[name] = sides
     if common_axes and not sides_by_name:
+        words = and_list(common_axes)
         problem = (
-            f"'{AXES_KEY}'{in_file(source)} names {and_list(common_axes)}, but nothing given has these "
-            "dimensions"
+            f"'{AXES_KEY}'{in_file(source)} names {words}, but nothing given has these dimensions"
         )
-        raise _axes_error(
-            problem, f"name the dimensions of one matrix: {AXES_KEY}.queries = […]", source
-        )
-    own_axes = {name: words for name, words in axes.items() if name}
+        hint = f"name the dimensions of one matrix: {AXES_KEY}.queries = […]"
+        raise _axes_error(problem, hint, source)
     return sides_by_name | {
-        name: _resolve_array_axes(name, words, shapes, source) for name, words in own_axes.items()
+        name: _resolve_array_axes(name, words, shapes, source)
+        for name, words in axes.items()
+        if name
     }
 
 
 def _resolve_array_axes(
     name: str, words: Axes, shapes: Mapping[str, Sequence[int]], source: str
 ) -> Axes:
-    """The sides that are named of one array, if they are its own."""
+    """Returns the sides that `axes.name` gives one array; raises an error if they do not fit."""
     key = f"'{AXES_KEY}.{name}'{in_file(source)}"
     if name not in shapes:
-        error = unknown_name_error("matrix", name, shapes)
-        raise _axes_error(
-            f"{key} names the dimensions of something that is not given", error.hint, source
-        )
+        problem = f"{key} names the dimensions of something that is not given"
+        raise _axes_error(problem, unknown_name_error("matrix", name, shapes).hint, source)
     part, shape = PARTS_BY_GIVEN_NAME[name], shapes[name]
     sides = _words_as_sides(part, words)
     if not _are_complete_sides(part, sides):
@@ -115,22 +115,18 @@ def _resolve_array_axes(
 
 
 def _words_as_sides(part: Part, words: Axes) -> Axes:
-    """The words as sides of this part; a word that is none of them stays as it is."""
-    own_sides = [*part.axes]
+    """Returns the side that each word stands for; unknown words stay as they are."""
+    own_sides = {ITEM, *part.axes}
     if HEAD in words and HEAD not in own_sides:
-        own_sides = [HEAD_WIDTH_BY_WIDTH.get(side, side) for side in own_sides]
+        own_sides = {HEAD_WIDTH_BY_WIDTH.get(side, side) for side in own_sides}
     return tuple(
-        word
-        if word in own_sides
-        else next(
-            (side for side in SIDE_ALIASES.get(word, ()) if side in own_sides or side == ITEM), word
-        )
+        next((side for side in (word, *SIDE_ALIASES.get(word, ())) if side in own_sides), word)
         for word in words
     )
 
 
 def _are_complete_sides(part: Part, sides: Axes) -> bool:
-    """Whether sides are all that the part has, each once, and no other."""
+    """Whether these are the sides of the part, each once, with all that it cannot do without."""
     own_sides = set(part.axes)
     if HEAD in sides and HEAD not in own_sides and own_sides & HEAD_WIDTH_BY_WIDTH.keys():
         own_sides = {HEAD_WIDTH_BY_WIDTH.get(side, side) for side in own_sides} | {HEAD}
@@ -142,10 +138,13 @@ def _are_complete_sides(part: Part, sides: Axes) -> bool:
 
 
 def _parse_axis_words(name: str, value: Any, source: str) -> Axes:
-    """A list of words; one text of them, as in what safetensors says beside its numbers."""
+    """Returns the words of a list, or of one text, as the metadata of safetensors holds it."""
     words = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(words, str):
-        words = _split_axis_text(words)
+    if isinstance(words, str):  # '["item", "token"]', 'item token' or 'item, token'
+        try:
+            words = json.loads(words)
+        except (ValueError, RecursionError):
+            words = words.replace(",", " ").split()
     if (
         not isinstance(words, (list, tuple))
         or not words
@@ -164,28 +163,13 @@ def _parse_axis_words(name: str, value: Any, source: str) -> Axes:
     return tuple(words)
 
 
-def _split_axis_text(text: str) -> Any:
-    """`["item", "token"]`, or `item token`, or `item, token`."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text.replace(",", " ").split()
-
-
 def _axes_error(problem: str, hint: str, source: str) -> AttnvizError:
     return AttnvizError(problem, hint, about=AXES_KEY, file=source)
 
 
-Axes = tuple[str, ...]  # what the sides count: ("item", "token", "dim")
-Sizes = Mapping[str, int]  # how long they are
-AxesByName = dict[str, Axes]  # of each array, by its name
-
-MAX_READINGS_IN_MESSAGE = 3  # readings in one message
-
-
 @dataclass(frozen=True)
 class UnresolvedArray:
-    """An array by its name and shape, with every reading of it that is possible."""
+    """The name and shape of an array, with the possible readings: what its sides may count."""
 
     name: str
     part: Part
@@ -193,7 +177,7 @@ class UnresolvedArray:
     candidate_axes: tuple[Axes, ...]
 
     def side_sizes(self, axes: Axes) -> dict[str, int]:
-        """What a reading says of the sizes of all; without a side for heads there is one."""
+        """Returns the size by side in a reading; an array without a side for heads has 1 head."""
         sizes = dict(zip(axes, self.shape, strict=True))
         if self.part.spreads:
             return {
@@ -208,49 +192,40 @@ class UnresolvedArray:
         return sizes
 
     def is_allowed(self, axes: Axes, leading: frozenset[str]) -> bool:
-        """Whether a reading has a side for items, or for heads, only where there may be one."""
-        broadcast_sizes = (1,) if self.part.spreads else ()
-        sides = zip(axes, self.shape, strict=True)
+        """Whether a reading has a side for items, or for heads, only where `leading` has it."""
         return all(
-            size in broadcast_sizes or side not in LEADING_SIDES or side in leading
-            for side, size in sides
+            (size == 1 and self.part.spreads) or side not in LEADING_SIDES or side in leading
+            for side, size in zip(axes, self.shape, strict=True)
         )
 
     def essential_axes(self, axes: Axes) -> Axes:
-        """A reading without sides of 1 that change nothing."""
+        """Returns a reading without sides of 1 that make no difference."""
         negligible_sides = BROADCAST_SIDES if self.part.spreads else LEADING_SIDES
         sides = zip(axes, self.shape, strict=True)
         return tuple(side for side, size in sides if size > 1 or side not in negligible_sides)
 
 
 def possible_axes(part: Part, ndim: int) -> tuple[Axes, ...]:
-    """Every order of sides that is usual for an array of so many, the most usual first."""
-    sides = part.axes
-    sides_without_head = tuple(side for side in sides if side != HEAD)
-    candidates = [sides_without_head]
-    if sides_without_head != sides or part.spreads:
-        candidates.append((HEAD, *sides_without_head))
-    candidates += _per_head_axes(sides_without_head)
+    """Returns the usual orders of sides for an array of `ndim` sides, the most usual first."""
+    sides = tuple(side for side in part.axes if side != HEAD)
+    candidates = [sides]
+    if sides != part.axes or part.spreads:
+        candidates.append((HEAD, *sides))
+    candidates += _per_head_axes(sides)
     if not part.learned:  # what is learned is the same for every item
         candidates += [(ITEM, *axes) for axes in candidates]
-        if sides_without_head != sides and "key" not in sides_without_head[1:]:
-            candidates.append(
-                (ITEM, sides_without_head[0], HEAD, *sides_without_head[1:])
-            )  # as Keras has it
+        if sides != part.axes and "key" not in sides[1:]:
+            candidates.append((ITEM, sides[0], HEAD, *sides[1:]))  # as Keras has it
     if part.spreads:
-        candidates += [sides_without_head[1:], (ITEM, *sides_without_head[1:])]
+        candidates += [sides[1:], (ITEM, *sides[1:])]
     return tuple(axes for axes in dict.fromkeys(candidates) if len(axes) == ndim)
 
 
-def _per_head_axes(sides_without_head: Axes) -> Iterator[Axes]:
-    """A matrix for each head, in place of one that makes all of them side by side."""
-    for index, side in enumerate(sides_without_head):
+def _per_head_axes(sides: Axes) -> Iterator[Axes]:
+    """Yields the axes of one matrix per head, in place of one matrix for all heads."""
+    for index, side in enumerate(sides):
         if side in HEAD_WIDTH_BY_WIDTH:
-            head_sides = (
-                *sides_without_head[:index],
-                HEAD_WIDTH_BY_WIDTH[side],
-                *sides_without_head[index + 1 :],
-            )
+            head_sides = (*sides[:index], HEAD_WIDTH_BY_WIDTH[side], *sides[index + 1 :])
             yield (HEAD, *head_sides)
             if index:
                 yield (*head_sides[:index], HEAD, *head_sides[index:])
@@ -264,18 +239,19 @@ def interpret_axes(
     item: int | None = None,
     source: str = "",
 ) -> AxesByName | None:
-    """The one reading of all arrays that fits; None where none does.
+    """Returns the only reading of all arrays that fits; None if none does.
 
-    `counts` are sizes that are known, `heads` how many there are if somebody said it, and an
-    `item` that is asked for is one of a batch.
+    `counts` are the known sizes, `heads` the number of heads if the user gave it; with an `item`,
+    readings need a batch.
     """
     known_sizes = dict(counts) if heads is None else {**counts, HEAD: heads}
     readings = _simplest_readings(
         arrays, known_sizes, needs_item=item is not None, has_heads=(heads or 1) > 1
     )
-    if not readings and heads is not None:  # what does not fit is said where heads are planned,
+    # build_plan reports heads that do not fit, align_arrays an item.
+    if not readings and heads is not None:
         return interpret_axes(arrays, counts, item=item, source=source)
-    if not readings and item is not None:  # and where one of a batch is taken
+    if not readings and item is not None:
         return interpret_axes(arrays, counts, source=source)
     if len(readings) > 1:
         raise _ambiguous_axes_error(arrays, readings, source)
@@ -283,7 +259,7 @@ def interpret_axes(
 
 
 def closest_axes(arrays: Sequence[UnresolvedArray], counts: Sizes) -> AxesByName:
-    """A reading of arrays that do not fit, so that it can be said which does not."""
+    """Returns a reading of arrays that do not fit, so that an error can say which one it is."""
     known_sizes, axes_by_name = dict(counts), {}
     for array in arrays:
         conflict_counts = [
@@ -299,7 +275,7 @@ def closest_axes(arrays: Sequence[UnresolvedArray], counts: Sizes) -> AxesByName
 def _simplest_readings(
     arrays: Sequence[UnresolvedArray], known_sizes: Sizes, *, needs_item: bool, has_heads: bool
 ) -> list[AxesByName]:
-    """The readings with the fewest kinds of sides before the usual ones, each once."""
+    """Returns the distinct readings with the fewest leading sides (items and heads)."""
     required_sides = frozenset({HEAD}) if has_heads else frozenset()
     ranks = [
         [required_sides],
@@ -327,15 +303,14 @@ def _simplest_readings(
 def _with_allowed_axes(
     arrays: Iterable[UnresolvedArray], leading: frozenset[str]
 ) -> list[UnresolvedArray]:
-    """The arrays with those of their readings that are allowed; the surest come first."""
-    candidates = [
-        UnresolvedArray(
-            array.name,
-            array.part,
-            array.shape,
-            tuple(axes for axes in array.candidate_axes if array.is_allowed(axes, leading)),
-        )
+    """Returns the arrays with their allowed readings; those with the fewest come first."""
+    allowed_axes = (
+        tuple(axes for axes in array.candidate_axes if array.is_allowed(axes, leading))
         for array in arrays
+    )
+    candidates = [
+        replace(array, candidate_axes=axes)
+        for array, axes in zip(arrays, allowed_axes, strict=True)
     ]
     return sorted(candidates, key=lambda array: len(array.candidate_axes))
 
@@ -343,30 +318,29 @@ def _with_allowed_axes(
 def _consistent_readings(
     arrays: Sequence[UnresolvedArray], known_sizes: Sizes
 ) -> Iterator[AxesByName]:
-    """Every way to read the arrays so that sides which count the same are equally long."""
+    """Yields every reading of the arrays in which sides that count the same are equally long."""
     if not arrays:
         yield {}
         return
-    first_array, other_arrays = arrays[0], arrays[1:]
-    for axes in first_array.candidate_axes:
-        sizes = first_array.side_sizes(axes)
+    first, *others = arrays
+    for axes in first.candidate_axes:
+        sizes = first.side_sizes(axes)
         if not _conflicting_sides(known_sizes, sizes):
-            for other_axes in _consistent_readings(other_arrays, {**known_sizes, **sizes}):
-                yield {first_array.name: axes, **other_axes}
+            for other_axes in _consistent_readings(others, {**known_sizes, **sizes}):
+                yield {first.name: axes, **other_axes}
 
 
 def _conflicting_sides(known_sizes: Sizes, sizes: Sizes) -> list[str]:
-    """Sides that are longer or shorter than was known; heads side by side included."""
+    """Returns the sides whose sizes differ from the known ones, or do not split into heads."""
     conflicts = [side for side, size in sizes.items() if known_sizes.get(side, size) != size]
-    all_sizes = {**known_sizes, **sizes}
-    for joined_side, (heads, width) in HEAD_SIDES_BY_WIDTH.items():
-        if {joined_side, width, heads} <= all_sizes.keys() and all_sizes[heads] * all_sizes[
-            width
-        ] != all_sizes[joined_side]:
-            conflicts.append(joined_side)
-    if all_sizes.get(HEAD, 0) % all_sizes.get(
-        GROUP, 1
-    ):  # heads share those of keys and values out evenly
+    merged = {**known_sizes, **sizes}
+    conflicts += [
+        joined
+        for joined, (heads, width) in HEAD_SIDES_BY_WIDTH.items()
+        if {joined, width, heads} <= merged.keys()
+        and merged[heads] * merged[width] != merged[joined]
+    ]
+    if merged.get(HEAD, 0) % merged.get(GROUP, 1):  # each key-value head serves equally many heads
         conflicts.append(HEAD if HEAD in sizes else GROUP)
     return conflicts
 
@@ -374,47 +348,35 @@ def _conflicting_sides(known_sizes: Sizes, sizes: Sizes) -> list[str]:
 def _ambiguous_axes_error(
     arrays: Sequence[UnresolvedArray], readings: Sequence[AxesByName], source: str
 ) -> AttnvizError:
-    """Two readings, in words, with how to say which."""
+    """Returns an error that lists the readings of one array, and how to choose among them."""
     ambiguous = next(array for array in arrays if len(_distinct_axes(array, readings)) > 1)
-    candidates = list(_distinct_axes(ambiguous, readings).values())
-    shapes_text = " or ".join(
-        _axes_with_sizes_text(axes, ambiguous.shape)
-        for axes in candidates[:MAX_READINGS_IN_MESSAGE]
-    )
-    settings_text = " or ".join(
-        f"axes.{ambiguous.name} = {_axes_as_toml(axes)}"
-        for axes in candidates[:MAX_READINGS_IN_MESSAGE]
-    )
+    name, shape = ambiguous.name, ambiguous.shape
+    candidates = list(_distinct_axes(ambiguous, readings).values())[:MAX_READINGS_IN_MESSAGE]
+    shapes = " or ".join(_axes_with_sizes_text(axes, shape) for axes in candidates)
+    settings = " or ".join(f"axes.{name} = {_axes_as_toml(axes)}" for axes in candidates)
+    npz_hint = ", as an array of words of that name" if source.endswith(".npz") else ""
+    option_hint = _item_or_heads_hint(readings, ambiguous)
     return AttnvizError(
-        f"'{ambiguous.name}'{in_file(source)} is {shape_text(ambiguous.shape)}, which could be {shapes_text}",
-        f"say which in the file{_npz_hint(source)}: {settings_text}{_item_or_heads_hint(readings, ambiguous)}",
-        about=ambiguous.name,
+        f"'{name}'{in_file(source)} is {shape_text(shape)}, which could be {shapes}",
+        f"say which in the file{npz_hint}: {settings}{option_hint}",
+        about=name,
         file=source,
     )
 
 
-def _npz_hint(source: str) -> str:
-    """How a file of arrays holds words: where nobody would think of it."""
-    return ", as an array of words of that name" if source.endswith(".npz") else ""
-
-
 def _distinct_axes(array: UnresolvedArray, readings: Iterable[AxesByName]) -> dict[Axes, Axes]:
-    """The readings of one array that differ."""
+    """Returns the readings of one array that differ, by their essential axes."""
     return {array.essential_axes(reading[array.name]): reading[array.name] for reading in readings}
 
 
 def _item_or_heads_hint(readings: Sequence[AxesByName], array: UnresolvedArray) -> str:
-    """What an option would say, where it is enough."""
+    """Returns a hint to give --item or --heads, where either decides between two readings."""
     with_items, with_heads = (
         [reading for reading in readings if any(side in axes for axes in reading.values())]
         for side in LEADING_SIDES
     )
-    if (
-        len(readings) != 2
-        or len(with_items) != 1
-        or len(with_heads) != 1
-        or with_items == with_heads
-    ):
+    lengths = (len(readings), len(with_items), len(with_heads))
+    if lengths != (2, 1, 1) or with_items == with_heads:
         return ""
     axes = with_heads[0][array.name]
     return f"; or give --item 1, or --heads {array.shape[axes.index(HEAD)]}" if HEAD in axes else ""
@@ -440,17 +402,14 @@ def _axes_as_toml(axes: Axes) -> str:
     return "[" + ", ".join(f'"{side}"' for side in axes) + "]"
 
 
-Arrays = Mapping[str, Numbers]
-
-
 @dataclass(frozen=True, eq=False)
 class AlignedArrays:
-    """One item of what was given, and how many there are."""
+    """The given arrays of one item of a batch, with their sides in the usual order."""
 
     arrays: dict[str, Numbers]
-    items: int
-    heads: int | None  # how many there are, where matrices of each stand side by side
-    kv_heads: int | None  # and of those that make keys and values
+    items: int  # in the batch
+    heads: int | None  # where matrices were given per head
+    kv_heads: int | None  # where matrices of keys or values were given per head
 
 
 def align_arrays(
@@ -462,7 +421,7 @@ def align_arrays(
     heads: int | None,
     source: str,
 ) -> AlignedArrays:
-    """The arrays, once it is known what their sides count; `axes` are those that are named."""
+    """Returns the arrays of one item in the usual order of sides; `axes` are the named sides."""
     unresolved = _unresolved_arrays(arrays, axes, source)
     readings = interpret_axes(
         unresolved, counts, heads=heads, item=item, source=source
@@ -481,22 +440,15 @@ def align_arrays(
 def _unresolved_arrays(
     arrays: Arrays, axes: Mapping[str, Axes], source: str
 ) -> list[UnresolvedArray]:
-    """Each with the sides that are named, or with every order of sides that is usual."""
+    """Returns each array with its named sides, or with every usual order of sides."""
     shapes = {name: array.shape for name, array in arrays.items()}
     named_axes = resolve_named_axes(shapes, axes, source)
-    unresolved = [
-        UnresolvedArray(name, PARTS_BY_GIVEN_NAME[name], shape, (named_axes[name],))
-        if name in named_axes
-        else UnresolvedArray(
-            name,
-            PARTS_BY_GIVEN_NAME[name],
-            shape,
-            possible_axes(PARTS_BY_GIVEN_NAME[name], len(shape)),
-        )
-        for name, shape in shapes.items()
-    ]
-    for array in unresolved:
-        refuse_other_sides(array.name, array.shape, array.part.sides, array.candidate_axes, source)
+    unresolved = []
+    for name, shape in shapes.items():
+        part = PARTS_BY_GIVEN_NAME[name]
+        candidates = (named_axes[name],) if name in named_axes else possible_axes(part, len(shape))
+        refuse_other_sides(name, shape, part.sides, candidates, source)
+        unresolved.append(UnresolvedArray(name, part, shape, candidates))
     return unresolved
 
 
@@ -508,7 +460,7 @@ def _sizes_by_side(arrays: Sequence[UnresolvedArray], readings: AxesByName) -> d
 
 
 def _head_counts(readings: AxesByName, sizes: Sizes) -> tuple[int | None, int | None]:
-    """How many there are, where a matrix for each says it that is one of all then."""
+    """Returns the number of heads, and of key-value heads, where matrices are given per head."""
     per_head_parts = [PARTS_BY_GIVEN_NAME[name] for name, axes in readings.items() if HEAD in axes]
     are_grouped = [part.grouped for part in per_head_parts if HEAD not in part.axes]
     heads = None if all(are_grouped) else sizes.get(HEAD)
@@ -516,26 +468,20 @@ def _head_counts(readings: AxesByName, sizes: Sizes) -> tuple[int | None, int | 
 
 
 def _arrange_array(array: Numbers, axes: Axes, name: str, sizes: Sizes) -> Numbers:
-    """The array with its sides in the order of the part: items, heads, and the others.
+    """Returns the array with its sides in the order of the part: items, heads, and the others.
 
-    Matrices of each head stand side by side, and a mask for all queries is written out.
+    Matrices per head are joined side by side, and one mask row is repeated for every query.
     """
     spreads, own_sides = PARTS_BY_GIVEN_NAME[name].spreads, PARTS_BY_GIVEN_NAME[name].axes
     leading_sides = (ITEM, HEAD) if spreads and HEAD not in own_sides else (ITEM,)
     target = [side for side in leading_sides if side in axes]
+    joins_heads = HEAD in axes and HEAD not in own_sides
     for side in own_sides:
-        split_pattern = (
-            f"(head {HEAD_WIDTH_BY_WIDTH.get(side)})"
-            if HEAD in axes and HEAD not in own_sides
-            else "1"
-        )
-        target.append(
-            side if side in axes else split_pattern if side in HEAD_WIDTH_BY_WIDTH else "1"
-        )
+        width = HEAD_WIDTH_BY_WIDTH.get(side) if joins_heads else None
+        target.append(side if side in axes else f"(head {width})" if width else "1")
     arranged: Numbers = rearrange(array, f"{' '.join(axes)} -> {' '.join(target)}")
-    tokens = sizes.get("token", 1)
     if spreads and arranged.shape[-2] == 1:
-        arranged = np.repeat(arranged, tokens, axis=-2)
+        arranged = np.repeat(arranged, sizes.get("token", 1), axis=-2)
     return arranged
 
 
@@ -566,7 +512,8 @@ def _count_batch_items(batched: Arrays, source: str) -> int:
     for name, count in counts.items():
         if count != items:
             raise AttnvizError(
-                f"'{name}'{in_file(source)} is a batch of {count}, but '{first_name}' is one of {items}",
+                f"'{name}'{in_file(source)} is a batch of {count}, "
+                f"but '{first_name}' is one of {items}",
                 "give both the same number of items",
                 about=name,
                 file=source,

@@ -1,7 +1,6 @@
-"""Refuses what cannot work before anything is computed, and before torch is imported.
+"""Refuses what cannot work before torch is imported, so that errors appear at once.
 
-Whoever made a mistake need not wait for torch to hear of it. Everything here is checked again
-where it is used, by the same functions.
+Everything is checked again, by the same functions, where it is used.
 """
 
 from __future__ import annotations
@@ -36,16 +35,18 @@ from attnviz.traces.trained.refusals import missing_extra_error
 from attnviz.wording.commands import changed_options, option_name, shell_quoted
 from attnviz.wording.words import counted
 
-SAMPLE_CHARACTERS = 2**20  # letters of a long text, by which it is judged
+SAMPLE_CHARACTERS = 2**20  # of a long text, tokenized to estimate its length
 BYTES_BY_DTYPE = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}
-MEMORY_PER_WEIGHT_FACTOR = 6  # times the weights: what is needed on the way to them
+MEMORY_PER_WEIGHT_FACTOR = 6  # memory needed to compute weights, in multiples of their size
+TRAINED_ONLY_SETTINGS = ("attention", "target", "generate", "truncate", "trust_remote_code")
+SETTINGS_FOR_TRAINED = ("model", "without", "device", "dtype", "seed", *TRAINED_ONLY_SETTINGS)
 
 
 def refuse_unusable_text(
     text: str | None, settings: Settings, query: str | None = None, key: str | None = None
 ) -> None:
-    """A text that cannot be cut up, or in which a query or a key is not."""
-    if is_trained(settings.model):  # whose tokenizer comes with transformers, and torch
+    """Refuse a text that cannot be tokenized, or that does not contain the query or the key."""
+    if is_trained(settings.model):  # its tokenizer would import torch
         if text is not None:
             refuse_empty_text(text)
         return
@@ -53,51 +54,49 @@ def refuse_unusable_text(
     tokenize_memory(settings)
     if tokens is not None and query is not None:
         find_query(tokens, query)
-    if tokens is not None and key is not None and settings.given is None:  # whose keys are its own
+    if tokens is not None and key is not None and settings.given is None:  # a file has its own keys
         find_query(tokens, key, "--key")
 
 
 def _tokenize_early(text: str, settings: Settings) -> Tokens:
-    """The tokens of a text; of one that is too long for any memory only its beginning is cut."""
+    """Tokenizes a text; a sample is enough to refuse one that is too long for any memory."""
     if settings.model is not None:
         return load_card(settings.model).cut(text)
     if len(text) > SAMPLE_CHARACTERS:
-        count = (
-            len(tokenize(text[:SAMPLE_CHARACTERS], settings.tokenizer)) - 1
-        )  # the last may go on
-        _refuse_oversized_text(
-            count, settings, f"the first {SAMPLE_CHARACTERS:,} letters of the text alone make"
-        )
+        sample = tokenize(text[:SAMPLE_CHARACTERS], settings.tokenizer)
+        subject = f"the first {SAMPLE_CHARACTERS:,} letters of the text alone make"
+        _refuse_oversized_text(len(sample) - 1, settings, subject)  # the sample may cut a token
     tokens = tokenize(text, settings.tokenizer)
     _refuse_oversized_text(len(tokens), settings, "the text makes")
     return tokens
 
 
 def _refuse_oversized_text(count: int, settings: Settings, subject: str) -> None:
-    """Tokens of which not even the weights of one head fit; all else is counted with torch."""
+    """Refuse tokens whose weights of a single head do not fit in memory."""
     cell_bytes, free = BYTES_BY_DTYPE[settings.dtype], memory.free_bytes()
-    if free is not None and count**2 * cell_bytes > free:
+    if free is not None and (weight_bytes := count**2 * cell_bytes) > free:
+        fitting = int((free / cell_bytes / MEMORY_PER_WEIGHT_FACTOR) ** 0.5)
         raise AttnvizError(
             f"{subject} {count:,} tokens ({settings.tokenizer}); their weights take "
-            f"{memory.format_size(count**2 * cell_bytes)}, and there are {memory.format_size(free)} free",
-            f"give a text of at most about {int((free / cell_bytes / MEMORY_PER_WEIGHT_FACTOR) ** 0.5):,} "
-            "tokens",
+            f"{memory.format_size(weight_bytes)}, and there are {memory.format_size(free)} free",
+            f"give a text of at most about {fitting:,} tokens",
         )
 
 
 def refuse_unequal_lengths(first_tokens: Tokens, second_tokens: Tokens, tokenizer: str) -> None:
-    """A second sentence that cannot be held against the first place by place."""
+    """Refuse sentences of different lengths: they are compared position by position."""
     if len(first_tokens) != len(second_tokens):
+        count = counted(len(first_tokens), "token")
         raise AttnvizError(
-            f"the first sentence has {counted(len(first_tokens), 'token')} ({tokenizer}) and the second "
-            f"{len(second_tokens)}, so they cannot be compared position by position",
+            f"the first sentence has {count} ({tokenizer}) and the second {len(second_tokens)}, "
+            "so they cannot be compared position by position",
             "give sentences with the same number of tokens; attnviz run TEXT --show tokens "
             "counts them",
         )
 
 
 def refuse_unequal_texts(text: str | None, other_text: str | None, settings: Settings) -> None:
-    """The same, of texts that are not yet cut up."""
+    """Refuse two texts that have different numbers of tokens, unless only torch can tell."""
     if text is None or other_text is None or settings.given is not None:
         return
     if is_trained(settings.model):
@@ -111,14 +110,14 @@ def refuse_unequal_texts(text: str | None, other_text: str | None, settings: Set
 
 
 def with_model_settings(settings: Settings) -> Settings:
-    """With what a model has decided, if one is asked for."""
+    """Returns the settings with those that the shipped model decides, if they name one."""
     if settings.model is None or is_trained(settings.model):
         return settings
     return load_card(settings.model).merge_settings(settings)
 
 
 def refuse_impossible_settings(settings: Settings) -> None:
-    """Settings that no trace can be made with."""
+    """Refuse settings that no trace can be computed with."""
     refuse_unknown_device(settings.device)
     if is_trained(settings.model):
         refuse_trained_model_settings(settings)
@@ -134,32 +133,29 @@ def refuse_impossible_settings(settings: Settings) -> None:
     elif settings.given is not None:
         files.refuse_missing_file(Path(settings.given), "take matrices from")
     elif settings.embeddings is not None:
-        _refuse_missing_vectors(settings.embeddings)
-    else:  # heads and the width of an embedding is known
+        if model_location.locate_embedding_model(settings.embeddings) is None:
+            path = files.split_inner_name(settings.embeddings)[0]
+            files.refuse_missing_file(path, "take embeddings from")
+    else:  # the width of an embedding is known
         variant = chosen_variant(settings)
         refuse_uneven_heads(variant.heads, variant.kv_heads)
         refuse_odd_rotary(settings, head_width(settings, variant, settings.width))
         refuse_missing_heads(settings.without, settings.layers or 1, variant.heads)
 
 
-def _refuse_missing_vectors(name: str) -> None:
-    """Neither a file of vectors, nor a model that has some."""
-    if model_location.locate_embedding_model(name) is None:
-        files.refuse_missing_file(files.split_inner_name(name)[0], "take embeddings from")
-
-
 def refuse_download(tokenizer: str) -> None:
-    """Refuse a tokenizer that a file names, where tiktoken would fetch it."""
+    """Refuse a tokenizer that a file names and that tiktoken would have to download."""
     if isinstance(tokenizer, NameInFile):
         try:
             find_tokenizer(tokenizer, download=False)
         except AttnvizError:
-            hint = f"to have it downloaded, name it once: attnviz run TEXT -t {shell_quoted(tokenizer)}"
+            command = f"attnviz run TEXT -t {shell_quoted(tokenizer)}"
+            hint = f"to have it downloaded, name it once: {command}"
             refuse_name_in_file(tokenizer, "tokenizer", hint, about="tokenizer")
 
 
 def refuse_missing_layer(layer: int, count: int) -> None:
-    """Refuse a layer that there is not."""
+    """Refuse a layer, from 0, that a Trace of `count` layers does not have."""
     if not 0 <= layer < count:
         raise AttnvizError(
             f"there is no layer {layer}: layers count from 0, and there "
@@ -170,7 +166,7 @@ def refuse_missing_layer(layer: int, count: int) -> None:
 
 
 def tokenize_memory(settings: Settings) -> Tokens | None:
-    """The tokens of the second sentence, if there is one."""
+    """Returns the tokens of the second sentence (--memory); None if there is none."""
     if settings.memory is None:
         return None
     try:
@@ -179,24 +175,20 @@ def tokenize_memory(settings: Settings) -> Tokens | None:
         raise error.told(f"--memory: {error}") from None
 
 
-TRAINED_ONLY_SETTINGS = ("attention", "target", "generate", "truncate", "trust_remote_code")
-SETTINGS_FOR_TRAINED = ("model", "without", "device", "dtype", "seed", *TRAINED_ONLY_SETTINGS)
-
-
 def refuse_trained_model_settings(settings: Settings) -> None:
-    """Refuse settings that a trained model has of its own."""
+    """Refuse settings that a trained model decides itself."""
     for name in changed_options(settings):
         if name not in SETTINGS_FOR_TRAINED:
             raise AttnvizError(
-                f"{option_name(name)} is given, but the trained model '{settings.model}' decides that "
-                "itself",
+                f"{option_name(name)} is given, "
+                f"but the trained model '{settings.model}' decides that itself",
                 f"leave {option_name(name)} out, or --model",
                 about=name,
             )
 
 
 def refuse_ranking_trained(name: str) -> None:
-    """Refuse to rank heads by right answers: of a trained transformer none are known."""
+    """Refuse to rank heads of a trained transformer, for which no right answers are known."""
     if is_trained(name):
         raise AttnvizError(
             f"'{name}' is a trained transformer, but attnviz heads only ranks models that learned "
@@ -207,7 +199,7 @@ def refuse_ranking_trained(name: str) -> None:
 
 
 def refuse_unusable_model(settings: Settings) -> None:
-    """Refuse a model that cannot be loaded, as far as its files tell."""
+    """Refuse a trained model that cannot be loaded, judging by the files that are there."""
     if find_spec("transformers") is None:
         raise missing_extra_error()
     location = None if settings.model is None else locate_transformer(settings.model)
@@ -216,7 +208,7 @@ def refuse_unusable_model(settings: Settings) -> None:
 
 
 def refuse_trained_only_settings(settings: Settings) -> None:
-    """Refuse what trained models alone can be asked for."""
+    """Refuse settings that only trained models have."""
     defaults = {field.name: field.default for field in fields(Settings)}
     for name in TRAINED_ONLY_SETTINGS:
         if getattr(settings, name) != defaults[name]:

@@ -1,4 +1,4 @@
-"""The path of a text to a Trace: tokens, embeddings, a plan, layers, provenance."""
+"""Computes a Trace from a text: tokens, embeddings, a plan, layers, provenance."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def trace(
     kept: Collection[int] | None = None,
     **changes: Any,
 ) -> Trace:
-    """Attention on a text, every step of it kept.
+    """Computes attention on a text and keeps every step.
 
     `changes` replace fields of the settings: `trace("I am learning this", variant="causal")`.
-    What is `given`, or in a file of that name, is used instead of what would be drawn or
-    computed, and so are `vectors` for those of the file that the settings name. A `mistake` is
-    one to be looked at. Of the layers of a trained model those are `kept` that are asked for.
+    `given` matrices, or those of the file it names, replace drawn and computed ones; `vectors`
+    replace the embeddings. `mistake` names a common mistake to make on purpose. `kept`: indices
+    of the layers of a trained model to capture; None captures all.
 
     >>> from attnviz import trace
-    >>> made = trace("I am learning this", variant="causal")
-    >>> made
+    >>> result = trace("I am learning this", variant="causal")
+    >>> result
     <Trace 'I am learning this': 4 tokens, 1 layer × 1 head>
-    >>> made.weights[0, 0, 1].tolist()[2:]  # "am" reads nothing of what comes after it
+    >>> result.weights[0, 0, 1].tolist()[2:]  # "am" does not attend to what comes after it
     [0.0, 0.0]
     """
     run_settings = replace_choices(settings or Settings(), changes)
@@ -85,8 +85,8 @@ def trace_source(
     command: str | None = None,
     kept_layers: Collection[int] | None = None,
 ) -> Trace:
-    """The same of a source, which says all that there is to choose."""
-    if source.model is None and is_trained(source.settings.model):  # a name that a person gave
+    """Computes the Trace of a source, which holds all choices."""
+    if source.model is None and is_trained(source.settings.model):
         from attnviz.traces.trained.tracing import trace_transformer
 
         return trace_transformer(source.text, source.settings, layers=kept_layers, command=command)
@@ -97,7 +97,7 @@ def trace_source(
     if memory is None and sentence.memory is not None:
         memory = _embed_other_tokens(sentence.memory, plan, embeddings)
     inputs = add_positions(embeddings, plan)
-    computed_layers = tuple(compute_layers(plan, inputs, memory))
+    layers = tuple(compute_layers(plan, inputs, memory))
     return Trace(
         tokens=sentence.tokens,
         keys=sentence.keys,
@@ -107,75 +107,64 @@ def trace_source(
         variant=plan.variant,
         positions=plan.settings.positions,
         embeddings=embeddings,
-        layers=computed_layers,
-        prediction=_predict_answers(source, sentence, plan, inputs, computed_layers),
+        layers=layers,
+        prediction=_predict_answers(source, sentence, plan, inputs, layers),
         origin=source.origin,
-        provenance=_text_provenance(
-            plan, computed_layers[0], command, has_given_tokens=source.text is None
-        ),
+        provenance=_text_provenance(plan, layers[0], command, has_given_tokens=source.text is None),
     )
 
 
 def _predict_answers(
-    source: Source,
-    sentence: Sentence,
-    plan: Plan,
-    inputs: Vectors,
-    computed_layers: Sequence[Layer],
+    source: Source, sentence: Sentence, plan: Plan, inputs: Vectors, layers: Sequence[Layer]
 ) -> Prediction | None:
-    """What a model answers; and what it would with all of its heads, where some are off."""
+    """Returns the answers of a model; with switched-off heads, also those with all heads on."""
     if source.model is None:
         return None
     model = source.model.like(inputs)
-    prediction = predict_answers(computed_layers[-1].outputs, model, sentence.tokens)
+    prediction = predict_answers(layers[-1].outputs, model, sentence.tokens)
     if prediction is not None:
         refuse_overflow(plan, prediction.logits, "scores of the answers")
     if prediction is None or plan.settings.without is None:
         return prediction
-    *_, last_layer = compute_layers(
-        replace(plan, settings=replace(plan.settings, without=None)), inputs
-    )
-    with_all_heads = predict_answers(last_layer.outputs, model, sentence.tokens)
-    return replace(
-        prediction, with_all_heads=None if with_all_heads is None else with_all_heads.probabilities
-    )
+    all_heads = replace(plan, settings=replace(plan.settings, without=None))
+    *_, last_layer = compute_layers(all_heads, inputs)
+    full_prediction = predict_answers(last_layer.outputs, model, sentence.tokens)
+    return replace(prediction, with_all_heads=getattr(full_prediction, "probabilities", None))
 
 
 def add_positions(vectors: Vectors, plan: Plan) -> Vectors:
-    """The vectors with what tells them where they stand, if that is added to them."""
+    """Returns the vectors plus the position vectors of the plan, if it adds any."""
     count, dim = vectors.shape[-2:]
     if plan.matrices.positions is not None:
-        return vectors + _position_rows(count, plan.matrices.positions, plan.matrices.source).to(
-            vectors
-        )
-    if plan.settings.positions == "sinusoidal":
-        return vectors + positions.sinusoidal_positions(count, dim, plan.settings.position_base).to(
-            vectors
-        )
-    if plan.settings.positions == "learned":
-        return vectors + positions.untrained_positions(count, dim, plan.seeds).to(vectors)
-    return vectors
+        rows = _position_rows(count, plan.matrices.positions, plan.matrices.source)
+    elif plan.settings.positions == "sinusoidal":
+        rows = positions.sinusoidal_positions(count, dim, plan.settings.position_base)
+    elif plan.settings.positions == "learned":
+        rows = positions.untrained_positions(count, dim, plan.seeds)
+    else:
+        return vectors
+    return vectors + rows.to(vectors)
 
 
 def _position_rows(
-    count: int, position_vectors: Float[Tensor, "*batch position dim"], source: str
+    count: int, vectors: Float[Tensor, "*batch position dim"], source: str
 ) -> Float[Tensor, "*batch token dim"]:
-    """Of the vectors for positions those that there are tokens at; a model's has more."""
-    if position_vectors.shape[-2] < count:
+    """Returns the position vectors of the first `count` positions; there may be more."""
+    if vectors.shape[-2] < count:
+        given = counted(vectors.shape[-2], "position")
         raise AttnvizError(
-            f"'{source}' gives vectors for {counted(position_vectors.shape[-2], 'position')}, but there are "
-            f"{count} tokens",
+            f"'{source}' gives vectors for {given}, but there are {count} tokens",
             "give a row of 'positions' for each token",
             about="positions",
             file=source,
         )
-    return position_vectors[..., :count, :]
+    return vectors[..., :count, :]
 
 
 def _plan_and_embed(
     source: Source, sentence: Sentence, mistake: str
 ) -> tuple[Plan, Float[Tensor, "token dim"]]:
-    """What is planned, once it is sure to fit; and the embeddings, where they are computed with."""
+    """Returns a plan that fits in memory, and the embeddings on its device and in its dtype."""
     settings = source.resolved_settings
     device = devices.choose_device(settings.device, settings.dtype)
     dtype: torch.dtype = getattr(torch, settings.dtype)
@@ -187,23 +176,21 @@ def _plan_and_embed(
     plan = replace(plan, matrices=matrices.like(embeddings))
     if sentence.keys is sentence.tokens:
         return plan, embeddings
-    given_key_vectors = plan.matrices.key_embeddings
-    key_inputs = (
-        _embed_other_tokens(sentence.keys, plan, embeddings)
-        if given_key_vectors is None
-        else add_positions(given_key_vectors, plan)
-    )
+    if plan.matrices.key_embeddings is None:
+        key_inputs = _embed_other_tokens(sentence.keys, plan, embeddings)
+    else:
+        key_inputs = add_positions(plan.matrices.key_embeddings, plan)
     return replace(plan, key_inputs=key_inputs), embeddings
 
 
 def trace_sizes(source: Source, sentence: Sentence) -> TraceSizes:
-    """How many numbers there will be on each side."""
+    """Returns the number of tokens, keys and memory tokens, and the width of an embedding."""
     memory = 0 if sentence.memory is None else len(sentence.memory)
     return TraceSizes(len(sentence.tokens), len(sentence.keys), memory, embedding_width(source))
 
 
 def estimate_source_memory(source: Source) -> tuple[MemoryEstimate, int]:
-    """What the Trace of a source will take, and how many cells its heads have."""
+    """Returns the memory that the Trace of a source takes, and its number of weights per layer."""
     sentence = build_sentence(source)
     counts = trace_sizes(with_vectors(source, sentence.tokens), sentence)
     settings = source.resolved_settings
@@ -215,7 +202,7 @@ def estimate_source_memory(source: Source) -> tuple[MemoryEstimate, int]:
 def _embed_other_tokens(
     tokens: Tokens, plan: Plan, embeddings: Float[Tensor, "token dim"]
 ) -> Float[Tensor, "key dim"]:
-    """The vectors of other tokens: the same token has the same vector as in the sentence."""
+    """Returns vectors of other tokens; a token has the same vector as in the sentence."""
     settings = replace(plan.settings, dim=embeddings.shape[1])
     source = with_vectors(Source(None, settings, Matrices()), tokens)
     return add_positions(embed_tokens(tokens, source).to(embeddings), plan)
@@ -224,12 +211,6 @@ def _embed_other_tokens(
 def _text_provenance(
     plan: Plan, layer: Layer, command: str | None, *, has_given_tokens: bool
 ) -> Provenance:
-    versions = {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "instructions": torch.backends.cpu.get_cpu_capability(),  # on which last digits depend
-    }
     return Provenance(
         version=__version__,
         command=command,
@@ -238,12 +219,17 @@ def _text_provenance(
         seed=plan.settings.seed,
         device=str(layer.inputs.device),
         dtype=plan.settings.dtype,
-        versions=versions,
+        versions={
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "instructions": torch.backends.cpu.get_cpu_capability(),  # the last digits depend on it
+        },
     )
 
 
 def _settings_as_decided(plan: Plan, layer: Layer, *, has_given_tokens: bool) -> dict[str, Any]:
-    """Settings as they turned out: no None where the variant or a file decided."""
+    """Returns settings that the variant or a file decided, with their final values."""
     settings, variant = plan.settings, plan.variant
     return {
         "tokenizer": GIVEN_LABEL if has_given_tokens else settings.tokenizer,

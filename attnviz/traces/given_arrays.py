@@ -1,4 +1,4 @@
-"""Numbers that somebody gives as full, finite arrays; or what is wrong with them, and where."""
+"""Parses given numbers into full, finite arrays; errors name what is wrong, and where."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 Array = Shaped[np.ndarray, "..."]
 Numbers = Float64[np.ndarray, "..."]
 
-MAX_LIST_DEPTH = 8  # lists in lists: no matrix has more sides
+MAX_LIST_DEPTH = 8  # no matrix has more sides
 NUMBER_TYPES = (int, float, bool, np.number, np.bool_)
 
 
 def parse_array(name: str, value: Any, part: Part, source: str) -> Numbers:
-    """What is given under a name, as numbers that a float can hold."""
+    """Returns the value that is given under a name as finite float64 numbers."""
     raw = _array_from_lists(name, value, source) if isinstance(value, list) else np.asarray(value)
     if raw.dtype.kind not in "fiub" or raw.size == 0 or raw.ndim == 0:
         raise _not_a_matrix_error(name, source)
     if raw.dtype.kind == "b" and not part.binary:
         problem = f"'{name}'{in_file(source)} has true or false where numbers are needed"
         raise _array_error(name, problem, "give rows of numbers: [[1, 2], …]", source)
-    with np.errstate(over="ignore"):  # a long double may be too large: infinite, and so refused
+    with np.errstate(over="ignore"):  # a too large long double becomes infinite and is refused
         numbers = np.ascontiguousarray(raw, dtype=np.float64)
     is_hiding = np.isneginf(numbers) & part.hides
     _refuse_nonfinite(name, numbers, ~np.isfinite(numbers) & ~is_hiding, source)
@@ -39,7 +39,7 @@ def parse_array(name: str, value: Any, part: Part, source: str) -> Numbers:
 
 
 def cell_position_text(indices: tuple[int, ...]) -> str:
-    """Counted from 1.
+    """Returns the position of a cell in words, counted from 1.
 
     >>> cell_position_text((0, 2)), cell_position_text((1, 0, 2))
     ('row 1, column 3', 'row 1, column 3 of part 2')
@@ -52,13 +52,13 @@ def cell_position_text(indices: tuple[int, ...]) -> str:
 
 
 def _array_from_lists(name: str, value: list[Any], source: str) -> Array:
-    """Lists in lists, each as long and as deep as the others beside it."""
+    """Returns nested lists as an array; all lists of a level must be equally long and deep."""
     shape: list[int] = []
     level: list[Any] = [value]
-    while any(isinstance(each, list) for each in level):
+    while any(isinstance(item, list) for item in level):
         _refuse_ragged_lists(name, level, shape, source)
         shape.append(len(level[0]))
-        level = [each for row in level for each in row]
+        level = [item for row in level for item in row]
         if len(shape) > MAX_LIST_DEPTH:
             problem = f"'{name}'{in_file(source)} is nested more than {MAX_LIST_DEPTH} deep"
             raise _array_error(name, problem, "give rows of numbers: [[1, 2], …]", source)
@@ -66,7 +66,7 @@ def _array_from_lists(name: str, value: list[Any], source: str) -> Array:
 
 
 def _numbers_in_shape(name: str, level: list[Any], shape: tuple[int, ...], source: str) -> Array:
-    """Numbers one after another in their shape; true and false stay what they are."""
+    """Returns the numbers as an array of this shape; true and false stay bool."""
     types = {type(number) for number in level}
     if not all(issubclass(kind, NUMBER_TYPES) for kind in types):
         raise _not_a_matrix_error(name, source)
@@ -92,29 +92,25 @@ def _fits_float(number: Any) -> bool:
 
 
 def _refuse_ragged_lists(name: str, level: list[Any], shape: list[int], source: str) -> None:
-    """Lists beside each other are all lists, and as long as each other."""
-    lengths = [len(each) if isinstance(each, list) else None for each in level]
-    deviating = next((indices for indices, each in enumerate(lengths) if each != lengths[0]), None)
+    """Refuse a level of nested lists that mixes lists with numbers, or has unequal lengths."""
+    lengths = [len(item) if isinstance(item, list) else None for item in level]
+    deviating = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
     if deviating is None:
         return
-    indices = tuple(int(each) for each in np.unravel_index(deviating, tuple(shape)))
-    first_length, odd_length = lengths[0], lengths[deviating]
-    if first_length is None or odd_length is None:
-        mixture = f"{_number_or_list(odd_length)} at {cell_position_text(indices)}, and {_number_or_list(first_length)} before it"
-        problem = f"'{name}'{in_file(source)} has {mixture}"
+    indices = tuple(map(int, np.unravel_index(deviating, tuple(shape))))
+    first, odd = lengths[0], lengths[deviating]
+    if first is None or odd is None:
+        kinds = ("a number", "a list") if odd is None else ("a list", "a number")
+        where = cell_position_text(indices)
+        problem = f"'{name}'{in_file(source)} has {kinds[0]} at {where}, and {kinds[1]} before it"
     else:
-        first_item = next(each for row in level for each in row)
+        first_item = next(item for row in level for item in row)
         noun = "row" if isinstance(first_item, list) else "number"
-        outer_part = (
-            f"part {'.'.join(str(each + 1) for each in indices[:-1])} of " if indices[1:] else ""
-        )
+        parts = ".".join(str(index + 1) for index in indices[:-1])
+        outer_part = f"part {parts} of " if parts else ""
         odd_row = f"row {indices[-1] + 1} of {outer_part}'{name}'{in_file(source)}"
-        problem = f"{odd_row} has {counted(odd_length, noun)}, but row 1 has {first_length}"
+        problem = f"{odd_row} has {counted(odd, noun)}, but row 1 has {first}"
     raise _array_error(name, problem, "give every row the same length", source)
-
-
-def _number_or_list(length: int | None) -> str:
-    return "a number" if length is None else "a list"
 
 
 def _refuse_nonfinite(name: str, numbers: Numbers, is_nonfinite: Array, source: str) -> None:

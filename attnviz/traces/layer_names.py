@@ -1,8 +1,8 @@
-"""What names in a file of matrices mean of which layer: `layers.1.w_query` is `w_query` of layer 1.
+"""Names of matrices per layer in a file: `layers.1.w_query` is `w_query` of layer 1.
 
-Layers count from 0, as `--layer` counts them, and `layers.0.w_query` is `w_query`. TOML may
-write a table for each layer (`[layers.1]`, or `[[layers]]` for one after the other), JSON an
-object or a list; arrays of NumPy and safetensors have the whole name. Nothing here needs torch.
+Layers count from 0, and `layers.0.w_query` is `w_query`. TOML may have a table for each layer
+(`[layers.1]`, or `[[layers]]` for all in order), JSON an object or a list; NumPy and safetensors
+have the full name. Needs no torch.
 """
 
 from __future__ import annotations
@@ -20,26 +20,25 @@ _LAYER_KEY_PATTERN = re.compile(rf"{LAYERS}\.(\d{{1,9}})\.(.+)", re.DOTALL)
 
 
 def flatten_layers(contents: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with the whole name of everything that stands in the tables of layers.
+    """Returns the contents with full names in place of the tables of layers.
 
-    >>> flatten_layers({"w_1": 2, "layers": {"1": {"w_1": 3}}}), flatten_layers({"layers": [{"w_1": 2}]})
-    ({'w_1': 2, 'layers.1.w_1': 3}, {'layers.0.w_1': 2})
+
+    >>> flatten_layers({"w_1": 2, "layers": {"1": {"w_1": 3}}})
+    {'w_1': 2, 'layers.1.w_1': 3}
+    >>> flatten_layers({"layers": [{"w_1": 2}]})
+    {'layers.0.w_1': 2}
     """
     flat_contents = {name: value for name, value in contents.items() if name != LAYERS}
     return flat_contents | dict(_flatten_layer_tables(contents.get(LAYERS, {})))
 
 
 def _flatten_layer_tables(tables: Any) -> Iterator[tuple[str, Any]]:
-    tables_by_number = dict(enumerate(tables)) if isinstance(tables, list) else tables
-    if not isinstance(tables_by_number, dict) or not all(
-        isinstance(t, dict) for t in tables_by_number.values()
-    ):
-        raise AttnvizError(
-            f"'{LAYERS}' is not a table of layers",
-            f"write [{LAYERS}.1], and w_query = …",
-            about=LAYERS,
-        )
-    for number, table in tables_by_number.items():
+    if isinstance(tables, list):
+        tables = dict(enumerate(tables))
+    if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
+        problem = f"'{LAYERS}' is not a table of layers"
+        raise AttnvizError(problem, f"write [{LAYERS}.1], and w_query = …", about=LAYERS)
+    for number, table in tables.items():
         for name, value in table.items():
             yield layer_key(number, name), value
 
@@ -62,7 +61,7 @@ def can_be_given(name: str) -> bool:
 
 
 def group_by_layer(contents: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    """What is given of each layer that something is given of, by its own names.
+    """Groups the contents of a file by layer, leaving out layers of which nothing is given.
 
     >>> group_by_layer({"w_1": 2, "layers.1.w_1": 3})
     {0: {'w_1': 2}, 1: {'w_1': 3}}

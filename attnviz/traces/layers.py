@@ -1,4 +1,4 @@
-"""One layer after the other: attention, and the block around it, from vectors and matrices."""
+"""Computes the layers of a Trace: attention, and the block around it."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ Queries = Float[Tensor, "*batch head query width"]
 Keys = Float[Tensor, "*batch group key key_width"]
 Values = Float[Tensor, "*batch group key value_width"]
 Scores = Float[Tensor, "*batch head query key"]
-ScoreTerms = Float[Tensor, "*#batch #head query key"]  # one for all of a batch will do
+ScoreTerms = Float[Tensor, "*#batch #head query key"]  # added to the scores
 
 ScoreShape = tuple[int, int, int]  # heads, queries, keys
 NamedTensors = dict[str, Tensor | None]  # matrices and biases, by the names of Projections
+PLURAL_BY_VECTOR = {"query": "queries", "key": "keys", "value": "values"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UnscaledScores:
-    """Queries held against keys: all that there is before the scores are scaled."""
+    """Queries, keys and everything else that is known before the scores are scaled."""
 
     projection_tensors: NamedTensors
     before_rotary: BeforeRotary | None
@@ -53,60 +54,57 @@ class UnscaledScores:
 
     @cached_property
     def scores(self) -> Scores:
-        return _unscaled_scores(
-            self.matrices, self.queries, self.keys, self.projection_tensors.get("w_score")
-        )
+        w_score = self.projection_tensors.get("w_score")
+        return _unscaled_scores(self.matrices, self.queries, self.keys, w_score)
 
 
 def compute_layers(plan: Plan, inputs: Vectors, memory: KeyInputs | None = None) -> Iterator[Layer]:
-    """Each layer reads what the one before it made, with what is given of it."""
+    """Yields the layers of a plan; each takes the outputs of the one before it as inputs."""
     compute_layer = _compute_block if plan.settings.blocks else compute_layer_attention
     for number in range(plan.settings.layers or 1):
-        layer = compute_layer(_layer_plan(plan, number), number, inputs, memory)
+        if number:  # upper layers compute queries and keys even if the first is given its scores
+            matrices, width = plan.matrices.for_layer(number), plan.width or plan.value_width
+            layer_plan = replace(plan, matrices=matrices, width=width)
+        else:
+            layer_plan = plan
+        layer = compute_layer(layer_plan, number, inputs, memory)
         yield layer
         inputs = layer.outputs
-
-
-def _layer_plan(plan: Plan, number: int) -> Plan:
-    """The same for one layer; those above the first make queries and keys in any case."""
-    if number == 0:
-        return plan
-    matrices = plan.matrices.for_layer(number)
-    return replace(plan, matrices=matrices, width=plan.width or plan.value_width)
 
 
 def compute_layer_attention(
     plan: Plan, number: int, inputs: Vectors, memory: KeyInputs | None = None
 ) -> Layer:
-    """One attention: of the inputs to themselves, or to a second sentence in memory."""
+    """Computes self-attention of the inputs, or cross-attention to a second sentence in memory."""
     is_self_attention = memory is None
     seed_prefix = _seed_prefix(number, is_self_attention)
-    key_inputs = (
-        memory if memory is not None else inputs if plan.key_inputs is None else plan.key_inputs
-    )
+    key_inputs = plan.key_inputs if memory is None else memory
+    if key_inputs is None:
+        key_inputs = inputs
     scored = score_keys(plan, seed_prefix, inputs, key_inputs, is_self_attention=is_self_attention)
     values, value_matrices = _project_to_heads(plan, "value", seed_prefix, key_inputs)
     assert values is not None
-    projections = _projections_if_any(
-        scored.projection_tensors | value_matrices | _output_projection(plan, seed_prefix, inputs)
-    )
-    heads_without = layer_heads_off(plan.settings.without, number) if is_self_attention else {}
-    on_demand = _row_wise_weights(plan, number, inputs, key_inputs, scored, values, heads_without)
-    attended = (
-        on_demand.recomputed
-        if on_demand
-        else _attend_with_scores(plan, seed_prefix, inputs, scored, values, heads_without)
-    )
-    context = _join_contexts(attended.contexts, projections)
-    if plan.deliberate_mistake is None:  # a mistake may divide by 0, and that is to be seen
+    tensors = scored.projection_tensors | value_matrices
+    tensors |= _output_projection(plan, seed_prefix, inputs)
+    has_projections = any(tensor is not None for tensor in tensors.values())
+    heads_off = layer_heads_off(plan.settings.without, number) if is_self_attention else {}
+    on_demand = _row_wise_weights(plan, number, inputs, key_inputs, scored, values, heads_off)
+    if on_demand:
+        attended: AttentionStages = on_demand.recomputed
+    else:
+        attended = _attend_with_scores(plan, seed_prefix, inputs, scored, values, heads_off)
+    context = arithmetic.join_heads(attended.contexts)
+    if (w_out := tensors.get("w_out")) is not None:
+        context = arithmetic.project(context, w_out, tensors["b_out"])
+    if plan.deliberate_mistake is None:  # a mistake may divide by 0, and the Trace shows that
         refuse_overflow(plan, context, "context vectors")
     return Layer(
         layer=number,
         scale=arithmetic.score_scale(plan.variant, plan.width or 1),
-        head_dim=_planned_head_dim(plan),
+        head_dim=plan.width or plan.value_width,
         inputs=inputs,
         key_inputs=None if key_inputs is inputs else key_inputs,
-        projections=projections,
+        projections=Projections(**tensors) if has_projections else None,
         before_rotary=scored.before_rotary,
         queries=scored.queries,
         keys=scored.keys,
@@ -117,7 +115,7 @@ def compute_layer_attention(
         memory=memory,
         given=frozenset(plan.matrices.tensors),
         mistake=plan.mistake,
-        off=heads_without,
+        off=heads_off,
         weights_on_demand=on_demand,
     )
 
@@ -129,22 +127,22 @@ def _row_wise_weights(
     key_inputs: KeyInputs,
     scored: UnscaledScores,
     values: Values,
-    heads_without: Mapping[int, AblationValue],
+    heads_off: Mapping[int, AblationValue],
 ) -> WeightsOnDemand | None:
-    """Who works weights out by row, where they would fill memory; scores may not overflow then."""
-    queries, keys, scale = (
-        scored.queries,
-        scored.keys,
-        arithmetic.score_scale(plan.variant, plan.width or 1),
-    )
+    """Returns weights that are computed by row when asked for, if all would fill memory.
+
+    None if matrices of all weights are wanted, or if a score could overflow and must be refused.
+    """
+    queries, keys = scored.queries, scored.keys
     if queries is None or keys is None or queries.ndim != 3:
         return None
+    scale = arithmetic.score_scale(plan.variant, plan.width or 1)
     largest_score = queries.double().norm(dim=-1).max() * keys.double().norm(dim=-1).max()
     fits = largest_score * max(scale, 1) < torch.finfo(queries.dtype).max
     if not fits or not plan.computes_by_row(len(queries) * queries.shape[1] * keys.shape[1]):
         return None
 
-    # Of trained models, and so not loaded where a text is short.
+    # Slow to import, and not needed for short texts.
     from attnviz.traces.trained.capture import CapturedAttention
     from attnviz.traces.trained.recomputed_weights import RecomputedAttention, WeightsOnDemand
 
@@ -161,7 +159,7 @@ def _row_wise_weights(
         bias=None,
         scale=scale,
         soft_cap=plan.variant.soft_cap,
-        off=heads_without,
+        off=heads_off,
     )
     return WeightsOnDemand(captured, RecomputedAttention(captured, "give a shorter text"))
 
@@ -172,9 +170,13 @@ def _attend_with_scores(
     inputs: Vectors,
     scored: UnscaledScores,
     values: Values,
-    heads_without: Mapping[int, AblationValue],
+    heads_off: Mapping[int, AblationValue],
 ) -> AttentionStages:
-    """From scores to context vectors."""
+    """Computes every stage from the scores to the context vectors."""
+    mistake, mistaken_weights = plan.deliberate_mistake, None
+    if mistake is not None:
+        ratio = sqrt(inputs.shape[-1] / (plan.width or plan.value_width))
+        mistaken_weights = partial(mistake.weigh, ratio=ratio)
     attended = arithmetic.compute_attention(
         scored.scores,
         values,
@@ -185,8 +187,8 @@ def _attend_with_scores(
         mask=scored.mask,
         dropout_factors=_dropout_factors(plan, scored.scores, seed_prefix),
         by_hand=plan.matrices.weights,
-        mistaken_weights=_mistaken_weighing(plan, inputs),
-        off=heads_without,
+        mistaken_weights=mistaken_weights,
+        off=heads_off,
     )
     refuse_overflow(plan, attended.scaled_scores, "scores")
     return attended
@@ -195,20 +197,17 @@ def _attend_with_scores(
 def score_keys(
     plan: Plan, seed_prefix: str, inputs: Vectors, key_inputs: KeyInputs, *, is_self_attention: bool
 ) -> UnscaledScores:
-    """Queries of the inputs, keys of what is read, their scores, and what is visible of them."""
+    """Returns queries and keys, what is added to their scores, and what each query may see."""
     queries, query_matrices = _project_to_heads(plan, "query", seed_prefix, inputs)
     keys, key_matrices = _project_to_heads(plan, "key", seed_prefix, key_inputs)
     before_rotary = None
-    if (
-        is_self_attention
-        and plan.settings.positions in ROTARY_POSITIONS
-        and queries is not None
-        and keys is not None
-    ):
+    is_rotary = is_self_attention and plan.settings.positions in ROTARY_POSITIONS
+    if is_rotary and queries is not None and keys is not None:
         before_rotary = BeforeRotary(queries, keys)
         queries, keys = _rotate_by_position(plan, queries), _rotate_by_position(plan, keys)
     score_matrices = _additive_score_weights(plan, seed_prefix, queries)
     size = _score_shape(plan.matrices, queries, keys)
+    has_alibi = is_self_attention and plan.settings.positions == "alibi"
     return UnscaledScores(
         projection_tensors=query_matrices | key_matrices | score_matrices,
         before_rotary=before_rotary,
@@ -216,13 +215,12 @@ def score_keys(
         keys=keys,
         matrices=plan.matrices,
         visible=_visible_keys(plan, size, inputs.device, is_self_attention),
-        bias=_alibi_bias(plan, size, inputs, is_self_attention),
+        bias=positions.distance_bias(*size).to(inputs) if has_alibi else None,
         mask=plan.matrices.mask if is_self_attention else None,
     )
 
 
 def _score_shape(matrices: Matrices, queries: Queries | None, keys: Keys | None) -> ScoreShape:
-    """How many heads, queries and keys there are."""
     if matrices.scores is not None:
         heads, query_count, key_count = matrices.scores.shape[-3:]
         return heads, query_count, key_count
@@ -242,13 +240,13 @@ def _rotate_by_position(
 def _project_to_heads(
     plan: Plan, name: str, seed_prefix: str, inputs: Vectors
 ) -> tuple[Float[Tensor, "*batch head token width"] | None, NamedTensors]:
-    """Vectors of each head, and the matrices that make them; what is given stays as it is.
+    """Returns the queries, keys or values ("query", "key", "value") and the matrices used.
 
-    Without a comparison queries and keys are 0, so every score is. None is what the scores,
-    being given, need not be made of.
+    If a variant does not compare queries with keys, they are 0, and so is every score. Queries
+    and keys are None where the scores are given.
     """
     matrices, heads = plan.matrices, plan.count_heads(name)
-    given_vectors: Tensor | None = getattr(matrices, _PLURAL_BY_VECTOR[name])
+    given_vectors: Tensor | None = getattr(matrices, PLURAL_BY_VECTOR[name])
     if given_vectors is not None or (name != "value" and matrices.scores is not None):
         return given_vectors, {}
     if not plan.variant.projected:
@@ -264,42 +262,20 @@ def _project_to_heads(
     return arithmetic.split_heads(vectors, heads), {f"w_{name}": matrix, f"b_{name}": bias}
 
 
-_PLURAL_BY_VECTOR = {"query": "queries", "key": "keys", "value": "values"}
-
-
 def _output_projection(plan: Plan, seed_prefix: str, inputs: Vectors) -> NamedTensors:
-    """The matrix that joins the heads, given or drawn, where there is one."""
+    """Returns the output projection, given or drawn; empty if the variant has none."""
     if not plan.variant.joined:
         return {}
-    matrices, rows = plan.matrices, plan.variant.heads * plan.value_width
-    w_out = matrices.w_out
+    w_out, rows = plan.matrices.w_out, plan.variant.heads * plan.value_width
     if w_out is None:
         w_out = plan.draw_matrix(f"{seed_prefix}w_out", rows, inputs.shape[-1], inputs)
-    return {"w_out": w_out, "b_out": matrices.b_out}
-
-
-def _projections_if_any(weights: NamedTensors) -> Projections | None:
-    return (
-        Projections(**weights) if any(weight is not None for weight in weights.values()) else None
-    )
-
-
-def _planned_head_dim(plan: Plan) -> int:
-    return plan.width or plan.value_width
-
-
-def _mistaken_weighing(plan: Plan, inputs: Vectors) -> arithmetic.WeightFunction | None:
-    if plan.deliberate_mistake is None:
-        return None
-    return partial(
-        plan.deliberate_mistake.weigh, ratio=sqrt(inputs.shape[-1] / _planned_head_dim(plan))
-    )
+    return {"w_out": w_out, "b_out": plan.matrices.b_out}
 
 
 def _compute_block(
     plan: Plan, number: int, inputs: Vectors, memory: KeyInputs | None = None
 ) -> Layer:
-    """Attention, attention to memory if there is one, and feed-forward, each in its residual."""
+    """Computes attention, cross-attention to a memory, and feed-forward, each with its residual."""
     norm_place, matrices = plan.settings.norm, plan.matrices
     norm = _layer_norm(plan, inputs, matrices.attention_gain, matrices.attention_shift)
     norm_outputs = block.norm_before_sublayer(inputs, norm, norm_place)
@@ -310,9 +286,9 @@ def _compute_block(
     )
     cross, cross_residual = _attend_to_memory(plan, number, attention_residual.outputs, memory)
     outputs = attention_residual.outputs if cross_residual is None else cross_residual.outputs
-    feed_forward = (
-        None if plan.settings.attention_only else _add_feed_forward(plan, number, outputs)
-    )
+    feed_forward = None
+    if not plan.settings.attention_only:
+        feed_forward = _add_feed_forward(plan, number, outputs)
     computed_block = Block(norm_place, attention_residual, cross_residual, feed_forward)
     if plan.deliberate_mistake is None:
         refuse_overflow(plan, computed_block.outputs, "outputs of a block")
@@ -320,7 +296,7 @@ def _compute_block(
 
 
 def _add_feed_forward(plan: Plan, number: int, inputs: Vectors) -> FeedForwardStages:
-    """Feed-forward in its residual."""
+    """Computes feed-forward with its residual connection."""
     norm_place, matrices = plan.settings.norm, plan.matrices
     parameters = _feed_forward_matrices(plan, _seed_prefix(number, True), inputs)
     norm = _layer_norm(plan, inputs, matrices.feed_forward_gain, matrices.feed_forward_shift)
@@ -337,22 +313,21 @@ def _add_feed_forward(plan: Plan, number: int, inputs: Vectors) -> FeedForwardSt
 def _attend_to_memory(
     plan: Plan, number: int, inputs: Vectors, memory: KeyInputs | None
 ) -> tuple[Layer | None, Residual | None]:
-    """Attention to a second sentence, and its residual, if there is one."""
+    """Computes cross-attention to the memory, with its residual; both None without a memory."""
     if memory is None:
         return None, None
     norm_place, matrices = plan.settings.norm, plan.matrices
     norm = _layer_norm(plan, inputs, matrices.cross_gain, matrices.cross_shift)
     norm_outputs = block.norm_before_sublayer(inputs, norm, norm_place)
-    cross = compute_layer_attention(
-        replace(plan, matrices=matrices.cross_attention), number, norm_outputs, memory
-    )
+    cross_plan = replace(plan, matrices=matrices.cross_attention)
+    cross = compute_layer_attention(cross_plan, number, norm_outputs, memory)
     return cross, block.build_residual(inputs, norm_outputs, cross.context, norm, norm_place)
 
 
 def _layer_norm(
     plan: Plan, like: Vectors, gain: Tensor | None, shift: Tensor | None
 ) -> Norm | None:
-    """What is given; else as LayerNorm is before it learns: it stretches and shifts nothing."""
+    """Returns the given LayerNorm, untrained (gain 1, shift 0) where nothing is given."""
     if plan.settings.norm == "none":
         return None
     dim = like.shape[-1]
@@ -363,7 +338,7 @@ def _layer_norm(
 
 
 def _feed_forward_matrices(plan: Plan, seed_prefix: str, like: Vectors) -> FeedForward:
-    """Matrices that are given, or drawn; biases that are given, or 0."""
+    """Returns the given parameters; missing matrices are drawn, missing biases are 0."""
     matrices, dim = plan.matrices, like.shape[-1]
     hidden_width = plan.hidden_width(dim)
     w_1, w_2, b_1, b_2 = matrices.w_1, matrices.w_2, matrices.b_1, matrices.b_2
@@ -386,13 +361,13 @@ def _refuse_unaddable_context(context: Tensor, inputs: Tensor) -> None:
 
 
 def _seed_prefix(number: int, is_self_attention: bool) -> str:
-    """Every layer draws its own numbers; the first keeps its own when others are added."""
+    """Returns the prefix of the names that a layer draws its matrices by; "" for layer 0."""
     layer_prefix = f"L{number} " if number else ""
     return layer_prefix if is_self_attention else f"{layer_prefix}cross "
 
 
 def _additive_score_weights(plan: Plan, seed_prefix: str, queries: Queries | None) -> NamedTensors:
-    """What additive scores are weighed by, given or drawn, for all heads side by side."""
+    """Returns w_score of additive scoring, given or drawn; empty for scores by dot product."""
     if not plan.variant.additive or queries is None:
         return {}
     w_score = plan.matrices.w_score
@@ -425,7 +400,7 @@ def _unscaled_scores(
 def _visible_keys(
     plan: Plan, score_shape: ScoreShape, device: torch.device, is_self_attention: bool
 ) -> Visible:
-    """What each token may read: of a second sentence everything."""
+    """Returns the mask of visible keys; in cross-attention every key is visible."""
     _, queries, keys = score_shape
     if not is_self_attention:
         return torch.ones(queries, keys, dtype=torch.bool, device=device)
@@ -435,39 +410,20 @@ def _visible_keys(
     return visible if hidden is None else visible & ~hidden
 
 
-def _alibi_bias(
-    plan: Plan, score_shape: ScoreShape, like: Tensor, is_self_attention: bool
-) -> ScoreTerms | None:
-    """What ALiBi adds to the scores, the same for every seed."""
-    if plan.settings.positions != "alibi" or not is_self_attention:
-        return None
-    return positions.distance_bias(*score_shape).to(like)
-
-
 def _dropout_factors(plan: Plan, scores: Scores, seed_prefix: str) -> ScoreTerms | None:
-    """What the weights are multiplied with: 0, or what makes up for those that are dropped."""
+    """Returns factors of the weights: 0 if dropped, 1 / (1 - dropout) if kept; None if unused."""
     dropout = plan.variant.dropout
     if plan.matrices.kept is not None:
         return plan.matrices.kept / (1 - dropout)
     if not dropout:
         return None
     heads, queries, keys = scores.shape[-3:]
-    return plan.seeds.dropout_factors((heads, queries, keys), dropout, f"{seed_prefix}dropout").to(
-        scores
-    )
-
-
-def _join_contexts(
-    contexts: Float[Tensor, "*batch head query value_width"], projections: Projections | None
-) -> Float[Tensor, "*batch query context"]:
-    joined = arithmetic.join_heads(contexts)
-    if projections is None or projections.w_out is None:
-        return joined
-    return arithmetic.project(joined, projections.w_out, projections.b_out)
+    factors = plan.seeds.dropout_factors((heads, queries, keys), dropout, f"{seed_prefix}dropout")
+    return factors.to(scores)
 
 
 def refuse_overflow(plan: Plan, numbers: Tensor, name: str) -> None:
-    """A number too large for its dtype becomes infinite, and everything after it NaN."""
+    """Refuse numbers too large for their dtype: everything computed from them would be NaN."""
     if plan.training:
         return
     if not torch.stack(numbers.aminmax()).isfinite().all():  # NaN is both the least and the most

@@ -15,8 +15,7 @@ from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files
 from attnviz.traces import structured_text, toml_reader
 from attnviz.traces.aliases import alias_hint
-from attnviz.traces.axes import AXES_KEY as AXES
-from attnviz.traces.axes import GROUP, HEAD, align_arrays, split_off_axes
+from attnviz.traces.axes import AXES_KEY, GROUP, HEAD, align_arrays, split_off_axes
 from attnviz.traces.given_arrays import Numbers, cell_position_text, parse_array
 from attnviz.traces.layer_names import group_by_layer, layer_key
 from attnviz.traces.parts import (
@@ -35,26 +34,26 @@ from attnviz.vectors.arrays import (
 
 TOKEN_LIST_NAMES = ("tokens", "key_tokens", "memory_tokens")
 BOOLEAN_MASK_NAMES = ("visible", "hidden")
-GIVEN_SIDES = {
-    name: part.sides for name, part in PARTS_BY_GIVEN_NAME.items()
-}  # what the sides of each count
+MASK_NAMES = ("mask", *BOOLEAN_MASK_NAMES)
+GIVEN_SIDES = {name: part.sides for name, part in PARTS_BY_GIVEN_NAME.items()}
+BYTES_PER_CELL = 32  # for each pair of tokens: its score, scaled score, mask, weight, …
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Matrices:
-    """One item of what was given; None is what was not."""
+    """The given matrices, of one item of a batch; what is not given is None."""
 
     source: str = ""  # the file, for messages
     item: int = 1
-    items: int = 1  # how many the file holds
-    heads: int | None = None  # how many there are, where matrices of each stand side by side
-    kv_heads: int | None = None  # and of those that make keys and values
+    items: int = 1  # in the batch
+    heads: int | None = None  # where matrices were given per head
+    kv_heads: int | None = None  # where matrices of keys or values were given per head
     tokens: tuple[str, ...] | None = None
     key_tokens: tuple[str, ...] | None = None
     memory_tokens: tuple[str, ...] | None = None
-    vocabulary: int | None = None  # how many ids there are
+    vocabulary: int | None = None  # number of ids
     embeddings: Tensor | None = None
-    key_embeddings: Tensor | None = None  # of other tokens, that keys and values are made of
+    key_embeddings: Tensor | None = None  # of other tokens that keys and values are computed from
     w_query: Tensor | None = None
     w_key: Tensor | None = None
     w_value: Tensor | None = None
@@ -68,12 +67,12 @@ class Matrices:
     keys: Tensor | None = None
     values: Tensor | None = None
     scores: Tensor | None = None
-    mask: Tensor | None = None  # finite: where it was −∞ something is hidden
+    mask: Tensor | None = None  # finite: where it was −∞, `hidden` is True
     visible: Tensor | None = None
     hidden: Tensor | None = None
     weights: Tensor | None = None
     kept: Tensor | None = None
-    positions: Tensor | None = None  # a row for each: as many as there are tokens, or more
+    positions: Tensor | None = None  # a row per position: as many as there are tokens, or more
     memory: Tensor | None = None
     w_1: Tensor | None = None
     b_1: Tensor | None = None
@@ -94,71 +93,62 @@ class Matrices:
     cross_b_key: Tensor | None = None
     cross_b_value: Tensor | None = None
     cross_b_out: Tensor | None = None
-    upper_layers: tuple[Matrices, ...] = ()  # those of the layers above the first
+    upper_layers: tuple[Matrices, ...] = ()  # layers 1, 2, …
 
     @property
     def source_text(self) -> str:
-        """What messages call it: the file, if it is in one."""
+        """Returns what messages call the source: the file, or "what is given"."""
         return f"'{self.source}'" if self.source else "what is given"
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """Those that are given, by name."""
+        """Returns the given tensors of the first layer, by name."""
         tensors = {name: getattr(self, name) for name in PARTS_BY_GIVEN_NAME}
         return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
     @property
     def tensors_of_all_layers(self) -> dict[str, Tensor]:
-        """The same of every layer, those above the first by their whole names."""
-        upper_tensors = {
+        """Returns the given tensors of all layers; those of layer 1 as `layers.1.w_query`."""
+        return self.tensors | {
             layer_key(number, name): tensor
-            for number, matrices_above in enumerate(self.upper_layers, start=1)
-            for name, tensor in matrices_above.tensors.items()
+            for number, layer in enumerate(self.upper_layers, start=1)
+            for name, tensor in layer.tensors.items()
         }
-        return self.tensors | upper_tensors
 
     @property
     def cross_attention(self) -> Matrices:
-        """Those of cross-attention, under the names that an attention's own have."""
+        """Returns the matrices of cross-attention, named like those of self-attention."""
         cross_tensors = {part.data: getattr(self, f"cross_{part.data}") for part in MATRIX_PARTS}
         return Matrices(source=self.source, **cross_tensors)
 
     def for_layer(self, number: int) -> Matrices:
-        """Those of one layer; what may be read is the same in all, unless each has its own."""
+        """Returns the matrices of one layer, with the masks of layer 0 if it has none."""
         if number == 0:
             return self
-        layer_matrices = (
-            self.upper_layers[number - 1] if number <= len(self.upper_layers) else Matrices()
-        )
-        masks = layer_matrices if layer_matrices.shared_masks.is_any_given else self.shared_masks
-        return replace(
-            layer_matrices,
-            source=self.source,
-            mask=masks.mask,
-            visible=masks.visible,
-            hidden=masks.hidden,
-        )
+        layer = self.upper_layers[number - 1] if number <= len(self.upper_layers) else Matrices()
+        owner = layer if layer.shared_masks.is_any_given else self
+        masks: dict[str, Any] = {name: getattr(owner, name) for name in MASK_NAMES}
+        return replace(layer, source=self.source, **masks)
 
     @property
     def is_any_given(self) -> bool:
-        """Whether anything is given at all."""
+        """Whether anything is given."""
         other_values = [getattr(self, name) for name in (*TOKEN_LIST_NAMES, "vocabulary")]
         return bool(self.tensors_of_all_layers) or any(value is not None for value in other_values)
 
     @property
     def counts(self) -> dict[str, tuple[int, str]]:
-        """How many tokens and keys are named, and by what."""
-        names_by_side = {"token": "tokens", "key": "key_tokens", "memory": "memory_tokens"}
-        token_lists = {side: getattr(self, name) for side, name in names_by_side.items()}
+        """Returns the number of given tokens by side, each with the name it is given by."""
+        token_lists = zip(("token", "key", "memory"), TOKEN_LIST_NAMES, strict=True)
         return {
-            side: (len(tokens), names_by_side[side])
-            for side, tokens in token_lists.items()
-            if tokens is not None
+            side: (len(getattr(self, name)), name)
+            for side, name in token_lists
+            if getattr(self, name) is not None
         }
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many tokens, keys, heads, … there are, by what the sides of tensors count."""
+        """Returns the size of every known side: tokens, keys, heads, widths, …"""
         sizes: dict[str, int] = {}
         for name, tensor in self.tensors_of_all_layers.items():
             sides = tensor_sides(_sides_of_key(name), tensor)
@@ -170,34 +160,32 @@ class Matrices:
 
     @property
     def shared_masks(self) -> Matrices:
-        """What does not end with the first layer: who may read whom."""
+        """Returns the masks alone, which hold for upper layers, too."""
         return Matrices(mask=self.mask, visible=self.visible, hidden=self.hidden)
 
     def like(self, other: Tensor) -> Matrices:
-        """The same with every tensor on another's device and in its dtype."""
+        """Returns the matrices on another tensor's device and in its dtype."""
         cast_tensors: dict[str, Any] = {
             name: cast_like(name, tensor, other, self.source)
             for name, tensor in self.tensors.items()
         }
-        return replace(
-            self,
-            **cast_tensors,
-            upper_layers=tuple(layer.like(other) for layer in self.upper_layers),
-        )
+        upper_layers = tuple(layer.like(other) for layer in self.upper_layers)
+        return replace(self, **cast_tensors, upper_layers=upper_layers)
 
 
 def cast_like(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
-    """A tensor on another's device and in its dtype, if that can hold every number."""
+    """Returns the tensor on another's device and in its dtype, if that can hold every number."""
     if tensor.dtype == torch.bool:
         return tensor.to(like.device)
     cast_tensor = tensor.to(like)
     overflowed = (tensor.isfinite() & ~cast_tensor.isfinite().to(tensor.device)).nonzero()
     if len(overflowed):
         indices = tuple(overflowed[0].tolist())
+        number, where = tensor[indices].item(), cell_position_text(indices)
         dtype = str(like.dtype).removeprefix("torch.")
         raise AttnvizError(
-            f"'{name}'{in_file(source)} has {tensor[indices].item():g} at {cell_position_text(indices)}, but "
-            f"the largest number of {dtype} is {torch.finfo(like.dtype).max:.2g}",
+            f"'{name}'{in_file(source)} has {number:g} at {where}, but the largest number of "
+            f"{dtype} is {torch.finfo(like.dtype).max:.2g}",
             "try --dtype float64, or divide all numbers by the same factor",
             about=name,
             file=source,
@@ -206,21 +194,18 @@ def cast_like(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
 
 
 def parse_matrices(
-    contents: Mapping[str, Any],
-    source: str = "",
-    item: int | None = None,
-    heads: int | None = None,
+    contents: Mapping[str, Any], source: str = "", item: int | None = None, heads: int | None = None
 ) -> Matrices:
-    """What a mapping of names gives: tokens as words, the rest as arrays or nested lists.
+    """Returns the matrices in a mapping by name: tokens as words, the rest as arrays or lists.
 
-    `item` is the one that is wanted of a batch, and `heads` how many there are, if that is said.
+    `item` chooses one of a batch, from 1; `heads` is the number of heads, if the user gave it.
     """
     layers = group_by_layer(contents)
     first_layer = _parse_layer(layers.get(0, {}), source, item, heads)
-    numbers = range(1, max(layers, default=0) + 1)
     heads = heads or first_layer.heads
     upper_layers = [
-        _parse_upper_layer(number, layers.get(number, {}), source, heads) for number in numbers
+        _parse_upper_layer(number, layers.get(number, {}), source, heads)
+        for number in range(1, max(layers, default=0) + 1)
     ]
     all_layers = replace(first_layer, upper_layers=tuple(upper_layers))
     if upper_layers:
@@ -231,7 +216,7 @@ def parse_matrices(
 
 
 def _sides_of_key(name: str) -> str:
-    """What the sides count, of any layer."""
+    """Returns the sides of a tensor by its name, which may be that of a layer (`layers.1.w_1`)."""
     return GIVEN_SIDES[name.rpartition(".")[2]]
 
 
@@ -240,17 +225,14 @@ def _parse_upper_layer(
 ) -> Matrices:
     try:
         return replace(_parse_layer(contents, source, heads=heads), source="")
-    except AttnvizError as error:  # the line of its name could be that of another layer
+    except AttnvizError as error:  # without `about`, whose line could be that of another layer
         raise AttnvizError(f"layer {number}: {error}", error.hint, file=source) from None
 
 
 def _parse_layer(
-    contents: Mapping[str, Any],
-    source: str,
-    item: int | None = None,
-    heads: int | None = None,
+    contents: Mapping[str, Any], source: str, item: int | None = None, heads: int | None = None
 ) -> Matrices:
-    """The matrices of one layer; of the first with all that is given but once."""
+    """Returns the matrices of one layer; for layer 0 also what is given once for all layers."""
     contents, axes = split_off_axes(contents, source)
     _refuse_unknown_matrices(contents, source)
     token_lists: dict[str, Any] = {
@@ -267,15 +249,18 @@ def _parse_layer(
     without_tensors = Matrices(source=source, item=item or 1, vocabulary=vocabulary, **token_lists)
     counts = {side: count for side, (count, _) in without_tensors.counts.items()}
     aligned = align_arrays(arrays, axes, counts, item=item, heads=heads, source=source)
-    layer_matrices = replace(
-        without_tensors, items=aligned.items, heads=aligned.heads, kv_heads=aligned.kv_heads
-    )
     tensors: dict[str, Any] = {
         name: _array_as_tensor(name, numbers) for name, numbers in aligned.arrays.items()
     }
-    layer_matrices = replace(layer_matrices, **tensors)
-    refuse_misfits(layer_matrices.tensors, GIVEN_SIDES, layer_matrices.counts, source)
-    return _split_infinite_mask(layer_matrices)
+    matrices = replace(
+        without_tensors,
+        items=aligned.items,
+        heads=aligned.heads,
+        kv_heads=aligned.kv_heads,
+        **tensors,
+    )
+    refuse_misfits(matrices.tensors, GIVEN_SIDES, matrices.counts, source)
+    return _split_infinite_mask(matrices)
 
 
 def _refuse_unknown_matrices(contents: Mapping[str, Any], source: str) -> None:
@@ -294,7 +279,7 @@ def _array_as_tensor(name: str, array: Numbers) -> Tensor:
 
 
 def _split_infinite_mask(matrices: Matrices) -> Matrices:
-    """What −∞ in a mask hides is hidden, and not added: of −∞ nothing can be computed."""
+    """Moves −∞ from the mask, which is added to scores, to `hidden`: −∞ would lead to NaN."""
     if matrices.mask is None:
         return matrices
     _refuse_binary_mask(matrices.mask, matrices.source)
@@ -307,7 +292,7 @@ def _split_infinite_mask(matrices: Matrices) -> Matrices:
 
 
 def _refuse_binary_mask(mask: Tensor, source: str) -> None:
-    """A mask of 0 and 1 says yes and no, one way or the other, and is not meant to be added."""
+    """Refuse a mask of 0 and 1: it means yes and no, one way or the other, not numbers to add."""
     if mask.any() and ((mask == 0) | (mask == 1)).all():
         raise AttnvizError(
             f"'mask'{in_file(source)} is added to the scores, but contains only 0 and 1, as if it "
@@ -329,9 +314,9 @@ def _parse_token_words(name: str, value: Any, source: str) -> tuple[str, ...]:
         )
     for number, word in enumerate(words, start=1):
         if not word or any("\ud800" <= letter <= "\udfff" for letter in word):
+            fault = "half a character" if word else "empty"
             raise AttnvizError(
-                f"token {number} of '{name}'{in_file(source)} is "
-                + ("half a character" if word else "empty"),
+                f"token {number} of '{name}'{in_file(source)} is {fault}",
                 "give every token a word, such as '<pad>'",
                 about=name,
                 file=source,
@@ -344,8 +329,9 @@ def _parse_vocabulary_size(contents: Mapping[str, Any], source: str) -> int | No
         return None
     value = contents["vocabulary"]
     if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "iuf":
-        value = value.item()  # safetensors has floats alone
-    if isinstance(value, bool) or not _is_count(value):
+        value = value.item()  # safetensors holds it as a float
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 1 <= value < 2**63 or value != int(value):
         raise AttnvizError(
             f"'vocabulary'{in_file(source)} is not a number of ids",
             "give a whole number: 20000",
@@ -355,20 +341,10 @@ def _parse_vocabulary_size(contents: Mapping[str, Any], source: str) -> int | No
     return int(value)
 
 
-def _is_count(value: Any) -> bool:
-    """A whole number from 1 that a file of 64 bits can hold."""
-    return isinstance(value, (int, float)) and 1 <= value < 2**63 and value == int(value)
-
-
-BYTES_PER_CELL = (
-    32  # bytes of what a token reads of another: its score, scaled, hidden, its weight, …
-)
-
-
 def read_matrices(name: str, item: int | None = None, heads: int | None = None) -> Matrices:
-    """What a file gives; `item` is the one that is wanted of a batch, counted from 1.
+    """Reads the matrices of a file.
 
-    `heads` is how many there are, if that is said.
+    `item` chooses one of a batch, from 1; `heads` is the number of heads, if the user gave it.
     """
     path = Path(name)
     contents = _read_given_file(path)
@@ -379,7 +355,7 @@ def read_matrices(name: str, item: int | None = None, heads: int | None = None) 
 
 
 def _bytes_per_number(name: str) -> int:
-    """What a number under this name takes, in all steps that are computed of it."""
+    """Returns the bytes that a number of this matrix takes, in all steps computed from it."""
     cells = name in PARTS_BY_GIVEN_NAME and {"token", "key"} <= {*PARTS_BY_GIVEN_NAME[name].axes}
     return BYTES_PER_CELL if cells else COPIED_FLOAT_BYTES
 
@@ -396,17 +372,13 @@ def _read_given_file(path: Path) -> dict[str, Any]:
         return dict(read_numpy_arrays(path, texts=True, bytes_of=_bytes_per_number))
     if suffix == ".safetensors":
         metadata = read_metadata(path).items()
-        axes = {
-            name: axis_words for name, axis_words in metadata if f"{name}.".startswith(f"{AXES}.")
-        }
+        axes = {name: words for name, words in metadata if f"{name}.".startswith(f"{AXES_KEY}.")}
         return {**read_safetensors(path, _bytes_per_number), **axes}
     text = structured_text.read_text_file(path, "file of matrices")
-    is_toml = suffix == ".toml"
-    contents = (
-        toml_reader.parse(text, str(path))
-        if is_toml
-        else structured_text.parse_json_object(text, path)
-    )
+    if suffix == ".toml":
+        contents = toml_reader.parse(text, str(path))
+    else:
+        contents = structured_text.parse_json_object(text, path)
     if {"given", "draw", "expect"} & contents.keys():
         raise AttnvizError(
             f"'{path}' is a worked example, not a file of matrices",

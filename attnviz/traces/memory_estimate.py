@@ -1,7 +1,7 @@
-"""The memory that a plan takes, calculated before anything is computed.
+"""Estimates the memory that a plan takes, before anything is computed.
 
-Counted are all numbers that a Trace keeps, what is needed meanwhile (a mask, a softmax, matrices
-that are drawn in float64), and the copies that showing and exporting make.
+Counts all numbers that a Trace keeps, temporary ones (masks, softmax, matrices drawn in float64),
+and the copies that rendering and exporting make.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ from attnviz.machine import memory
 from attnviz.traces.plan import Plan
 from attnviz.wording.words import counted
 
-STAGES_KEPT_PER_CELL = 3  # scores, scaled scores and weights are kept,
-TEMPORARY_COPIES = 2  # masking and softmax make a copy each,
-FLOAT32_BYTES = 4  # bytes
-HIDDEN_FLAG_BYTES = 1  # byte for each cell of a head: whether it is hidden
-DRAWN_NUMBER_BYTES = 8  # bytes of a number that is drawn
-OUTPUT_CELL_BYTES = 8  # bytes for each cell of what is on its way to a screen, a picture or a file
-STEPS_CELL_BYTES = 44  # bytes for each cell of a head: what the steps show beside what is kept
-COMPARISON_CELL_BYTES = (
-    32  # the same of a way that is compared: differences, and measures in float64
-)
+# A cell is one pair of query and key in one head.
+STAGES_KEPT_PER_CELL = 3  # scores, scaled scores and weights
+TEMPORARY_COPIES = 2  # of masking and softmax
+FLOAT32_BYTES = 4
+HIDDEN_FLAG_BYTES = 1
+DRAWN_NUMBER_BYTES = 8
+OUTPUT_CELL_BYTES = 8  # on the way to a screen, a picture or a file
+STEPS_CELL_BYTES = 44  # which the steps show beside what a Trace keeps
+COMPARISON_CELL_BYTES = 32  # differences and measures, in float64
 MAX_TOKENS = 10**9
 
 
 @dataclass(frozen=True)
 class TraceSizes:
-    """How many tokens read, and are read; and how wide their vectors are."""
+    """The number of queries, keys and memory tokens, and the width of an embedding."""
 
     tokens: int
     keys: int
@@ -41,13 +40,13 @@ class TraceSizes:
     dim: int
 
     def with_tokens(self, tokens: int) -> TraceSizes:
-        """Of so many tokens, which read themselves."""
+        """Returns the sizes for so many tokens that attend to themselves."""
         return TraceSizes(tokens, tokens, self.memory, self.dim)
 
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes that a Trace keeps, and those that are needed until it is there, and shown."""
+    """The bytes that a Trace keeps, and those needed only to compute and to show it."""
 
     kept_bytes: int
     temporary_bytes: int
@@ -60,19 +59,18 @@ class MemoryEstimate:
 def estimate_memory(
     plan: Plan, counts: TraceSizes, dtype: torch.dtype, *, by_row: bool = False
 ) -> MemoryEstimate:
-    """What a plan takes for so many tokens; less, if weights may be worked out `by_row`."""
+    """Returns what a plan takes; less if `by_row` allows to compute many weights row by row."""
     layers, heads = plan.settings.layers or 1, plan.variant.heads
     cells = counts.tokens * (counts.keys + counts.memory)
     matrices = _matrix_sizes(plan, counts.dim)
     vectors = _vector_numbers(plan, counts)
-    if by_row and plan.computes_by_row(
-        heads * counts.tokens * min(counts.keys, counts.memory or counts.keys)
-    ):
-        drawing_bytes = 2 * DRAWN_NUMBER_BYTES * max([*matrices, counts.tokens * counts.dim])
+    fewest_keys = min(counts.keys, counts.memory or counts.keys)
+    drawing_bytes = 2 * DRAWN_NUMBER_BYTES * max([*matrices, counts.tokens * counts.dim])
+    if by_row and plan.computes_by_row(heads * counts.tokens * fewest_keys):
         stored_bytes = layers * ((sum(matrices) + vectors) * dtype.itemsize + cells)
         return MemoryEstimate(stored_bytes, TEMPORARY_COPIES * cells + drawing_bytes)
     numbers = heads * cells * _numbers_per_cell(plan) + sum(matrices) + vectors
-    export_bytes = 4 if dtype is torch.bfloat16 else 0  # which NumPy has not: it gets a copy
+    export_bytes = FLOAT32_BYTES if dtype is torch.bfloat16 else 0  # NumPy has no bfloat16
     has_dropout = plan.variant.dropout > 0
     cell_bytes = 2 * DRAWN_NUMBER_BYTES if has_dropout else TEMPORARY_COPIES * dtype.itemsize
     return MemoryEstimate(
@@ -80,24 +78,22 @@ def estimate_memory(
         * (numbers * (dtype.itemsize + export_bytes) + cells * (1 + heads * HIDDEN_FLAG_BYTES)),
         temporary_bytes=cells * (heads * cell_bytes + OUTPUT_CELL_BYTES)
         + _additive_score_numbers(plan, counts) * dtype.itemsize
-        + 2 * DRAWN_NUMBER_BYTES * max([*matrices, counts.tokens * counts.dim]),
+        + drawing_bytes,
     )
 
 
 def refuse_oversized_trace(
     plan: Plan, counts: TraceSizes, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Stop before memory is filled."""
-    free = devices.free_memory(device)
-    needed_bytes = estimate_memory(plan, counts, dtype, by_row=True).total_bytes
+    """Refuse a Trace that does not fit into the free memory of its device."""
+
+    def bytes_needed(sizes: TraceSizes) -> int:
+        return estimate_memory(plan, sizes, dtype, by_row=True).total_bytes
+
+    free, needed_bytes = devices.free_memory(device), bytes_needed(counts)
     if free is None or needed_bytes <= free:
         return
-    fitting_tokens = max_fitting_tokens(
-        lambda tokens: (
-            estimate_memory(plan, counts.with_tokens(tokens), dtype, by_row=True).total_bytes
-        ),
-        free,
-    )
+    fitting_tokens = max_fitting_tokens(lambda n: bytes_needed(counts.with_tokens(n)), free)
     cells = plan.variant.heads * (plan.settings.layers or 1) * counts.tokens * counts.keys
     raise AttnvizError(
         f"{counted(counts.tokens, 'token')} make {cells:,} weights; all steps together take "
@@ -111,32 +107,31 @@ def refuse_oversized_trace(
 def refuse_oversized_comparison(
     estimates: Sequence[MemoryEstimate], cells: Sequence[int], tokens: int
 ) -> None:
-    """Stop before all ways of attending that are compared fill memory; each has cells of heads."""
+    """Refuse to compare Traces that do not fit in memory together; `cells` are those of each."""
     free = memory.free_bytes()
-    largest_temporary = max(estimate.temporary_bytes for estimate in estimates)
     needed_bytes = (
         sum(estimate.kept_bytes for estimate in estimates)
-        + largest_temporary
+        + max(estimate.temporary_bytes for estimate in estimates)
         + COMPARISON_CELL_BYTES * sum(cells)
     )
     if free is None or needed_bytes <= free:
         return
+    fitting_tokens = int(tokens * (free / needed_bytes) ** 0.5)
     raise AttnvizError(
-        f"{len(estimates)} ways of attending to {counted(tokens, 'token')} take {memory.format_size(needed_bytes)} "
-        f"side by side, and there are {memory.format_size(free)} free",
-        f"give at most about {int(tokens * (free / needed_bytes) ** 0.5):,} tokens, or fewer --values",
+        f"{len(estimates)} ways of attending to {counted(tokens, 'token')} take "
+        f"{memory.format_size(needed_bytes)} side by side, and there are "
+        f"{memory.format_size(free)} free",
+        f"give at most about {fitting_tokens:,} tokens, or fewer --values",
     )
 
 
 def refuse_oversized_steps(cells: int, row_wise_cells: int) -> None:
-    """Stop before the steps of a Trace fill memory, whose heads have so many cells.
+    """Refuse the steps of a Trace with so many cells, if they do not fit in memory.
 
-    Of those that are worked out `row_wise_cells` there are no matrices yet, and steps ask for them.
+    For `row_wise_cells`, computed by row so far, the steps need whole matrices.
     """
-    free, needed_bytes = (
-        memory.free_bytes(),
-        STEPS_CELL_BYTES * cells + STAGES_KEPT_PER_CELL * FLOAT32_BYTES * row_wise_cells,
-    )
+    row_wise_bytes = STAGES_KEPT_PER_CELL * FLOAT32_BYTES * row_wise_cells
+    free, needed_bytes = memory.free_bytes(), STEPS_CELL_BYTES * cells + row_wise_bytes
     if free is not None and needed_bytes > free:
         raise AttnvizError(
             f"every number of the steps takes {memory.format_size(needed_bytes)}, and there are "
@@ -146,7 +141,7 @@ def refuse_oversized_steps(cells: int, row_wise_cells: int) -> None:
 
 
 def max_fitting_tokens(bytes_needed: Callable[[int], int], free: int) -> int:
-    """The largest number of tokens that there is room for.
+    """Returns the largest number of tokens that fits into `free` bytes.
 
     >>> max_fitting_tokens(lambda tokens: 10 * tokens**2, 1000)
     10
@@ -159,51 +154,39 @@ def max_fitting_tokens(bytes_needed: Callable[[int], int], free: int) -> int:
 
 
 def _numbers_per_cell(plan: Plan) -> int:
-    """How many numbers are kept of each cell of a head."""
-    has_soft_cap, matrices = plan.variant.soft_cap is not None, plan.matrices
-    has_other_mixture = plan.variant.dropout > 0 or matrices.weights is not None
-    return (
-        STAGES_KEPT_PER_CELL
-        + has_other_mixture
-        + has_soft_cap
-        + (matrices.mask is not None)
-        + (plan.settings.positions == "alibi")
-    )
+    """Returns how many numbers of each cell a Trace keeps."""
+    has_other_mixture = plan.variant.dropout > 0 or plan.matrices.weights is not None
+    has_soft_cap, has_mask = plan.variant.soft_cap is not None, plan.matrices.mask is not None
+    has_bias = plan.settings.positions == "alibi"
+    return STAGES_KEPT_PER_CELL + has_other_mixture + has_soft_cap + has_mask + has_bias
 
 
 def _additive_score_numbers(plan: Plan, counts: TraceSizes) -> int:
-    """How many numbers additive scores need at once, before they are added up: sums and tanh."""
+    """Returns how many temporary numbers additive scoring needs for its sums and their tanh."""
     if not plan.variant.additive:
         return 0
-    query_numbers = plan.variant.heads * counts.keys * (plan.width or 1)
-    return (
-        2 * max(ADDITIVE_NUMBERS_AT_ONCE, query_numbers)
-        + plan.variant.heads * counts.tokens * counts.keys
-    )
+    heads = plan.variant.heads
+    query_numbers = heads * counts.keys * (plan.width or 1)
+    return 2 * max(ADDITIVE_NUMBERS_AT_ONCE, query_numbers) + heads * counts.tokens * counts.keys
 
 
 def _matrix_sizes(plan: Plan, dim: int) -> list[int]:
-    """How many numbers each matrix of a layer has."""
-    heads, settings = plan.variant.heads, plan.settings
-    projected_width = (
-        heads * (2 * (plan.width or 0) + plan.value_width) if plan.variant.projected else 0
-    )
-    joined_width = heads * plan.value_width if plan.variant.joined else 0
+    """Returns how many numbers each matrix of a layer has."""
+    heads, settings, variant = plan.variant.heads, plan.settings, plan.variant
+    projected_width = variant.projected * heads * (2 * (plan.width or 0) + plan.value_width)
+    joined_width = variant.joined * heads * plan.value_width
     attentions = 2 if settings.memory is not None else 1
     hidden_width = plan.hidden_width(dim) if settings.feeds else 0
     return [dim * projected_width, dim * joined_width] * attentions + [dim * hidden_width] * 2
 
 
 def _vector_numbers(plan: Plan, counts: TraceSizes) -> int:
-    """How many numbers the vectors of a layer have."""
+    """Returns how many numbers all vectors of a layer have together."""
     heads, settings, dim = plan.variant.heads, plan.settings, counts.dim
     width = heads * (plan.width or 0) * (2 if settings.positions == "rotary" else 1)
     query_numbers = width + heads * plan.value_width + 2 * dim
     key_numbers = width + heads * plan.value_width + dim
     sublayers = settings.blocks + (settings.memory is not None) + settings.feeds
     hidden_width = plan.hidden_width(dim) if settings.feeds else 0
-    read_tokens = counts.keys + counts.memory
-    return (
-        counts.tokens * (query_numbers + 5 * sublayers * dim + 2 * hidden_width)
-        + read_tokens * key_numbers
-    )
+    token_numbers = query_numbers + 5 * sublayers * dim + 2 * hidden_width
+    return counts.tokens * token_numbers + (counts.keys + counts.memory) * key_numbers

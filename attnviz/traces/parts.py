@@ -1,8 +1,7 @@
-"""The one table of all parts of a Trace: their names, dimensions, and how they are found.
+"""The one table of all parts of a Trace: their names, their sides, and how to find their tensors.
 
 `--show` shows some of them, data files hold most, a file of matrices may give some, an example
-may expect some, and the steps walk through them. A part is a tensor of one attention of a Trace,
-or None where that attention has none.
+may expect some, and the steps walk through them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.traces.settings import ADDED_POSITIONS
 
-if TYPE_CHECKING:  # --help lists the names of parts, and needs no torch
+if TYPE_CHECKING:  # --help lists the names of parts without torch
     from torch import Tensor
 
     from attnviz.attention.block import Block, Residual
@@ -28,36 +27,36 @@ if TYPE_CHECKING:  # --help lists the names of parts, and needs no torch
 
 @dataclass(frozen=True)
 class Part:
-    """One part: what people call it, what its sides count, and the names that it goes by."""
+    """One part: its description, what its sides count, and its names in files and options."""
 
     words: str
-    sides: str  # "head token key"; what has a side for heads may be given without it
-    find: Find
+    sides: str  # "head token key"; given arrays may leave out the side for heads
+    find: Find  # returns its tensor in one attention, or None where that has none
     _: KW_ONLY
-    data: str = ""  # in data files
-    step: str = ""  # in the steps, and in what an example expects
-    show: str = ""  # after --show
-    given: str = ""  # in a file of matrices
-    stage: Stage | None = None  # one number for each pair of tokens: asked for cell by cell
+    data: str = ""  # its name in data files,
+    step: str = ""  # in the steps and the expectations of examples,
+    show: str = ""  # after --show,
+    given: str = ""  # and in a file of matrices; "" where it has none
+    stage: Stage | None = None  # of the cells of a head, if it has one number per query and key
     learned: bool = False  # whether training would change it
-    binary: bool = False  # whether it says yes or no: 1 or 0
-    spreads: bool = False  # whether, given, a side of 1 stands for all: a mask for every head
-    hides: bool = False  # whether −∞ may stand in it
+    binary: bool = False  # whether all its numbers are 0 or 1
+    spreads: bool = False  # whether a given side of 1 is broadcast, as one mask for every head
+    hides: bool = False  # whether it may contain −∞
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """Its sides in the words of a file, in which heads of keys and values are heads."""
+        """Returns the sides as a file names them: "head" also for heads of keys and values."""
         return tuple("head" if side == "group" else side for side in self.sides.split())
 
     @property
     def grouped(self) -> bool:
-        """Whether its heads are those of keys and values, that there may be fewer of."""
+        """Whether its heads are those of keys and values, of which there may be fewer."""
         return bool({"group", "key_width", "value_width"} & {*self.sides.split()})
 
 
 @dataclass(frozen=True)
 class ResidualPart:
-    """One part of the residual that a sub-layer of a block stands in."""
+    """One part of the residual connection around a sub-layer of a block."""
 
     data: str
     words: str
@@ -66,7 +65,7 @@ class ResidualPart:
 
 
 def matrix_part(name: str, sides: str, description: str) -> Part:
-    """A matrix or a bias of the attention, which has one name everywhere."""
+    """Returns the part of a projection matrix or a bias, which has the same name everywhere."""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         return getattr(layer.projections, name, None)
@@ -75,19 +74,19 @@ def matrix_part(name: str, sides: str, description: str) -> Part:
 
 
 def find_token_ids(trace: Trace, layer: Layer) -> Tensor:
-    from torch import tensor  # torch is there, for there is a Trace
+    from torch import tensor  # imported already: there is a Trace
 
     return tensor(trace.tokens.ids)
 
 
+def find_nothing(trace: Trace, layer: Layer) -> None:
+    """Finds no tensor: what is given under this name is contained in other parts."""
+
+
 def find_added_positions(trace: Trace, layer: Layer) -> Tensor | None:
-    has_added_positions = trace.positions in ADDED_POSITIONS or "positions" in layer.given
-    is_first_attention = layer.layer == 0 and layer.memory is None
-    return (
-        layer.layer_inputs - trace.embeddings
-        if has_added_positions and is_first_attention
-        else None
-    )
+    adds_positions = trace.positions in ADDED_POSITIONS or "positions" in layer.given
+    is_first = layer.layer == 0 and layer.memory is None
+    return layer.layer_inputs - trace.embeddings if adds_positions and is_first else None
 
 
 def find_normed_inputs(trace: Trace, layer: Layer) -> Tensor | None:
@@ -107,12 +106,12 @@ def find_joined_heads(trace: Trace, layer: Layer) -> Tensor | None:
 
 
 def find_weighted_values(trace: Trace, layer: Layer) -> Tensor:
-    """What each key hands to each query."""
+    """Returns the weight times the value, for each query and key."""
     return layer.attended.mixing[..., None] * layer.values_of_heads[:, None]
 
 
 def mixing_finder(kind: str) -> Find:
-    """What takes the place of the softmax's weights, if something of this kind does."""
+    """Returns a finder of the weights that replace those of the softmax: "dropout" or "hand"."""
     return lambda trace, layer: layer.attended.mixing if layer.attended.mixed_by == kind else None
 
 
@@ -127,7 +126,7 @@ def unrotated_finder(name: str) -> Find:
 def block_part(
     description: str, sides: str, find: Callable[[Block], Tensor | None], **names: Any
 ) -> Part:
-    """A part that there is in a transformer block alone."""
+    """Returns a part that only a transformer block has."""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         return None if layer.block is None else find(layer.block)
@@ -136,27 +135,18 @@ def block_part(
 
 
 def feed_forward_part(name: str, sides: str, description: str) -> Part:
-    """A matrix or a bias of feed-forward, which has one name everywhere."""
+    """Returns the part of a feed-forward matrix or bias, which has the same name everywhere."""
 
     def find_tensor(block: Block) -> Tensor | None:
-        return (
-            None
-            if block.feed_forward is None
-            else getattr(block.feed_forward.parameters, name, None)
-        )
+        return getattr(block.feed_forward and block.feed_forward.parameters, name, None)
 
     return block_part(description, sides, find_tensor, data=name, given=name, learned=True)
-
-
-def norm_parameter_finder(name: str) -> Callable[[Residual], Tensor | None]:
-    """Of its LayerNorm, if it has one."""
-    return lambda residual: getattr(residual.norm, name, None)
 
 
 def prediction_part(
     description: str, sides: str, find: Callable[[Prediction], Tensor | None], **names: Any
 ) -> Part:
-    """A part of what a model answers, which the last of its layers leads to."""
+    """Returns a part of the prediction, found at the last layer."""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         last = layer is trace.layers[-1]
@@ -168,7 +158,7 @@ def prediction_part(
 def scoring_part(
     description: str, sides: str, find: Callable[[AnswerScoring], Tensor | None], **names: Any
 ) -> Part:
-    """A part of how answers get their scores, where that is known."""
+    """Returns a part of the scoring of answers; a transformer has none."""
 
     def find_tensor(prediction: Prediction) -> Tensor | None:
         return None if prediction.scoring is None else find(prediction.scoring)
@@ -177,26 +167,18 @@ def scoring_part(
 
 
 def cross_attention_part(part: Part, given_name: str = "") -> Part:
-    """The same part of the attention to a second sentence."""
+    """Returns the part in the cross-attention of a layer, in place of its self-attention."""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         return None if layer.cross is None else part.find(trace, layer.cross)
 
-    description = f"{part.words}, of the attention to the memory"
-    return replace(
-        part,
-        words=description,
-        find=find_tensor,
-        data="",
-        step="",
-        show="",
-        given=given_name,
-        stage=None,
-    )
+    words = f"{part.words}, of the attention to the memory"
+    names: dict[str, Any] = {"data": "", "step": "", "show": "", "given": given_name}
+    return replace(part, words=words, find=find_tensor, stage=None, **names)
 
 
 def residual_part(sublayer: str, part: ResidualPart, **names: Any) -> Part:
-    """A part of the residual of one sub-layer of a block, where there is one."""
+    """Returns a part of the residual connection of one sub-layer: "attention", "cross", …"""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         residual = None if layer.block is None else layer.block.residuals.get(sublayer)
@@ -205,34 +187,19 @@ def residual_part(sublayer: str, part: ResidualPart, **names: Any) -> Part:
     return Part(f"{part.words}, of {sublayer}", part.sides, find_tensor, **names)
 
 
-PARTS_OF_ATTENTION = (  # in the order of the path
+# Rows of one or two lines, so that this reads as a table.
+# fmt: off
+PARTS_OF_ATTENTION = (  # in the order they are computed
     Part("tokens", "token", find_token_ids, step="tokens", show="tokens"),
-    Part(
-        "embeddings",
-        "token dim",
-        lambda trace, layer: trace.embeddings,
-        step="embeddings",
-        show="embeddings",
-        given="embeddings",
-    ),
+    Part("embeddings", "token dim", lambda trace, layer: trace.embeddings,
+         step="embeddings", show="embeddings", given="embeddings"),
     Part("inputs", "token dim", lambda trace, layer: layer.inputs, data="inputs", step="inputs"),
-    Part(
-        "vectors of the keys", "key dim", lambda trace, layer: layer.key_inputs, data="key_inputs"
-    ),
-    Part(
-        "embeddings of the keys",
-        "key dim",
-        lambda trace, layer: None,  # with positions, where there are any, they are what is read
-        given="key_embeddings",
-    ),
+    Part("vectors of the keys", "key dim", lambda trace, layer: layer.key_inputs,
+         data="key_inputs"),
+    Part("embeddings of the keys", "key dim", find_nothing, given="key_embeddings"),
     Part("vectors of the memory", "key dim", lambda trace, layer: layer.memory, data="memory"),
-    Part(
-        "vectors of the memory",
-        "memory dim",
-        lambda trace, layer: layer.cross.memory if layer.cross else None,
-        step="memory",
-        given="memory",
-    ),
+    Part("vectors of the memory", "memory dim",
+         lambda trace, layer: getattr(layer.cross, "memory", None), step="memory", given="memory"),
     matrix_part("w_query", "dim query_width", "the matrix that makes queries"),
     matrix_part("w_key", "dim key_width", "the matrix that makes keys"),
     matrix_part("w_value", "dim value_width", "the matrix that makes values"),
@@ -243,291 +210,117 @@ PARTS_OF_ATTENTION = (  # in the order of the path
     matrix_part("b_value", "value_width", "what is added to values"),
     matrix_part("b_out", "context", "what is added to the joined heads"),
     Part("positions", "token dim", find_added_positions, step="positions"),
-    Part(
-        "a vector for each position",
-        "position dim",
-        lambda trace, layer: None,  # it is in what entered
-        given="positions",
-    ),
+    Part("a vector for each position", "position dim", find_nothing, given="positions"),
     Part("what LayerNorm hands on", "token dim", find_normed_inputs, step="norm"),
-    Part(
-        "queries",
-        "head token width",
-        lambda trace, layer: layer.queries,
-        data="queries",
-        show="queries",
-        given="queries",
-    ),
-    Part(
-        "keys",
-        "group key width",
-        lambda trace, layer: layer.keys,
-        data="keys",
-        show="keys",
-        given="keys",
-    ),
-    Part(
-        "queries before rotary",
-        "head token width",
-        lambda trace, layer: getattr(layer.before_rotary, "queries", None),
-        data="queries_before_rotary",
-    ),
-    Part(
-        "keys before rotary",
-        "group key width",
-        lambda trace, layer: getattr(layer.before_rotary, "keys", None),
-        data="keys_before_rotary",
-    ),
+    Part("queries", "head token width", lambda trace, layer: layer.queries,
+         data="queries", show="queries", given="queries"),
+    Part("keys", "group key width", lambda trace, layer: layer.keys,
+         data="keys", show="keys", given="keys"),
+    Part("queries before rotary", "head token width",
+         lambda trace, layer: getattr(layer.before_rotary, "queries", None),
+         data="queries_before_rotary"),
+    Part("keys before rotary", "group key width",
+         lambda trace, layer: getattr(layer.before_rotary, "keys", None),
+         data="keys_before_rotary"),
     Part("queries", "head token width", unrotated_finder("queries"), step="queries"),
     Part("keys", "group key width", unrotated_finder("keys"), step="keys"),
-    Part(
-        "values",
-        "group key head_value",
-        lambda trace, layer: layer.values,
-        data="values",
-        step="values",
-        show="values",
-        given="values",
-    ),
+    Part("values", "group key head_value", lambda trace, layer: layer.values,
+         data="values", step="values", show="values", given="values"),
     Part("queries, turned", "head token width", rotated_finder("queries"), step="rotary-queries"),
     Part("keys, turned", "group key width", rotated_finder("keys"), step="rotary-keys"),
-    Part(
-        "scores",
-        "head token key",
-        lambda trace, layer: layer.attended.scores,
-        data="scores",
-        step="scores",
-        show="scores",
-        given="scores",
-        stage="scores",
-    ),
-    Part(
-        "scaled scores",
-        "head token key",
-        lambda trace, layer: layer.attended.scaled_scores,
-        data="scaled_scores",
-        step="scaling",
-        show="scaled",
-        stage="scaled scores",
-    ),
-    Part(
-        "capped scores",
-        "head token key",
-        lambda trace, layer: layer.attended.capped_scores,
-        data="capped_scores",
-        step="soft-cap",
-        stage="capped scores",
-    ),
-    Part(
-        "what a distance adds to scores",
-        "head token key",
-        lambda trace, layer: layer.attended.bias,
-        data="bias",
-    ),
-    Part(
-        "biased scores",
-        "head token key",
-        lambda trace, layer: None if layer.attended.bias is None else layer.attended.biased,
-        step="alibi",
-        stage="biased scores",
-    ),
-    Part(
-        "what a mask adds to scores",
-        "head token key",
-        lambda trace, layer: layer.attended.mask,
-        data="mask",
-        given="mask",
-        spreads=True,
-        hides=True,
-    ),
-    Part(
-        "scores with what a mask adds",
-        "head token key",
-        lambda trace, layer: None if layer.attended.mask is None else layer.attended.logits,
-        step="additive-mask",
-        stage="scores with mask",
-    ),
-    Part(
-        "what each query may read",
-        "head token key",
-        lambda trace, layer: layer.visible,
-        data="visible",
-        given="visible",
-        binary=True,
-        spreads=True,
-    ),
-    Part(
-        "what is hidden from each query, whatever else is",
-        "head token key",
-        lambda trace, layer: None,  # it is in what each query may read
-        given="hidden",
-        binary=True,
-        spreads=True,
-    ),
-    Part(
-        "masked scores",
-        "head token key",
-        find_masked_scores,
-        step="mask",
-        show="masked",
-        stage="masked scores",
-    ),
-    Part(
-        "scores of a sink, which takes a share of each row",
-        "head",
-        lambda trace, layer: layer.attended.sink,
-        data="sink",
-    ),
-    Part(
-        "weights of the softmax",
-        "head token key",
-        lambda trace, layer: layer.attended.weights,
-        data="weights",
-        step="softmax",
-        stage="weights",
-    ),
-    Part(
-        "weights after dropout",
-        "head token key",
-        mixing_finder("dropout"),
-        data="weights_after_dropout",
-        step="dropout",
-    ),
-    Part(
-        "weights by hand",
-        "head token key",
-        mixing_finder("hand"),
-        data="weights_by_hand",
-        given="weights",
-    ),
-    Part(
-        "what dropout leaves",
-        "head token key",
-        lambda trace, layer: None,  # it is in the weights that are left
-        given="kept",
-        binary=True,
-    ),
-    Part(
-        "weights",
-        "head token key",
-        lambda trace, layer: layer.attended.mixing,
-        show="weights",
-        stage="mixing",
-    ),
+    Part("scores", "head token key", lambda trace, layer: layer.attended.scores,
+         data="scores", step="scores", show="scores", given="scores", stage="scores"),
+    Part("scaled scores", "head token key", lambda trace, layer: layer.attended.scaled_scores,
+         data="scaled_scores", step="scaling", show="scaled", stage="scaled scores"),
+    Part("capped scores", "head token key", lambda trace, layer: layer.attended.capped_scores,
+         data="capped_scores", step="soft-cap", stage="capped scores"),
+    Part("what a distance adds to scores", "head token key",
+         lambda trace, layer: layer.attended.bias, data="bias"),
+    Part("biased scores", "head token key",
+         lambda trace, layer: None if layer.attended.bias is None else layer.attended.biased,
+         step="alibi", stage="biased scores"),
+    Part("what a mask adds to scores", "head token key", lambda trace, layer: layer.attended.mask,
+         data="mask", given="mask", spreads=True, hides=True),
+    Part("scores with what a mask adds", "head token key",
+         lambda trace, layer: None if layer.attended.mask is None else layer.attended.logits,
+         step="additive-mask", stage="scores with mask"),
+    Part("what each query may read", "head token key", lambda trace, layer: layer.visible,
+         data="visible", given="visible", binary=True, spreads=True),
+    Part("what is hidden from each query, whatever else is", "head token key", find_nothing,
+         given="hidden", binary=True, spreads=True),
+    Part("masked scores", "head token key", find_masked_scores,
+         step="mask", show="masked", stage="masked scores"),
+    Part("scores of a sink, which takes a share of each row", "head",
+         lambda trace, layer: layer.attended.sink, data="sink"),
+    Part("weights of the softmax", "head token key", lambda trace, layer: layer.attended.weights,
+         data="weights", step="softmax", stage="weights"),
+    Part("weights after dropout", "head token key", mixing_finder("dropout"),
+         data="weights_after_dropout", step="dropout"),
+    Part("weights by hand", "head token key", mixing_finder("hand"),
+         data="weights_by_hand", given="weights"),
+    Part("what dropout leaves", "head token key", find_nothing, given="kept", binary=True),
+    Part("weights", "head token key", lambda trace, layer: layer.attended.mixing,
+         show="weights", stage="mixing"),
     Part("weighted values", "head token key head_value", find_weighted_values, step="weighted"),
-    Part(
-        "context vectors of each head",
-        "head token head_value",
-        lambda trace, layer: layer.attended.contexts,
-        data="contexts",
-        step="heads",
-    ),
+    Part("context vectors of each head", "head token head_value",
+         lambda trace, layer: layer.attended.contexts, data="contexts", step="heads"),
     Part("joined heads", "token joined_width", find_joined_heads, step="joined"),
-    Part(
-        "context vectors",
-        "token context",
-        lambda trace, layer: layer.context,
-        data="context",
-        step="context",
-        show="context",
-    ),
+    Part("context vectors", "token context", lambda trace, layer: layer.context,
+         data="context", step="context", show="context"),
 )
 
 
 PARTS_OF_BLOCK = (
-    block_part(
-        "what comes out of attention",
-        "token dim",
-        lambda block: block.attention.outputs,
-        step="add-attention",
-    ),
-    block_part(
-        "what feed-forward makes",
-        "token dim",
-        lambda block: (
-            None if block.feed_forward is None else block.feed_forward.residual.sublayer_outputs
-        ),
-        step="feed-forward",
-    ),
-    block_part(
-        "outputs",
-        "token dim",
-        lambda block: block.outputs,
-        step="outputs",
-        show="outputs",
-    ),
-    block_part(
-        "hidden vectors",
-        "token hidden",
-        lambda block: None if block.feed_forward is None else block.feed_forward.hidden,
-        data="hidden",
-    ),
+    block_part("what comes out of attention", "token dim", lambda block: block.attention.outputs,
+               step="add-attention"),
+    block_part("what feed-forward makes", "token dim",
+               lambda block: (
+                   None if (stages := block.feed_forward) is None
+                   else stages.residual.sublayer_outputs),
+               step="feed-forward"),
+    block_part("outputs", "token dim", lambda block: block.outputs, step="outputs", show="outputs"),
+    block_part("hidden vectors", "token hidden",
+               lambda block: getattr(block.feed_forward, "hidden", None), data="hidden"),
     feed_forward_part("w_1", "dim hidden", "the first matrix of feed-forward"),
     feed_forward_part("b_1", "hidden", "what is added to hidden vectors"),
     feed_forward_part("w_2", "hidden dim", "the second matrix of feed-forward"),
     feed_forward_part("b_2", "dim", "what is added to what feed-forward makes"),
 )
 PARTS_OF_RESIDUAL = (
-    ResidualPart("inputs", "what goes in", "token dim", lambda each: each.inputs),
-    ResidualPart(
-        "read", "what the sub-layer reads", "token dim", lambda each: each.sublayer_inputs
-    ),
-    ResidualPart("made", "what it makes", "token dim", lambda each: each.sublayer_outputs),
-    ResidualPart("added", "the sum of both", "token dim", lambda each: each.added),
-    ResidualPart("outputs", "what comes out", "token dim", lambda each: each.outputs),
-    ResidualPart("gain", "the gain of LayerNorm", "dim", norm_parameter_finder("gain")),
-    ResidualPart("shift", "the shift of LayerNorm", "dim", norm_parameter_finder("shift")),
+    ResidualPart("inputs", "what goes in", "token dim", lambda residual: residual.inputs),
+    ResidualPart("read", "what the sub-layer reads", "token dim",
+                 lambda residual: residual.sublayer_inputs),
+    ResidualPart("made", "what it makes", "token dim", lambda residual: residual.sublayer_outputs),
+    ResidualPart("added", "the sum of both", "token dim", lambda residual: residual.added),
+    ResidualPart("outputs", "what comes out", "token dim", lambda residual: residual.outputs),
+    ResidualPart("gain", "the gain of LayerNorm", "dim",
+                 lambda residual: getattr(residual.norm, "gain", None)),
+    ResidualPart("shift", "the shift of LayerNorm", "dim",
+                 lambda residual: getattr(residual.norm, "shift", None)),
 )
 PARTS_OF_PREDICTION = (
-    scoring_part("what the last layer made", "token dim", lambda made: made.inputs, data="inputs"),
-    scoring_part(
-        "the gain of the last LayerNorm",
-        "dim",
-        lambda made: None if made.norm is None else made.norm.gain,
-        data="last_gain",
-    ),
-    scoring_part(
-        "the shift of the last LayerNorm",
-        "dim",
-        lambda made: None if made.norm is None else made.norm.shift,
-        data="last_shift",
-    ),
-    scoring_part(
-        "what answers are made of",
-        "token dim",
-        lambda made: made.vectors,
-        data="vectors",
-        step="last-norm",
-    ),
-    scoring_part(
-        "a vector for each answer", "dim answer", lambda made: made.w_answers, data="w_answers"
-    ),
-    scoring_part(
-        "what is added to the scores of answers",
-        "answer",
-        lambda made: made.b_answers,
-        data="b_answers",
-    ),
-    prediction_part(
-        "scores of answers", "token answer", lambda made: made.logits, data="logits", step="logits"
-    ),
-    prediction_part(
-        "prediction",
-        "token answer",
-        lambda made: made.probabilities,
-        data="probabilities",
-        step="prediction",
-        show="prediction",
-    ),
-    prediction_part(
-        "prediction of all heads",
-        "token answer",
-        lambda made: made.with_all_heads,
-        data="probabilities_with_all_heads",
-    ),
+    scoring_part("what the last layer made", "token dim", lambda scoring: scoring.inputs,
+                 data="inputs"),
+    scoring_part("the gain of the last LayerNorm", "dim",
+                 lambda scoring: getattr(scoring.norm, "gain", None), data="last_gain"),
+    scoring_part("the shift of the last LayerNorm", "dim",
+                 lambda scoring: getattr(scoring.norm, "shift", None), data="last_shift"),
+    scoring_part("what answers are made of", "token dim", lambda scoring: scoring.vectors,
+                 data="vectors", step="last-norm"),
+    scoring_part("a vector for each answer", "dim answer", lambda scoring: scoring.w_answers,
+                 data="w_answers"),
+    scoring_part("what is added to the scores of answers", "answer",
+                 lambda scoring: scoring.b_answers, data="b_answers"),
+    prediction_part("scores of answers", "token answer", lambda prediction: prediction.logits,
+                    data="logits", step="logits"),
+    prediction_part("prediction", "token answer", lambda prediction: prediction.probabilities,
+                    data="probabilities", step="prediction", show="prediction"),
+    prediction_part("prediction of all heads", "token answer",
+                    lambda prediction: prediction.with_all_heads,
+                    data="probabilities_with_all_heads"),
 )
+# fmt: on
 SUBLAYERS = ("attention", "cross", "feed_forward")
-
 MATRIX_PARTS = tuple(part for part in PARTS_OF_ATTENTION if part.learned)
 PARTS_OF_NORMS = tuple(
     residual_part(sublayer, part, given=f"{sublayer}_{part.data}", learned=True)
@@ -546,17 +339,11 @@ PARTS = (
     *PARTS_OF_PREDICTION,
 )
 PARTS_BY_SHOW_NAME = {part.show: part for part in PARTS if part.show}
-SHOW_ALL = "all"  # of them, after --show
+SHOW_ALL = "all"  # after --show
 PARTS_BY_STEP = {part.step: part for part in PARTS if part.step}
 PARTS_BY_GIVEN_NAME = {part.given: part for part in PARTS if part.given}
-GIVEN_NAMES = (
-    "tokens",
-    "key_tokens",
-    "memory_tokens",
-    "vocabulary",
-    "axes",
-    *PARTS_BY_GIVEN_NAME,
-)  # of a file
+OTHER_GIVEN_NAMES = ("tokens", "key_tokens", "memory_tokens", "vocabulary", "axes")
+GIVEN_NAMES = (*OTHER_GIVEN_NAMES, *PARTS_BY_GIVEN_NAME)
 BIAS_NAMES = ("b_query", "b_key", "b_value", "b_out")
 GIVEN_BLOCK_NAMES = tuple(
     part.given
@@ -564,11 +351,11 @@ GIVEN_BLOCK_NAMES = tuple(
     if part.given
 )
 LEARNED_NAMES = (*(part.given for part in MATRIX_PARTS), *GIVEN_BLOCK_NAMES)  # of each layer
-MATRIX_FILE_SUFFIXES = (".toml", ".json", ".npz", ".safetensors")  # how such a file may end,
-TRACE_FILE_SUFFIXES = (".npz", ".json")  # and how one of a whole Trace
+MATRIX_FILE_SUFFIXES = (".toml", ".json", ".npz", ".safetensors")
+TRACE_FILE_SUFFIXES = (".npz", ".json")
 
-SENTENCE_STEPS = ("tokens", "embeddings", "positions")  # there is one of each, whoever attends
-EXPECTATION_TYPES = {  # what an example may expect: steps, those of cross-attention, what a block holds
+SENTENCE_STEPS = ("tokens", "embeddings", "positions")  # not of one attention
+EXPECTATION_TYPES = {  # what an example may expect
     **PARTS_BY_STEP,
     **{
         f"cross-{part.step}": cross_attention_part(part)
@@ -585,7 +372,7 @@ EXPECTATION_TYPES = {  # what an example may expect: steps, those of cross-atten
 
 
 def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:
-    """The names that are asked for, once it is sure that each stands for something."""
+    """Returns the names of the parts to show, all for `all`; raises an error for unknown names."""
     for name in names:
         if name not in (*PARTS_BY_SHOW_NAME, SHOW_ALL):
             raise unknown_name_error("thing to show", name, PARTS_BY_SHOW_NAME)
@@ -597,12 +384,12 @@ def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def learned_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    """The matrices and biases of one attention that training would change, by name."""
+    """Returns the matrices and biases of one attention that training would change, by name."""
     return _select_learned_tensors(PARTS_OF_ATTENTION, trace, layer)
 
 
 def learned_block_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    """The matrices and biases of a block's feed-forward, by name."""
+    """Returns the matrices and biases of a block's feed-forward, by name."""
     return _select_learned_tensors(PARTS_OF_BLOCK, trace, layer)
 
 

@@ -1,4 +1,4 @@
-"""What of a Trace is left to chance: what was drawn from a seed, and bears on what is shown."""
+"""Finds out what in a Trace was drawn from a seed and affects what is shown."""
 
 from __future__ import annotations
 
@@ -10,76 +10,52 @@ from attnviz.traces.trace import Layer, Trace
 
 VECTORS, PROJECTIONS, POSITIONS = "vectors", "projections", "positions"
 DROPOUT = "dropout"
-# As a tutorial draws them, as a model learned them, or as they were computed elsewhere.
-UNDRAWN_ORIGINS = FromExample | FromTransformer | FromWeights
-PARTS_WITHOUT_VALUES = (
-    "queries",
-    "keys",
-    "scores",
-    "scaled",
-    "masked",
-    "weights",
-)  # as --show has them
+UNDRAWN_ORIGINS = FromExample | FromTransformer | FromWeights  # an example sets its own seed
+PARTS_WITHOUT_VALUES = ("queries", "keys", "scores", "scaled", "masked", "weights")  # of --show
 
 
 def random_weight_sources(trace: Trace, *, by_hand: bool = True) -> tuple[str, ...]:
-    """What the weights were made of that was drawn: vectors, projections, positions.
+    """Returns what was drawn among the things weights are computed from, such as projections.
 
-    Not `by_hand`: those of the softmax, also where others were given to take their place.
+    Without `by_hand`, given weights are ignored: those of the softmax are meant.
     """
     if isinstance(trace.origin, UNDRAWN_ORIGINS):
         return ()
     first_layer = trace.layers[0]
-    uses_given_weights = (
-        by_hand and first_layer.attended.mixed_by == "hand"
-    )  # and by no mistake in their place
+    uses_given_weights = by_hand and first_layer.attended.mixed_by == "hand"  # and not a mistake
     given_names = first_layer.given if uses_given_weights else first_layer.given - {"weights"}
     sources = {*_query_and_key_sources(trace, replace(first_layer, given=given_names))}
     other_layers = [layer for layer in trace.attentions if layer is not first_layer]
-    if trace.variant.projected and any(
-        _draws_any_of(other_layer, "w_query", "w_key") for other_layer in other_layers
-    ):
+    if trace.variant.projected and _any_layer_draws(other_layers, "w_query", "w_key"):
         sources.add(PROJECTIONS)
-    if any(map(_layer_drops_randomly, trace.attentions[:-1])):  # which those above it read
+    if any(map(_layer_drops_randomly, trace.attentions[:-1])):  # inputs of those above
         sources.add(DROPOUT)
-    if (
-        trace.memory is not None
-        and trace.origin.vectors is None
-        and "memory" not in first_layer.given
-    ):
+    has_random_memory = trace.memory is not None and "memory" not in first_layer.given
+    if has_random_memory and trace.origin.vectors is None:
         sources.add(VECTORS)
     return tuple(name for name in (VECTORS, PROJECTIONS, POSITIONS, DROPOUT) if name in sources)
 
 
 def random_output_sources(trace: Trace) -> tuple[str, ...]:
-    """What was drawn of all that context vectors and outputs are made of, but for the weights.
+    """Returns what was drawn among the things outputs are computed from, besides the weights.
 
-    Dropout is no part of them: the weights are those before it.
+    Dropout is among them: the weights are those before it.
     """
     if isinstance(trace.origin, UNDRAWN_ORIGINS):
         return ()
     first_layer = trace.layers[0]
-    has_given_values = "values" in first_layer.given
-    return tuple(
-        name
-        for name, is_random in (
-            (DROPOUT, has_random_dropout(trace)),
-            (
-                "values",
-                not has_given_values and any(_random_vector_sources(trace, first_layer, "value")),
-            ),
-            (
-                "output projection",
-                trace.variant.joined and _any_layer_draws(trace.attentions, "w_out"),
-            ),
-            ("feed-forward", any(map(_has_random_feed_forward, trace.layers))),
-        )
-        if is_random
-    )
+    draws_values = any(_random_vector_sources(trace, first_layer, "value"))
+    is_random = {
+        DROPOUT: has_random_dropout(trace),
+        "values": "values" not in first_layer.given and draws_values,
+        "output projection": trace.variant.joined and _any_layer_draws(trace.attentions, "w_out"),
+        "feed-forward": any(map(_has_random_feed_forward, trace.layers)),
+    }
+    return tuple(name for name in is_random if is_random[name])
 
 
 def has_random_dropout(trace: Trace) -> bool:
-    """Whether dropout took weights that nobody named."""
+    """Whether dropout chose the dropped weights at random: none were given."""
     return any(map(_layer_drops_randomly, trace.attentions))
 
 
@@ -88,20 +64,16 @@ def _layer_drops_randomly(layer: Layer) -> bool:
 
 
 def depends_on_seed(trace: Trace) -> bool:
-    """Whether anything at all that a Trace holds was drawn from its seed."""
+    """Whether anything in a Trace was drawn from its seed."""
     if isinstance(trace.origin, FromTransformer | FromWeights):
         return False
     first_layer = trace.layers[0]
     uses_inputs = first_layer.uses_inputs or first_layer.block is not None
-    has_named_embeddings = trace.origin.settings.embeddings is not None
+    has_random_memory = trace.memory is not None and "memory" not in first_layer.given
+    reads_others = first_layer.key_inputs is not None or has_random_memory
     return (
         (uses_inputs and (has_random_embeddings(trace) or _has_random_positions(trace)))
-        or (first_layer.key_inputs is not None and not has_named_embeddings)
-        or (
-            trace.memory is not None
-            and "memory" not in first_layer.given
-            and not has_named_embeddings
-        )
+        or (reads_others and trace.origin.settings.embeddings is None)
         or has_random_dropout(trace)
         or any(map(_has_random_projections, trace.attentions))
         or any(map(_has_random_feed_forward, trace.layers))
@@ -113,7 +85,7 @@ def _has_random_positions(trace: Trace) -> bool:
 
 
 def _has_random_projections(layer: Layer) -> bool:
-    """Whether a matrix that is there was not given."""
+    """Whether a projection of the layer was drawn."""
     projections = layer.projections
     names = ("w_query", "w_key", "w_value", "w_score", "w_out")
     return any(
@@ -122,34 +94,25 @@ def _has_random_projections(layer: Layer) -> bool:
 
 
 def _has_random_feed_forward(layer: Layer) -> bool:
-    return _has_feed_forward(layer) and _draws_any_of(layer, "w_1", "w_2")
-
-
-def _has_feed_forward(layer: Layer) -> bool:
-    """Whether feed-forward follows its attention."""
-    return layer.block is not None and layer.block.feed_forward is not None
+    has_feed_forward = layer.block is not None and layer.block.feed_forward is not None
+    return has_feed_forward and _any_layer_draws([layer], "w_1", "w_2")
 
 
 def _any_layer_draws(layers: Sequence[Layer], *names: str) -> bool:
-    return any(_draws_any_of(layer, *names) for layer in layers)
-
-
-def _draws_any_of(layer: Layer, *names: str) -> bool:
-    """Whether a layer draws one of these, rather than to be given it."""
-    return any(name not in layer.given for name in names)
+    """Whether one of these matrices was drawn in a layer, and not given."""
+    return any(name not in layer.given for layer in layers for name in names)
 
 
 def has_random_embeddings(trace: Trace) -> bool:
-    """Whether the vectors of the tokens are nobody's own."""
+    """Whether the embeddings of the tokens were drawn."""
     origin = trace.origin
-    undrawn_origins = FromExample | FromModel | FromTransformer | FromWeights
-    if isinstance(origin, undrawn_origins) or origin.vectors is not None:
+    if isinstance(origin, UNDRAWN_ORIGINS | FromModel) or origin.vectors is not None:
         return False
     return isinstance(origin, FromSeed) or origin.matrices.embeddings is None
 
 
 def shows_weights_only(part_names: Collection[str]) -> bool:
-    """Whether nothing of the values is shown."""
+    """Whether none of the shown parts (names of --show) depends on the values."""
     return all(name in PARTS_WITHOUT_VALUES for name in part_names)
 
 
@@ -164,20 +127,15 @@ def _query_and_key_sources(trace: Trace, layer: Layer) -> Iterator[str]:
 
 
 def _random_vector_sources(trace: Trace, layer: Layer, name: str) -> Iterator[str]:
-    """What is drawn of what a query, a key or a value is made of."""
-    reads_other_keys = name != "query" and layer.key_inputs is not None
-    if (
-        _has_random_key_embeddings(trace, layer)
-        if reads_other_keys
-        else has_random_embeddings(trace)
-    ):
+    """Yields what was drawn among the things a "query", "key" or "value" is computed from."""
+    if name != "query" and layer.key_inputs is not None:
+        no_file = trace.origin.settings.embeddings is None
+        draws_vectors = no_file and "key_embeddings" not in layer.given
+    else:
+        draws_vectors = has_random_embeddings(trace)
+    if draws_vectors:
         yield VECTORS
     if trace.variant.projected and f"w_{name}" not in layer.given:
         yield PROJECTIONS
     if _has_random_positions(trace):
         yield POSITIONS
-
-
-def _has_random_key_embeddings(trace: Trace, layer: Layer) -> bool:
-    """Whether the vectors of other tokens, that are read, are nobody's own."""
-    return trace.origin.settings.embeddings is None and "key_embeddings" not in layer.given

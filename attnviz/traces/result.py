@@ -1,7 +1,6 @@
-"""From a result up to what can be shown of it: views, pictures and files.
+"""The methods of every result (a Trace, a Comparison, …) that show or save it.
 
-A Trace, a Comparison, a walk and an example lie below the views on the path of a sentence, and
-import none of them: names above are looked up when they are called.
+Results do not import views and renderers: these are looked up when a method is called.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ LOOK_CLASS = "attnviz.renderers.look:Look"
 
 
 class Showable:
-    """Whatever has a View."""
+    """A result that has a View."""
 
     def view(self, **choices: Any) -> View:
         """What can be shown: `trace("I am").view(show=["weights"]).save("heatmap.svg")`.
@@ -59,7 +58,7 @@ class Showable:
         return self.view().to_dict()
 
     def _split_choices(self, choices: Mapping[str, Any]) -> tuple[View, dict[str, Any]]:
-        """What is to be shown; and how it is to look, apart."""
+        """Returns the view of the result, and the choices about its look."""
         names = [field.name for field in fields(pkgutil.resolve_name(LOOK_CLASS))]
         looks = {name: value for name, value in choices.items() if name in names}
         view_choices = {name: value for name, value in choices.items() if name not in names}
@@ -67,16 +66,16 @@ class Showable:
         return view(self, view_choices, names), looks
 
     def _repr_html_(self) -> str:
-        """What a cell of a notebook shows: the page, in a frame of its own."""
+        """Returns the page in a frame, for the cell of a notebook."""
         return self.view()._repr_html_()
 
     def __repr__(self) -> str:
-        """In one line; of what takes more only how much there is."""
+        """Returns one line: short fields in full, long ones by their lengths."""
         return f"<{type(self).__name__}: {', '.join(_short_fields(self))}>"
 
 
 def _short_fields(result: Any) -> Iterator[str]:
-    """What of its fields is short."""
+    """Yields short fields as "name value", and tuples as "3 names"."""
     for name in (field.name for field in fields(result)):
         value = getattr(result, name)
         if isinstance(value, str | int | float) and value not in ("", False):

@@ -1,7 +1,4 @@
-"""The settings of a run and their checks; heads that are switched off, by name.
-
-One field per option of the command line; None means "as the variant has it".
-"""
+"""The settings of a run and their checks, and the names of heads that are switched off."""
 
 from __future__ import annotations
 
@@ -30,27 +27,35 @@ from attnviz.traces.models.names import SHIPPED_TRANSFORMER, shipped_names
 from attnviz.wording.commands import option_name
 from attnviz.wording.words import and_list, counted
 
-AttentionKind = Literal[
-    "self", "decoder", "cross"
-]  # an encoder or decoder to itself; one to the other
+AttentionKind = Literal["self", "decoder", "cross"]  # self: of an encoder, or the only one
 Positions = Literal["none", "sinusoidal", "learned", "rotary", "rotary-halves", "alibi"]
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
 ADDED_POSITIONS: tuple[Positions, ...] = ("sinusoidal", "learned")  # to the embeddings
-ROTARY_POSITIONS: tuple[Positions, ...] = ("rotary", "rotary-halves")  # queries and keys are
-POSITIONS_WITH_BASE: tuple[Positions, ...] = (
-    "sinusoidal",
-    *ROTARY_POSITIONS,
-)  # whose angles have a base
+ROTARY_POSITIONS: tuple[Positions, ...] = ("rotary", "rotary-halves")  # of queries and keys
+POSITIONS_WITH_BASE: tuple[Positions, ...] = ("sinusoidal", *ROTARY_POSITIONS)
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 ATTENTION_KINDS: tuple[AttentionKind, ...] = get_args(AttentionKind)
 DEFAULT_DIM = 8
 MAX_DIM = 65_536
-FEED_FORWARD_FACTOR = 4  # times as wide as an embedding, unless it is said how wide
+FEED_FORWARD_FACTOR = 4  # default hidden width, in widths of an embedding
 MAX_LAYERS = 1000
-SOFT_CAP_RANGE = (1e-6, 1e9)  # beyond, nothing is left of scores in 32 bits
+SOFT_CAP_RANGE = (1e-6, 1e9)  # beyond it, float32 loses the scores
 MAX_EXAMPLE_SEED = 2**63 - 1
 MAX_WINDOW = 2**63 - 1
+FLOAT_SETTINGS = ("temperature", "soft_cap", "dropout", "position_base")  # may be given as int
+MAX_LISTED_HEADS = 12  # in an error
+INSTEAD: tuple[AblationValue, ...] = get_args(AblationValue)
+HEAD_PATTERN = re.compile(r"(?:L(\d{1,9}))?H(\d{1,9})(?:=(\w*))?", re.IGNORECASE)
+CHOICES_BY_SETTING: dict[str, tuple[str, Collection[str]]] = {
+    "variant": ("variant", VARIANTS),
+    "positions": ("kind of positions", POSITIONS),
+    "dtype": ("dtype", DTYPES),
+    "scoring": ("kind of score", SCORE_KINDS),
+    "norm": ("place for the norm", NORMS),
+    "activation": ("activation", ACTIVATIONS),
+}
+HeadId = tuple[int, int]  # layer and head, both from 0
 SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name something to load
     "tokenizer": TOKENIZERS,
     "model": (*shipped_names(), SHIPPED_TRANSFORMER),
@@ -61,8 +66,7 @@ SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name somet
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The choices behind one run; every field has the default of the command line.
-
+    """The settings of one run, a field per option; None means "as the variant has it".
     >>> from attnviz import Settings, trace
     >>> trace("I am", Settings(variant="multi-head", heads=4)).weights.shape
     torch.Size([1, 4, 2, 2])
@@ -72,7 +76,7 @@ class Settings:
     variant: str = "scaled"
     dim: int | None = None
     heads: int | None = None
-    kv_heads: int | None = None  # of keys and values; None: as many as of queries
+    kv_heads: int | None = None  # heads of keys and values; None: as many as heads
     head_dim: int | None = None
     scoring: ScoreKind = "dot"
     scale: bool | None = None
@@ -82,22 +86,22 @@ class Settings:
     soft_cap: float | None = None
     dropout: float | None = None
     positions: Positions = "none"
-    position_base: float = 10_000.0  # of their angles
+    position_base: float = 10_000.0  # of the angles of positions
     embeddings: str | None = None
     model: str | None = None  # one that comes with attnviz, or a folder
-    given: str | None = None  # a file of matrices,
-    item: int | None = None  # and which of a batch in it, from 1
-    layers: int | None = None  # of transformer blocks; None: attention alone
+    given: str | None = None  # a file of matrices
+    item: int | None = None  # of a batch in that file, from 1
+    layers: int | None = None  # transformer blocks; None: attention alone
     norm: NormPlacement = "post"
     activation: Activation = "relu"
-    feed_forward: int | None = None  # how wide it is inside
-    attention_only: bool = False  # no feed-forward at all
-    memory: str | None = None  # a second sentence, that the first reads, too
+    feed_forward: int | None = None  # hidden width
+    attention_only: bool = False  # no feed-forward
+    memory: str | None = None  # a second sentence, for cross-attention
     attention: AttentionKind | None = None  # of a trained model with an encoder and a decoder
-    target: str | None = None  # what its decoder writes; None: what it would write
-    generate: int | None = None  # so many tokens more, as a decoder continues the text
-    truncate: bool = False  # a text that is longer than a model's positions
-    trust_remote_code: bool = False  # that came with a trained model
+    target: str | None = None  # text of its decoder; None: what it generates
+    generate: int | None = None  # number of tokens that a decoder adds to the text
+    truncate: bool = False  # a text that is longer than a model allows
+    trust_remote_code: bool = False  # run code that comes with a trained model
     without: str | None = None  # heads that are switched off: "L1H1,L0H0=mean"
     seed: int = 42
     device: str = "auto"
@@ -107,13 +111,10 @@ class Settings:
         for name in FLOAT_SETTINGS:
             object.__setattr__(self, name, _as_float(getattr(self, name)))
         self._refuse_unknown_names()
-        _refuse_out_of_range("dim", self.dim, 1, MAX_DIM)
-        _refuse_out_of_range("heads", self.heads, 1, MAX_DIM)
-        _refuse_out_of_range("kv_heads", self.kv_heads, 1, MAX_DIM)
-        _refuse_out_of_range("head_dim", self.head_dim, 1, MAX_DIM)
-        _refuse_out_of_range(
-            "window", self.window, 1, MAX_WINDOW if (self.window or 0) > 0 else None
-        )
+        for name in ("dim", "heads", "kv_heads", "head_dim"):
+            _refuse_out_of_range(name, getattr(self, name), 1, MAX_DIM)
+        largest_window = MAX_WINDOW if (self.window or 0) > 0 else None
+        _refuse_out_of_range("window", self.window, 1, largest_window)
         _refuse_out_of_range("seed", self.seed, 0, MAX_EXAMPLE_SEED)
         _refuse_out_of_range("item", self.item, 1, None)
         _refuse_out_of_range("layers", self.layers, 1, MAX_LAYERS)
@@ -124,34 +125,30 @@ class Settings:
         self._refuse_invalid_dropout()
         self._refuse_invalid_position_base()
         self._refuse_dependent_settings()
-        parse_heads_off(self.without)  # which refuses what names no heads
+        parse_heads_off(self.without)  # refuses words that name no heads
 
     @property
     def blocks(self) -> bool:
-        """Whether attention stands in transformer blocks."""
+        """Whether attention is part of transformer blocks."""
         return self.layers is not None or self.memory is not None
 
     @property
     def feeds(self) -> bool:
-        """Whether feed-forward follows it in them."""
+        """Whether there are transformer blocks with feed-forward."""
         return self.blocks and not self.attention_only
 
     @property
     def width(self) -> int:
-        """The width of an embedding that is drawn."""
+        """Returns the width of a drawn embedding."""
         return DEFAULT_DIM if self.dim is None else self.dim
 
     def _refuse_unknown_names(self) -> None:
         for name, (kind, choices) in CHOICES_BY_SETTING.items():
-            if getattr(self, name) not in choices:
-                other_names = VARIANT_ALIASES if name == "variant" else {}
-                raise unknown_name_error(
-                    kind, getattr(self, name), choices, about=name, other_names=other_names
-                )
-        if self.attention is not None and self.attention not in ATTENTION_KINDS:
-            raise unknown_name_error(
-                "attention", self.attention, ATTENTION_KINDS, about="attention"
-            )
+            word, others = getattr(self, name), VARIANT_ALIASES if name == "variant" else {}
+            if word not in choices:
+                raise unknown_name_error(kind, word, choices, about=name, other_names=others)
+        if (word := self.attention) is not None and word not in ATTENTION_KINDS:
+            raise unknown_name_error("attention", word, ATTENTION_KINDS, about="attention")
 
     def _refuse_invalid_temperature(self) -> None:
         if self.temperature is not None and not 0 < self.temperature < math.inf:
@@ -163,8 +160,9 @@ class Settings:
     def _refuse_invalid_soft_cap(self) -> None:
         lowest, highest = SOFT_CAP_RANGE
         if self.soft_cap is not None and not lowest <= self.soft_cap <= highest:
-            problem = f"{option_name('soft_cap')} is {self.soft_cap:g}, and must be from {lowest:g} to {highest:g}"
-            raise AttnvizError(problem, f"try {option_name('soft_cap')} 50", about="soft_cap")
+            option, bounds = option_name("soft_cap"), f"from {lowest:g} to {highest:g}"
+            problem = f"{option} is {self.soft_cap:g}, and must be {bounds}"
+            raise AttnvizError(problem, f"try {option} 50", about="soft_cap")
 
     def _refuse_invalid_dropout(self) -> None:
         if self.dropout is not None and not 0 <= self.dropout < 1:
@@ -176,19 +174,18 @@ class Settings:
             requirement = "finite" if self.position_base == math.inf else "at least 1"
             problem = f"--position-base is {self.position_base:.15g}, and must be {requirement}"
             raise AttnvizError(problem, "try --position-base 10000", about="position_base")
-        if (
-            self.position_base != Settings.position_base
-            and self.positions not in POSITIONS_WITH_BASE
-        ):
+        is_changed = self.position_base != Settings.position_base
+        if is_changed and self.positions not in POSITIONS_WITH_BASE:
+            kinds = and_list(POSITIONS_WITH_BASE)
             raise AttnvizError(
-                f"--position-base is for the angles of {and_list(POSITIONS_WITH_BASE)} positions, but --positions "
-                f"is {self.positions}",
+                f"--position-base is for the angles of {kinds} positions, "
+                f"but --positions is {self.positions}",
                 "give --positions rotary",
                 about="position_base",
             )
 
     def _refuse_dependent_settings(self) -> None:
-        """Some settings mean nothing without another."""
+        """Refuse settings that mean nothing without another one."""
         if not VARIANTS[self.variant].projected:
             self._refuse_query_settings()
         if self.item is not None and self.given is None:
@@ -204,23 +201,23 @@ class Settings:
                     "give --layers 1",
                     about=name,
                 )
-
         for name in ("activation", "feed_forward"):
             if self.attention_only and getattr(self, name) != getattr(Settings, name):
+                subject, reason = option_name(name), option_name("attention_only")
                 raise AttnvizError(
-                    f"{option_name(name)} is about feed-forward, which {option_name('attention_only')} "
-                    "leaves out",
+                    f"{subject} is about feed-forward, which {reason} leaves out",
                     "leave one of them out",
                     about=name,
                 )
 
     def _refuse_query_settings(self) -> None:
-        """Of a variant that projects nothing, and so has no queries, keys and values of its own."""
+        """Refuse settings of queries, keys and values: this variant has no projections."""
         explanation = f"'{self.variant}' attends with the embeddings themselves"
         problems = {
             "memory": "--memory needs queries of one sentence and keys of another, but "
             f"'{self.variant}' has neither: it attends with the embeddings themselves",
-            "scoring": f"{explanation}, and {option_name('scoring')} {self.scoring} is about queries and keys",
+            "scoring": f"{explanation}, and {option_name('scoring')} {self.scoring} "
+            "is about queries and keys",
             "kv_heads": f"{explanation}: its heads have no keys and values to share, and "
             f"{option_name('kv_heads')} is {self.kv_heads}",
         }
@@ -229,20 +226,8 @@ class Settings:
                 raise AttnvizError(problem, "try --variant scaled", about="variant")
 
 
-CHOICES_BY_SETTING: dict[
-    str, tuple[str, Collection[str]]
-] = {  # settings that are one word of several
-    "variant": ("variant", VARIANTS),
-    "positions": ("kind of positions", POSITIONS),
-    "dtype": ("dtype", DTYPES),
-    "scoring": ("kind of score", SCORE_KINDS),
-    "norm": ("place for the norm", NORMS),
-    "activation": ("activation", ACTIVATIONS),
-}
-
-
 def untrusted_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that a file holds: they give no permission, and name what is loaded only by others.
+    """Returns settings of a file such that they permit nothing and cause no download.
 
     >>> untrusted_settings({"model": "owner/name", "trust_remote_code": True})["trust_remote_code"]
     False
@@ -253,9 +238,6 @@ def untrusted_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         if name in settings
     }
     return {**settings, **checked_names, "trust_remote_code": False}
-
-
-FLOAT_SETTINGS = ("temperature", "soft_cap", "dropout", "position_base")  # may be given whole: 2
 
 
 def _as_float(number: float | None) -> float | None:
@@ -272,34 +254,27 @@ def _as_float(number: float | None) -> float | None:
 
 
 def chosen_variant(settings: Settings) -> Variant:
-    """The row of the variant, with what the settings override."""
+    """Returns the variant with what the settings override."""
     row = VARIANTS[settings.variant]
+    names = ("causal", "window", "heads", "kv_heads", "temperature", "soft_cap", "dropout")
     overrides: dict[str, Any] = {
         "additive": settings.scoring == "additive" or None,
         "scaled": resolve_scaling(settings, additive=settings.scoring == "additive"),
-        "causal": settings.causal,
-        "window": settings.window,
-        "heads": settings.heads,
-        "kv_heads": settings.kv_heads,
-        "temperature": settings.temperature,
-        "soft_cap": settings.soft_cap,
-        "dropout": settings.dropout,
+        **{name: getattr(settings, name) for name in names},
     }
-    variant = replace(
-        row, **{name: value for name, value in overrides.items() if value is not None}
-    )
-    # Several heads, and one in a block, end in an output projection, unless nothing is projected.
+    overrides = {name: value for name, value in overrides.items() if value is not None}
+    variant = replace(row, **overrides)
     needs_output_projection = variant.heads > 1 or settings.blocks
     return replace(variant, joined=row.joined or (variant.projected and needs_output_projection))
 
 
 def resolve_scaling(settings: Settings, *, additive: bool) -> bool | None:
-    """Whether scores are scaled, if that is said: additive ones are only when it is asked for."""
+    """Returns whether to scale scores, by default not additive ones; None: as the variant does."""
     return False if additive and settings.scale is None else settings.scale
 
 
 def head_width(settings: Settings, variant: Variant, dim: int) -> int:
-    """The width of one head: as given, or the embedding's width shared out among the heads."""
+    """Returns the width of one head: as given, or the embedding's width divided by the heads."""
     if not variant.projected:
         _refuse_unsplit_width(settings, variant, dim)
     if settings.head_dim is not None:
@@ -308,25 +283,25 @@ def head_width(settings: Settings, variant: Variant, dim: int) -> int:
         raise AttnvizError(
             f"a width of {dim} does not split into {variant.heads} equal heads",
             f"try --heads {_nearest_divisor(dim, variant.heads)}, "
-            f"--dim {_nearest_multiple(dim, variant.heads)}, or give --head-dim",
+            f"--dim {max(1, round(dim / variant.heads)) * variant.heads}, or give --head-dim",
         )
     return dim // variant.heads
 
 
 def refuse_uneven_heads(heads: int, kv_heads: int | None) -> None:
-    """Heads share keys and values in groups, one as large as the other."""
+    """Refuse a number of heads that is no multiple of the number of key-value heads."""
     if kv_heads and heads % kv_heads:
         nearest = _nearest_divisor(heads, kv_heads)
         raise AttnvizError(
-            f"{option_name('kv_heads')} is {kv_heads}, and {counted(heads, 'head')} cannot share so "
-            "many evenly",
+            f"{option_name('kv_heads')} is {kv_heads}, and {counted(heads, 'head')} cannot share "
+            "so many evenly",
             f"try {option_name('kv_heads')} {nearest}",
             about="kv_heads",
         )
 
 
 def refuse_odd_rotary(settings: Settings, width: int | None) -> None:
-    """Rotary positions turn pairs of numbers."""
+    """Refuse rotary positions for an odd width: they rotate pairs of numbers."""
     if settings.positions in ROTARY_POSITIONS and width and width % 2:
         problem = f"rotary positions rotate pairs of numbers, but a head is {width} wide"
         raise AttnvizError(problem, f"try --head-dim {width + 1}", about="positions")
@@ -347,10 +322,6 @@ def _nearest_divisor(dim: int, heads: int) -> int:
     return min(divisors, key=lambda number: (abs(number - heads), number))
 
 
-def _nearest_multiple(dim: int, heads: int) -> int:
-    return max(1, round(dim / heads)) * heads
-
-
 def _refuse_out_of_range(name: str, value: int | None, lowest: int, highest: int | None) -> None:
     if value is None or (lowest <= value and (highest is None or value <= highest)):
         return
@@ -363,15 +334,8 @@ def _refuse_out_of_range(name: str, value: int | None, lowest: int, highest: int
     )
 
 
-INSTEAD: tuple[AblationValue, ...] = get_args(AblationValue)
-HEAD_PATTERN = re.compile(r"(?:L(\d{1,9}))?H(\d{1,9})(?:=(\w*))?", re.IGNORECASE)
-MAX_LISTED_HEADS = 12  # heads that an error lists
-
-HeadId = tuple[int, int]  # layer and head, both from 0
-
-
 def parse_heads_off(without: str | None) -> dict[HeadId, AblationValue]:
-    """What stands in place of what each of these heads makes.
+    """Parses --without: what replaces the output of each head that is switched off.
 
     >>> parse_heads_off("L1H1, H0=mean")
     {(1, 1): 'zero', (0, 0): 'mean'}
@@ -386,12 +350,9 @@ def parse_heads_off(without: str | None) -> dict[HeadId, AblationValue]:
 
 
 def layer_heads_off(without: str | None, number: int) -> dict[int, AblationValue]:
-    """Those of one layer, by the head."""
-    return {
-        head: instead
-        for (layer, head), instead in parse_heads_off(without).items()
-        if layer == number
-    }
+    """Returns the heads of one layer that are switched off, and what replaces their outputs."""
+    heads = parse_heads_off(without).items()
+    return {head: instead for (layer, head), instead in heads if layer == number}
 
 
 def heads_off_text(heads: Mapping[HeadId, AblationValue]) -> str:
@@ -400,9 +361,7 @@ def heads_off_text(heads: Mapping[HeadId, AblationValue]) -> str:
     'L1H1 and L0H0 (replaced by its mean)'
     """
     suffixes = {"zero": "", "mean": " (replaced by its mean)"}
-    return and_list(
-        [f"{format_head_id(*head)}{suffixes[instead]}" for head, instead in heads.items()]
-    )
+    return and_list([f"{format_head_id(*head)}{suffixes[heads[head]]}" for head in heads])
 
 
 def format_head_id(layer: int, head: int) -> str:
@@ -410,7 +369,7 @@ def format_head_id(layer: int, head: int) -> str:
 
 
 def refuse_missing_heads(without: str | None, layers: int, heads: int) -> None:
-    """Refuse heads that there are not, or will not be."""
+    """Refuse to switch off heads that a Trace of this size does not have."""
     for layer, head in parse_heads_off(without):
         if layer >= layers or head >= heads:
             raise AttnvizError(
@@ -436,15 +395,13 @@ def _parse_head_off(word: str) -> tuple[HeadId, AblationValue]:
     match = HEAD_PATTERN.fullmatch(word)
     if match is None:
         raise _without_error(f"has '{word}', which names no head" if word else "names no head")
-    layer, head, instead_word = match.groups()
-    instead = next(
-        (choice for choice in INSTEAD if choice == (instead_word or "zero").lower()), None
+    layer, head, value = match[1] or 0, match[2], "zero" if match[3] is None else match[3].lower()
+    for instead in INSTEAD:
+        if instead == value:
+            return (int(layer), int(head)), instead
+    raise _without_error(
+        f"has '{word}', but the output of a head can only become {' or '.join(INSTEAD)}"
     )
-    if instead is None or instead_word == "":
-        raise _without_error(
-            f"has '{word}', but the output of a head can only become {' or '.join(INSTEAD)}"
-        )
-    return (int(layer or 0), int(head)), instead
 
 
 def _without_error(problem: str) -> AttnvizError:

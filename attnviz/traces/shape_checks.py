@@ -1,4 +1,4 @@
-"""Whether tensors fit each other: sides that count the same must be equally long."""
+"""Checks that tensors fit each other: sides that count the same must be equally long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attnviz.wording.words import counted, shape_text
 if TYPE_CHECKING:  # a lesson is read without torch
     from torch import Tensor
 
-KnownSizes = Mapping[str, tuple[int, str]]  # how long a side is, and by whose word
+KnownSizes = Mapping[str, tuple[int, str]]  # length by side, and the tensor that it is known from
 
 SIDE_DESCRIPTIONS = {
     "token": "tokens",
@@ -31,27 +31,24 @@ SIDE_DESCRIPTIONS = {
     "memory": "tokens of the memory",
     "answer": "answers",
 }
-# Heads side by side are as wide as the matrices that make them.
-JOINED_AND_HEAD_WIDTHS = (
+JOINED_AND_HEAD_WIDTHS = (  # tensor, side of all heads together, side of one head
     ("queries", "query_width", "width"),
     ("keys", "key_width", "width"),
     ("values", "value_width", "head_value"),
 )
-HEAD_SIDES_BY_WIDTH = {  # how many heads stand side by side in what is so wide, and how wide each is
+HEAD_SIDES_BY_WIDTH = {  # a joined width is the product of these sides
     "query_width": ("head", "width"),
     "key_width": ("group", "width"),
     "value_width": ("group", "head_value"),
     "joined_width": ("head", "head_value"),
 }
-HEAD_WIDTH_BY_WIDTH = {
-    whole: width for whole, (_, width) in HEAD_SIDES_BY_WIDTH.items()
-}  # among heads
+HEAD_WIDTH_BY_WIDTH = {joined: width for joined, (_, width) in HEAD_SIDES_BY_WIDTH.items()}
 
 
 def refuse_misfits(
     tensors: Mapping[str, Tensor], sides: Mapping[str, str], counts: KnownSizes, source: str
 ) -> None:
-    """Refuse tensors of other sides than theirs, or of sides that are not alike."""
+    """Refuse tensors with a wrong number of sides, or with sides of different lengths."""
     known_sizes = dict(counts)
     for name, tensor in tensors.items():
         own_sides = tensor_sides(sides[name], tensor)
@@ -60,33 +57,37 @@ def refuse_misfits(
         for side, size in zip(own_sides, tensor.shape, strict=True):
             expected_size, first_name = known_sizes.setdefault(side, (size, name))
             if size != expected_size:
-                reason = f"according to '{first_name}' there {_count_with_verb(expected_size, SIDE_DESCRIPTIONS[side])}"
+                count = _count_with_verb(expected_size, SIDE_DESCRIPTIONS[side])
+                reason = f"according to '{first_name}' there {count}"
                 raise _misfit_error(name, tensor, sides[name], known_sizes, reason, source)
     _refuse_misfit_head_widths(tensors, sides, known_sizes, source)
 
 
 def _count_with_verb(count: int, words: str) -> str:
-    """`are 2 heads of keys and values`, `is 1 head of keys and values`"""
+    """
+    >>> _count_with_verb(2, "heads of keys and values"), _count_with_verb(1, "answers")
+    ('are 2 heads of keys and values', 'is 1 answer')
+    """
     noun, *other_words = words.split()
-    count_text = " ".join([counted(count, noun.removesuffix("s")), *other_words])
-    return f"{'is' if count == 1 else 'are'} {count_text}"
+    verb = "is" if count == 1 else "are"
+    return " ".join([verb, counted(count, noun.removesuffix("s")), *other_words])
 
 
 def tensor_sides(sides: str, tensor: Tensor) -> list[str]:
-    """What the sides of a tensor count; one that all heads share has no side for them."""
+    """Returns what the sides of a tensor count, without the side for heads if it has none."""
     names = sides.split()
     return names[1:] if names[0] in ("head", "group") and tensor.ndim == len(names) - 1 else names
 
 
 def in_file(source: str) -> str:
-    """The file, where a message names it."""
+    """Returns " in 'file.toml'" for messages; "" without a file."""
     return f" in '{source}'" if source else ""
 
 
 def refuse_other_sides(
     name: str, shape: Sequence[int], sides: str, readings: Sequence[object], source: str
 ) -> None:
-    """Refuse what has more or fewer sides than anything that could be read."""
+    """Refuse an array whose number of sides allows no reading."""
     if readings:
         return
     starts_with_heads = sides.startswith(("head ", "group "))
@@ -130,12 +131,7 @@ def _sides_text(sides: str) -> str:
     >>> _sides_text("head token key")
     '(heads ×) tokens × keys'
     """
-    words = {
-        "head": "(heads ×)",
-        "group": "(heads ×)",
-        "token": "tokens",
-        "key": "keys",
-        "dim": "width",
-    }
+    heads = "(heads ×)"
+    words = {"head": heads, "group": heads, "token": "tokens", "key": "keys", "dim": "width"}
     parts = [words.get(side, side.replace("_", " ")) for side in sides.split()]
     return " × ".join(parts).replace("(heads ×) × ", "(heads ×) ")

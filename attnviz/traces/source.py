@@ -49,33 +49,31 @@ Vectors = Float[Tensor, "*seed token dim"]
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """What a Trace is made of: a text, or tokens; and all that is known before it is embedded."""
+    """Everything a Trace is computed from: a text or given tokens, settings, matrices, a model."""
 
     text: str | None
     settings: Settings
     matrices: Matrices
-    vectors: Float[Tensor, "token dim"] | None = None  # those that the settings name,
-    table: FromTable | None = None  # which may be rows of a trained model's
-    has_no_command: bool = False  # an example, and weights that were computed elsewhere
+    vectors: Float[Tensor, "token dim"] | None = None  # of the file that the settings name
+    table: FromTable | None = None  # if the vectors are rows of a trained model's table
+    has_no_command: bool = False  # for examples, and weights computed outside attnviz
     model: Model | None = None
 
     @property
     def resolved_settings(self) -> Settings:
-        """The settings, with all that a model has decided already."""
+        """Returns the settings with those that the model decides."""
         return self.settings if self.model is None else self.model.merge_settings(self.settings)
 
     @property
     def tokenizer(self) -> str:
-        """What cuts a text up."""
+        """Returns the name of the tokenizer."""
         return self.settings.tokenizer if self.model is None else self.model.vocabulary.tokenizer
 
     def matrices_for(self, count: int) -> Matrices:
-        """The matrices for so many tokens: each head of a model may see others of them."""
-        return (
-            self.matrices
-            if self.model is None
-            else restrict_sight(self.matrices, self.model.sights, count)
-        )
+        """Returns the matrices for so many tokens, with the mask of each head of a model."""
+        if self.model is None:
+            return self.matrices
+        return restrict_sight(self.matrices, self.model.sights, count)
 
     @property
     def seeds(self) -> Seeds:
@@ -83,31 +81,26 @@ class Source:
 
     @property
     def given_vectors(self) -> Float[Tensor, "token dim"] | None:
-        """The vectors that somebody gave; None: they are drawn."""
+        """Returns the given embeddings; None if they are drawn."""
         return self.matrices.embeddings if self.vectors is None else self.vectors
 
     @property
     def origin(self) -> Origin:
+        fields: dict[str, Any] = {"settings": self.settings, "vectors": self.vectors}
         if self.model is not None:
-            return FromModel(
-                settings=self.settings,
-                matrices=self.matrices,
-                model=self.model,
-                vectors=self.vectors,
-            )
-        vector_fields: dict[str, Any] = {"vectors": self.vectors, "table": self.table}
+            return FromModel(matrices=self.matrices, model=self.model, **fields)
         if self.settings.given is None and not self.matrices.is_any_given:
-            return FromSeed(settings=self.settings, **vector_fields)
-        return FromMatrices(settings=self.settings, matrices=self.matrices, **vector_fields)
+            return FromSeed(table=self.table, **fields)
+        return FromMatrices(matrices=self.matrices, table=self.table, **fields)
 
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """Who reads, and who is read: the sentence itself, other keys, and a second sentence."""
+    """The tokens of a Trace."""
 
     tokens: Tokens
-    keys: Tokens
-    memory: Tokens | None
+    keys: Tokens  # `tokens` itself in self-attention
+    memory: Tokens | None  # of a second sentence, for cross-attention in blocks
 
 
 def build_source(
@@ -116,14 +109,13 @@ def build_source(
     other_keywords: Sequence[str] = (),
     **changes: Any,
 ) -> Source:
-    """What a text, or a Trace that is there already, would be traced from.
+    """Returns the source of a text, or of a finished Trace, with changed settings.
 
-    `other_keywords` are the other keywords of whoever was given these.
+    `other_keywords` are further keywords of the caller, named in errors about unknown ones.
     """
     if not isinstance(text, Trace):
-        return source_from_text(
-            text, replace_choices(settings or Settings(), changes, other_keywords)
-        )
+        settings = replace_choices(settings or Settings(), changes, other_keywords)
+        return source_from_text(text, settings)
     origin = text.origin
     return Source(
         text.text,
@@ -142,7 +134,7 @@ def source_from_text(
     given: Matrices | None = None,
     vectors: Float[Tensor, "token dim"] | None = None,
 ) -> Source:
-    """What a text would be traced from: a model, matrices of one's own, or a seed."""
+    """Returns the source of a text: with a model, with given matrices, or drawn from a seed."""
     refuse_non_text(text)
     if is_trained(settings.model):
         refuse_trained_model_settings(settings)
@@ -157,8 +149,8 @@ def source_from_text(
 
 
 def refuse_changes_to_trace(changes: Mapping[str, Any]) -> None:
-    """Of a Trace, which is there already."""
-    replace_choices(Settings(), changes)  # which refuses what is no setting at all
+    """Refuse settings for a Trace that is finished."""
+    replace_choices(Settings(), changes)  # refuses unknown names
     for name in changes:
         raise AttnvizError(
             f"{name} says how to trace a text, but a finished Trace is given",
@@ -180,7 +172,7 @@ def refuse_non_text(text: object) -> None:
 def _refuse_given_with_model(
     model: Model, given_matrices: Matrices | None, vectors: Float[Tensor, "token dim"] | None
 ) -> None:
-    """A model has matrices and vectors of its own."""
+    """Refuse matrices and vectors beside a model, which has its own."""
     if (given_matrices is not None and given_matrices.is_any_given) or vectors is not None:
         raise AttnvizError(
             f"matrices or vectors are given, and the model '{model.name}' has its own",
@@ -190,69 +182,61 @@ def _refuse_given_with_model(
 
 
 def source_command(name: str, source: Source, **options: object) -> Command | None:
-    """The command that makes the same; none for an example, and for what is in no file."""
+    """Returns the command for a source; None for examples, and for matrices of no file."""
     has_own_matrices = source.model is None and source.matrices.is_any_given
     is_in_no_file = source.settings.given is None and has_own_matrices
     if is_in_no_file or source.has_no_command:
         return None
-    given_options = {key: value for key, value in options.items() if value is not None}
-    return Command(
-        name=name, argument=source.text, options=changed_options(source.settings) | given_options
-    )
+    all_options = changed_options(source.settings)
+    all_options |= {key: value for key, value in options.items() if value is not None}
+    return Command(name=name, argument=source.text, options=all_options)
 
 
 def build_sentence(source: Source) -> Sentence:
-    """The tokens of the text, and all others that there are."""
+    """Returns the tokens of a source, its keys, and those of the second sentence."""
     tokens = source_tokens(source)
     return Sentence(tokens, _key_tokens(tokens, source.matrices), _memory_tokens(source))
 
 
 def _memory_tokens(source: Source) -> Tokens | None:
-    """The tokens of the second sentence: of its text, given, or as many as there are vectors."""
-    given_matrices, memory_tokens = source.matrices, tokenize_memory(source.settings)
-    count = given_matrices.sizes.get("memory")
-    if memory_tokens is None:
-        if given_matrices.memory_tokens is not None:
-            return tokens_of_words(given_matrices.memory_tokens)
+    """Returns the tokens of --memory, of the file, or numbered ones for its vectors; or None."""
+    given, tokens = source.matrices, tokenize_memory(source.settings)
+    count, words = given.sizes.get("memory"), given.memory_tokens
+    if tokens is None:
+        if words is not None:
+            return tokens_of_words(words)
         return None if count is None else numbered_tokens(count)
-    if given_matrices.memory_tokens is not None or count not in (None, len(memory_tokens)):
-        conflict = (
-            "memory_tokens"
-            if given_matrices.memory_tokens is not None
-            else f"{counted(count or 0, 'vector')} of it"
-        )
+    if words is not None or count not in (None, len(tokens)):
+        conflict = f"{counted(count or 0, 'vector')} of it" if words is None else "memory_tokens"
         raise AttnvizError(
-            f"--memory is a text of {counted(len(memory_tokens), 'token')}, but {given_matrices.source_text} gives "
-            f"{conflict}",
+            f"--memory is a text of {counted(len(tokens), 'token')}, "
+            f"but {given.source_text} gives {conflict}",
             "leave one of them out",
             about="memory",
-            file=given_matrices.source,
+            file=given.source,
         )
-    return memory_tokens
+    return tokens
 
 
 def source_tokens(source: Source) -> Tokens:
-    """The tokens of the text; without one those that are given, or as many as there are vectors."""
-    given_matrices = source.matrices
-    count = given_matrices.sizes.get("token", given_matrices.sizes.get("key"))
+    """Returns the tokens of the text, of the file, or numbered ones for its vectors."""
+    given = source.matrices
+    count = given.sizes.get("token", given.sizes.get("key"))
     refuse_download(source.settings.tokenizer)
     if source.text is None:
         if count is None:
             raise AttnvizError(
-                f"there is no text, and nothing in {given_matrices.source_text} says how many tokens there are",
+                f"there is no text, and nothing in {given.source_text} says how many tokens there "
+                "are",
                 "give a sentence, or tokens, embeddings or scores in the file",
-                file=given_matrices.source,
+                file=given.source,
             )
-        return (
-            numbered_tokens(count)
-            if given_matrices.tokens is None
-            else tokens_of_words(given_matrices.tokens)
-        )
-    if given_matrices.tokens is not None:
+        return numbered_tokens(count) if given.tokens is None else tokens_of_words(given.tokens)
+    if given.tokens is not None:
         raise AttnvizError(
-            f"a text is given, but {given_matrices.source_text} gives tokens",
+            f"a text is given, but {given.source_text} gives tokens",
             "leave one of them out",
-            file=given_matrices.source,
+            file=given.source,
         )
     if source.model is not None:
         return source.model.cut(source.text)
@@ -260,31 +244,26 @@ def source_tokens(source: Source) -> Tokens:
     if count not in (None, len(tokens)):
         raise AttnvizError(
             f"the text has {counted(len(tokens), 'token')} ({source.settings.tokenizer}), but "
-            f"{given_matrices.source_text} is for {count}",
+            f"{given.source_text} is for {count}",
             "leave the text out, or cut it with another --tokenizer",
-            file=given_matrices.source,
+            file=given.source,
         )
     return tokens
 
 
 def embed_tokens(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> Vectors:
-    """A vector for each token: given, from the file that the settings name, or drawn."""
-    given_vectors = source.given_vectors
-    if given_vectors is None:
-        return (seeds or source.seeds).draw_embeddings(tokens.ids, embedding_width(source))
-    embedding_width(source)  # which fits what else is given
-    origin_name = source.settings.embeddings or source.matrices.source
-    cast_like(
-        "embeddings",
-        given_vectors,
-        torch.empty(0, dtype=getattr(torch, source.settings.dtype)),
-        origin_name,
-    )
-    return given_vectors
+    """Returns a vector for each token: given, of the file that the settings name, or drawn."""
+    width, vectors = embedding_width(source), source.given_vectors  # the width is checked here
+    if vectors is None:
+        return (seeds or source.seeds).draw_embeddings(tokens.ids, width)
+    file = source.settings.embeddings or source.matrices.source
+    target = torch.empty(0, dtype=getattr(torch, source.settings.dtype))
+    cast_like("embeddings", vectors, target, file)  # refuses numbers that are too large
+    return vectors
 
 
 def embedding_width(source: Source) -> int:
-    """How many numbers stand for a token, before there are any."""
+    """Returns the width of the embeddings; raises an error if settings and files disagree."""
     settings, given_vectors = source.settings, source.given_vectors
     expected_dim = source.matrices.sizes.get("dim")
     dim = expected_dim if given_vectors is None else given_vectors.shape[1]
@@ -304,7 +283,7 @@ def embedding_width(source: Source) -> int:
 
 
 def with_vectors(source: Source, tokens: Tokens) -> Source:
-    """With the vectors of the model, or those that the settings name, if they name any."""
+    """Returns the source with the vectors of the model, or of the file that the settings name."""
     if source.model is not None:
         return replace(source, vectors=source.model.embeddings[list(tokens.ids)])
     if source.settings.embeddings is None:
@@ -322,13 +301,13 @@ def with_vectors(source: Source, tokens: Tokens) -> Source:
 
 
 def _vectors_fit(source: Source, vectors: Vectors, count: int) -> bool:
-    """Whether there are so many; those of a table can be had in another width, if one is wanted."""
+    """Whether the vectors can be used again: as many, and of the wanted width if from a table."""
     needs_other_width = source.table and source.settings.dim not in (None, vectors.shape[1])
     return len(vectors) == count and not needs_other_width
 
 
 def read_settings_matrices(settings: Settings) -> Matrices:
-    """The matrices of the file that the settings name, if they name one."""
+    """Returns the matrices of the file that the settings name; without one, none."""
     if settings.given is None:
         return Matrices()
     hint = f"name it, with a text: --given {shell_quoted(settings.given)}"
@@ -337,17 +316,17 @@ def read_settings_matrices(settings: Settings) -> Matrices:
 
 
 def vocabulary_size(source: Source) -> int | None:
-    """How many ids a table of embeddings has rows for; None where it is a person's own."""
+    """Returns the number of ids in the vocabulary; None for given embeddings or matrices."""
     if source.model is not None:
         return len(source.model.vocabulary.words)
+    if source.matrices.vocabulary:
+        return source.matrices.vocabulary
     has_own_embeddings = source.settings.embeddings is not None or source.matrices.is_any_given
-    return source.matrices.vocabulary or (
-        None if has_own_embeddings else count_tokenizer_ids(source.settings.tokenizer)
-    )
+    return None if has_own_embeddings else count_tokenizer_ids(source.settings.tokenizer)
 
 
 def _key_tokens(tokens: Tokens, given_matrices: Matrices) -> Tokens:
-    """The tokens that are read: those that read, unless others are given."""
+    """Returns the tokens that are attended to: the queries' own, unless others are given."""
     if given_matrices.key_tokens is not None:
         return tokens_of_words(given_matrices.key_tokens)
     count = given_matrices.sizes.get("key", len(tokens))
@@ -358,7 +337,7 @@ def _key_tokens(tokens: Tokens, given_matrices: Matrices) -> Tokens:
 def read_named_vectors(
     settings: Settings, tokens: Tokens
 ) -> tuple[Float[Tensor, "token dim"], FromTable | None]:
-    """A vector for each token; and, where they are rows of a model's table, of which."""
+    """Returns a vector for each token of the named file or model, and the model's table if any."""
     name = settings.embeddings or ""
     hint = f"name it, with a text: --embeddings {shell_quoted(name)}"
     refuse_name_in_file(name, "file of vectors", hint, about="embeddings")

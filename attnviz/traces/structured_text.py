@@ -1,7 +1,6 @@
-"""JSON texts and the values that files hold, checked; errors name the file and the line.
+"""Parses JSON and checks the values of files; errors name the file and the line.
 
-JSON is read in time and memory that grow no faster than the text, whatever is in it. Nothing here
-needs torch; TOML has a reader of its own, toml_reader.
+Time and memory grow no faster than the text, whatever is in it. TOML is read by toml_reader.
 """
 
 from __future__ import annotations
@@ -21,18 +20,23 @@ from attnviz.machine import files, memory
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.settings import CHOICES_BY_SETTING
 
-_JSON_TEXT_PATTERN = re.compile(r'("[^"]*")(\s*:)?')  # once no quote in it is escaped
-# The most bytes that Python takes for a list, an object, a text or its name, and a number.
-_BYTES_BY_JSON_MARK = {"[": 96, "{": 256, '"': 32, ":": 64, ",": 40}
+_JSON_TEXT_PATTERN = re.compile(r'("[^"]*")(\s*:)?')  # in text without escaped quotes
+_BYTES_BY_JSON_MARK = {"[": 96, "{": 256, '"': 32, ":": 64, ",": 40}  # at most, of Python objects
+OPTION_PATTERN = re.compile(r"--(no-)?([a-z]+(?:-[a-z]+)*)(?: (\d[\d.]*|\w+))?")
+OPTIONS_WITHOUT_KEY = ("limit",)  # options that no file has as a key
+SETTING_WORDS = (word for _, words in CHOICES_BY_SETTING.values() for word in words)
+WORDS_AS_VALUES = {*VARIANTS, *TOKENIZERS, *SETTING_WORDS}
+
+Anything = TypeVar("Anything")
 
 
 def read_text_file(path: Path, kind: files.FileKind) -> str:
-    """A file of UTF-8."""
+    """Reads a file of UTF-8."""
     return files.decode_utf8(files.read_content(path, kind), f"'{path}'")
 
 
 def unescaped(text: str) -> str:
-    """A text of TOML or JSON without escaped quotes; every place in it stays where it was.
+    """Replaces escaped quotes and backslashes of TOML or JSON; positions stay the same.
 
     >>> unescaped(r'"a\\"b\\\\"')
     '"a__b__"'
@@ -41,7 +45,7 @@ def unescaped(text: str) -> str:
 
 
 def parse_json_object(text: str, path: Path) -> dict[str, Any]:
-    """A JSON text that is one object."""
+    """Parses a JSON text that must be an object; refuses names that are given twice."""
     needed_bytes = sum(bytes_ * text.count(mark) for mark, bytes_ in _BYTES_BY_JSON_MARK.items())
     memory.refuse_too_little_memory(len(text) + needed_bytes, f"to read '{path}'")
     try:
@@ -69,7 +73,7 @@ def parse_json_object(text: str, path: Path) -> dict[str, Any]:
 
 
 class _DuplicateNameError(Exception):
-    """A name that an object of JSON has twice, of which Python would take the second."""
+    """A name that a JSON object has twice; json.loads would silently take the second."""
 
 
 def _refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -81,10 +85,10 @@ def _refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def line_of_json(text: str, name: str) -> int | None:
-    """The line, from 1, on which a name of JSON stands first, however it is written there."""
-    for found in _JSON_TEXT_PATTERN.finditer(unescaped(text)):
-        if found[2] and json.loads(text[found.start(1) : found.end(1)]) == name:
-            return text.count("\n", 0, found.start()) + 1
+    """Returns the line, from 1, of the first key of this name; None if there is none."""
+    for match in _JSON_TEXT_PATTERN.finditer(unescaped(text)):
+        if match[2] and json.loads(text[match.start(1) : match.end(1)]) == name:
+            return text.count("\n", 0, match.start()) + 1
     return None
 
 
@@ -93,7 +97,7 @@ def too_deep(source: str) -> AttnvizError:
 
 
 def _refuse_long_numbers(text: str, source: str) -> None:
-    """Python reads no whole number of more than some thousand digits."""
+    """Refuse whole numbers with more digits than Python parses."""
     longest = sys.get_int_max_str_digits() if hasattr(sys, "get_int_max_str_digits") else 0
     match = re.search(rf"(?<!\d)\d{{{longest + 1},}}", text) if longest else None
     if match:
@@ -105,14 +109,10 @@ def _refuse_long_numbers(text: str, source: str) -> None:
         )
 
 
-Anything = TypeVar("Anything")
-
-
 def build_checked(kind: type[Anything], facts: Mapping[str, Any]) -> Anything:
-    """A dataclass of facts that were read; TypeError where one of them is something else.
+    """Builds a dataclass from the facts of a file; raises TypeError if one has the wrong type.
 
-    Types are looked at first: what a dataclass checks of itself is about values of its types. One
-    word of several comes last: a dataclass may know a better word for another.
+    Literals are checked last, so that the dataclass can raise an error that suggests a word.
     """
     hints = get_type_hints(kind)
     wrong_names = [name for name, value in facts.items() if not fits_type(value, hints.get(name))]
@@ -125,21 +125,25 @@ def build_checked(kind: type[Anything], facts: Mapping[str, Any]) -> Anything:
 
 
 def fits_type(value: Any, hint: Any) -> bool:
-    """
-    >>> fits_type(2, float), fits_type("a", int | None), fits_type("b", Literal["a", "b"]), fits_type(True, int)
-    (True, False, True, False)
-    >>> fits_type([1, [2]], list[int]), fits_type({"a": 1}, Mapping[str, float]), fits_type(10**400, float)
-    (False, True, False)
+    """Whether a value is of an annotated type; true and false are no numbers.
+
+
+    >>> fits_type(2, float), fits_type("a", int | None), fits_type("b", Literal["a", "b"])
+    (True, False, True)
+    >>> fits_type([1, [2]], list[int]), fits_type({"a": 1}, Mapping[str, float])
+    (False, True)
+    >>> fits_type(True, int), fits_type(10**400, float)
+    (False, False)
     """
     origin, inner_types = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return any(fits_type(value, option) for option in inner_types)
     if origin is Literal:
         return value in inner_types
-    if origin is not None or hint is Any:
-        return hint is Any or (
-            isinstance(value, origin) and _contents_fit_types(value, inner_types)
-        )
+    if hint is Any:
+        return True
+    if origin is not None:
+        return isinstance(value, origin) and _contents_fit_types(value, inner_types)
     if hint is float and isinstance(value, int):  # of any length in JSON
         return not isinstance(value, bool) and abs(value) <= sys.float_info.max
     if hint is int:
@@ -148,7 +152,7 @@ def fits_type(value: Any, hint: Any) -> bool:
 
 
 def _contents_fit_types(value: Any, inner_types: tuple[Any, ...]) -> bool:
-    """Whether all that a Mapping, a list or a tuple holds is of the types that it should be."""
+    """Whether the elements of a Mapping, a list or a tuple are of the annotated types."""
     if isinstance(value, Mapping):
         keys, values = inner_types
         return all(fits_type(key, keys) and fits_type(item, values) for key, item in value.items())
@@ -157,19 +161,12 @@ def _contents_fit_types(value: Any, inner_types: tuple[Any, ...]) -> bool:
     return all(fits_type(item, inner_types[0]) for item in value)
 
 
-OPTION_PATTERN = re.compile(r"--(no-)?([a-z]+(?:-[a-z]+)*)(?: (\d[\d.]*|\w+))?")
-OPTIONS_WITHOUT_KEY = ("limit",)  # what only a command can be told
-WORDS_AS_VALUES = {
-    *VARIANTS,
-    *TOKENIZERS,
-    *(name for _, known in CHOICES_BY_SETTING.values() for name in known),
-}
-
-
 def options_as_keys(error: AttnvizError, *, exceptions: Collection[str] = ()) -> AttnvizError:
-    """An error in the words of a file, which has keys where a command has options.
+    """Rewrites an error about options of a command as one about keys of a file.
 
-    >>> options_as_keys(AttnvizError("--dim is 0", "try --head-dim 4, --no-scale or --variant plain")).hint
+
+    >>> error = AttnvizError("--dim is 0", "try --head-dim 4, --no-scale or --variant plain")
+    >>> options_as_keys(error).hint
     "try head_dim = 4, scale = false or variant = 'plain'"
     """
 

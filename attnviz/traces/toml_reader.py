@@ -1,8 +1,4 @@
-"""Reads TOML files: parses them, finds the line of each key, and checks tables.
-
-A file that is checked describes its tables as mappings from key to `ValueKind`. Every error names
-the file, and the line of the key that it is about. Nothing here needs torch.
-"""
+"""Reads TOML files: parses them, finds the line of each key, and checks tables without torch."""
 
 from __future__ import annotations
 
@@ -25,16 +21,20 @@ from attnviz.traces.structured_text import fits_type, options_as_keys, too_deep,
 
 MOST_PARTS = 16  # of a name with dots
 MAX_LIST_NAMES = 250_000  # in a TOML text: each takes up to 1 kB
-DEEPEST = 100  # lists and tables in each other
+DEEPEST = 100  # nested lists and tables
 LONGEST_WORD = 1000  # digits of a number, or letters of a name
+MAX_DRAW_VALUE = 1e30  # float32 holds what is computed from it
+LARGEST_WHOLE = 2**63 - 1
+MOST_IN_LIST = 10_000  # names in a list of names
 _WORD = rf"""(?:[\w+-]{{1,{LONGEST_WORD}}}|"[^"\n]*"|'[^'\n]*')"""
 _NAME_PATTERN = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD}){{0,{MOST_PARTS}}}"
-# What a TOML text is made of, once no quote in it is escaped. A string of several lines is matched
-# without its end, too: so no place of the text is looked at more than a few times.
+# The pieces of a TOML text without escaped quotes. A string of several lines also matches without
+# its end, so that no part of the text is scanned more than a few times.
 _TOML_PIECE_PATTERN = re.compile(
     rf"""\#[^\n]*|"{{3}}.*?(?:"{{3,5}}|\Z)|'{{3}}.*?(?:'{{3,5}}|\Z)"""
-    rf"""|(?P<long>[\w+-]{{{LONGEST_WORD + 1},}})|(?P<name>{_NAME_PATTERN})|(?P<value>=)|(?P<comma>,)"""
-    rf"""|(?P<heading>^[ \t]*\[[ \t\[]*(?={_NAME_PATTERN}[ \t]*\]))|(?P<start>[\[{{])|(?P<end>[\]}}])""",
+    rf"""|(?P<long>[\w+-]{{{LONGEST_WORD + 1},}})|(?P<name>{_NAME_PATTERN})"""
+    rf"""|(?P<value>=)|(?P<comma>,)|(?P<heading>^[ \t]*\[[ \t\[]*(?={_NAME_PATTERN}[ \t]*\]))"""
+    r"""|(?P<start>[\[{])|(?P<end>[\]}])""",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -57,7 +57,7 @@ def parse(text: str, source: str, **options: Any) -> dict[str, Any]:
 
 
 def _refuse_costly(text: str, source: str) -> None:
-    """Refuses a text that would take the parser far more time, or memory, than it is long."""
+    """Refuses a text that would take the parser far more time or memory than its length."""
     names = depth = 0
     for piece in _TOML_PIECE_PATTERN.finditer(unescaped(text)):
         kind, dots = piece.lastgroup, piece[0].count(".")
@@ -84,7 +84,7 @@ def _refuse_costly(text: str, source: str) -> None:
 
 
 def _toml_loader() -> Callable[..., dict[str, Any]]:
-    """The parser, imported when it is needed: errors about names do not wait for it."""
+    """Returns the parser's `loads`, imported when it is needed."""
     if sys.version_info >= (3, 11):
         from tomllib import loads
     else:
@@ -95,9 +95,9 @@ def _toml_loader() -> Callable[..., dict[str, Any]]:
 
 @dataclass(slots=True)
 class KeyLines:
-    """The lines of a key of a TOML text, of the elements of its list, and of the keys below it.
+    """The line of a key in a TOML text, those of its list's elements, and the keys inside it.
 
-    A table in a list of tables is a key: its index. Keys inside a value stand below its key.
+    The tables of a list are keys named by their index, from "0".
     """
 
     line: int
@@ -105,7 +105,7 @@ class KeyLines:
     keys: dict[str, KeyLines] = field(default_factory=dict)
 
     def find(self, path: Iterable[str | int]) -> int:
-        """The line of a key, of an element, or of the last key on the path that is there."""
+        """Returns the line of a key or an element; if it is missing, of the last key before it."""
         node, line = self, self.line
         for key in path:
             if isinstance(key, int) and key < len(node.elements):
@@ -117,7 +117,7 @@ class KeyLines:
         return line
 
     def search(self, name: str) -> int | None:
-        """The first line of a key, wherever it is; a name with dots may be a path.
+        """Returns the first line of a key at any depth; a name with dots may be a path.
 
         >>> key_lines("[given]\\nlayers.1.w_query = 2").search("layers.1.w_query")
         2
@@ -134,7 +134,7 @@ class KeyLines:
         return min(lines, default=None)
 
     def enter(self, names: Sequence[str], line: int, is_list: bool = False) -> KeyLines:
-        """The key below this one that is written on a line; of a list of tables its last table."""
+        """Adds the key of a line inside this one, and returns it; for a list, its last table."""
         node = self
         for number, name in enumerate(names, start=1):
             node = node.keys.setdefault(name, KeyLines(line))
@@ -147,15 +147,15 @@ class KeyLines:
 
 
 def key_lines(text: str) -> KeyLines:
-    """The line of each key of a valid TOML text, from 1.
+    """Finds the line, from 1, of each key of a valid TOML text.
 
     >>> lines = key_lines('[a]\\nb = ["x",\\n"y"]\\n[[c]]\\nd = { e = 1 }')
     >>> [lines.find(path) for path in (["a", "b"], ["a", "b", 1], ["c", 0], ["c", 0, "d", "e"])]
     [2, 3, 4, 5]
     """
-    whole = table = node = KeyLines(1)  # `node` is that of the last key outside of values
+    whole = table = node = KeyLines(1)  # `node` is the last key that is not inside a value
     line, position, depth, opens_table, expects_element = 1, 0, 0, 0, False
-    words = slice(0)  # which may be a key
+    words = slice(0)  # the last name, which may be a key
     for piece in _TOML_PIECE_PATTERN.finditer(unescaped(text)):
         kind, span = piece.lastgroup, slice(*piece.span())
         line, position = line + text.count("\n", position, span.start), span.start
@@ -190,7 +190,7 @@ def _key_names(key: str) -> list[str]:
 
 
 def with_line_number(error: AttnvizError, path: Path) -> AttnvizError:
-    """The same error with the line of what it is about, in files that have lines."""
+    """Returns the error with the line of the key it is about; unchanged for binary files."""
     suffix = path.suffix.lower()
     if suffix not in (".toml", ".json") or not error.about:
         return error
@@ -201,18 +201,13 @@ def with_line_number(error: AttnvizError, path: Path) -> AttnvizError:
     return error if line is None else error.told(f"line {line}: {error}")
 
 
-MAX_DRAW_VALUE = 1e30  # float32 holds what is computed from it
-LARGEST_WHOLE = 2**63 - 1
-MOST_IN_LIST = 10_000  # names in a list of names
-
-
 @dataclass(frozen=True)
 class ValueKind:
     """The values that a key takes: a check, and the words of its error."""
 
     fits: Callable[[Any], bool]
     wanted: str  # "a whole number, such as 42"
-    hint: str = "change its value"  # {key} is the key, {heading} the key after those it is in
+    hint: str = "change its value"  # {key} is the key, {heading} its path with dots
 
 
 def is_whole_number(value: Any) -> bool:
@@ -220,25 +215,24 @@ def is_whole_number(value: Any) -> bool:
 
 
 def is_number(value: Any, minimum: float = -MAX_DRAW_VALUE) -> bool:
-    """Whether float32 has room for a number; true and false are none."""
+    """Whether a value is a number, not a bool, from `minimum` to what float32 has room for."""
     number = plain_number(value)  # Decimal's NaN cannot be compared
-    return (
-        isinstance(number, float) or is_whole_number(number)
-    ) and minimum <= number <= MAX_DRAW_VALUE
+    is_numeric = isinstance(number, float) or is_whole_number(number)
+    return is_numeric and minimum <= number <= MAX_DRAW_VALUE
 
 
 def is_list(value: Any, element: type, least: int = 1) -> bool:
-    """Whether it is a list of at least so many elements of one type, without empty text."""
-    elements = isinstance(value, list) and all(isinstance(each, element) for each in value)
-    return elements and len(value) >= least and "" not in value
+    """Whether a value is a list of at least so many elements of one type, without empty text."""
+    fits = isinstance(value, list) and all(isinstance(item, element) for item in value)
+    return fits and len(value) >= least and "" not in value
 
 
 def plain_number(value: Any) -> Any:
-    """The same with floats in place of decimal numbers, also in lists and tables."""
+    """Returns the value with floats in place of Decimals, also in lists and tables."""
     if isinstance(value, list):
-        return [plain_number(each) for each in value]
+        return [plain_number(item) for item in value]
     if isinstance(value, dict):
-        return {name: plain_number(each) for name, each in value.items()}
+        return {name: plain_number(item) for name, item in value.items()}
     return float(value) if isinstance(value, Decimal) else value
 
 
@@ -268,21 +262,22 @@ _KINDS_BY_TYPE = {bool: BOOLEAN_TYPE, int: WHOLE, float: NUMBER, str: TEXT}
 
 @cache
 def kinds_by_class(fields: type) -> dict[str, ValueKind]:
-    """The kinds of the fields of a class, by their annotations; one word of several is text.
+    """Returns the kind of each field of a class, by its annotation; a Literal is text.
+
 
     >>> kinds_by_class(Settings)["heads"].wanted, kinds_by_class(Settings)["scoring"].wanted
     ('a whole number, such as 42', 'text in quotes')
     """
-    found = {}
+    kinds = {}
     for name, hint in get_type_hints(fields).items():
         types = [str if get_origin(t) is Literal else t for t in (hint, *get_args(hint))]
-        found[name] = next(_KINDS_BY_TYPE[each] for each in types if each in _KINDS_BY_TYPE)
-    return found
+        kinds[name] = next(_KINDS_BY_TYPE[t] for t in types if t in _KINDS_BY_TYPE)
+    return kinds
 
 
 @dataclass(frozen=True)
 class TomlFile:
-    """The text of a file, in which the lines of keys are found when an error needs one."""
+    """The text of a file; the lines of its keys are found when an error needs one."""
 
     path: Path
     text: str
@@ -294,7 +289,7 @@ class TomlFile:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a TOML file: the whole of it, or the one at a path."""
+    """A table of a TOML file, at a path; the whole file at the empty path."""
 
     file: TomlFile
     values: Mapping[str, Any]
@@ -304,39 +299,39 @@ class Table:
     def read(
         cls, path: Path, kind: files.FileKind, text: str | None = None, **options: Any
     ) -> Table:
-        """The whole of a file; of `text`, where the file was read before."""
+        """Reads a whole file, or parses its `text` if it was read before."""
         file = TomlFile(path, structured_text.read_text_file(path, kind) if text is None else text)
         return cls(file, parse(file.text, str(path), **options))
 
     def line(self, *keys: str | int) -> int:
-        """The line of a key, or of an element of its list; else that of the table."""
+        """Returns the line of a key, or of an element of its list; else that of the table."""
         return self.file.lines.find((*self.path, *keys))
 
     def error(self, problem: str, hint: str, *keys: str | int) -> AttnvizError:
-        """A problem with a key, or with the whole table."""
+        """Returns an error about a key, or about the whole table."""
         where = f"line {self.line(*keys)} of '{self.file.path}'"
         return AttnvizError(f"{where}: {problem}", hint, file=str(self.file.path))
 
     @contextmanager
     def located(self, *keys: str | int, about: str = "", options: bool = False) -> Iterator[None]:
-        """Adds the file and the line of the keys to errors, unless they name a key themselves.
+        """Adds the file and the line to errors raised inside; that of the keys by default.
 
-        With `options`, errors speak of options of the command line, which are keys here.
+        With `options`, errors about options of the command line are rewritten for keys.
         """
         try:
             yield
         except AttnvizError as error:
             if error.file:
                 raise
-            named = options_as_keys(error) if options else error
+            rewritten = options_as_keys(error) if options else error
             if error.about in self.values and error.about:
                 keys = (error.about,)
-            raise self.error(f"{about}{named}", named.hint, *keys) from None
+            raise self.error(f"{about}{rewritten}", rewritten.hint, *keys) from None
 
     def refuse_unknown(
         self, kind: str, name: str, known: Collection[str], *keys: str, hint: str = ""
     ) -> None:
-        """Refuses a key that is not known; or a name that is not, in the value of a key."""
+        """Refuses an unknown key, or an unknown name in the value of the given keys."""
         if name not in known:
             error = unknown_name_error(kind, name, known)
             raise self.error(str(error), hint or error.hint, *(keys or [name]))
@@ -347,11 +342,11 @@ class Table:
             raise self.error(f"'{key}' is not {kind.wanted}", self._hint(key, kind), key)
 
     def _hint(self, key: str, kind: ValueKind) -> str:
-        heading = ".".join(each for each in (*self.path, key) if isinstance(each, str))
+        heading = ".".join(part for part in (*self.path, key) if isinstance(part, str))
         return kind.hint.replace("{key}", key).replace("{heading}", heading)
 
     def check(self, kind: str, known: Mapping[str, ValueKind], *needed: str) -> None:
-        """Refuses unknown keys, values of other kinds, and a table without a key that it needs."""
+        """Refuses unknown keys, values of other kinds, and a table without its needed keys."""
         for key in self.values:
             self.refuse_unknown(kind, key, known)
             self.refuse_misfit(key, known[key])
@@ -360,19 +355,19 @@ class Table:
                 raise self.error(f"there is no '{key}'", self._hint(key, known[key]))
 
     def table(self, key: str) -> Table:
-        """A table in this one; one that is not there is empty."""
+        """Returns the table of a key; an empty one if it is missing."""
         return Table(self.file, self.values.get(key, {}), (*self.path, key))
 
     def tables(self, key: str) -> list[Table]:
-        """The tables of a list."""
-        values = enumerate(self.values.get(key, []))
-        return [Table(self.file, each, (*self.path, key, number)) for number, each in values]
+        """Returns the tables of a list; none if it is missing."""
+        tables = enumerate(self.values.get(key, []))
+        return [Table(self.file, table, (*self.path, key, number)) for number, table in tables]
 
     def text(self, key: str) -> str:
         return str(self.values.get(key, "")).strip()
 
     def names(self, key: str) -> tuple[str, ...]:
-        """A list of names, of which no two are alike."""
+        """Returns a list of distinct names; refuses a name that it has twice."""
         names = self.values.get(key, [])
         if len(names) > MOST_IN_LIST:
             problem = f"'{key}' has {len(names):,} names"
@@ -381,13 +376,13 @@ class Table:
         return tuple(names)
 
     def refuse_twice(self, counts: Counter[str], key: str, problem: str) -> None:
-        """Refuses a name that a list has twice."""
+        """Refuses a name that is counted twice."""
         for name, count in counts.most_common(1):
             if count > 1:
                 raise self.error(f"'{name}' {problem}", "leave one of them out", key)
 
     def settings(self, known: Collection[str], base: Settings, **others: Any) -> Settings:
-        """The settings that this table changes, of those that are known; others are added."""
+        """Returns `base` with the known settings that this table changes, and with `others`."""
         self.check("setting", {name: kinds_by_class(Settings)[name] for name in known})
         with self.located(options=True):
             return replace(base, **{**untrusted_settings(plain_number(self.values)), **others})

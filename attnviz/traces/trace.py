@@ -1,4 +1,4 @@
-"""Trace, Layer, Projections, Provenance; and layers of which only the weights are known."""
+"""Trace and its parts (Layer, Projections, Provenance), and layers with known weights only."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from attnviz.traces.settings import Positions
 from attnviz.traces.weights import InMemoryWeights, Weights, head_mask, stack_layer_weights
 from attnviz.wording.words import counted, shape_text
 
-GIVEN_LABEL = "given"  # in place of the name of a tokenizer, where no text was cut up
+Heads = Float[Tensor, "head query key"]
+
+GIVEN_LABEL = "given"  # in place of a tokenizer, where tokens were given
+PARTS_BEYOND_WEIGHTS = frozenset(("scores", "queries", "keys", "values"))
 
 
 @dataclass(frozen=True, eq=False)
 class Projections:
-    """The matrices that make queries, keys and values, and the one that joins the heads.
-
-    None is what is not there: no biases, no matrix for what was given.
-    """
+    """The projection matrices and biases of an attention; None for those it does not have."""
 
     w_query: Float[Tensor, "*batch dim out"] | None = None
     w_key: Float[Tensor, "*batch dim keys_out"] | None = None
     w_value: Float[Tensor, "*batch dim values_out"] | None = None
     w_out: Float[Tensor, "*batch joined context"] | None = None
-    w_score: Float[Tensor, "*batch out"] | None = None  # of additive scores
+    w_score: Float[Tensor, "*batch out"] | None = None  # of additive scoring
     b_query: Float[Tensor, "out"] | None = None
     b_key: Float[Tensor, "keys_out"] | None = None
     b_value: Float[Tensor, "values_out"] | None = None
@@ -57,7 +57,7 @@ class Projections:
 
 @dataclass(frozen=True, eq=False)
 class BeforeRotary:
-    """Queries and keys before rotary positions turned them."""
+    """Queries and keys before rotary positions rotate them."""
 
     queries: Float[Tensor, "*batch head query width"]
     keys: Float[Tensor, "*batch group key width"]
@@ -65,38 +65,32 @@ class BeforeRotary:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Layer:
-    """One layer of attention, in the order things happened; in a block with what surrounds it."""
+    """One layer of attention, in the order of computation, with the block around it if any."""
 
     layer: int
     scale: float
-    head_dim: int  # the width of a head's queries; of its values, where the scores were given
+    head_dim: int  # width of a head's queries; of its values, if the scores were given
     inputs: Float[Tensor, "*batch query dim"]
-    key_inputs: Float[Tensor, "*batch key dim"] | None = (
-        None  # what keys are made of, if not of these
-    )
+    key_inputs: Float[Tensor, "*batch key dim"] | None = None  # None: keys are made of the inputs
     projections: Projections | None
     before_rotary: BeforeRotary | None = None
     queries: Float[Tensor, "*batch head query width"] | None  # None: the scores were given
-    keys: Float[Tensor, "*batch group key width"] | None  # neighbouring heads share a group's
+    keys: Float[Tensor, "*batch group key width"] | None  # neighbouring heads share a group
     values: Float[Tensor, "*batch group key value_width"]
     visible: Visible
     attended: AttentionStages
-    context: Float[Tensor, "*batch query context"]  # the heads joined, and projected
-    memory: Float[Tensor, "*batch key dim"] | None = (
-        None  # what cross-attention reads instead of inputs
-    )
-    cross: Layer | None = None  # the attention of a block to a second sentence
+    context: Float[Tensor, "*batch query context"]  # heads joined and projected
+    memory: Float[Tensor, "*batch key dim"] | None = None  # key inputs of cross-attention
+    cross: Layer | None = None  # the cross-attention of the block
     block: Block | None = None
-    given: frozenset[str] = frozenset()  # what was not made here
-    mistake: str = ""  # the one that made the weights, if one did
-    off: Mapping[int, AblationValue] = field(default_factory=dict)  # heads that are switched off
-    weights_on_demand: Weights | None = (
-        None  # who answers for the weights, if it is not the matrices
-    )
+    given: frozenset[str] = frozenset()  # names of parts that were given, not computed
+    mistake: str = ""  # the mistake made on purpose
+    off: Mapping[int, AblationValue] = field(default_factory=dict)  # heads switched off
+    weights_on_demand: Weights | None = None  # if the weights are not in memory
 
     @property
     def weights(self) -> Weights:
-        """What is shown asks here for rows, windows and blocks, and never for whole matrices."""
+        """Returns the weights as cells; views use these, and never whole matrices."""
         return self.weights_on_demand or InMemoryWeights(
             self.attended, self.visible, self.mistake, self.width_ratio
         )
@@ -106,70 +100,70 @@ class Layer:
         return self.weights.heads
 
     def hidden_rows(self, head: int) -> list[int]:
-        """The queries from which everything is hidden in a head."""
+        """Returns the queries of a head for which every key is hidden."""
         rows: list[int] = (~head_mask(head, self.visible).any(-1)).nonzero().flatten().tolist()
         return rows
 
     def empty_rows(self, head: int) -> list[int]:
-        """Those of them that read nothing: neither a mistake nor a hand gave them weights."""
+        """Returns the hidden rows of a head without any weight, be it by mistake or by hand."""
         mixing = self.weights.cells("mixing", head)
         return [query for query in self.hidden_rows(head) if not mixing.row(query).values.any()]
 
     @property
     def w_score(self) -> Tensor | None:
-        """What additive scores are weighed by; None where scores are products."""
+        """Returns the vector of additive scoring; None for scores by dot product."""
         return None if self.projections is None else self.projections.w_score
 
     @property
     def has_product_scores(self) -> bool:
-        """Whether scores are products of queries and keys: not given, and not additive."""
+        """Whether scores are dot products of queries and keys: neither given nor additive."""
         has_queries_and_keys = self.queries is not None and self.keys is not None
         return has_queries_and_keys and "scores" not in self.given and self.w_score is None
 
     @property
     def kv_heads(self) -> int:
-        """How many heads of keys and values there are: of queries there may be more."""
+        """Returns the number of heads of keys and values; there may be more heads of queries."""
         return self.values.shape[-3]
 
     @property
     def keys_of_heads(self) -> Float[Tensor, "*batch head key width"] | None:
-        """The keys that each head compares its queries with, those of its group."""
+        """Returns the keys of each head, repeated for heads that share a group."""
         return None if self.keys is None else repeat_groups(self.keys, self.heads)
 
     @property
     def values_of_heads(self) -> Float[Tensor, "*batch head key value_width"]:
-        """The values that each head mixes, those of its group."""
+        """Returns the values of each head, repeated for heads that share a group."""
         return repeat_groups(self.values, self.heads)
 
     @property
     def width_ratio(self) -> float:
-        """√(model width) over √(head width), which one mistake takes for the other."""
+        """Returns √(model width) / √(head width): one of the mistakes confuses the two."""
         return sqrt(self.inputs.shape[-1] / self.head_dim)
 
     @property
     def weights_alone(self) -> bool:
-        """Whether nothing of it is known but its weights."""
+        """Whether only the weights of the layer are known."""
         return self.queries is None and {"scores", "queries", "keys", "values"} <= self.given
 
     @property
     def uses_inputs(self) -> bool:
-        """Whether anything was made of the inputs, or all was given."""
+        """Whether anything was computed from the inputs: not everything was given."""
         has_given_scores = "scores" in self.given or {"queries", "keys"} <= self.given
         return not (has_given_scores and "values" in self.given)
 
     @property
     def layer_inputs(self) -> Float[Tensor, "*batch query dim"]:
-        """What entered the layer: of a block, before any norm."""
+        """Returns the inputs of the layer; those of a block before any LayerNorm."""
         return self.inputs if self.block is None else self.block.attention.inputs
 
     @property
     def outputs(self) -> Float[Tensor, "*batch query context"]:
-        """What the next layer reads."""
+        """Returns the inputs of the next layer."""
         return self.context if self.block is None else self.block.outputs
 
     @property
     def attentions(self) -> tuple[Layer, ...]:
-        """The attention to the sentence itself, and the one to a second, if there is one."""
+        """Returns the self-attention, and the cross-attention if there is one."""
         return (self,) if self.cross is None else (self, self.cross)
 
     def __repr__(self) -> str:
@@ -185,7 +179,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What made an artefact, so that it can be made again; no names, no paths of a machine."""
+    """What is needed to compute a Trace again, without paths and names of a machine."""
 
     version: str
     command: str | None
@@ -198,24 +192,24 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """What a trained model makes of each token in the end."""
+    """The last vector of each token in a trained model."""
 
     vectors: Float[Tensor, "token dim"]
-    with_all_heads: Float[Tensor, "token dim"] | None = None  # the same, where some are off
+    with_all_heads: Float[Tensor, "token dim"] | None = None  # if `vectors` have heads off
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Trace(Showable):
-    """Everything that happened to one sentence; `keys` are the tokens that are read.
+    """Everything that was computed for one sentence; `keys` are the tokens it attends to.
 
-    `memory` is the second sentence, that cross-attention reads. `vocabulary` counts the ids
-    that a table of embeddings would have rows for, where somebody knows.
+    `memory` is a second sentence for cross-attention. `vocabulary` is the number of ids of the
+    tokenizer or model, if known.
 
     >>> from attnviz import trace
-    >>> made = trace("I am", variant="multi-head")
-    >>> made.tokens.labels, len(made.layers), made.layers[0].heads
+    >>> result = trace("I am", variant="multi-head")
+    >>> result.tokens.labels, len(result.layers), result.layers[0].heads
     (('I', 'am'), 1, 2)
-    >>> made.layers[0].queries.shape  # head, token, width
+    >>> result.layers[0].queries.shape  # head, token, width
     torch.Size([2, 2, 4])
     """
 
@@ -228,15 +222,15 @@ class Trace(Showable):
     positions: Positions = "none"
     embeddings: Float[Tensor, "token dim"]
     layers: tuple[Layer, ...]
-    prediction: Prediction | None = None  # of a model that answers
-    prompt: int | None = None  # how many tokens were given, where the model wrote the others
+    prediction: Prediction | None = None  # of a model that predicts answers
+    prompt: int | None = None  # number of given tokens, if the model generated the others
     outputs: Outputs | None = None  # of a trained model
     origin: Origin
     provenance: Provenance
 
     @property
     def weights(self) -> Float[Tensor, "layer head query key"]:
-        """Who reads whom, by how much: the weights of all heads, as `--show weights` has them.
+        """Returns the attention weights of all heads, as `--show weights` shows them.
 
         >>> from attnviz import trace
         >>> trace("I am", variant="causal").weights[0, 0, 0]
@@ -248,49 +242,50 @@ class Trace(Showable):
         """`<Trace 'I am': 2 tokens, 1 layer × 1 head>`"""
         heads = " or ".join(map(str, sorted({layer.heads for layer in self.layers})))
         layers = counted(len(self.layers), "layer")
-        size_text = f"{counted(len(self.tokens), 'token')}, {layers} × {heads}"
-        return f"<Trace {reprlib.repr(self.tokens.text)}: {size_text} head{'' if heads == '1' else 's'}>"
+        size = f"{counted(len(self.tokens), 'token')}, {layers} × {heads}"
+        plural = "" if heads == "1" else "s"
+        return f"<Trace {reprlib.repr(self.tokens.text)}: {size} head{plural}>"
 
     @property
     def text(self) -> str | None:
-        """The text that was cut up; None where tokens were given."""
+        """Returns the text that was tokenized; None if tokens were given."""
         if isinstance(self.origin, FromTransformer):
             return self.origin.text
         return None if self.tokenizer == GIVEN_LABEL else self.tokens.text
 
     @property
     def model(self) -> Model | None:
-        """The model whose numbers they are, if they are a model's."""
+        """Returns the small model of attnviz that was used; None without one."""
         return origin_model(self.origin)
 
     @property
     def trained(self) -> TrainedCard | None:
-        """What is known of the trained transformer that was listened to, if one was."""
+        """Returns the card of the trained transformer; None without one."""
         return trained_card(self.origin)
 
     @property
     def handed(self) -> FromWeights | None:
-        """What is known of weights that were computed elsewhere, if they were."""
+        """Returns the origin of weights computed outside attnviz; None for all other Traces."""
         return external_origin(self.origin)
 
     @property
     def weights_alone(self) -> bool:
-        """Whether nothing of its attention is known but the weights."""
+        """Whether only the attention weights are known."""
         return self.layers[0].weights_alone
 
     @property
     def items(self) -> int:
-        """How many there are in the batch that it is one of."""
+        """Returns the number of items in the batch that this Trace is one of."""
         return 1 if isinstance(self.origin, FromSeed) else self.origin.matrices.items
 
     @cached_property
     def attentions(self) -> tuple[Layer, ...]:
-        """Every attention of every layer, in the order they happened."""
+        """Returns every attention of every layer, in the order of computation."""
         return tuple(attention for layer in self.layers for attention in layer.attentions)
 
     @cached_property
     def blind(self) -> tuple[tuple[Layer, int, int], ...]:
-        """Attention, head and row of what reads nothing; head 0 where all have one mask."""
+        """Returns attention, head (0 for a shared mask) and row of queries without weights."""
         return tuple(
             (layer, head, row)
             for layer in self.attentions
@@ -299,16 +294,12 @@ class Trace(Showable):
         )
 
     def keys_of(self, layer: Layer) -> Tokens:
-        """The tokens that a layer's attention reads."""
+        """Returns the tokens that a layer attends to."""
         return self.keys if layer.memory is None or self.memory is None else self.memory
 
 
-PARTS_BEYOND_WEIGHTS = frozenset(("scores", "queries", "keys", "values"))  # by others, or not known
-Heads = Float[Tensor, "head query key"]
-
-
 class WeightsOnly(AttentionStages):
-    """Weights, and in place of the scores what their softmax could be of."""
+    """Known weights; in place of the unknown scores their logarithms, which have this softmax."""
 
     capped_scores = None
     bias = None
@@ -317,23 +308,16 @@ class WeightsOnly(AttentionStages):
     mixed_by: MixedBy = "softmax"
 
     def __init__(self, weights: Heads, visible: Bool[Tensor, "*#head query key"]) -> None:
-        heads, queries, _ = weights.shape
-        no_contexts = weights.new_zeros(heads, queries, 0)
-        attributes = {
-            "weights": weights,
-            "mixing": weights,
-            "contexts": no_contexts,
-            "visible": visible,
-        }
-        self.__dict__.update(attributes)  # frozen, as every Attended is
+        contexts = weights.new_zeros(*weights.shape[:2], 0)
+        # Not by setattr: AttentionStages is frozen.
+        self.__dict__.update(weights=weights, mixing=weights, contexts=contexts, visible=visible)
 
-    def of_part(self, part: Callable[[Tensor], Tensor]) -> WeightsOnly:
+    def select_part(self, part: Callable[[Tensor], Tensor]) -> WeightsOnly:
         return WeightsOnly(part(self.weights), part(self.__dict__["visible"]))
 
     @cached_property
     def scores(self) -> Heads:
-        hidden: Tensor = ~self.__dict__["visible"]
-        return self.weights.log().masked_fill(hidden, 0)
+        return self.weights.log().masked_fill(~self.__dict__["visible"], 0)
 
     @property
     def scaled_scores(self) -> Heads:
@@ -341,12 +325,12 @@ class WeightsOnly(AttentionStages):
 
 
 def weights_only_reason(trace: Trace) -> str:
-    """Why nothing else can be shown of it."""
+    """Returns why only the weights of a Trace can be shown."""
     return "only weights are given" if trace.handed else "the model returns only weights"
 
 
 def refuse_weights_only(trace: Trace, request: str, about: str) -> None:
-    """Refuse what needs more than weights that were computed elsewhere."""
+    """Refuse a request that needs more than weights, for weights computed outside attnviz."""
     if trace.handed is not None:
         raise AttnvizError(
             f"{request}, but only weights are given",
@@ -364,7 +348,7 @@ def weights_only_layer(
     key_inputs: Float[Tensor, "key dim"] | None = None,
     given_parts: frozenset[str] = PARTS_BEYOND_WEIGHTS,
 ) -> Layer:
-    """A layer that has weights, and what it read, as far as that is known."""
+    """Returns a layer of which only the weights, and perhaps the inputs, are known."""
     heads, queries, keys = weights.shape
     return Layer(
         layer=number,

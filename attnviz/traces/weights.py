@@ -1,7 +1,6 @@
-"""Who reads whom, by how much: weights, and the scores on the way to them, cell by cell.
+"""Attention weights, and the stages before them, as cells: rows and windows on request.
 
-They need not be matrices. What is shown asks for rows, windows and blocks; matrices in memory
-answer, and so can whatever works a part out when it is asked for.
+Views ask for the rows and windows they show, so that weights can also be computed on demand.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from attnviz.attention.arithmetic import AttentionStages, Visible
@@ -24,44 +23,41 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.wording.words import and_list
 
-BYTES_PER_FLOAT = 4  # bytes
+BYTES_PER_FLOAT = 4
 Stage = Literal[
     "scores",  # raw dot products
     "scaled scores",
-    "capped scores",  # bent by a soft cap
-    "biased scores",  # and what a distance adds to them
-    "scores with mask",  # and what a mask of numbers adds
-    "masked scores",  # the same, with −∞ for what is hidden, which is marked as such
-    "exponents",  # what exp is taken of: -inf gets no weight
+    "capped scores",  # after the soft cap
+    "biased scores",  # plus the bias of ALiBi
+    "scores with mask",  # plus a numeric mask
+    "masked scores",  # with −∞ for hidden keys, which are marked
+    "exponents",  # the inputs of exp: -inf gets no weight
     "weights",  # after softmax
-    "mixing",  # the weights, or what values are mixed by in their place
+    "mixing",  # weights that values are mixed by: after dropout, or given by hand
 ]
 
 
 class Weights(ABC):
-    """What each head makes of each pair of tokens, at each stage from scores to mixture."""
+    """The numbers of a layer's heads for each query and key, at each stage."""
 
     @property
     @abstractmethod
     def heads(self) -> int:
-        """How many heads there are."""
+        """Returns the number of heads."""
 
     @abstractmethod
     def cells(self, stage: Stage, head: int) -> Cells:
-        """One head's numbers: a row for each query, a column for each key."""
+        """Returns one head's numbers: a row for each query, a column for each key."""
 
     def whole(self) -> Float[Tensor, "head query key"]:
-        """What values are mixed by, of all heads as one tensor; worked out, if it has to be."""
-        cells = [self.cells("mixing", head) for head in range(self.heads)]
-        matrices = [
-            torch.from_numpy(head_cells.window(FULL_SLICE, FULL_SLICE).values)
-            for head_cells in cells
-        ]
-        return torch.stack(matrices)
+        """Returns the mixing weights of all heads as one tensor, computing them if necessary."""
+        cells = (self.cells("mixing", head) for head in range(self.heads))
+        windows = (head_cells.window(FULL_SLICE, FULL_SLICE) for head_cells in cells)
+        return torch.stack([torch.from_numpy(window.values) for window in windows])
 
 
 def stack_layer_weights(layers: Sequence[Weights]) -> Float[Tensor, "layer head query key"]:
-    """The weights of all heads as one tensor, if there are as many in each layer."""
+    """Returns the weights of all layers as one tensor; all must have the same number of heads."""
     heads = sorted({layer.heads for layer in layers})
     if len(heads) > 1:
         raise AttnvizError(
@@ -70,20 +66,19 @@ def stack_layer_weights(layers: Sequence[Weights]) -> Float[Tensor, "layer head 
         )
     rows, columns = layers[0].cells("mixing", 0).shape
     cells = len(layers) * heads[0] * rows * columns
-    memory.refuse_too_little_memory(
-        cells * BYTES_PER_FLOAT, "the weights of all heads as one tensor"
-    )
+    subject = "the weights of all heads as one tensor"
+    memory.refuse_too_little_memory(cells * BYTES_PER_FLOAT, subject)
     return torch.stack([layer.whole() for layer in layers])
 
 
 @dataclass(frozen=True, eq=False)
 class InMemoryWeights(Weights):
-    """Everything is in memory."""
+    """Weights whose stages are matrices in memory."""
 
     attended: AttentionStages
     visible: Visible
     mistake: str = ""
-    width_ratio: float = 1.0  # which one mistake takes for another
+    width_ratio: float = 1.0  # √(model width) over √(head width), for one of the mistakes
 
     @property
     def heads(self) -> int:
@@ -96,7 +91,7 @@ class InMemoryWeights(Weights):
         return InMemoryRows(self, stage, head)
 
     def select_rows(self, rows: slice, head: int) -> InMemoryWeights:
-        """The same of some queries of one head; no number is copied."""
+        """Returns some queries of one head, without copying numbers."""
 
         def select_part(matrix: Tensor) -> Tensor:
             return head_mask(head, matrix)[None, rows]
@@ -106,42 +101,40 @@ class InMemoryWeights(Weights):
         )
 
     def stage_cells(self, stage: Stage, head: int) -> Cells:
-        """The same, made at once of whole matrices."""
-        attended = self.attended
-        if stage == "scores":
-            return unmasked_cells(tensor_to_numpy(attended.scores[head]))
-        if stage == "scaled scores":
-            return unmasked_cells(tensor_to_numpy(attended.scaled_scores[head]))
-        if stage == "capped scores" and attended.capped_scores is not None:
-            return unmasked_cells(tensor_to_numpy(attended.capped_scores[head]))
-        if stage in ("capped scores", "biased scores"):
-            return unmasked_cells(tensor_to_numpy(attended.biased[head]))
-        if stage == "scores with mask":
-            return unmasked_cells(tensor_to_numpy(attended.logits[head]))
+        """Returns one head's numbers at a stage, computed as whole matrices."""
+        attended, hidden = self.attended, ~tensor_to_numpy(head_mask(head, self.visible))
+        if stage in ("weights", "mixing"):
+            values = tensor_to_numpy(
+                (attended.weights if stage == "weights" else attended.mixing)[head]
+            )
+            # A mistake, or given weights, may give weight to hidden keys.
+            return StoredCells(values, hidden & (values == 0))
         if stage == "masked scores":
             masked = attended.logits[head].masked_fill(~head_mask(head, self.visible), -inf)
-            return StoredCells(tensor_to_numpy(masked), self._hidden_cells(head))
-        if stage == "exponents":
-            return unmasked_cells(tensor_to_numpy(self._softmax_inputs()[head]))
-        values = tensor_to_numpy(
-            (attended.weights if stage == "weights" else attended.mixing)[head]
-        )
-        # A mistake, or a hand, may give weight to what should be hidden.
-        return StoredCells(values, self._hidden_cells(head) & (values == 0))
+            return StoredCells(tensor_to_numpy(masked), hidden)
+        return unmasked_cells(tensor_to_numpy(self._unmasked_stage(stage)[head]))
 
-    def _hidden_cells(self, head: int) -> Bool[np.ndarray, "query key"]:
-        return ~tensor_to_numpy(head_mask(head, self.visible))
-
-    def _softmax_inputs(self) -> Tensor:
-        logits = self.attended.logits
+    def _unmasked_stage(self, stage: Stage) -> Tensor:
+        attended = self.attended
+        if stage == "scores":
+            return attended.scores
+        if stage == "scaled scores":
+            return attended.scaled_scores
+        if stage == "capped scores" and attended.capped_scores is not None:
+            return attended.capped_scores
+        if stage in ("capped scores", "biased scores"):
+            return attended.biased
+        if stage == "scores with mask":
+            return attended.logits
         if not self.mistake:
-            return logits.masked_fill(~self.visible, -inf)
-        return MISTAKES[self.mistake].softmax_inputs(logits, self.visible, self.width_ratio)
+            return attended.logits.masked_fill(~self.visible, -inf)
+        mistake = MISTAKES[self.mistake]
+        return mistake.softmax_inputs(attended.logits, self.visible, self.width_ratio)
 
 
 @dataclass(frozen=True, eq=False)
 class InMemoryRows(Cells):
-    """One head's numbers at one stage, of large matrices: made for the rows that are asked for."""
+    """One head's numbers at one stage of large matrices, computed for the requested rows only."""
 
     matrices: InMemoryWeights
     stage: Stage
@@ -158,12 +151,12 @@ class InMemoryRows(Cells):
 
 
 def head_mask(head: int, mask: Shaped[Tensor, "*#head query key"]) -> Shaped[Tensor, "query key"]:
-    """The mask of one head, of one for all heads or of one for each."""
+    """Returns the mask of one head, from one mask for all heads or from one for each."""
     selected: Tensor = mask if mask.ndim == 2 else mask[min(head, len(mask) - 1)]
     return selected
 
 
 def tensor_to_numpy(tensor: Tensor) -> Shaped[np.ndarray, "..."]:
-    """The numbers of a tensor, wherever it is; bfloat16, which NumPy has not, as float32."""
+    """Returns a tensor of any device as an array; bfloat16, which NumPy lacks, as float32."""
     plain = tensor.detach().cpu()
     return plain.float().numpy() if "bfloat16" in str(plain.dtype) else plain.numpy()

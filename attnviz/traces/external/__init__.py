@@ -1,1 +1,1 @@
-"""Weights that were computed elsewhere, in whatever form they are handed over."""
+"""Attention weights that were computed outside attnviz, in any form."""

@@ -1,4 +1,4 @@
-"""From weights that were computed elsewhere, with their tokens, to a Trace."""
+"""Builds a Trace from attention weights that were computed outside attnviz, and their tokens."""
 
 from __future__ import annotations
 
@@ -44,14 +44,27 @@ from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.words import counted, shape_text
 
 Layers = Mapping[int, Float[Tensor, "head query key"]]
+WordMarking = Literal["ByteLevel", "▁", "##", "</w>"]  # how a vocabulary writes spaces, or words
 
 SOFTMAX_HINT = "give what the softmax makes: scores.softmax(-1)"
 NAN_HINT = "a row from which all is masked comes out as NaN: weights.nan_to_num(0)"
+TOKEN_LIST_HINT = 'give the list of tokens: tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])'
+EMPTY_TOKEN_LABEL = "⟨empty⟩"
+BYTE_LEVEL_SPACES = ("Ġ", "Ċ")  # a space and a line break of byte-level vocabularies
+SPECIAL_TOKENS = frozenset(  # tokens of well-known models that stand for no letters of a text
+    (
+        *("[CLS]", "[SEP]", "[PAD]", "[BOS]", "[EOS]"),
+        *("<s>", "</s>", "<pad>", "<bos>", "<eos>", "<cls>", "<sep>"),
+        *("<|endoftext|>", "<|startoftext|>", "<|startoftranscript|>", "<|pad|>"),
+        *("<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|im_start|>", "<|im_end|>"),
+        *("<start_of_turn>", "<end_of_turn>"),
+    )
+)
 
 
 @dataclass(frozen=True, eq=False)
 class QueryAndKeyTokens:
-    """Who reads, and who is read: the same tokens, or others."""
+    """The tokens of rows (queries) and columns (keys); one object in self-attention."""
 
     query_tokens: Tokens
     key_tokens: Tokens
@@ -67,13 +80,13 @@ def from_weights(
     item: int | None = None,
     name: str = "",
 ) -> Trace:
-    """A Trace of attention weights that were computed elsewhere.
+    """Builds a Trace from attention weights that were computed outside attnviz.
 
-    `weights` are those of torch, NumPy or lists: [query, key], [head, query, key] or
-    [layer, head, query, key]; or what a model of transformers hands back, `outputs.attentions`,
+    `weights` are of torch, NumPy or lists: [query, key], [head, query, key] or
+    [layer, head, query, key]; or what a model of transformers returns, `outputs.attentions`,
     also that of `generate()`. `tokens` are words, pieces of a vocabulary, or ids with their
-    `tokenizer`; `keys` those that are read, where they are others. Of a batch, [item, head,
-    query, key] in each layer, one `item` is looked at, from 1; `name` says whose weights they are.
+    `tokenizer`; `keys` are the tokens attended to, if they are others. `item` chooses one of a
+    batch, from 1, where layers are [item, head, query, key]; `name` is that of the model.
 
     >>> from attnviz import from_weights
     >>> from_weights([[1, 0], [0.25, 0.75]], ["I", "am"]).weights.shape
@@ -96,25 +109,28 @@ def _build_external_trace(
 ) -> Trace:
     first_layer = next(iter(external.layers.values()))
     no_vectors = first_layer.new_zeros(len(sides.query_tokens), 0)
-    key_inputs = (
-        None
-        if sides.key_tokens is sides.query_tokens
-        else first_layer.new_zeros(len(sides.key_tokens), 0)
-    )
+    key_inputs = None
+    if sides.key_tokens is not sides.query_tokens:
+        key_inputs = first_layer.new_zeros(len(sides.key_tokens), 0)
+    inputs: dict[str, Any] = {"inputs": no_vectors, "key_inputs": key_inputs}
     layers = [
-        weights_only_layer(
-            number,
-            layer_weights.to(first_layer),
-            visible=visible,
-            inputs=no_vectors,
-            key_inputs=key_inputs,
-        )
-        for number, layer_weights in external.layers.items()
+        weights_only_layer(number, weights.to(first_layer), visible=visible, **inputs)
+        for number, weights in external.layers.items()
     ]
-    origin = FromWeights(
-        name=name,
-        stored_as=external.stored_as,
-        matrices=Matrices(item=external.batch_item.item, items=external.batch_item.items),
+    matrices = Matrices(item=external.batch_item.item, items=external.batch_item.items)
+    origin = FromWeights(name=name, stored_as=external.stored_as, matrices=matrices)
+    provenance = Provenance(
+        version=__version__,
+        command=None,
+        settings={"weights": GIVEN_LABEL, "name": origin.name, "stored_as": origin.stored_as},
+        seed=Settings.seed,
+        device="cpu",
+        dtype=str(first_layer.dtype).removeprefix("torch."),
+        versions={
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
     )
     return Trace(
         tokens=sides.query_tokens,
@@ -126,61 +142,43 @@ def _build_external_trace(
         layers=tuple(layers),
         prompt=external.prompt,
         origin=origin,
-        provenance=_external_provenance(origin, str(first_layer.dtype)),
+        provenance=provenance,
     )  # fmt: skip
-
-
-def _external_provenance(origin: FromWeights, dtype: str) -> Provenance:
-    return Provenance(
-        version=__version__,
-        command=None,
-        settings={"weights": GIVEN_LABEL, "name": origin.name, "stored_as": origin.stored_as},
-        seed=Settings.seed,
-        device="cpu",
-        dtype=dtype.removeprefix("torch."),
-        versions={
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
-    )
 
 
 def _resolve_tokens(
     external: ExternalWeights, tokens: Any, keys: Any, tokenizer: Any, item: int | None
 ) -> QueryAndKeyTokens:
-    """The tokens of rows and of columns, as many as there are of these."""
+    """Returns the tokens of rows and columns; refuses other numbers of tokens than the weights'."""
     query_count, key_count = next(iter(external.layers.values())).shape[-2:]
     if keys is not None:
-        query_tokens = _drop_unread_token(
-            parse_tokens(tokens, query_count, tokenizer, item), query_count, external
-        )
+        query_tokens = parse_tokens(tokens, query_count, tokenizer, item)
+        query_tokens = _drop_unread_token(query_tokens, query_count, external)
         key_tokens = parse_tokens(keys, key_count, tokenizer, item)
         _refuse_swapped_tokens(query_tokens, key_tokens, query_count, key_count)
         _refuse_other_count("keys", key_tokens, key_count)
         _refuse_other_count("tokens", query_tokens, query_count)
-        return (
-            QueryAndKeyTokens(query_tokens, key_tokens)
-            if tokenizer
-            else QueryAndKeyTokens(*share_token_ids(query_tokens, key_tokens))
-        )
-    all_tokens = _drop_unread_token(
-        parse_tokens(tokens, key_count, tokenizer, item), key_count, external
-    )
+        if not tokenizer:
+            query_tokens, key_tokens = share_token_ids(query_tokens, key_tokens)
+        return QueryAndKeyTokens(query_tokens, key_tokens)
+    all_tokens = parse_tokens(tokens, key_count, tokenizer, item)
+    all_tokens = _drop_unread_token(all_tokens, key_count, external)
     reads_more_keys = query_count < key_count and (tokens is None or len(all_tokens) == query_count)
     if query_count > key_count or reads_more_keys:
-        raise _missing_keys_error(query_count, key_count)
+        raise AttnvizError(
+            f"the weights are {shape_text((query_count, key_count))}: {query_count} tokens read "
+            f"{key_count} others",
+            "give keys, the tokens that are read",
+            about="keys",
+        )
     _refuse_other_count("tokens", all_tokens, key_count)
-    return QueryAndKeyTokens(
-        all_tokens
-        if query_count == key_count
-        else slice_tokens(all_tokens, slice(-query_count, None)),
-        all_tokens,
-    )
+    if query_count == key_count:
+        return QueryAndKeyTokens(all_tokens, all_tokens)
+    return QueryAndKeyTokens(slice_tokens(all_tokens, slice(-query_count, None)), all_tokens)
 
 
 def _drop_unread_token(tokens: Tokens, count: int, external: ExternalWeights) -> Tokens:
-    """Without the last token that a model wrote: it stops there, and reads it no more."""
+    """Drops the last generated token if there are no weights for it: the model never read it."""
     if external.prompt is None or len(tokens) != count + 1:
         return tokens
     warn_with_note("the last token was written and never read: left out")
@@ -188,24 +186,18 @@ def _drop_unread_token(tokens: Tokens, count: int, external: ExternalWeights) ->
 
 
 def slice_tokens(tokens: Tokens, part: slice) -> Tokens:
-    """Some tokens, one after another."""
-    positions = range(len(tokens))[part]
-    return Tokens(
-        b"".join(tokens.pieces[part]).decode(errors="replace"),
-        tokens.pieces[part],
-        tokens.ids[part],
-        tokens.spaced[part],
-        tokens.words[part],
-        frozenset(
-            position - positions.start for position in tokens.special if position in positions
-        ),
-    )
+    """Returns a range of tokens."""
+    positions, pieces = range(len(tokens))[part], tokens.pieces[part]
+    text = b"".join(pieces).decode(errors="replace")
+    special = frozenset(position - positions.start for position in tokens.special & {*positions})
+    return Tokens(text, pieces, tokens.ids[part], tokens.spaced[part], tokens.words[part], special)
 
 
 def _refuse_other_count(keyword: str, tokens: Tokens, count: int) -> None:
     if len(tokens) != count:
         raise AttnvizError(
-            f"the weights are for {counted(count, 'token')}, but {len(tokens)} are given as {keyword}",
+            f"the weights are for {counted(count, 'token')}, "
+            f"but {len(tokens)} are given as {keyword}",
             f"{TOKEN_LIST_HINT}, which includes [CLS] and the like"
             if len(tokens) < count
             else "give exactly the tokens that the weights are for",
@@ -218,29 +210,21 @@ def _refuse_swapped_tokens(
 ) -> None:
     if len(query_tokens) == key_count != query_count == len(key_tokens):
         raise AttnvizError(
-            f"the weights are {shape_text((query_count, key_count))}: {len(key_tokens)} tokens read "
-            f"{len(query_tokens)}, but the tokens are given the other way round",
+            f"the weights are {shape_text((query_count, key_count))}: "
+            f"{len(key_tokens)} tokens read {len(query_tokens)}, "
+            "but the tokens are given the other way round",
             "give those that read as tokens and those that are read as keys; or transpose the "
             "weights",
             about="keys",
         )
 
 
-def _missing_keys_error(queries: int, keys: int) -> AttnvizError:
-    return AttnvizError(
-        f"the weights are {shape_text((queries, keys))}: {queries} tokens read {keys} others",
-        "give keys, the tokens that are read",
-        about="keys",
-    )
-
-
 def _refuse_invalid_weights(layers: Layers) -> None:
-    """Weights are shares: none is NaN, infinite, or less than nothing."""
+    """Refuse weights that are NaN, infinite or negative, and layers without weights."""
     for number, layer in layers.items():
         if not layer.numel():
-            raise AttnvizError(
-                f"the weights are {shape_text(layer.shape)}: there are none", "give at least one"
-            )
+            problem = f"the weights are {shape_text(layer.shape)}: there are none"
+            raise AttnvizError(problem, "give at least one")
         is_invalid = ~layer.isfinite() | (layer < 0)
         if is_invalid.any():
             raise _invalid_weight_error(number, layer, tuple(is_invalid.nonzero()[0].tolist()))
@@ -256,10 +240,9 @@ def _invalid_weight_error(number: int, weights: Tensor, indices: tuple[int, ...]
 
 
 def _infer_mask(layers: Layers, sides: QueryAndKeyTokens) -> tuple[Bool[Tensor, "query key"], bool]:
-    """Who may be read; what stands above the diagonal counts as hidden where all of it is 0.
+    """Returns the mask of visible keys, and whether it is causal: all above the diagonal are 0.
 
-    A mask makes it so in every head of every layer; heads that hardly read do so by chance, which
-    is why something has to be read of all that stands before a token, by one of them.
+    Weights can be 0 by chance, so each key up to its query must get weight in some head.
     """
     is_read = torch.stack([(layer > 0).any(0) for layer in layers.values()]).any(0)
     causal = torch.ones_like(is_read).tril()
@@ -268,24 +251,8 @@ def _infer_mask(layers: Layers, sides: QueryAndKeyTokens) -> tuple[Bool[Tensor, 
     return (causal if is_causal else torch.ones_like(is_read)), is_causal
 
 
-WordMarking = Literal["ByteLevel", "▁", "##", "</w>"]  # how a vocabulary writes spaces, or words
-TOKEN_LIST_HINT = 'give the list of tokens: tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])'
-EMPTY_TOKEN_LABEL = "⟨empty⟩"
-BYTE_LEVEL_SPACES = ("Ġ", "Ċ")  # a space and a line break of byte-level vocabularies
-# Tokens that stand for no letters of a text, as the vocabularies of well-known models write them.
-SPECIAL_TOKENS = frozenset(
-    (
-        *("[CLS]", "[SEP]", "[PAD]", "[BOS]", "[EOS]"),
-        *("<s>", "</s>", "<pad>", "<bos>", "<eos>", "<cls>", "<sep>"),
-        *("<|endoftext|>", "<|startoftext|>", "<|startoftranscript|>", "<|pad|>"),
-        *("<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|im_start|>", "<|im_end|>"),
-        *("<start_of_turn>", "<end_of_turn>"),
-    )
-)
-
-
 def parse_tokens(raw_tokens: Any, count: int, tokenizer: Any, item: int | None) -> Tokens:
-    """Tokens with labels for people; without any, as many numbers as there are."""
+    """Returns the given words, pieces or ids as Tokens; without any, `count` numbered ones."""
     if raw_tokens is None:
         return numbered_tokens(count)
     if isinstance(raw_tokens, Tokens):
@@ -298,31 +265,29 @@ def parse_tokens(raw_tokens: Any, count: int, tokenizer: Any, item: int | None) 
     if word_marking is not None:
         return _tokens_from_pieces(words, word_marking)
     tokens = tokens_of_words(words)
-    if any(word[:1].isspace() for word in words):
-        tokens = _restore_spaces(words, tokens)
+    if any(word[:1].isspace() for word in words):  # words with the spaces before them
+        tokens = tokens_of_bytes("".join(words), tokens.pieces, tokens.ids)
     special_positions = (position for position, word in enumerate(words) if word in SPECIAL_TOKENS)
     return replace(tokens, special=frozenset(special_positions))
 
 
 def share_token_ids(*token_lists: Tokens) -> list[Tokens]:
-    """The same with one id for each piece, in whichever of them it stands."""
+    """Returns the tokens with new ids, such that equal pieces have equal ids in all lists."""
     pieces = dict.fromkeys(piece for tokens in token_lists for piece in tokens.pieces)
     ids = {piece: number for number, piece in enumerate(pieces)}
     return [
-        replace(tokens, ids=tuple(ids[piece] for piece in tokens.pieces)) for tokens in token_lists
+        replace(tokens, ids=tuple(map(ids.__getitem__, tokens.pieces))) for tokens in token_lists
     ]
 
 
 def _token_list(raw_tokens: Any, item: int | None) -> list[Any]:
-    """One list of words, or of ids; of a batch the one that is looked at."""
-    if (
-        isinstance(raw_tokens, Mapping) and "input_ids" in raw_tokens
-    ):  # as a tokenizer hands them back
+    """Returns one list of words or of ids, that of the chosen item of a batch."""
+    if isinstance(raw_tokens, Mapping) and "input_ids" in raw_tokens:  # outputs of a tokenizer
         raw_tokens = raw_tokens["input_ids"]
     if isinstance(raw_tokens, str | bytes) or not (is_array(raw_tokens) or is_sequence(raw_tokens)):
-        raise AttnvizError(
-            f"the tokens are {_type_text(raw_tokens)}, and should be a list", TOKEN_LIST_HINT
-        )
+        is_text = isinstance(raw_tokens, str | bytes)
+        kind = "one text" if is_text else f"of type {type(raw_tokens).__name__}"
+        raise AttnvizError(f"the tokens are {kind}, and should be a list", TOKEN_LIST_HINT)
     items = raw_tokens.tolist() if is_array(raw_tokens) else list(raw_tokens)
     if items and all(is_array(value) or isinstance(value, list | tuple) for value in items):
         items = [*items[choose_batch_item(item, len(items)).index]]
@@ -330,10 +295,6 @@ def _token_list(raw_tokens: Any, item: int | None) -> list[Any]:
     if not items:
         raise AttnvizError("there are no tokens", TOKEN_LIST_HINT)
     return [int(value) if isinstance(value, np.integer) else value for value in items]
-
-
-def _type_text(value: Any) -> str:
-    return "one text" if isinstance(value, str | bytes) else f"of type {type(value).__name__}"
 
 
 def _decode_word(value: Any) -> str:
@@ -347,18 +308,12 @@ def _decode_word(value: Any) -> str:
             "give tokenizer as well, or the words: tokenizer.convert_ids_to_tokens(ids)",
             about="tokenizer",
         )
-    raise AttnvizError(
-        f"the tokens are a list that contains {type(value).__name__}", TOKEN_LIST_HINT
-    )
-
-
-def _restore_spaces(words: Sequence[str], tokens: Tokens) -> Tokens:
-    """Pieces of a text that have the spaces before them."""
-    return tokens_of_bytes("".join(words), tokens.pieces, tokens.ids)
+    problem = f"the tokens are a list that contains {type(value).__name__}"
+    raise AttnvizError(problem, TOKEN_LIST_HINT)
 
 
 def _tokens_from_ids(ids: Sequence[int], tokenizer: Any) -> Tokens:
-    """Of transformers, or of tiktoken."""
+    """Returns the tokens of ids, by a tokenizer of transformers or tiktoken."""
     if hasattr(tokenizer, "decode_single_token_bytes"):
         pieces = [tokenizer.decode_single_token_bytes(token_id) for token_id in ids]
         return tokens_of_bytes(b"".join(pieces).decode(errors="replace"), pieces, [*ids])
@@ -373,37 +328,36 @@ def _tokens_from_ids(ids: Sequence[int], tokenizer: Any) -> Tokens:
 
 
 def detect_word_marking(words: Sequence[str]) -> WordMarking | None:
-    """How the vocabulary writes that pieces come from; None of plain words.
+    """Returns how the vocabulary of these pieces marks words; None for plain words.
 
-    >>> detect_word_marking(["The", "Ġanimal"]), detect_word_marking(["▁The", "n"]), detect_word_marking(["play", "##ed"])
-    ('ByteLevel', '▁', '##')
-    >>> detect_word_marking(["The", "animal"])
+
+    >>> detect_word_marking(["The", "Ġanimal"]), detect_word_marking(["▁The", "n"])
+    ('ByteLevel', '▁')
+    >>> detect_word_marking(["play", "##ed"]), detect_word_marking(["The", "animal"])
+    ('##', None)
     """
     plain_words = [word for word in words if word not in SPECIAL_TOKENS]
     if any(word.startswith(SPACE_MARK) for word in plain_words):
         return "▁"
-    if any(word.startswith(BYTE_LEVEL_SPACES) for word in plain_words) and _is_byte_level(
-        plain_words
-    ):
+    has_byte_spaces = any(word.startswith(BYTE_LEVEL_SPACES) for word in plain_words)
+    if has_byte_spaces and _is_byte_level(plain_words):
         return "ByteLevel"
     if any(
-        len(word) > len(CONTINUATION_MARK) and word.startswith(CONTINUATION_MARK)
-        for word in plain_words[1:]
+        word.startswith(CONTINUATION_MARK) and word != CONTINUATION_MARK for word in plain_words[1:]
     ):
         return "##"
     return "</w>" if any(word.endswith(WORD_END_MARK) for word in plain_words) else None
 
 
 def _is_byte_level(words: Sequence[str]) -> bool:
-    """Whether letters stand for bytes that make a text: Maltese, too, has words with Ġ."""
+    """Whether the letters spell bytes of a UTF-8 text: Maltese, too, has words with Ġ."""
     byte_by_letter = {letter: byte for byte, letter in byte_spelling().items()}
     letters = "".join(words)
     if not byte_by_letter.keys() >= {*letters}:
         return False
     try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(
-            bytes(byte_by_letter[character] for character in letters)
-        )
+        encoded = bytes(byte_by_letter[letter] for letter in letters)
+        text = codecs.getincrementaldecoder("utf-8")().decode(encoded)
     except UnicodeDecodeError:
         return False
     return not any(
@@ -413,9 +367,9 @@ def _is_byte_level(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class PieceTokenizer:
-    """Pieces of a vocabulary, to be asked as its tokenizer would be."""
+    """A tokenizer of given pieces, with the attributes that TokenizerSpelling needs."""
 
-    words: Sequence[str]  # an id is the first place of a piece
+    words: Sequence[str]  # by id
     word_marking: WordMarking
     mask_token_id = unk_token_id = bos_token_id = eos_token_id = pad_token_id = None
     added_tokens_decoder: Any = None
@@ -429,42 +383,36 @@ class PieceTokenizer:
         return [number for number, word in enumerate(self.words) if word in SPECIAL_TOKENS]
 
     def convert_ids_to_tokens(self, ids: Any) -> Any:
-        return (
-            self.words[ids] if isinstance(ids, int) else [self.words[token_id] for token_id in ids]
-        )
+        return self.words[ids] if isinstance(ids, int) else [self.words[number] for number in ids]
 
 
 def _tokens_from_pieces(words: Sequence[str], word_marking: WordMarking) -> Tokens:
-    """Pieces as they stand in a vocabulary, in the letters that they stand for."""
+    """Returns the tokens of vocabulary pieces, labelled with the text that they stand for."""
     ids = {word: number for number, word in enumerate(dict.fromkeys(words))}
-    pieces = TokenizerSpelling(PieceTokenizer([*ids], word_marking, {})).pieces_of_ids(
-        [ids[word] for word in words]
-    )
+    spelling = TokenizerSpelling(PieceTokenizer([*ids], word_marking, {}))
+    pieces = spelling.pieces_of_ids([ids[word] for word in words])
     if word_marking == WORD_END_MARK:
         pieces = _mark_word_starts(words, pieces)
     return tokens_of_pieces(_join_pieces(pieces), pieces)
 
 
 def _mark_word_starts(words: Sequence[str], pieces: Sequence[ModelPiece]) -> list[ModelPiece]:
-    """Where a vocabulary marks the ends of words, a word begins after one."""
-    previous_words = ["", *words]
+    """Marks pieces after the end of a word, or after a special token, as preceded by a space."""
+    follows_end = [
+        not previous or previous in SPECIAL_TOKENS or previous.endswith(WORD_END_MARK)
+        for previous in ["", *words]
+    ]
     return [
-        replace(
-            piece,
-            spaced=piece.special
-            or previous in SPECIAL_TOKENS
-            or previous.endswith(WORD_END_MARK)
-            or not previous,
-        )
-        for previous, piece in zip(previous_words, pieces, strict=False)
+        replace(piece, spaced=piece.special or is_start)
+        for is_start, piece in zip(follows_end, pieces, strict=False)
     ]
 
 
 def _join_pieces(pieces: Sequence[ModelPiece]) -> str:
-    """What they stand for together, but for what a tokenizer added."""
-    text_pieces = [piece for piece in pieces if not piece.special]
+    """Returns the text of the pieces, without special tokens."""
     parts = [
         b" " * (piece.spaced and not piece.letters[:1].isspace()) + piece.letters
-        for piece in text_pieces
+        for piece in pieces
+        if not piece.special
     ]
     return b"".join(parts).decode(errors="replace").strip()

@@ -1,4 +1,4 @@
-"""The layers of external weights, whatever form, library or device they come from."""
+"""Converts external weights of any form, library or device to layers of tensors."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from attnviz.traces.parts import PARTS_BY_GIVEN_NAME
 from attnviz.wording.words import and_list, counted, shape_text
 
 Heads = Float[Tensor, "head query key"]
+GenerationSteps = Sequence[Mapping[int, Float[Tensor, "item head query key"]]]
 
 ATTENTION_OUTPUTS = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
-MODEL_OUTPUTS = (
-    *ATTENTION_OUTPUTS,
-    "logits",
-    "last_hidden_state",
-    "sequences",
-)  # one of which it hands back
+MODEL_OUTPUTS = (*ATTENTION_OUTPUTS, "logits", "last_hidden_state", "sequences")
+WEIGHTS_KEY = "weights"
+BYTES_PER_WEIGHT = 4 + 1  # of a float32 weight and of its mask
+WEIGHT_FORMS_HINT = "give a tensor, an array, rows of numbers, or outputs.attentions of a model"
+BEAM_REORDERING_HINT = (
+    "; if these are beams, give all outputs of generate(), which say how beams are reordered"
+)
 KEYS_HINT = "; or keys, the tokens that cross-attention reads"
 BEAM_INDICES_HINT = (
     "; that of a decoder with its beams: "
@@ -42,16 +44,16 @@ EAGER_HINT = (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ExternalWeights:
-    """Weights as they came, of one item of a batch."""
+    """The given weights of one item of a batch, by layer number."""
 
-    layers: Mapping[int, Heads]  # by their numbers
+    layers: Mapping[int, Heads]
     batch_item: BatchItem
-    prompt: int | None = None  # how many tokens were given, where a model wrote the others
+    prompt: int | None = None  # number of given tokens, if a model generated the others
     stored_as: str = "float32"
 
 
 def parse_weights(weights: Any, item: int | None, *, across: bool) -> ExternalWeights:
-    """What is handed over, layer by layer; attention `across` reads other tokens than its own."""
+    """Returns the given weights by layer; `across` is True for cross-attention."""
     beams = weights.get("beam_indices") if isinstance(weights, Mapping) else None
     form = _attentions_in_outputs(weights, across=across)
     if form is None or (is_sequence(form) and not len(form)):
@@ -60,11 +62,11 @@ def parse_weights(weights: Any, item: int | None, *, across: bool) -> ExternalWe
     depth, leaf = _depth_and_leaf(form)
     if leaf is None:
         raise AttnvizError("there are no weights: every layer is None", EAGER_HINT)
-    refuse_oversized_weights(form)
+    cells = _count_cells(form)
+    memory.refuse_too_little_memory(cells * BYTES_PER_WEIGHT, f"a copy of {cells:,} weights")
     if not depth or not is_array(leaf):
-        return _select_batch_item(
-            _layers_from_array(value_to_tensor(form), item), item, dtype_name(form)
-        )
+        layers = _layers_from_array(value_to_tensor(form), item)
+        return _select_batch_item(layers, item, dtype_name(form))
     if depth == 1:
         return _select_batch_item(_layers_from_list(form), item, dtype_name(leaf))
     if depth == 2 and len(leaf.shape) == 2:
@@ -78,7 +80,7 @@ def parse_weights(weights: Any, item: int | None, *, across: bool) -> ExternalWe
 
 
 def _attentions_in_outputs(weights: Any, *, across: bool) -> Any:
-    """What is in the outputs of a model; anything else as it is."""
+    """Returns the attentions in the outputs of a model, None if empty; other values unchanged."""
     if not isinstance(weights, Mapping):
         return weights
     if not any(name in weights for name in MODEL_OUTPUTS):
@@ -102,7 +104,7 @@ def _attentions_in_outputs(weights: Any, *, across: bool) -> Any:
 
 
 def _depth_and_leaf(form: Any) -> tuple[int, Any]:
-    """How many lists are around tensors, or numbers; and the first of these that is there."""
+    """Returns how many lists are around tensors or numbers, and the first one; None if all are."""
     depth, leaf = 0, form
     while is_sequence(leaf) and len(leaf):
         depth += 1
@@ -111,14 +113,13 @@ def _depth_and_leaf(form: Any) -> tuple[int, Any]:
 
 
 def _layers_from_array(weights: Tensor, item: int | None = None) -> dict[int, Tensor]:
-    """An array of all: [query, key], of heads, of layers, and of a batch in each layer.
+    """Returns the layers of an array [query, key], or with sides for heads, layers and items.
 
-    Where an item is asked for, the first of three or four sides is the batch of one layer.
+    If an item is given, the first of three or four sides is the batch of one layer.
     """
     if weights.ndim not in (2, 3, 4, 5):
-        raise _unknown_form_error(
-            f"{counted(weights.ndim, 'dimension')}, {shape_text(weights.shape)}"
-        )
+        dimensions = counted(weights.ndim, "dimension")
+        raise _unknown_form_error(f"{dimensions}, {shape_text(weights.shape)}")
     if weights.ndim in (3, 4) and item is not None:
         return {0: weights if weights.ndim == 4 else weights[:, None]}
     while weights.ndim < 4:
@@ -127,26 +128,23 @@ def _layers_from_array(weights: Tensor, item: int | None = None) -> dict[int, Te
 
 
 def _layers_from_list(form: Sequence[Any]) -> dict[int, Tensor]:
-    """A tensor for each layer, with a batch or without; of two dimensions for each head."""
+    """Returns the layers of a list of layers, or, if its tensors are [query, key], of heads."""
     tensors = [None if layer is None else value_to_tensor(layer) for layer in form]
     present = [layer for layer in tensors if layer is not None]
     if {layer.ndim for layer in present} != {2}:
         return _number_layers(tensors)
-    if len(present) < len(tensors):  # of heads none is left out: these are layers of one
+    if len(present) < len(tensors):  # only layers can be None: these have one head each
         return _number_layers([None if layer is None else layer[None] for layer in tensors])
     _refuse_unequal_sizes(dict(enumerate(present)), "head")
     return _layers_from_array(torch.stack(present))
 
 
 def _number_layers(tensors: Sequence[Tensor | None]) -> dict[int, Tensor]:
-    """By the numbers of layers, but for those that have no weights; each with a batch."""
+    """Returns layers [item, head, query, key] by number; layers that are None are left out."""
     left_out = [str(number) for number, tensor in enumerate(tensors) if tensor is None]
     if left_out:
-        plural = "s" * (len(left_out) > 1)
-        left_out_text = (
-            f"layer{plural} {and_list(left_out)} {'have' if plural else 'has'} no weights"
-        )
-        warn_with_note(f"{left_out_text}: left out")
+        noun, verb = ("layers", "have") if len(left_out) > 1 else ("layer", "has")
+        warn_with_note(f"{noun} {and_list(left_out)} {verb} no weights: left out")
     layers = {number: tensor for number, tensor in enumerate(tensors) if tensor is not None}
     misshapen = next((tensor for tensor in layers.values() if tensor.ndim not in (3, 4)), None)
     if misshapen is not None:
@@ -159,7 +157,7 @@ def _number_layers(tensors: Sequence[Tensor | None]) -> dict[int, Tensor]:
 def _select_batch_item(
     stacks: Mapping[int, Tensor], item: int | None, stored_as: str
 ) -> ExternalWeights:
-    """Of every layer one item of its batch."""
+    """Returns one item of the batch, in every layer."""
     items = {len(stack) for stack in stacks.values()}
     if len(items) > 1:
         raise _unknown_form_error(f"batches of {and_list([*map(str, sorted(items))])}")
@@ -172,16 +170,20 @@ def _select_batch_item(
 def _join_generation_steps(
     form: Sequence[Any], item: int | None, beams: Any, stored_as: str, *, across: bool
 ) -> ExternalWeights:
-    """What generate() hands back, a tuple of layers for each step, put together to a whole."""
-    steps = [_number_layers([None if layer is None else value_to_tensor(layer) for layer in step])
-             for step in form]  # fmt: skip
-    batch_item, batch_indices = follow_batch_item(steps, item, beams)
-    used_steps = steps[: len(batch_indices)]
-    layers = {
-        number: join_step_weights([step[number][batch_index] for step, batch_index in zip(used_steps, batch_indices, strict=True)],
-                         across=across)
+    """Joins what generate() returns, a tuple of layers for each step, to the whole weights."""
+    steps = [
+        _number_layers([None if layer is None else value_to_tensor(layer) for layer in step])
+        for step in form
+    ]
+    batch_item, indices = follow_batch_item(steps, item, beams)
+    used_steps = steps[: len(indices)]
+    parts_by_layer = {
+        number: [step[number][index] for step, index in zip(used_steps, indices, strict=True)]
         for number in used_steps[0]
-    }  # fmt: skip
+    }
+    layers = {
+        number: join_step_weights(parts, across=across) for number, parts in parts_by_layer.items()
+    }
     _refuse_unequal_sizes(layers, "layer")
     prompt = next(iter(used_steps[0].values())).shape[-2]
     is_prompt_only = prompt == next(iter(layers.values())).shape[-2]
@@ -194,49 +196,44 @@ def _join_generation_steps(
 
 
 def _refuse_unequal_sizes(tensors: Mapping[int, Tensor], noun: str) -> None:
-    """Of a text that gets shorter from layer to layer there is no one table."""
-    sizes = {number: tuple(each.shape[-2:]) for number, each in tensors.items()}
+    """Refuse layers or heads of different sizes, as of models that shorten the text."""
+    sizes = {number: tuple(tensor.shape[-2:]) for number, tensor in tensors.items()}
     (first_number, first_size), *other_sizes = sizes.items()
-    deviating = next((number for number, each in other_sizes if each != first_size), None)
+    deviating = next(((number, size) for number, size in other_sizes if size != first_size), None)
     if deviating is not None:
+        number, size = deviating
         raise AttnvizError(
-            f"the weights of {noun} {deviating} are {shape_text(sizes[deviating])}, but those of {noun} "
-            f"{first_number} are {shape_text(first_size)}",
-            f"give {noun}s that read the same tokens{SECOND_OUTPUT_HINT if len(sizes) == 2 else ''}",
+            f"the weights of {noun} {number} are {shape_text(size)}, "
+            f"but those of {noun} {first_number} are {shape_text(first_size)}",
+            f"give {noun}s that read the same tokens{SECOND_OUTPUT_HINT * (len(sizes) == 2)}",
         )
 
 
 def _unknown_form_error(form_text: str) -> AttnvizError:
     return AttnvizError(
-        f"the weights are {form_text}, and should be [query, key], or such a matrix for each head, of "
-        "each layer",
+        f"the weights are {form_text}, and should be [query, key], "
+        "or such a matrix for each head, of each layer",
         WEIGHT_FORMS_HINT,
     )
 
 
-WEIGHTS_KEY = "weights"
-BYTES_PER_WEIGHT = 4 + 1  # of a weight, and of whether it is seen
-WEIGHT_FORMS_HINT = "give a tensor, an array, rows of numbers, or outputs.attentions of a model"
-
-
 def is_array(value: object) -> bool:
-    """Whether a library made it: torch, NumPy, JAX …"""
+    """Whether the value is a tensor or an array, of torch, NumPy, JAX or another library."""
     return isinstance(value, Tensor) or (hasattr(value, "__array__") and hasattr(value, "shape"))
 
 
 def is_sequence(value: object) -> bool:
-    """Whether it is a list, a tuple, or whatever is like one; a text is none."""
+    """Whether the value is a list, a tuple or another sequence, but not a text."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def value_to_tensor(value: Any) -> Tensor:
-    """On this machine, in float32, or float64 if it came so; nothing of a gradient."""
+    """Returns numbers as a CPU tensor without gradient: float64 stays, all else becomes float32."""
     try:
-        tensor = (
-            _dense_cpu_tensor(value)
-            if isinstance(value, Tensor)
-            else torch.from_numpy(_float_array(value))
-        )
+        if isinstance(value, Tensor):
+            tensor = _dense_cpu_tensor(value)
+        else:
+            tensor = torch.from_numpy(_float_array(value))
     except (TypeError, ValueError, RuntimeError, NotImplementedError):
         raise _unreadable_weights_error() from None
     if tensor.is_complex():
@@ -248,12 +245,6 @@ def _unreadable_weights_error() -> AttnvizError:
     return AttnvizError("the weights cannot be read as numbers", WEIGHT_FORMS_HINT)
 
 
-def refuse_oversized_weights(form: Any) -> None:
-    """Refuse weights of which there is no room for a copy, before one is made."""
-    cells = _count_cells(form)
-    memory.refuse_too_little_memory(cells * BYTES_PER_WEIGHT, f"a copy of {cells:,} weights")
-
-
 def _count_cells(form: Any) -> int:
     if is_array(form):
         return prod(form.shape)
@@ -261,8 +252,8 @@ def _count_cells(form: Any) -> int:
 
 
 def dtype_name(value: Any) -> str:
-    """`bfloat16`"""
-    dtype = getattr(value, "dtype", "float64")  # as numbers in lists are
+    """Returns the name of a dtype of any library, such as "bfloat16"; float64 for lists."""
+    dtype = getattr(value, "dtype", "float64")
     return str(getattr(dtype, "name", dtype)).removeprefix("torch.")
 
 
@@ -274,11 +265,10 @@ def _dense_cpu_tensor(tensor: Tensor) -> Tensor:
 
 
 def _float_array(value: Any) -> np.ndarray:
-    """Of lists, whose rows may be too short; or of an array of another library."""
+    """Returns nested lists, checked, or an array of another library as a float array."""
     if is_sequence(value):
-        return parse_array(
-            WEIGHTS_KEY, _tuples_as_lists(value), PARTS_BY_GIVEN_NAME[WEIGHTS_KEY], ""
-        )
+        rows = _tuples_as_lists(value)
+        return parse_array(WEIGHTS_KEY, rows, PARTS_BY_GIVEN_NAME[WEIGHTS_KEY], "")
     numbers = np.asarray(value)
     if numbers.dtype.kind in "fc" and numbers.dtype.itemsize > np.dtype(np.float64).itemsize:
         return numbers.astype(np.float64)
@@ -286,19 +276,12 @@ def _float_array(value: Any) -> np.ndarray:
 
 
 def _tuples_as_lists(value: Any) -> Any:
-    """Tuples are lists, too."""
     return [_tuples_as_lists(item) for item in value] if is_sequence(value) else value
-
-
-BEAM_REORDERING_HINT = (
-    "; if these are beams, give all outputs of generate(), which say how beams are reordered"
-)
-GenerationSteps = Sequence[Mapping[int, Float[Tensor, "item head query key"]]]
 
 
 @dataclass(frozen=True)
 class BatchItem:
-    """Which item of a batch it is, from 1, and of how many."""
+    """The number of an item in a batch, from 1, and the size of the batch."""
 
     item: int = 1
     items: int = 1
@@ -309,7 +292,7 @@ class BatchItem:
 
 
 def choose_batch_item(item: int | None, items: int, hint: str = "") -> BatchItem:
-    """The only item there is, or the one that is asked for."""
+    """Returns the chosen item of a batch, or its only one."""
     if item is None and items > 1:
         raise AttnvizError(
             f"the weights are a batch of {items}, and only one item can be shown",
@@ -328,29 +311,28 @@ def choose_batch_item(item: int | None, items: int, hint: str = "") -> BatchItem
 def follow_batch_item(
     steps: GenerationSteps, item: int | None, beams: Any
 ) -> tuple[BatchItem, list[int]]:
-    """Which of a batch, and where in it that is at each step: beams change places as they go."""
+    """Returns the chosen item, and its index in the batch at each step: beams are reordered."""
     if beams is None:
-        batch_item = choose_batch_item(
-            item, len(next(iter(steps[0].values()))), BEAM_REORDERING_HINT
-        )
+        items = len(next(iter(steps[0].values())))
+        batch_item = choose_batch_item(item, items, BEAM_REORDERING_HINT)
         return batch_item, [batch_item.index] * len(steps)
     batch_item = choose_batch_item(item, len(beams))
     indices = [int(beam_index) for beam_index in beams[batch_item.index]][: len(steps)]
-    return batch_item, [index for index in indices if index >= 0]  # below 0: it had come to its end
+    return batch_item, [index for index in indices if index >= 0]  # below 0: it has ended
 
 
 def join_step_weights(parts: Sequence[Heads], *, across: bool) -> Heads:
-    """A row for each token that was read, and 0 for keys that were not there yet.
+    """Joins the steps of generate() to one matrix per head, 0 for keys of later steps.
 
-    Each part has rows for the tokens that are new; without a cache, for those before, too.
+    Each part has rows for the new tokens; without a cache, for all earlier ones, too.
     """
     if across:
         return torch.cat([*parts], dim=-2)
     token_count, rows = 0, []
     for step, part in enumerate(parts):
-        new_tokens = (
-            part.shape[-2] - token_count if _repeats_all_rows(part, token_count) else part.shape[-2]
-        )
+        queries, keys = part.shape[-2:]
+        repeats_rows = 0 < token_count < queries == keys  # without a cache
+        new_tokens = queries - token_count if repeats_rows else queries
         token_count += new_tokens
         rows.append(_fit_key_columns(part[:, -new_tokens:], token_count, step))
     joined = torch.zeros(len(rows[0]), token_count, token_count, dtype=rows[0].dtype)
@@ -362,16 +344,10 @@ def join_step_weights(parts: Sequence[Heads], *, across: bool) -> Heads:
     return joined
 
 
-def _repeats_all_rows(part: Heads, token_count: int) -> bool:
-    """Whether it has rows for all tokens, as without a cache."""
-    queries, keys = part.shape[-2:]
-    return token_count > 0 and queries == keys and queries > token_count
-
-
 def _fit_key_columns(part: Heads, token_count: int, step: int) -> Heads:
-    """With a column for each token so far: a cache may have room for more, or for fewer."""
+    """Returns the rows with a column per token so far; a cache may have more, or fewer."""
     key_count = part.shape[-1]
-    if key_count < token_count:  # the first tokens have left a window
+    if key_count < token_count:  # the first tokens are outside a sliding window
         return torch.nn.functional.pad(part, (token_count - key_count, 0))
     if part[..., token_count:].any():
         raise AttnvizError(
