@@ -91,9 +91,8 @@ def check_values(
     for name, value in keywords.items():
         if name not in types_by_name:
             error = unknown_name_error("keyword", name, [*types_by_name, *other_names])
-            raise AttnvizError(
-                str(error), error.hint.partition(" known: ")[0]
-            )  # only the nearest name
+            nearest = error.hint.partition(" known: ")[0]
+            raise AttnvizError(str(error), nearest)
         type_names = types_by_name[name].split(" | ")
         values[name] = _plain_value(value, type_names)
         if not _fits_annotation(values[name], type_names):
