@@ -138,6 +138,11 @@ class Curves:
         )
 
 
+def cells_without_nan(values: np.ndarray) -> StoredCells:
+    """The values as cells, where NaN becomes a masked 0."""
+    return StoredCells(np.nan_to_num(values), np.isnan(values))
+
+
 def with_common_scales(grids: Sequence[Grid]) -> list[Grid]:
     """Return grids whose scales are equal where their labels are, so that colours compare."""
     scales = common_scales(grids)

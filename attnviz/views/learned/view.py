@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.cells import StoredCells
 from attnviz.learning.training import Learned, Moment
 from attnviz.tokens.token_lookup import find_query
 from attnviz.traces.trace import Provenance
@@ -20,7 +19,7 @@ from attnviz.views.conclusions.training_outcome import moment_title, training_se
 from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, plain_axis
 from attnviz.views.grids.description import caption, describe
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
-from attnviz.views.grids.grid import Curve, Curves, Grid
+from attnviz.views.grids.grid import Curve, Curves, Grid, cells_without_nan
 from attnviz.views.grids.scales import Scale, colorless_scale
 from attnviz.views.learned.heads import (
     HeadIndex,
@@ -283,7 +282,7 @@ def history_table(
         "on the way",
         plain_axis("step", [f"step {moment.step:,}" for moment in moments]),
         plain_axis("measure", [*columns]),
-        _cells_with_gaps(np.stack([*columns.values()], axis=1)),
+        cells_without_nan(np.stack([*columns.values()], axis=1)),
         colorless_scale("measure"),
         note=f"loss on the sentences learned from · accuracy {_held_out_text(learned)}",
     )
@@ -297,7 +296,7 @@ def head_scores_table(learned: Learned, reading_scores: Sequence[ReadingScores])
         "heads",
         plain_axis("head", [learned_head_name(*head) for head in heads]),
         plain_axis("reading", [reading.reading.name for reading in reading_scores]),
-        _cells_with_gaps(np.array(scores, dtype=float)),
+        cells_without_nan(np.array(scores, dtype=float)),
         Scale("score", 0.0, 1.0),
         note=f"{SCORE_NOTE}, {_held_out_text(learned)}",
         decimals=2,
@@ -306,11 +305,6 @@ def head_scores_table(learned: Learned, reading_scores: Sequence[ReadingScores])
 
 def _held_out_text(learned: Learned) -> str:
     return f"in {counted(learned.held_out, 'held-out sentence')}"
-
-
-def _cells_with_gaps(values: np.ndarray) -> StoredCells:
-    """The values as cells, where NaN becomes a masked 0."""
-    return StoredCells(np.nan_to_num(values), np.isnan(values))
 
 
 def build_learned_data(
