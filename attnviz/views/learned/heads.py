@@ -164,7 +164,7 @@ class LearnedHeads:
 
     def _weights(self, head: HeadIndex, moment_index: int) -> Float[np.ndarray, "query key"]:
         layer, number = head
-        return self.learned.moments[moment_index].weights[layer][number]
+        return np.asarray(self.learned.moments[moment_index].weights[layer][number])
 
     def _masked_cells(self, head: HeadIndex) -> Bool[np.ndarray, "query key"]:
         layer, number = head
