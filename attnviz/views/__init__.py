@@ -1,1 +1,1 @@
-"""What can be shown of a result, with nothing left of tensors."""
+"""Views: what results say and show, for every renderer."""

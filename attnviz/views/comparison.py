@@ -1,9 +1,10 @@
-"""A Comparison, as what can be shown of it: weights, differences, measures, curves."""
+"""The View of a Comparison: the weights of each way, their differences, measures and curves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from attnviz.analysis.aspects import (
     ABLATION_ASPECT,
@@ -30,13 +31,13 @@ from attnviz.views.conclusions.conclusion import (
 )
 from attnviz.views.conclusions.mistakes import mistake_notes
 from attnviz.views.grids.axes import AXES_NOTE
-from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, with_common_scales
 from attnviz.views.grids.scales import Scale, centred_scale, weight_scale
 from attnviz.views.measures import (
     alternative_name,
     alternative_title,
     compared_tokens,
+    difference_title,
     measures_by_query,
     measures_table,
     sweep_curves,
@@ -55,13 +56,11 @@ from attnviz.wording.commands import Command
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import and_list
 
-ShownHeads = Sequence[int | None]  # that are shown; None stands for the mean of all
+ShownHeads = Sequence[int | None]  # the heads that are shown; None is the mean of all
 
-MAX_DIFFERENCE_PANELS = 6  # panels, in a picture: more stand there without their differences
-COMPARISON_TITLES = {
-    ABLATION_ASPECT: "switching heads off"
-}  # where the name of an aspect is no noun
-VARYING_SETTINGS = {  # what differs is no setting of the whole
+MAX_DIFFERENCE_PANELS = 6  # a picture of more panels has no differences
+COMPARISON_TITLES = {ABLATION_ASPECT: "switching heads off"}  # for aspects that are not nouns
+VARYING_SETTINGS = {  # for each aspect, the settings that differ and that the line leaves out
     "scale": ("scale",),
     "variant": ("heads", "scale", "mask"),
     "mask": ("mask", "window"),
@@ -88,10 +87,11 @@ def view(
     mean: bool = False,
     track: SeedTracker = lambda steps: steps,
 ) -> View:
-    """What tells alternatives apart; where these are numbers, curves over seeds, too, or alone.
+    """How alternatives differ; where they are numbers, also curves over seeds (`curves`: only
+    these).
 
-    Each head is shown, or the `mean` of them, which alone can be compared where one alternative
-    has more of them than another.
+    Each head is shown, or with `mean` their average, which is the only comparison possible where
+    the alternatives have different numbers of heads.
     """
     if query is not None:
         comparison = restrict_to_query(comparison, _query_row(comparison, str(query)))
@@ -100,25 +100,19 @@ def view(
         refuse_without_curves(comparison)
     repeated = measure_repeats(comparison, repeats, track) if sweep is None else None
     line, finding = _common_settings_line(comparison), conclusion(comparison, sweep, repeated)
-    screen, picture = (
-        _comparison_tables(comparison, sweep, mean=mean, full=full) if not curves else ([], [])
-    )
-    charts, random_caveat = _sweep_charts(sweep), _comparison_caveat(comparison)
-    changes = (
-        (*mistake_notes(comparison), *largest_change_sentences(comparison)) if not curves else ()
-    )
+    heads = _compared_heads(comparison, mean=mean)
+    screen, picture = _way_tables(comparison, sweep, heads, full=full) if not curves else ([], [])
+    charts = Group("curves", tuple(sweep_curves(sweep) if sweep else ()))
+    random_caveat = _comparison_caveat(comparison)
+    changes = () if curves else (*mistake_notes(comparison), *largest_change_sentences(comparison))
     closing_sentences = (*changes, *_answer_sentences(comparison))
     headline = comparison_title(comparison, sweep, repeated)
     if comparison.by == ABLATION_ASPECT and (answer_finding := _answer_changes_finding(comparison)):
-        closing_sentences, finding, headline = (
-            _answer_sentences(comparison),
-            answer_finding,
-            answer_finding,
-        )
-    # The first slide has what is answered as bars.
-    slides = [
-        group for group in screen if group.name != "prediction" or comparison.by != ABLATION_ASPECT
-    ]
+        closing_sentences = _answer_sentences(comparison)
+        finding = headline = answer_finding
+    # The first slide shows the answers as bars.
+    hidden_group = "prediction" if comparison.by == ABLATION_ASPECT else None
+    slides = [group for group in screen if group.name != hidden_group]
     return View(
         title=COMPARISON_TITLES.get(comparison.by, f"compared by {comparison.by}"),
         headline=headline,
@@ -127,19 +121,17 @@ def view(
         picture=build_page([*picture, charts], line, random_caveat),
         slides=lambda: Excerpt((*slides, charts), ""),
         closing=(*closing_sentences, finding),
-        explored=lambda: _explore_comparison(comparison, _compared_heads(comparison, mean=mean)),
+        explored=lambda: explore_comparison(
+            comparison, heads, _averaged_heads_note(comparison, heads[0])
+        ),
         data=build_comparison_data(comparison, sweep, repeated, finding),
         provenance=comparison.provenance,
         command=_comparison_command(comparison, repeats, curves=curves, full=full, mean=mean),
     )
 
 
-def _explore_comparison(comparison: Comparison, heads: ShownHeads) -> HeadExplorer:
-    return explore_comparison(comparison, heads, _averaged_heads_note(comparison, heads[0]))
-
-
 def _named_traces(comparison: Comparison) -> list[tuple[str, Trace]]:
-    """Each way by its name, with the Trace that it has."""
+    """The name and the Trace of each way that has a Trace."""
     return [
         (alternative_name(comparison, alternative), alternative.trace)
         for alternative in comparison.alternatives
@@ -148,7 +140,7 @@ def _named_traces(comparison: Comparison) -> list[tuple[str, Trace]]:
 
 
 def _answer_changes_finding(comparison: Comparison) -> str:
-    """What heads that are switched off do to the answer, of a model that answers."""
+    """How switching heads off changes the answer; empty for a model without answers."""
     ways, base = _named_traces(comparison), comparison.base.trace
     if base is None or base.prediction is None:
         return ""
@@ -157,7 +149,7 @@ def _answer_changes_finding(comparison: Comparison) -> str:
 
 
 def _answer_groups(comparison: Comparison) -> tuple[list[Group], list[Group]]:
-    """What is answered in each way, where heads are switched off: as a table, and as bars."""
+    """The answers with heads switched off, as a table and as bars; empty for other comparisons."""
     ways = _named_traces(comparison)
     if comparison.by != ABLATION_ASPECT or any(trace.prediction is None for _, trace in ways):
         return [], []
@@ -169,16 +161,12 @@ def _answer_groups(comparison: Comparison) -> tuple[list[Group], list[Group]]:
 
 
 def _answer_sentences(comparison: Comparison) -> tuple[str, ...]:
-    """What a model answers in each way; of those in which it answers the same, once."""
+    """What the model answers in each way; ways with the same answer share a sentence."""
     names_by_answer: dict[str, list[str]] = {}
-    for alternative in comparison.alternatives:
-        if alternative.trace is not None and (
-            answer_text := " ".join(answer_sentences(alternative.trace, comparison.query))
-        ):
-            names_by_answer.setdefault(answer_text, []).append(
-                alternative_name(comparison, alternative)
-            )
-    if comparison.by == ABLATION_ASPECT:  # which each sentence says itself
+    for name, trace in _named_traces(comparison):
+        if answer_text := " ".join(answer_sentences(trace, comparison.query)):
+            names_by_answer.setdefault(answer_text, []).append(name)
+    if comparison.by == ABLATION_ASPECT:  # whose sentences name the heads themselves
         return tuple(names_by_answer)
     return tuple(
         f"{and_list(names)}: {answer_text[:1].lower()}{answer_text[1:]}"
@@ -186,40 +174,32 @@ def _answer_sentences(comparison: Comparison) -> tuple[str, ...]:
     )
 
 
-def _comparison_tables(
-    comparison: Comparison, sweep: Sweep | None, *, mean: bool, full: bool
+def _way_tables(
+    comparison: Comparison, sweep: Sweep | None, heads: ShownHeads, *, full: bool
 ) -> tuple[list[Group], list[Group]]:
-    """What stands before curves: on the screen, and in a picture."""
-    heads = _compared_heads(comparison, mean=mean)
+    """The groups that precede the curves: on the screen, and in a picture."""
     picture_groups = _comparison_picture(comparison, heads, charts=sweep is not None)
     answers, bars = _answer_groups(comparison)
-    if comparison.by == ABLATION_ASPECT:  # which changes no weight of its own layer
-        weights = [grid for grids in weights_by_alternative(comparison, heads) for grid in grids]
-        # The finding is the answers; in a picture maps that are all alike would be in their way.
-        return [*answers, Group("alternatives", tuple(weights))], bars or picture_groups
-    return [*_comparison_screen(comparison, heads, full=full), *answers], [
-        *picture_groups,
-        *answers,
-    ]
+    if comparison.by == ABLATION_ASPECT:  # which changes no weights in its own layer
+        weights = tuple(chain.from_iterable(weights_by_alternative(comparison, heads)))
+        # The answers are the finding, and the maps are all alike: a picture leaves them out.
+        return [*answers, Group("alternatives", weights)], bars or picture_groups
+    screen = _comparison_screen(comparison, heads, full=full)
+    return [*screen, *answers], [*picture_groups, *answers]
 
 
 def _comparison_command(comparison: Comparison, repeats: int, **flags: bool) -> Command | None:
-    """The command that would show the same."""
+    """The command that makes this view; None where the Comparison has no command."""
     if comparison.command is None:
         return None
     query = "" if comparison.query is None else str(comparison.query + 1)
-    extra_options = {
-        "repeats": 0 if repeats == DEFAULT_REPEATS else repeats,
-        "query": query,
-        **flags,
-    }
-    return comparison.command.with_options(
-        **{name: value for name, value in extra_options.items() if value}
-    )
+    repeats = 0 if repeats == DEFAULT_REPEATS else repeats
+    options = {"repeats": repeats, "query": query, **flags}.items()
+    return comparison.command.with_options(**{name: value for name, value in options if value})
 
 
 def _query_row(comparison: Comparison, query: str) -> int:
-    """The row that is meant; where alternatives have other tokens, there may be none."""
+    """The index of the query, which must mean the same token in all alternatives."""
     sentences = [alternative.tokens for alternative in comparison.alternatives]
     if comparison.by == TEXT_ASPECT:
         return find_in_both(sentences, query)
@@ -236,63 +216,51 @@ def _compared_heads(comparison: Comparison, *, mean: bool) -> ShownHeads:
     return [None] if is_single else [*range(comparison.heads or 1)]
 
 
-def _sweep_charts(sweep: Sweep | None) -> Group:
-    return Group("curves", tuple(sweep_curves(sweep) if sweep else ()))
-
-
 def _comparison_caveat(comparison: Comparison) -> str:
-    """What of the weights that are shown is random, in any of the alternatives."""
+    """Which of the shown weights are random, in any of the alternatives; empty if none are."""
     traces = (text.trace for text in comparison.alternatives)
     caveats = (softmax_caveat(trace) for trace in traces if trace is not None)
     return next((text for text in caveats if text), "")
 
 
 def _comparison_screen(comparison: Comparison, heads: ShownHeads, *, full: bool) -> list[Group]:
-    """The alternatives, then the differences."""
+    """The weights of each alternative, their differences and their measures."""
     rows = measures_by_query(comparison) if full and comparison.query is None else []
-    weights, differences = (
-        weights_by_alternative(comparison, heads),
-        differences_by_alternative(comparison, heads),
-    )
+    weights = chain.from_iterable(weights_by_alternative(comparison, heads))
+    differences = chain.from_iterable(differences_by_alternative(comparison, heads))
     return [
-        Group("alternatives", tuple(grid for grids in weights for grid in grids)),
-        Group("differences", tuple(grid for grids in differences for grid in grids)),
+        Group("alternatives", tuple(weights)),
+        Group("differences", tuple(differences)),
         Group("measures", (measures_table(comparison), *rows)),
     ]
 
 
 def _comparison_picture(comparison: Comparison, heads: ShownHeads, *, charts: bool) -> list[Group]:
-    """Of two alternatives the difference stands beside them, of more below each.
+    """The groups of a picture: differences beside two alternatives, below each of more than two.
 
-    Of several heads each has a column. With charts, which show what differs, that is enough; and of
-    very many panels differences would leave none that can be read.
+    Several heads have a column each. Differences are left out beside curves, which show them too,
+    and where so many panels would be too small to read.
     """
-    weights, differences = (
-        weights_by_alternative(comparison, heads),
-        differences_by_alternative(comparison, heads),
-    )
+    weights = weights_by_alternative(comparison, heads)
+    differences = differences_by_alternative(comparison, heads)
     count = len(weights) * len(heads)
     if comparison.by == ABLATION_ASPECT or count > (2 if charts else MAX_DIFFERENCE_PANELS):
         differences = [[] for _ in weights]
     if len(heads) > 1:
         pairs = zip(weights, differences, strict=True)
-        table = [grid for pair in pairs for grids in pair for grid in grids]
-        return [Group("alternatives", tuple(table), kind="table", column_count=len(heads))]
-    panels = tuple(grid for grids in weights for grid in grids)
+        table = tuple(grid for pair in pairs for grids in pair for grid in grids)
+        return [Group("alternatives", table, kind="table", column_count=len(heads))]
+    panels = tuple(chain.from_iterable(weights))
     if len(panels) == 2:
-        difference_panels = tuple(grid for grids in differences for grid in grids)
-        return [Group("alternatives", (*panels, *difference_panels), kind="pair")]
-    base = alternative_name(comparison, comparison.base)
-    difference_rows = tuple(
-        replace(grids[0], title=f"minus {base}") if grids else None for grids in differences
-    )
-    return [
-        Group("alternatives", panels, difference_rows if any(difference_rows) else (), kind="rows")
-    ]
+        panels = (*panels, *chain.from_iterable(differences))
+        return [Group("alternatives", panels, kind="pair")]
+    title = f"minus {alternative_name(comparison, comparison.base)}"
+    below = tuple(replace(grids[0], title=title) if grids else None for grids in differences)
+    return [Group("alternatives", panels, below if any(below) else (), kind="rows")]
 
 
 def weights_by_alternative(comparison: Comparison, heads: ShownHeads) -> list[list[Grid]]:
-    """The weights of each alternative, in each head that is shown."""
+    """For each alternative the weights of each shown head, all on one scale."""
     return _rows_with_common_scale(
         [
             [_alternative_weights_grid(comparison, alternative, head) for head in heads]
@@ -302,7 +270,7 @@ def weights_by_alternative(comparison: Comparison, heads: ShownHeads) -> list[li
 
 
 def differences_by_alternative(comparison: Comparison, heads: ShownHeads) -> list[list[Grid]]:
-    """What each reads more or less than the reference: nothing where tokens are not the same."""
+    """For each alternative the differences from the reference; empty where tokens differ."""
     return _rows_with_common_scale(
         [
             [grid for head in heads if (grid := _difference_grid(comparison, index, head))]
@@ -312,36 +280,29 @@ def differences_by_alternative(comparison: Comparison, heads: ShownHeads) -> lis
 
 
 def _rows_with_common_scale(rows: list[list[Grid]]) -> list[list[Grid]]:
-    scaled_grids = iter(with_common_scales([grid for grids in rows for grid in grids]))
+    scaled_grids = iter(with_common_scales(list(chain.from_iterable(rows))))
     return [[next(scaled_grids) for _ in grids] for grids in rows]
 
 
 def _common_settings_line(comparison: Comparison) -> str:
-    """What all have in common; and which weights are compared, where there are others."""
+    """The settings that all alternatives share, and whose weights are compared."""
     trace = comparison.base.trace
     if trace is None:
         return "the same in all: the scores"
     without = (ATTENTION_PART, *VARYING_SETTINGS[comparison.by], "dropout")
     parts = (
-        _compared_layer_text(comparison),
+        f"the same in all: {_fixed_aspect_text(ASPECTS[comparison.by].fixed, comparison)}",
+        f"weights of L{comparison.base.number}" if len(trace.layers) > 1 else "",
         settings_line(trace, without=without),
         _weights_stage_text(trace),
     )
-    fixed = _fixed_aspect_text(ASPECTS[comparison.by].fixed, comparison)
-    return " · ".join(part for part in (f"the same in all: {fixed}", *parts) if part)
-
-
-def _compared_layer_text(comparison: Comparison) -> str:
-    """The one whose weights are compared, where there are others."""
-    base = comparison.base
-    several = base.trace is not None and len(base.trace.layers) > 1
-    return f"weights of L{base.number}" if several else ""
+    return " · ".join(filter(None, parts))
 
 
 def _fixed_aspect_text(aspect_text: str, comparison: Comparison) -> str:
-    """In place of what is not there: scores that were given, or tokens that are no text.
+    """What all alternatives share, in words that fit given scores and tokens without a text.
 
-    What a layer reads that stands on others is not the same, if these do not attend as before.
+    Above the first layer only the embeddings are shared: the inputs depend on the attention below.
     """
     trace, number = comparison.base.trace, comparison.base.number
     if trace is None:
@@ -355,7 +316,7 @@ def _fixed_aspect_text(aspect_text: str, comparison: Comparison) -> str:
 
 
 def _weights_stage_text(trace: Trace) -> str:
-    """Ways of attending are compared by their softmax, whatever is done to its weights."""
+    """Whether the compared weights are those before dropout or before given weights."""
     mixed_by, dropout = trace.layers[0].attended.mixed_by, trace.variant.dropout
     if mixed_by == "hand":
         return "weights of the softmax, before the given ones"
@@ -370,14 +331,14 @@ def _alternative_weights_grid(
     cells = alternative.cells(head)
     is_off = alternative.layer is not None and head in alternative.layer.off
     title = f"{alternative_title(comparison, alternative)}{_head_suffix(head)}{OFF_SUFFIX * is_off}"
-    note = " · ".join(part for part in (AXES_NOTE, _averaged_heads_note(comparison, head)) if part)
+    note = " · ".join(filter(None, (AXES_NOTE, _averaged_heads_note(comparison, head))))
     token_sides = alternative.tokens, alternative.keys
     grid = _comparison_grid(comparison, token_sides, title, cells, weight_scale(cells), note)
     return replace(grid, off=(True,) * len(grid.rows)) if is_off else grid
 
 
 def _averaged_heads_note(comparison: Comparison, head: int | None) -> str:
-    """That heads were averaged, and why where nobody asked for it."""
+    """A note that heads were averaged, with the reason where the user did not ask for it."""
     if head is not None or comparison.heads == 1:
         return ""
     if comparison.heads is None:
@@ -393,11 +354,7 @@ def _difference_grid(comparison: Comparison, index: int, head: int | None) -> Gr
     alternative, cells = comparison.alternatives[index], comparison.difference(index, head)
     if cells is None:
         return None
-    pair = (
-        alternative_title(comparison, alternative_of_pair)
-        for alternative_of_pair in (alternative, comparison.base)
-    )
-    title = f"{' − '.join(pair)}{_head_suffix(head)}"
+    title = f"{difference_title(comparison, alternative)}{_head_suffix(head)}"
     base = alternative_name(comparison, comparison.base)
     note = f"difference: above 0 = attends more than '{base}', below 0 = attends less"
     scale, tokens = centred_scale("difference", cells), compared_tokens(comparison, alternative)
@@ -413,15 +370,8 @@ def _comparison_grid(
     scale: Scale,
     note: str,
 ) -> Grid:
-    """All rows, or the one of the query that is shown alone."""
-    grid = Grid(
-        title,
-        token_axis("query (reads)", sides[0]),
-        token_axis("key (is read)", sides[1]),
-        cells,
-        scale,
-        note=note,
-        share=True,
-    )
+    """The grid of all rows, or of the selected query's row only."""
+    rows, columns = token_axis("query (reads)", sides[0]), token_axis("key (is read)", sides[1])
+    grid = Grid(title, rows, columns, cells, scale, note=note, share=True)
     query = comparison.query
     return grid if query is None else grid.part(slice(query, query + 1))

@@ -1,4 +1,4 @@
-"""What files and pages contain of a comparison: its measures, its differences, all its heads."""
+"""The data of a Comparison for files and pages: measures, differences and all heads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import partial
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -22,20 +21,25 @@ from attnviz.traces.archive import Contents, trace_contents
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.grids.axes import AXES_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
-from attnviz.views.measures import alternative_name, alternative_title, compared_tokens
+from attnviz.views.measures import (
+    alternative_name,
+    alternative_title,
+    compared_tokens,
+    difference_title,
+)
 from attnviz.views.reading import token_axis
 from attnviz.views.view import TableData, TableLines, WordColumns
 
-MEASURE_NAMES = tuple(each.name for each in fields(Measures))
+MEASURE_NAMES = tuple(field.name for field in fields(Measures))
 MEASURE_COLUMNS = ("way", "mistake", "head", "query number", "query", *MEASURE_NAMES)
 DIFFERENCE_MEASURE = "difference"
-ExplorerRow = tuple[str, "int | None", HeadMap]
+ExplorerRow = tuple[str, "int | None", HeadMap]  # a way, a head or the mean of heads, its map
 
 
 def build_comparison_data(
     comparison: Comparison, sweep: Sweep | None, repeats: Repeats | None, conclusion: str
 ) -> TableData:
-    """Everything in a Comparison; and a line of measures for each way, head and query."""
+    """All data of a Comparison; its table has a line for each way, head and query."""
     document = partial(_comparison_document, comparison, sweep, repeats, conclusion)
     return TableData(document, MEASURE_COLUMNS, partial(_measure_lines, comparison))
 
@@ -43,7 +47,7 @@ def build_comparison_data(
 def _comparison_document(
     comparison: Comparison, sweep: Sweep | None, repeats: Repeats | None, conclusion: str
 ) -> Contents:
-    """`ways` with the arrays of their traces and their measures, `reference`, `differences`."""
+    """The data by name; `ways` holds the arrays and the measures of each way."""
     pairs = zip(comparison.alternatives, comparison.measures, strict=True)
     return {
         "by": comparison.by,
@@ -60,7 +64,7 @@ def _comparison_document(
 
 
 def _seed_spreads(comparison: Comparison, repeats: Repeats) -> Contents:
-    """For each way its measures, and how far they are from the reference's, seed by seed."""
+    """For each way, the quantiles over seeds of its measures and of their changes."""
     base = comparison.reference
     ways: Contents = {
         alternative.name: {
@@ -76,39 +80,30 @@ def _seed_spreads(comparison: Comparison, repeats: Repeats) -> Contents:
 
 
 def _quantile_values(numbers: Float[Tensor, "seed"]) -> Contents:
-    quantile_numbers = band_quantiles(numbers)
-    return {
-        name: _number_or_none(number)
-        for name, number in zip(QUANTILES_BY_NAME, quantile_numbers, strict=True)
-    }
+    pairs = zip(QUANTILES_BY_NAME, band_quantiles(numbers), strict=True)
+    return {name: _number_or_none(number) for name, number in pairs}
 
 
 def _alternative_document(alternative: Alternative, measures: Measures) -> Contents:
-    trace = alternative.trace
+    trace, weights = alternative.trace, tensor_to_numpy(alternative.weights)
     return {
         "name": alternative.name,
         "mistake": alternative.mistake or None,
-        **(
-            {"weights": tensor_to_numpy(alternative.weights)}
-            if trace is None
-            else trace_contents(trace)
-        ),
+        **({"weights": weights} if trace is None else trace_contents(trace)),
         "settings": None if trace is None else trace.provenance.settings,
         "measures": {
-            measure_field.name: _finite_rows(getattr(measures, measure_field.name))
-            for measure_field in fields(Measures)
+            name: [*_finite_columns(getattr(measures, name).tolist())] for name in MEASURE_NAMES
         },
         "means": {name: _number_or_none(value) for name, value in measures.means().items()},
     }
 
 
 def _difference_document(comparison: Comparison, index: int) -> Contents:
-    name, change = comparison.alternatives[index].name, comparison.changes[index]
-    weights, largest = comparison.differences[index], None if change is None else asdict(change)
+    change, weights = comparison.changes[index], comparison.differences[index]
     return {
-        "name": name,
-        "weights": weights if weights is None else tensor_to_numpy(weights),
-        "largest": largest,
+        "name": comparison.alternatives[index].name,
+        "weights": None if weights is None else tensor_to_numpy(weights),
+        "largest": None if change is None else asdict(change),
     }
 
 
@@ -135,7 +130,7 @@ def _sweep_quantiles(repeats: np.ndarray) -> Contents:
 
 
 def _measure_lines(comparison: Comparison) -> Iterator[TableLines]:
-    """A line for each way, head and query, and one of means for each way."""
+    """A line for each way, head and query, and a line of means for each way."""
     for alternative, measures in zip(comparison.alternatives, comparison.measures, strict=True):
         way = (alternative.name, "true" if alternative.mistake else "false")
         for head in range(len(measures.entropy)):
@@ -161,10 +156,6 @@ def _finite_columns(rows: list[list[float]]) -> tuple[list[float | None], ...]:
     return tuple([_number_or_none(number) for number in numbers] for numbers in rows)
 
 
-def _finite_rows(rows: Any) -> list[list[float | None]]:
-    return [[_number_or_none(number) for number in row] for row in rows.tolist()]
-
-
 def _number_or_none(number: float) -> float | None:
     return None if math.isnan(number) else number
 
@@ -172,76 +163,61 @@ def _number_or_none(number: float) -> float | None:
 def explore_comparison(
     comparison: Comparison, heads: Sequence[int | None], note: str = ""
 ) -> HeadExplorer:
-    """A row for each way, and below them one for each difference; None is the mean of heads."""
+    """The heads to choose from: a row for each way, then a row for each difference.
+
+    The head None is the mean of the heads.
+    """
     sides: dict[int, Axis] = {}
-    maps = [
-        (row, _head_column_name(comparison, head), head_map)
-        for row, head, head_map in (
-            *_alternative_rows(comparison, heads, sides),
-            *_difference_rows(comparison, heads, sides),
-        )
+    columns = {head: "mean" if head is None else f"H{head}" for head in heads}
+    if comparison.heads == 1 and None in columns:
+        columns[None] = "H0"  # the mean of a single head is the head itself
+    rows = [
+        *_alternative_rows(comparison, heads, sides),
+        *_difference_rows(comparison, heads, sides),
     ]
+    maps = [(row, columns[head], head_map) for row, head, head_map in rows]
     notes = " · ".join(filter(None, (AXES_NOTE, note)))
     return arrange_heads(maps, ("way", "head"), query=comparison.query, note=notes)
-
-
-def _head_column_name(comparison: Comparison, head: int | None) -> str:
-    """`H3`; where there is one head alone it is its own mean."""
-    if head is None and comparison.heads == 1:
-        return "H0"
-    return "mean" if head is None else f"H{head}"
 
 
 def _alternative_rows(
     comparison: Comparison, heads: Sequence[int | None], sides: dict[int, Axis]
 ) -> Iterator[ExplorerRow]:
     for alternative in comparison.alternatives:
+        title, shape = alternative_title(comparison, alternative), _alternative_shape(alternative)
         for head in heads:
-            yield (
-                alternative_title(comparison, alternative),
-                head,
-                HeadMap(
-                    name=_head_map_name(alternative_title(comparison, alternative), head, heads),
-                    query_axis=_shared_token_axis("query (reads)", alternative.tokens, sides),
-                    key_axis=_shared_token_axis("key (is read)", alternative.keys, sides),
-                    weights=LazyCells(
-                        _alternative_shape(alternative), partial(alternative.cells, head)
-                    ),
-                    scores=_alternative_scores(alternative, head),
-                    off=alternative.layer is not None and head in alternative.layer.off,
-                ),
+            head_map = HeadMap(
+                name=_head_map_name(title, head, heads),
+                query_axis=_shared_token_axis("query (reads)", alternative.tokens, sides),
+                key_axis=_shared_token_axis("key (is read)", alternative.keys, sides),
+                weights=LazyCells(shape, partial(alternative.cells, head)),
+                scores=_alternative_scores(alternative, head),
+                off=alternative.layer is not None and head in alternative.layer.off,
             )
+            yield title, head, head_map
 
 
 def _difference_rows(
     comparison: Comparison, heads: Sequence[int | None], sides: dict[int, Axis]
 ) -> Iterator[ExplorerRow]:
-    """What each reads more or less than the reference, where their tokens are the same."""
+    """The differences of each way from the reference, where their tokens are the same."""
     for index, alternative in enumerate(comparison.alternatives):
         if comparison.differences[index] is None:
             continue
-        pair = (
-            alternative_title(comparison, compared) for compared in (alternative, comparison.base)
-        )
-        row, tokens = " − ".join(pair), compared_tokens(comparison, alternative)
+        title, shape = difference_title(comparison, alternative), _alternative_shape(alternative)
+        tokens = compared_tokens(comparison, alternative)
         keys = tokens if alternative.keys is alternative.tokens else alternative.keys
         for head in heads:
-            yield (
-                row,
-                head,
-                HeadMap(
-                    name=_head_map_name(row, head, heads),
-                    query_axis=_shared_token_axis("query (reads)", tokens, sides),
-                    key_axis=_shared_token_axis("key (is read)", keys, sides),
-                    weights=LazyCells(
-                        _alternative_shape(alternative),
-                        partial(_difference_cells, comparison, index, head),
-                    ),
-                    signed=True,
-                    note=f"above 0 = reads more than '{alternative_name(comparison, comparison.base)}'",
-                    measure=DIFFERENCE_MEASURE,
-                ),
+            head_map = HeadMap(
+                name=_head_map_name(title, head, heads),
+                query_axis=_shared_token_axis("query (reads)", tokens, sides),
+                key_axis=_shared_token_axis("key (is read)", keys, sides),
+                weights=LazyCells(shape, partial(_difference_cells, comparison, index, head)),
+                signed=True,
+                note=f"above 0 = reads more than '{alternative_name(comparison, comparison.base)}'",
+                measure=DIFFERENCE_MEASURE,
             )
+            yield title, head, head_map
 
 
 def _difference_cells(comparison: Comparison, index: int, head: int | None) -> Cells:
@@ -251,7 +227,7 @@ def _difference_cells(comparison: Comparison, index: int, head: int | None) -> C
 
 
 def _head_map_name(row: str, head: int | None, heads: Sequence[int | None]) -> str:
-    """What one is called: of a single head, as its way is."""
+    """The name of a map: its way, and its head if several are shown."""
     return row if len(heads) == 1 else f"{row} · head {head}"
 
 
@@ -265,15 +241,15 @@ def _shared_token_axis(title: str, tokens: Tokens, sides: dict[int, Axis]) -> Ax
 
 
 def _alternative_scores(alternative: Alternative, head: int | None) -> Cells | None:
-    """What weights are the softmax of: of a mean they are of none, nor those of a mistake.
+    """The scores whose softmax the compared weights are.
 
-    Whatever becomes of them then, ways are compared by what the softmax makes.
+    None for the mean of several heads and for mistakes, whose weights are not the softmax of
+    scores.
     """
     layer = alternative.layer
     if head is None and len(alternative.weights) == 1:
         head = 0
     if head is None or layer is None or layer.weights_alone or alternative.mistake:
         return None
-    return LazyCells(
-        _alternative_shape(alternative), partial(layer.weights.cells, "masked scores", head)
-    )
+    scores = partial(layer.weights.cells, "masked scores", head)
+    return LazyCells(_alternative_shape(alternative), scores)

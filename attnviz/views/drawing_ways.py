@@ -1,4 +1,4 @@
-"""The ways in which weights can be drawn: the one table behind --as."""
+"""The ways to draw weights: the table behind --as."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from attnviz.errors import AttnvizError, unknown_name_error
 
 @dataclass(frozen=True)
 class DrawingWay:
-    """One way to draw: what it looks like, and what it can draw."""
+    """A way to draw weights, and what it can draw."""
 
     about: str
-    weights_only: bool = False  # only: negative numbers cannot be drawn
-    needs_query: bool = False  # only: what one token reads
+    weights_only: bool = False  # negative numbers cannot be drawn
+    needs_query: bool = False  # only the attention of one token can be drawn
 
 
 DRAWING_WAYS = {
@@ -26,19 +26,19 @@ DRAWING_WAYS = {
 
 
 def choose_way(name: str | None, query: object, show: Sequence[str] | None) -> str:
-    """How weights are drawn; `terminal` means the usual way."""
+    """The way to draw: the usual one where `name` is None or `terminal`."""
     return default_way(query, show) if name in (None, "terminal") else str(name)
 
 
 def default_way(query: object, show: Sequence[str] | None) -> str:
-    """The way that is used where --as is not given."""
+    """The way to draw where --as is not given."""
     return "heatmap" if query is None or show is not None else "sentence"
 
 
 def refuse_impossible_way(
     name: str, show: Sequence[str] | None, query: object, *, predict: bool = False
 ) -> None:
-    """Refuse a way of drawing that cannot draw what is to be shown."""
+    """Raise an error for a way that cannot draw what is to be shown."""
     if name not in DRAWING_WAYS:
         raise unknown_name_error("way to draw", name, DRAWING_WAYS)
     if DRAWING_WAYS[name].needs_query and query is None:

@@ -1,4 +1,4 @@
-"""A worked example, as what can be shown of it: its walk, under its own title."""
+"""The View of a worked example: its walk under the title of the example."""
 
 from __future__ import annotations
 
@@ -20,25 +20,18 @@ def view(
     query: str | None = None,
     **options: Any,
 ) -> View:
-    """The steps of an example; its own query is followed unless another is named."""
+    """The steps of an example, following its own query unless another is given."""
     query_text = example.query if query is None else query
     example_trace = example.trace(item) if trace is None else trace
     walk_view = steps(example_trace, query=query_text, **options).view()
-    title, *about = (" ".join(text.split()) for text in _description_lines(example))
+    texts = (example.title, example.notice, example.source)
+    title, *about = (" ".join(text.split()) for text in texts)
+    given = {"item": item, "query": query, **options}.items()
+    chosen = {name: value for name, value in given if value is not None}
     return replace(
         walk_view,
         title=title,
         headline=title,
-        closing=tuple(line for line in about if line),
-        command=_example_command(example, item=item, query=query, **options),
+        closing=tuple(filter(None, about)),
+        command=Command(name="example show", argument=example.name, options=chosen),
     )
-
-
-def _description_lines(example: Example) -> tuple[str, str, str]:
-    """What it says of itself, in as many lines as its writer had room for."""
-    return example.title, example.notice, example.source
-
-
-def _example_command(example: Example, **options: Any) -> Command:
-    chosen_options = {name: value for name, value in options.items() if value is not None}
-    return Command(name="example show", argument=example.name, options=chosen_options)

@@ -1,4 +1,4 @@
-"""Facts about one attention that sentences depend on: its sums, its mask and that mask's shape."""
+"""Facts about one attention that sentences depend on: its row sums and the shape of its mask."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from attnviz.attention.variants import sees_all, sees_before, sees_near
 from attnviz.cells import Cells
 from attnviz.traces.trace import Layer
 
-TWO_DIGIT_TOLERANCE = 5e-3  # half of the last digit that two digits have
+TWO_DIGIT_TOLERANCE = 5e-3  # half a unit in the second decimal
+MAX_CELLS_AT_ONCE = 2**22  # masks are compared in bands of at most so many cells
 
 
 def has_product_scores(layer: Layer) -> bool:
-    """Whether its scores are products of its queries and keys."""
+    """Whether the scores are products of queries and keys."""
     return layer.has_product_scores
 
 
 def has_mask(layer: Layer) -> bool:
-    """Whether any token is hidden from another."""
+    """Whether any key is masked for any query."""
     return not bool(layer.visible.all())
 
 
 def do_rows_sum_to_one(cells: Cells) -> bool:
-    """Whether each row of weights does, to the two digits that are shown."""
+    """Whether each row of weights sums to 1, within the two decimals that are shown."""
     return all(
         bool((abs(band.values.sum(axis=1, dtype=np.float64) - 1) < TWO_DIGIT_TOLERANCE).all())
         for band in cells.bands()
@@ -40,7 +41,7 @@ def do_rows_sum_to_one(cells: Cells) -> bool:
 
 
 def is_changed_by_mistake(layer: Layer) -> bool:
-    """Whether a mistake gives other weights than there would be without it."""
+    """Whether the mistake changes any weight."""
     if not layer.mistake:
         return False
     expected_weights = attention_weights(layer.attended.logits, layer.visible)
@@ -50,7 +51,7 @@ def is_changed_by_mistake(layer: Layer) -> bool:
 
 
 def has_symptom(layer: Layer, symptom: Symptom) -> bool:
-    """Whether a mistake has this symptom in the weights that are there."""
+    """Whether the weights show this symptom of the mistake."""
     measured = measure_weights(layer.attended.weights, layer.visible, None)
     tolerance = TWO_DIGIT_TOLERANCE / 10 + torch.finfo(layer.attended.weights.dtype).eps
     if symptom == "leaks":
@@ -59,24 +60,21 @@ def has_symptom(layer: Layer, symptom: Symptom) -> bool:
         return bool((measured.row_error > tolerance).any())
     expected_weights = attention_weights(layer.attended.logits, layer.visible)
     expected_measures = measure_weights(expected_weights, layer.visible, None)
-    return (
-        float(measured.entropy.nanmean()) > float(expected_measures.entropy.nanmean()) + tolerance
-    )
+    expected_entropy = float(expected_measures.entropy.nanmean())
+    return float(measured.entropy.nanmean()) > expected_entropy + tolerance
 
 
 def is_normalised(vectors: Tensor, norm: Norm) -> bool:
-    """Whether LayerNorm made a mean of 0 and a variance of 1 of each, gain and shift taken off.
+    """Whether each vector, without gain and shift, has a mean of 0 and a variance of 1.
 
-    A vector of equal numbers, as every one of width 1 is, stays without variance.
+    A vector of equal numbers, such as any of width 1, has no variance and is not normalised.
     """
     if not bool((norm.gain != 0).all()):
         return False
     unshifted = (vectors.double() - norm.shift.double()) / norm.gain.double()
     means, variances = unshifted.mean(-1), unshifted.var(-1, correction=0)
-    return bool(
-        (means.abs() < TWO_DIGIT_TOLERANCE).all()
-        and ((variances - 1).abs() < TWO_DIGIT_TOLERANCE).all()
-    )
+    deviations = torch.cat([means.flatten(), (variances - 1).flatten()])
+    return bool((deviations.abs() < TWO_DIGIT_TOLERANCE).all())
 
 
 def has_learned_norm(norm: Norm) -> bool:
@@ -84,20 +82,21 @@ def has_learned_norm(norm: Norm) -> bool:
     return not bool((norm.gain == 1).all() and (norm.shift == 0).all())
 
 
-MAX_CELLS_AT_ONCE = 2**22
-
-
 @dataclass(frozen=True)
 class MaskShape:
-    """How far tokens see among those of their own sentence; `named` where this says all of it."""
+    """Which tokens of their own sentence tokens see.
 
-    causal: bool  # nothing that comes after is seen
-    window: int | None = None  # only what is less than so many places away is,
-    chunk: int | None = None  # or only what is in the same piece of so many tokens
+    `is_exact` is False for a mask that hides other tokens as well.
+    """
+
+    causal: bool  # later tokens are not visible
+    window: int | None = None  # only tokens less than so many positions away are visible
+    chunk: int | None = None  # only tokens in the same chunk of so many tokens are visible
     is_exact: bool = True
 
     def sees(self, query: Tensor, key: Tensor) -> Bool[Tensor, "query key"]:
-        """
+        """Whether each of these query positions sees each of these key positions.
+
         >>> places = torch.arange(3)
         >>> MaskShape(causal=True, window=2).sees(places[:, None], places).int().tolist()
         [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
@@ -105,30 +104,26 @@ class MaskShape:
         visible = sees_before(query, key) if self.causal else sees_all(query, key)
         if self.window is not None:
             visible = visible & sees_near(query, key, self.window)
-        return (
-            visible if self.chunk is None else visible & (query // self.chunk == key // self.chunk)
-        )
+        if self.chunk is not None:
+            visible = visible & (query // self.chunk == key // self.chunk)
+        return visible
 
 
 def find_mask_shape(visible: Bool[Tensor, "*head query key"]) -> MaskShape:
-    """The shape that a mask has: that of the first column tells how far anything is seen."""
+    """The shape of a mask; how many rows of its first column are visible gives the width."""
     if visible.ndim > 2 and not bool((visible == visible[:1]).all()):
         return MaskShape(causal=_is_causal(visible), is_exact=False)
     head_mask = visible[0] if visible.ndim > 2 else visible
     causal, reach = _is_causal(visible), int(head_mask[:, 0].sum())
-    unlimited = MaskShape(causal)
-    narrow_shapes = (
-        [MaskShape(causal, window=reach), MaskShape(causal, chunk=reach)] if reach else []
-    )
-    candidates = [unlimited] if reach == len(head_mask) else narrow_shapes
-    return next(
-        (shape for shape in candidates if _is_mask_of_shape(shape, head_mask)),
-        MaskShape(causal, is_exact=False),
-    )
+    candidates = [MaskShape(causal, window=reach), MaskShape(causal, chunk=reach)] if reach else []
+    if reach == len(head_mask):
+        candidates = [MaskShape(causal)]
+    exact_shapes = (shape for shape in candidates if _is_mask_of_shape(shape, head_mask))
+    return next(exact_shapes, MaskShape(causal, is_exact=False))
 
 
 def find_mask_shapes(layers: Iterable[Layer]) -> dict[int, MaskShape]:
-    """Those of several layers, by their numbers; most of them share one mask."""
+    """The shape of each layer's mask, by layer number; layers that share a mask are cheap."""
     shape_by_mask: dict[object, MaskShape] = {}
     shape_by_layer = {}
     for layer in layers:
@@ -141,22 +136,22 @@ def find_mask_shapes(layers: Iterable[Layer]) -> dict[int, MaskShape]:
 
 
 def _is_causal(visible: Bool[Tensor, "*head query key"]) -> bool:
-    """Whether there is anything to come, and nothing of it is seen."""
+    """Whether there are several tokens and none sees a later one."""
     positions = torch.arange(visible.shape[-1], device=visible.device)
-    row_starts = range(0, visible.shape[-2], row_count := _rows_at_once(visible))
-    future_cells = (visible[..., row : row + row_count, :] & (positions > positions[row : row + row_count, None])
-             for row in row_starts)  # fmt: skip
-    return visible.shape[-2] > 1 and not any(bool(cells.any()) for cells in future_cells)
+    bands = ((visible[..., rows, :], positions[rows, None]) for rows in _row_bands(visible))
+    sees_future = any(bool((cells & (positions > own)).any()) for cells, own in bands)
+    return visible.shape[-2] > 1 and not sees_future
 
 
 def _is_mask_of_shape(shape: MaskShape, visible: Bool[Tensor, "query key"]) -> bool:
     positions = torch.arange(visible.shape[-1], device=visible.device)
-    row_count = _rows_at_once(visible)
-    bands = (slice(row, row + row_count) for row in range(0, len(visible), row_count))
     return all(
-        torch.equal(shape.sees(positions[rows, None], positions), visible[rows]) for rows in bands
+        torch.equal(shape.sees(positions[rows, None], positions), visible[rows])
+        for rows in _row_bands(visible)
     )
 
 
-def _rows_at_once(visible: Tensor) -> int:
-    return max(1, MAX_CELLS_AT_ONCE * visible.shape[-2] // max(1, visible.numel()))
+def _row_bands(visible: Tensor) -> list[slice]:
+    """Slices of the rows of a mask that have at most MAX_CELLS_AT_ONCE cells, or a single row."""
+    height = max(1, MAX_CELLS_AT_ONCE * visible.shape[-2] // max(1, visible.numel()))
+    return [slice(row, row + height) for row in range(0, visible.shape[-2], height)]

@@ -1,4 +1,4 @@
-"""What is seen of a model while it learns: the moments that there were, as a Glimpse."""
+"""The Glimpse of a model in training, made from the moments recorded so far."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.learning.task import Task
 from attnviz.learning.training import Moment, Training
 from attnviz.views.conclusions.training_outcome import accuracy_text
-from attnviz.views.grids.axes import Axis, plain_axis
+from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.glimpse import Glimpse, MeasureHistory
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
@@ -25,71 +25,55 @@ WEIGHT_SCALE = Scale("weight", 0.0, 1.0)
 
 
 def build_glimpse(training: Training, moments: Sequence[Moment], *extra_status: str) -> Glimpse:
-    """All that there was up to the last of some moments; `extra_status` is what else there is to say."""
-    last, steps = moments[-1], training.choices.steps
+    """The Glimpse at the last of these moments; `extra_status` follows the step and the answer."""
+    last, task = moments[-1], training.task
+    tokens = task.vocabulary.as_read(training.watched)
+    answers = [answer_text(tokens, last.answers[0])] if len(last.answers) == 1 else []
+    step_text = f"step {last.step:,} of {training.choices.steps:,}"
+    layers = range(len(last.weights))
     glimpse = Glimpse(
-        title=f"learning {training.task.name}",
-        about=training.task.about,
-        status_parts=(
-            f"step {last.step:,} of {steps:,}",
-            *_answer_texts(training, last),
-            *extra_status,
-        ),
-        layers=tuple(
-            tuple(_head_grids(training, last, layer)) for layer in range(len(last.weights))
-        ),
+        title=f"learning {task.name}",
+        about=task.about,
+        status_parts=(step_text, *answers, *extra_status),
+        layers=tuple(tuple(_head_grids(training, last, layer)) for layer in layers),
         scores=_head_scores_grid(training, last),
         steps=np.array([moment.step for moment in moments]),
-        histories=_measure_histories(moments, training.task.asked),
+        histories=_measure_histories(moments, task.asked),
     )
     printable_glimpse: Glimpse = printable_value(glimpse, {})
     return printable_glimpse
 
 
-def _answer_texts(training: Training, moment: Moment) -> Iterator[str]:
-    """What is answered now at a blank, if there is one."""
-    tokens = training.task.vocabulary.as_read(training.watched)
-    if len(moment.answers) == 1:
-        yield answer_text(tokens, moment.answers[0])
-
-
 def _head_grids(training: Training, moment: Moment, layer: int) -> Iterator[Grid]:
     tokens = training.task.vocabulary.as_read(training.watched)
     rows, columns = (token_axis(title, tokens) for title in ("query", "key"))
-    variant, token_count = training.variant, len(training.watched)
-    hidden = ~visible_cells(variant, token_count, torch.device("cpu")).numpy()
+    cpu = torch.device("cpu")
+    hidden = ~visible_cells(training.variant, len(training.watched), cpu).numpy()
     for head, weights in enumerate(moment.weights[layer]):
         name = f"L{layer}H{head}"
         yield Grid(name, rows, columns, StoredCells(weights, hidden), WEIGHT_SCALE, share=True)
 
 
 def _head_scores_grid(training: Training, moment: Moment) -> Grid:
-    readings = [scores.name for scores in training.task.readings]
+    readings = [reading.name for reading in training.task.readings]
     score_arrays = [moment.scores[name] for name in readings]
     layers, heads = score_arrays[0].shape if score_arrays else (0, 0)
-    rows = plain_axis(
-        "head", [f"L{layer}H{head}" for layer in range(layers) for head in range(heads)]
-    )
-    values = (
-        np.stack([scores.ravel() for scores in score_arrays], axis=1)
-        if score_arrays
-        else np.empty((0, 0))
-    )
-    columns: Axis = plain_axis("reading", readings)
+    names = [f"L{layer}H{head}" for layer in range(layers) for head in range(heads)]
+    values = np.empty((0, 0))
+    if score_arrays:
+        values = np.stack([scores.ravel() for scores in score_arrays], axis=1)
+    rows, columns = plain_axis("head", names), plain_axis("reading", readings)
     return Grid("scores of heads", rows, columns, unmasked_cells(values), WEIGHT_SCALE, share=True)
 
 
 def _measure_histories(moments: Sequence[Moment], answer_noun: str) -> tuple[MeasureHistory, ...]:
     losses = np.array([moment.loss for moment in moments])
     accuracies = np.array([moment.accuracy for moment in moments])
-    finite = losses[np.isfinite(losses)]
+    highest_loss = float(losses[np.isfinite(losses)].max(initial=1e-9))
+    loss_text, accuracy = significant_text(losses[-1], 2), percent_text(float(accuracies[-1]))
     return (
-        MeasureHistory(
-            "loss", significant_text(losses[-1], 2), float(finite.max(initial=1e-9)), losses
-        ),
-        MeasureHistory(
-            f"{answer_noun}s right", percent_text(float(accuracies[-1])), 1.0, accuracies
-        ),
+        MeasureHistory("loss", loss_text, highest_loss, losses),
+        MeasureHistory(f"{answer_noun}s right", accuracy, 1.0, accuracies),
     )
 
 

@@ -1,4 +1,4 @@
-"""The title of what is shown: the kind of attention, parts of it, and products of parts."""
+"""Titles of views: the kind of attention, the parts shown, and products of parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attnviz.views.origin_words import model_suffix, weights_owner
 from attnviz.views.view import Group
 from attnviz.wording.words import and_list, counted
 
-# When a name says what is so; one that somebody made up may say anything.
+# When the name of a variant is true of its settings; a name of the user's own is always accepted.
 NAME_CONDITIONS: dict[str, Callable[[Variant], bool]] = {
     "plain": lambda variant: not variant.scaled,
     "average": lambda variant: not variant.compared,
@@ -25,11 +25,25 @@ NAME_CONDITIONS: dict[str, Callable[[Variant], bool]] = {
     "scaled": lambda variant: variant.scaled,
 }
 BEFORE_MIXING_TEXT = " of each head, before W_o mixes them"
-FALLBACK_NAMES = ("causal", "scaled")  # what it may be called whose own name says what is not so
+FALLBACK_NAMES = ("causal", "scaled")  # for variants whose own name is not true
+
+
+@dataclass(frozen=True)
+class Product:
+    """Two parts and their product, by their names in --show and by their letters."""
+
+    parts: tuple[str, str, str]
+    letters: tuple[str, str, str]
+    transposed_part: str = ""  # the part that is multiplied as its transpose
+
+
+SCORES_PRODUCT = Product(("queries", "keys", "scores"), ("Q", "Kᵀ", "S"), transposed_part="keys")
+CONTEXT_PRODUCT = Product(("weights", "values", "context"), ("W", "V", "C"))
+PRODUCTS = (SCORES_PRODUCT, CONTEXT_PRODUCT)
 
 
 def attention_headline(trace: Trace) -> str:
-    """The kind of attention, and anything unusual that is done to its weights."""
+    """The kind of attention, and any mistake, given weights, model or switched-off heads."""
     layer = trace.layers[0]
     origin_and_heads_off = f"{model_suffix(trace)}{heads_off_suffix(trace)}"
     if layer.mistake:
@@ -39,7 +53,7 @@ def attention_headline(trace: Trace) -> str:
 
 
 def parts_title(trace: Trace, show: Sequence[str] | None, query: int | None) -> str:
-    """The title over parts of a trace: what their numbers show, or what they are."""
+    """The title over parts of a trace: what their numbers show, or else what they are."""
     part_names = show or ("weights",)
     products = " and ".join(_product_equations(trace, part_names))
     if products or "weights" in part_names:
@@ -49,22 +63,21 @@ def parts_title(trace: Trace, show: Sequence[str] | None, query: int | None) -> 
 
 
 def _product_equations(trace: Trace, show: Sequence[str]) -> Iterator[str]:
-    """The equations that the parts make, in every attention."""
+    """The equations whose three parts are all shown and that hold in every attention."""
     attentions = trace.attentions
-    if has_all_parts(SCORES_PRODUCT, show) and all(
-        layer.has_product_scores for layer in attentions
-    ):
+    has_products = all(layer.has_product_scores for layer in attentions)
+    if has_products and has_all_parts(SCORES_PRODUCT, show):
         yield "Q · Kᵀ = scores"
     if has_all_parts(CONTEXT_PRODUCT, show) and not any(layer.off for layer in attentions):
-        is_mixed = any(
-            getattr(layer.projections, "w_out", None) is not None for layer in attentions
-        )
+        matrices = [getattr(layer.projections, "w_out", None) for layer in attentions]
+        is_mixed = any(matrix is not None for matrix in matrices)
         yield f"W · V = context{BEFORE_MIXING_TEXT * is_mixed}"
 
 
 def _attention_kind(trace: Trace) -> str:
     if trace.handed is not None:
-        return f"{_model_attention_kind(trace, across=trace.keys is not trace.tokens)} of {weights_owner(trace.handed)}"
+        kind = _model_attention_kind(trace, across=trace.keys is not trace.tokens)
+        return f"{kind} of {weights_owner(trace.handed)}"
     if trace.trained is not None:
         return _model_attention_kind(trace, across=trace.trained.which == "cross")
     if "scores" in trace.layers[0].given:
@@ -78,7 +91,7 @@ def _attention_kind(trace: Trace) -> str:
 
 
 def _model_attention_kind(trace: Trace, *, across: bool) -> str:
-    """What a model reads: its text, as far as it may, or another sentence."""
+    """The kind of attention of a model; `across` means that it reads another sequence."""
     if across:
         return "cross-attention"
     return "causal attention" if trace.variant.causal else "attention"
@@ -95,27 +108,13 @@ def _variant_adjective(variant: Variant) -> str:
     return next((name for name in names if NAME_CONDITIONS.get(name, bool)(variant)), "unscaled")
 
 
-@dataclass(frozen=True)
-class Product:
-    """Two parts and what they multiply to, by their names after --show and by their letters."""
-
-    parts: tuple[str, str, str]
-    letters: tuple[str, str, str]
-    transposed_part: str = ""  # the part whose rows are columns here
-
-
-SCORES_PRODUCT = Product(("queries", "keys", "scores"), ("Q", "Kᵀ", "S"), transposed_part="keys")
-CONTEXT_PRODUCT = Product(("weights", "values", "context"), ("W", "V", "C"))
-PRODUCTS = (SCORES_PRODUCT, CONTEXT_PRODUCT)
-
-
 def has_all_parts(product: Product, show: Iterable[str]) -> bool:
-    """Whether all three of its parts are to be shown."""
+    """Whether all three parts of the product are shown."""
     return set(product.parts) <= set(show)
 
 
 def order_parts(show: Iterable[str], part_names: Sequence[str]) -> list[str]:
-    """The names in the order in which things happen; but the parts of a product side by side."""
+    """The names in the order of computation, but the parts of a product side by side."""
     requested = set(show)
     ordered = [name for name in part_names if name in requested]
     for product in PRODUCTS:
@@ -130,22 +129,22 @@ def order_parts(show: Iterable[str], part_names: Sequence[str]) -> list[str]:
 def product_groups(
     name: str, grids: Mapping[str, Sequence[Grid]], products: Sequence[Product]
 ) -> Iterator[Group]:
-    """The parts of an attention, those that make a product as an equation for each head.
+    """The parts of an attention; those of a product as one group for each head.
 
-    `products` are those that there are: of scores that are given there is none.
+    `products` are those that hold for this attention: given scores are no product.
     """
     remaining = dict(grids)
     for part, part_grids in grids.items():
-        product = next((each for each in products if each.parts[0] == part), None)
+        product = next((product for product in products if product.parts[0] == part), None)
         if product and _has_every_factor(product, grids):
-            for head in _factors_by_head(*(remaining.pop(each) for each in product.parts)):
+            for head in _factors_by_head(*(remaining.pop(factor) for factor in product.parts)):
                 yield Group(f"{part} {name}", _product_panels(product, head), kind="product")
         elif part_grids and part in remaining:
             yield Group(f"{part} {name}", tuple(part_grids))
 
 
 def _has_every_factor(product: Product, grids: Mapping[str, Sequence[Grid]]) -> bool:
-    """Whether each head has all three; several may share keys, or values."""
+    """Whether each head has all three parts; several heads may share keys or values."""
     row_count, column_count, result_count = (len(grids.get(part, ())) for part in product.parts)
     return row_count == result_count > 0 and column_count > 0 and row_count % column_count == 0
 
@@ -153,24 +152,21 @@ def _has_every_factor(product: Product, grids: Mapping[str, Sequence[Grid]]) -> 
 def _factors_by_head(
     row_grids: Sequence[Grid], column_grids: Sequence[Grid], result_grids: Sequence[Grid]
 ) -> Iterator[tuple[Grid, Grid, Grid]]:
-    """The three of each head."""
+    """The three grids of each head, where consecutive heads may share the second."""
     sharing = len(row_grids) // len(column_grids)
     for head, (row_grid, result) in enumerate(zip(row_grids, result_grids, strict=True)):
         yield row_grid, column_grids[head // sharing], result
 
 
 def _product_panels(product: Product, head: Iterable[Grid]) -> tuple[Grid, ...]:
-    labelled = zip(head, product.parts, product.letters, strict=True)
-    return tuple(
-        replace(
-            transposed_grid(grid) if part == product.transposed_part else grid,
-            title=f"{letter}  {grid.title}",
-        )
-        for grid, part, letter in labelled
-    )
+    panels = []
+    for grid, part, letter in zip(head, product.parts, product.letters, strict=True):
+        factor = transposed_grid(grid) if part == product.transposed_part else grid
+        panels.append(replace(factor, title=f"{letter}  {grid.title}"))
+    return tuple(panels)
 
 
 def transposed_grid(grid: Grid) -> Grid:
-    """Its rows as columns."""
+    """The grid with rows and columns swapped."""
     cells = StoredCells(grid.values.T, grid.hidden.T)
     return replace(grid, rows=grid.columns, columns=grid.rows, cells=cells)

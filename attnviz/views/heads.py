@@ -1,4 +1,4 @@
-"""The heads of a model by what is lost without each, and the sentence about them."""
+"""The View of a Ranking: the accuracy that a model loses with each head switched off."""
 
 from __future__ import annotations
 
@@ -22,15 +22,19 @@ from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import counted
 
 RANKING_COLUMNS = ("head", "accuracy without it", "lost", "loss without it")
+MIN_READING_SHARE = 0.5  # of its attention: from there on, a head is said to read something
+MIN_ACCURACY_LOSS = 5e-4  # share of the answers: a smaller loss counts as none
+SHARE_ROUNDING = 1e-6  # rounding error of shares in float32
 
 
 def view(ranking: Ranking, *, command: Command | None = None, line: str | None = None) -> View:
-    """A bar for each head, the one without which most is lost first; and what that comes to.
+    """A bar for each head, the one whose loss costs most first, and what that means.
 
     `line` is the command with the options of its output, which files record.
     """
-    sentences = ranking_sentences(ranking)
-    settings = _ranking_settings_line(ranking)
+    sentences, settings = ranking_sentences(ranking), _ranking_settings_line(ranking)
+    header = (*RANKING_COLUMNS, *(reading.name for reading in ranking.task.readings))
+    document, lines = partial(_ranking_document, ranking), partial(_ranking_lines, ranking)
     page = build_page([Group("heads", (_accuracy_bars(ranking),))], settings)
     return View(
         title=ranking_title(ranking),
@@ -39,25 +43,21 @@ def view(ranking: Ranking, *, command: Command | None = None, line: str | None =
         screen=page,
         picture=page,
         closing=sentences[1:],
-        data=TableData(
-            partial(_ranking_document, ranking),
-            _ranking_header(ranking),
-            partial(_ranking_lines, ranking),
-        ),
+        data=TableData(document, header, lines),
         provenance=replace(ranking.provenance, command=line or (command.line if command else None)),
         command=command or Command(name="heads", options={"model": ranking.model.name}),
     )
 
 
 def _ranking_settings_line(ranking: Ranking) -> str:
-    """What the numbers depend on, in one line."""
+    """The model, the number of test sentences and the number of answers."""
     sentences_text = f"tested on {counted(ranking.sentences, 'sentence')} not used in training"
     answers = f"{counted(ranking.answers, ranking.task.asked)} in them"
     return " · ".join((f"model {ranking.model.name}", sentences_text, answers))
 
 
 def _accuracy_bars(ranking: Ranking) -> RankedBars:
-    """A bar for each head: how many answers are lost with it switched off, in per cents."""
+    """A bar for each head: the accuracy lost with it switched off, in per cent."""
     lost = np.array([[100 * ranking.accuracy_lost(head)] for head in ranking.heads])
     bar_limit = round_up(float(abs(lost).max()))
     answer_noun = f"{ranking.task.asked}s"
@@ -95,36 +95,23 @@ def _ranking_document(ranking: Ranking) -> Contents:
     }
 
 
-def _ranking_header(ranking: Ranking) -> tuple[str, ...]:
-    return (*RANKING_COLUMNS, *(reading.name for reading in ranking.task.readings))
-
-
 def _ranking_lines(ranking: Ranking) -> Iterator[TableLines]:
-    names = [reading.name for reading in ranking.task.readings]
-    heads = ranking.heads
+    heads, readings = ranking.heads, ranking.task.readings
     columns = [
         [head.without.accuracy for head in heads],
         [ranking.accuracy_lost(head) for head in heads],
         [head.without.loss for head in heads],
-        *([head.scores[name] for head in heads] for name in names),
+        *([head.scores[reading.name] for head in heads] for reading in readings),
     ]
     yield TableLines((), WordColumns((tuple(head.name for head in heads),)), tuple(columns))
 
 
-MIN_READING_SHARE = (
-    0.5  # of its weight, from which on a head is said to read something: more than all else
-)
-MIN_ACCURACY_LOSS = 5e-4  # of the answers: who loses less loses nothing to speak of
-SHARE_ROUNDING = 1e-6  # of shares in float32
-
-
 def ranking_sentences(ranking: Ranking) -> tuple[str, ...]:
-    """The head that matters most beside the others; what is right with all heads, and with none."""
-    return (
-        f"{ranking_title(ranking)}.",
-        *_parse_reading_rule(ranking),
-        _accuracy_sentence(ranking),
-    )
+    """The head that matters most beside the others, what it reads, and accuracy with and without
+    heads.
+    """
+    title = f"{ranking_title(ranking)}."
+    return (title, *_top_head_sentences(ranking), _accuracy_sentence(ranking))
 
 
 def ranking_title(ranking: Ranking) -> str:
@@ -140,9 +127,7 @@ def ranking_title(ranking: Ranking) -> str:
 
 
 def _other_heads_clause(ranking: Ranking, others: list[RankedHead]) -> str:
-    largest_loss = ranking.accuracy_lost(
-        others[0]
-    )  # the others come in the order of what they cost
+    largest_loss = ranking.accuracy_lost(others[0])  # the heads are sorted by their loss
     if largest_loss < MIN_ACCURACY_LOSS:
         return f"{'the other head' if len(others) == 1 else 'any other head'} costs nothing"
     if len(others) == 1:
@@ -151,7 +136,7 @@ def _other_heads_clause(ranking: Ranking, others: list[RankedHead]) -> str:
 
 
 def head_reading_text(ranking: Ranking, head: RankedHead) -> str:
-    """`reads the subject (95 %)`: what a head does most, if that takes most of its attention."""
+    """What a head does with most of its attention: `reads the subject (95 %)`; empty if nothing."""
     scores = {reading: head.scores.get(reading.name, 0.0) for reading in ranking.task.readings}
     best_reading = max(scores, key=lambda reading: scores[reading], default=None)
     if best_reading is None or not scores[best_reading] >= MIN_READING_SHARE:
@@ -159,21 +144,16 @@ def head_reading_text(ranking: Ranking, head: RankedHead) -> str:
     return f"{best_reading.does} ({percent_text(scores[best_reading])})"
 
 
-def _parse_reading_rule(ranking: Ranking) -> tuple[str, ...]:
-    """What the head reads that costs most."""
+def _top_head_sentences(ranking: Ranking) -> tuple[str, ...]:
+    """What the head that costs most reads; nothing if it reads or costs nothing."""
     top_head = ranking.heads[0]
     reading_text = head_reading_text(ranking, top_head)
-    return (
-        (f"{top_head.name} {reading_text}.",)
-        if reading_text and ranking.accuracy_lost(top_head) >= MIN_ACCURACY_LOSS
-        else ()
-    )
+    if not reading_text or ranking.accuracy_lost(top_head) < MIN_ACCURACY_LOSS:
+        return ()
+    return (f"{top_head.name} {reading_text}.",)
 
 
 def _accuracy_sentence(ranking: Ranking) -> str:
-    all_heads_text, no_heads_text = (
-        percent_text(ranking.whole.accuracy),
-        percent_text(ranking.none.accuracy),
-    )
-    start = f"With all heads, {all_heads_text} of the {ranking.task.asked}s are right"
-    return f"{start}; with every head switched off, {no_heads_text}."
+    all_heads, no_heads = (percent_text(run.accuracy) for run in (ranking.whole, ranking.none))
+    start = f"With all heads, {all_heads} of the {ranking.task.asked}s are right"
+    return f"{start}; with every head switched off, {no_heads}."

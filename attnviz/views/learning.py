@@ -1,4 +1,4 @@
-"""Learning in several ways, as what can be shown of it: curves, what each way needs, a sentence."""
+"""The View of a Learning: training in several ways, as curves and tables over seeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from attnviz.analysis.aspects import TRAINING_ASPECTS
 from attnviz.analysis.learning import Learning, LearningWay
 from attnviz.analysis.measures import QUANTILE_BAND, QUANTILES_BY_NAME
-from attnviz.cells import StoredCells
+from attnviz.cells import unmasked_cells
 from attnviz.views.conclusions.learning import (
     accuracy_goal_text,
     additional_sentences,
@@ -24,7 +24,7 @@ from attnviz.views.conclusions.learning import (
     steps_at_quantile,
     way_label,
 )
-from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import colorless_scale
 from attnviz.views.settings_line import ATTENTION_PART, NORM_TEXTS, settings_line
@@ -33,8 +33,8 @@ from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import counted
 
 LOSS_TITLE = "loss"
-MAX_CURVE_ROWS = 8  # of a table of curves
-VARYING_TRAINING_SETTINGS = {  # what differs is no setting of the whole
+MAX_CURVE_ROWS = 8  # rows of the table of curves on a screen
+VARYING_TRAINING_SETTINGS = {  # for each aspect, the settings that differ and are left out
     "scale": ("scale",),
     "heads": ("heads",),
     "layers": ("layers",),
@@ -46,28 +46,22 @@ VARYING_TRAINING_SETTINGS = {  # what differs is no setting of the whole
 
 
 def view(learning: Learning, *, command: str | None = None) -> View:
-    """What becomes of the loss and of what is right, in the median of the seeds, with a band.
+    """Accuracy and loss during training in each way: the median over the seeds, with a band.
 
-    `command` is the one that was typed.
+    `command` is the command line that the user typed.
     """
     line, finding = _training_settings_line(learning), learning_sentence(learning)
-    closing_sentences = [
-        head_width_sentence(learning),
-        initial_scores_sentence(learning),
-        finding,
-        *additional_sentences(learning),
-    ]
+    first_sentences = head_width_sentence(learning), initial_scores_sentence(learning)
     curves = training_curves(learning)
-    short_curves = [_with_few_steps(each) for each in curves]
+    tables = _needed_steps_table(learning), _start_and_end_table(learning)
+    short_curves = Group("curves", tuple(map(_with_few_steps, curves)))
     return View(
         title=f"learning {learning.task.name}, compared by {learning.by}",
         headline=learning_title(learning),
         settings=line,
-        screen=build_page(
-            [Group("ways", _training_tables(learning)), Group("curves", tuple(short_curves))], line
-        ),
+        screen=build_page([Group("ways", tables), short_curves], line),
         picture=build_page([Group("curves", tuple(curves))], line),
-        closing=tuple(each for each in closing_sentences if each),
+        closing=tuple(filter(None, (*first_sentences, finding, *additional_sentences(learning)))),
         data=_training_data(learning, finding),
         provenance=replace(learning.provenance, command=command),
         command=learning.command,
@@ -75,7 +69,7 @@ def view(learning: Learning, *, command: str | None = None) -> View:
 
 
 def _training_settings_line(learning: Learning) -> str:
-    """What all ways have in common, and how they are taught."""
+    """The settings that all ways share, and how they are trained."""
     seeds, choices = learning.seeds, learning.choices
     seeds_text = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
     without = (ATTENTION_PART, *VARYING_TRAINING_SETTINGS[learning.by], "tokens", "model", "seed")
@@ -87,11 +81,11 @@ def _training_settings_line(learning: Learning) -> str:
         f"AdamW, rate {choices.rate:g}",
         seeds_text,
     )
-    return " · ".join(part for part in parts if part)
+    return " · ".join(filter(None, parts))
 
 
 def _block_settings(learning: Learning) -> Iterator[str]:
-    """Where either is compared, the other: how many there are, and where their norms stand."""
+    """The number of layers where norms are compared; the norm where layers are compared."""
     if learning.by == "norm":
         yield counted(learning.settings.layers or 1, "layer")
     if learning.by == "layers":
@@ -99,44 +93,34 @@ def _block_settings(learning: Learning) -> Iterator[str]:
 
 
 def training_curves(learning: Learning) -> list[Curves]:
-    """A panel for what is right, and one for the loss; a line for each way.
+    """A chart of the accuracy and one of the loss, with a line for each way.
 
-    From the first step on: what there is before it, the first loss tells.
+    They begin at the first training step, because the loss before it would set the scale.
     """
     steps = tuple(float(step) for step in learning.steps[1:])
-    panels = {
-        f"{learning.task.asked}s that are right": [way.accuracy for way in learning.ways],
-        LOSS_TITLE: [way.loss for way in learning.ways],
-    }
-    names = [way_label(learning.by, way.name) for way in learning.ways]
-    return [
-        Curves(
-            title,
-            "step",
-            steps,
-            tuple(
-                _training_curve(name, values[1:])
-                for name, values in zip(names, way_values, strict=True)
-            ),
-            note=_seeds_note(learning),
-            x_ticks=_step_ticks(learning.last),
-            reach=0.0 if title == LOSS_TITLE else 1.0,
+    last, note = learning.last, _seeds_note(learning)
+    round_ticks = (digit * 10**power for power in range(len(str(last))) for digit in (1, 2, 5))
+    ticks = (*(float(tick) for tick in round_ticks if tick < last), float(last))
+    panels = []
+    for name, title in (
+        ("accuracy", f"{learning.task.asked}s that are right"),
+        ("loss", LOSS_TITLE),
+    ):
+        lines = tuple(
+            _training_curve(way_label(learning.by, way.name), getattr(way, name)[1:])
+            for way in learning.ways
         )
-        for title, way_values in panels.items()
-    ]
-
-
-def _step_ticks(last_step: int) -> tuple[float, ...]:
-    """Round numbers of steps, and the last one."""
-    round_ticks = (digit * 10**power for power in range(len(str(last_step))) for digit in (1, 2, 5))
-    return (*(float(tick) for tick in round_ticks if tick < last_step), float(last_step))
+        reach = 0.0 if name == "loss" else 1.0
+        panels.append(Curves(title, "step", steps, lines, note=note, x_ticks=ticks, reach=reach))
+    return panels
 
 
 def _seeds_note(learning: Learning) -> str:
     seeds = len(learning.seeds)
     if seeds == 1:
         return "one seed"
-    return f"median of {seeds:,} seeds, band from {percent_text(QUANTILE_BAND[0])} to {percent_text(QUANTILE_BAND[1])}"
+    low, high = map(percent_text, QUANTILE_BAND)
+    return f"median of {seeds:,} seeds, band from {low} to {high}"
 
 
 def _training_curve(name: str, repeats: Float[np.ndarray, "look seed"]) -> Curve:
@@ -145,59 +129,42 @@ def _training_curve(name: str, repeats: Float[np.ndarray, "look seed"]) -> Curve
 
 
 def _seed_bands(repeats: Float[np.ndarray, "look seed"]) -> Float[np.ndarray, "quantile look"]:
-    """Low, middle and high of the seeds whose loss is a number; NaN where none is."""
+    """Low, middle and high quantile over the seeds whose value is finite; NaN where none is."""
     is_finite = np.isfinite(repeats)
     bands = np.full((3, len(repeats)), np.nan)
+    shares = [QUANTILE_BAND[0], 0.5, QUANTILE_BAND[1]]
     for look in np.flatnonzero(is_finite.any(1)):
-        bands[:, look] = np.quantile(
-            repeats[look, is_finite[look]], [QUANTILE_BAND[0], 0.5, QUANTILE_BAND[1]]
-        )
+        bands[:, look] = np.quantile(repeats[look, is_finite[look]], shares)
     return bands
 
 
 def _with_few_steps(curves: Curves) -> Curves:
-    """Of a table a few rows, each at about twice the steps of the one before."""
-    step_values = np.array(curves.x_values)
-    target_steps = step_values[-1] / 2.0 ** np.arange(MAX_CURVE_ROWS)
-    row_indices = sorted({int(abs(step_values - each).argmin()) for each in target_steps})
+    """The curves with a few points, each at about twice the step of the one before."""
+    steps = np.array(curves.x_values)
+    target_steps = steps[-1] / 2.0 ** np.arange(MAX_CURVE_ROWS)
+    rows = sorted({int(abs(steps - target).argmin()) for target in target_steps})
     lines = tuple(
-        replace(
-            each,
-            middle=each.middle[row_indices],
-            low=each.low[row_indices],
-            high=each.high[row_indices],
-        )
-        for each in curves.lines
+        replace(line, middle=line.middle[rows], low=line.low[rows], high=line.high[rows])
+        for line in curves.lines
     )
-    return replace(curves, x_values=tuple(step_values[row_indices].tolist()), lines=lines)
-
-
-def _training_tables(learning: Learning) -> tuple[Grid, ...]:
-    """What each way needs, and where it begins and ends."""
-    return _needed_steps_table(learning), _start_and_end_table(learning)
+    return replace(curves, x_values=tuple(steps[rows].tolist()), lines=lines)
 
 
 def _needed_steps_table(learning: Learning) -> Grid:
-    """In how many seeds it is learned, and after how many steps: nothing, if it is not."""
+    """In how many seeds each way learns the task, and after how many steps; NaN if it does not."""
     low, high = (percent_text(share) for share in QUANTILE_BAND)
-    reached = [learning.reached(way) for way in learning.ways]
-    rows = [
-        [
-            np.isfinite(steps_reached).sum(),
-            steps_at_quantile(steps_reached, QUANTILE_BAND[0]),
-            np.median(steps_reached),
-            steps_at_quantile(steps_reached, QUANTILE_BAND[1]),
-        ]
-        for steps_reached in reached
-    ]
+    rows = []
+    for steps in map(learning.reached, learning.ways):
+        fast, slow = (steps_at_quantile(steps, share) for share in QUANTILE_BAND)
+        rows.append([np.isfinite(steps).sum(), fast, np.median(steps), slow])
     values = np.array(rows, dtype=float)
     values[np.isinf(values)] = np.nan
-    has_halves = bool((values % 1 == 0.5).any())  # the median of an even number of seeds
+    has_halves = bool((values % 1 == 0.5).any())  # in medians of an even number of seeds
     return Grid(
         f"steps until {accuracy_goal_text(learning.until, learning.task.asked)}",
         _ways_axis(learning),
         plain_axis("measure", ["seeds", low, "median", high]),
-        StoredCells(values, np.zeros(values.shape, dtype=bool)),
+        unmasked_cells(values),
         colorless_scale("steps"),
         note=f"seeds = in how many of {len(learning.seeds):,} it is learned",
         decimals=int(has_halves),
@@ -205,6 +172,7 @@ def _needed_steps_table(learning: Learning) -> Grid:
 
 
 def _start_and_end_table(learning: Learning) -> Grid:
+    """Medians for each way: scores and gradient before training, accuracy and loss after it."""
     last = counted(learning.last, "step")
     rows = [
         [
@@ -213,12 +181,11 @@ def _start_and_end_table(learning: Learning) -> Grid:
         ]
         for way in learning.ways
     ]
-    values = np.array(rows)
     return Grid(
         f"before any step, and after {last}",
         _ways_axis(learning),
         plain_axis("measure", ["scores", "grad.", "right", "loss"]),
-        StoredCells(values, np.zeros(values.shape, dtype=bool)),
+        unmasked_cells(np.array(rows)),
         colorless_scale("measure"),
         note="medians · scores = spread of the scores in the first layer before any step · grad. "
         "= size of the softmax's gradient then, near 0 when saturated · right (on held-out "
@@ -226,18 +193,15 @@ def _start_and_end_table(learning: Learning) -> Grid:
     )
 
 
-def _ways_axis(learning: Learning) -> Any:
+def _ways_axis(learning: Learning) -> Axis:
     return plain_axis("way", [way_label(learning.by, way.name) for way in learning.ways])
 
 
 def _training_data(learning: Learning, conclusion: str) -> TableData:
-    """Everything; and a line for each way, seed and look."""
+    """All data of a Learning; its table has a line for each way, seed and look."""
     header = ("way", "seed", "step", "accuracy", "loss")
-    return TableData(
-        partial(_training_document, learning, conclusion),
-        header,
-        partial(_training_lines, learning),
-    )
+    document = partial(_training_document, learning, conclusion)
+    return TableData(document, header, partial(_training_lines, learning))
 
 
 def _training_document(learning: Learning, conclusion: str) -> dict[str, Any]:
@@ -266,7 +230,7 @@ def _way_document(learning: Learning, way: LearningWay) -> dict[str, Any]:
 
 
 def _bands_and_seeds(repeats: Float[np.ndarray, "look seed"]) -> dict[str, Any]:
-    """Of all seeds together, and of each."""
+    """The quantiles over all seeds, and the numbers of each seed."""
     bands = zip(QUANTILES_BY_NAME, _seed_bands(repeats), strict=True)
     return {
         **{name: [_finite_or_none(number) for number in band] for name, band in bands},

@@ -1,4 +1,4 @@
-"""Notes below tables: rows without keys, given weights, random numbers, heads that are off."""
+"""Notes below tables: masked rows, given weights, random numbers, switched-off heads."""
 
 from __future__ import annotations
 
@@ -29,13 +29,35 @@ from attnviz.views.reading import attention_head_name, has_single_attention
 from attnviz.wording.numbers import share_text
 from attnviz.wording.words import and_list, counted
 
+MAX_NAMED_ROWS = 8  # more rows are counted, not named
+OTHER_ROWS_SUM_NOTE = "every other row sums to 1"
+CAUSAL_BY_ZEROS_NOTE = (
+    "the weights are treated as causal: every weight above the diagonal is 0, in every head"
+)
+MECHANISM_ONLY_TEXT = "this shows the mechanism, not what the words mean"
+INPUT_PARTS = ("tokens", "embeddings")
+OUTPUT_REPLACEMENTS: dict[AblationValue, tuple[str, str]] = {  # for one head, and for several
+    "zero": ("its output is replaced by 0", "their outputs are replaced by 0"),
+    "mean": (
+        "its output is replaced by its mean over the sentence, the same for every token",
+        "each output is replaced by its mean over the sentence, the same for every token",
+    ),
+}
+VECTOR_REPLACEMENTS: dict[AblationValue, tuple[str, str]] = {
+    "zero": ("its vectors are 0", "their vectors are 0"),
+    "mean": (
+        "its vectors are replaced by their mean over the sentence",
+        "each head's vectors are replaced by their mean over the sentence",
+    ),
+}
+
 
 @dataclass(frozen=True)
 class ClosingNote:
-    """A kind of sentence below everything else: which traces need it, and where it is written."""
+    """A kind of closing note: which traces need it, and the function that writes it."""
 
     is_needed: Callable[[Trace], bool]
-    sentences: str  # "module:function", imported only where it is needed
+    sentences: str  # "module:function", imported only when it is needed
     takes_query: bool = False
 
 
@@ -70,7 +92,7 @@ CLOSING_NOTES = {  # in the order in which they are read
 def closing_notes(
     trace: Trace, query: int | None = None, names: Iterable[str] = CLOSING_NOTES
 ) -> tuple[str, ...]:
-    """The sentences below everything else, of the rows of the table with these names."""
+    """The sentences below all tables, for those of the named notes that the trace needs."""
     needed = [CLOSING_NOTES[name] for name in names if CLOSING_NOTES[name].is_needed(trace)]
     return tuple(
         sentence
@@ -79,34 +101,13 @@ def closing_notes(
     )
 
 
-OUTPUT_REPLACEMENTS: dict[AblationValue, tuple[str, str]] = {  # of one head, and of several
-    "zero": ("its output is replaced by 0", "their outputs are replaced by 0"),
-    "mean": (
-        "its output is replaced by its mean over the sentence, the same for every token",
-        "each output is replaced by its mean over the sentence, the same for every token",
-    ),
-}
-
-VECTOR_REPLACEMENTS: dict[AblationValue, tuple[str, str]] = {
-    "zero": ("its vectors are 0", "their vectors are 0"),
-    "mean": (
-        "its vectors are replaced by their mean over the sentence",
-        "each head's vectors are replaced by their mean over the sentence",
-    ),
-}
-
-
 def _uncaptured_heads_off(trace: Trace) -> dict[HeadId, AblationValue]:
-    """Heads of layers that were not captured: only some layers of a trained model may be."""
+    """The switched-off heads of layers that were not captured from a trained model."""
     if trained_card(trace.origin) is None:
         return {}
-    captured_layers = {layer.layer for layer in trace.layers}
+    captured = {layer.layer for layer in trace.layers}
     off = parse_heads_off(trace.origin.settings.without)
-    return {
-        head_place: replacement
-        for head_place, replacement in off.items()
-        if head_place[0] not in captured_layers
-    }
+    return {head_id: value for head_id, value in off.items() if head_id[0] not in captured}
 
 
 def heads_off_notes(trace: Trace) -> tuple[str, ...]:
@@ -115,31 +116,26 @@ def heads_off_notes(trace: Trace) -> tuple[str, ...]:
     for layer in trace.layers:
         for head, instead in sorted(layer.off.items()):
             off.setdefault(instead, []).append(_head_subject(trace, layer, head))
-    notes = tuple(_captured_heads_note(heads, instead) for instead, heads in off.items())
+    uncaptured = _uncaptured_heads_off(trace).items()
     return (
-        *notes,
+        *(_captured_heads_note(heads, instead) for instead, heads in off.items()),
         *(
-            _uncaptured_head_note(head_place, replacement)
-            for head_place, replacement in _uncaptured_heads_off(trace).items()
+            f"{format_head_id(*head_id)} is switched off: {OUTPUT_REPLACEMENTS[value][0]}"
+            for head_id, value in uncaptured
         ),
     )
-
-
-def _uncaptured_head_note(head_place: HeadId, instead: AblationValue) -> str:
-    return f"{format_head_id(*head_place)} is switched off: {OUTPUT_REPLACEMENTS[instead][0]}"
 
 
 def _captured_heads_note(heads: list[str], instead: AblationValue) -> str:
     singular, plural = OUTPUT_REPLACEMENTS[instead]
     if len(heads) == 1:
         return f"{heads[0]} is switched off: {singular}; the weights shown are those it would have"
-    return (
-        f"{and_list(heads)} are switched off: {plural}; the weights shown are those they would have"
-    )
+    names = and_list(heads)
+    return f"{names} are switched off: {plural}; the weights shown are those they would have"
 
 
 def _head_subject(trace: Trace, layer: Layer, head: int) -> str:
-    if trained_card(trace.origin) is not None:  # of which one layer may be all that was kept
+    if trained_card(trace.origin) is not None:  # of which a single layer may be captured
         return format_head_id(layer.layer, head)
     is_only_head = len(trace.attentions) == 1 and layer.heads == 1
     return "the only head" if is_only_head else attention_head_name(trace, layer, head)
@@ -152,24 +148,22 @@ def heads_off_suffix(trace: Trace) -> str:
 
 
 def heads_off_names(trace: Trace) -> str:
-    """`L1H0 and L1H1`: the heads that are switched off; empty where every head is on."""
+    """The switched-off heads, such as `L1H0 and L1H1`; empty where every head is on."""
     off = _heads_off_by_place(trace)
     return heads_off_text(dict(sorted(off.items()))) if off else ""
 
 
 def _heads_off_by_place(trace: Trace) -> dict[HeadId, AblationValue]:
-    """Those of a trained model by what was asked for: it keeps the layers that are looked at."""
+    """The switched-off heads; those of a trained model as requested, captured or not."""
     if trained_card(trace.origin) is not None:
         return parse_heads_off(trace.origin.settings.without)
     return {
-        (layer.layer, head): replacement
-        for layer in trace.layers
-        for head, replacement in layer.off.items()
+        (layer.layer, head): value for layer in trace.layers for head, value in layer.off.items()
     }
 
 
 def heads_off_vectors_note(layer: Layer, shown_heads: list[int]) -> str:
-    """The context vectors of those of the shown heads that are switched off."""
+    """What replaces the context vectors of the shown heads that are switched off."""
     return "".join(
         f" {_numbered_heads_subject(layer, heads)} switched off: {texts[len(heads) > 1]}."
         for instead, texts in VECTOR_REPLACEMENTS.items()
@@ -184,26 +178,21 @@ def _numbered_heads_subject(layer: Layer, heads: list[int]) -> str:
     return f"Head {numbers_text} is" if len(heads) == 1 else f"Heads {numbers_text} are"
 
 
-MAX_NAMED_ROWS = 8  # rows; more are counted
-OTHER_ROWS_SUM_NOTE = "every other row sums to 1"
-
-
 def row_sums_note(trace: Trace, mixed_by: MixedBy, rows_sum_to_one: bool) -> str:
-    """The note on all weights of a trace: said once, so it must hold for each of its tables.
+    """The note on row sums, written once for all tables of weights of a trace.
 
-    `rows_sum_to_one` says whether each row of a table sums to 1.
+    `rows_sum_to_one` says whether each row of the tables sums to 1.
     """
     blind_note = blind_rows_note(trace)
     if not blind_note:
         return ROW_SUM_NOTE if rows_sum_to_one else ""
-    has_other_rows = mixed_by == "softmax" and any(
-        bool(layer.visible.any()) for layer in trace.attentions
-    )
-    return f"{blind_note} · {OTHER_ROWS_SUM_NOTE}" if has_other_rows else blind_note
+    has_other_rows = any(bool(layer.visible.any()) for layer in trace.attentions)
+    sums_to_one = mixed_by == "softmax" and has_other_rows
+    return f"{blind_note} · {OTHER_ROWS_SUM_NOTE}" if sums_to_one else blind_note
 
 
 def blind_rows_note(trace: Trace) -> str:
-    """Which rows read nothing, if there are any."""
+    """Which rows attend to nothing because every key is masked; empty if there are none."""
     count = len(trace.blind)
     if not count:
         return ""
@@ -213,23 +202,16 @@ def blind_rows_note(trace: Trace) -> str:
 
 
 def _blind_row_names(trace: Trace) -> Iterator[str]:
-    """`row 2`; of which head or layer, where they are not alike."""
+    """`row 2` for each masked row, with its layer or head where these differ."""
     for layer, head, row in trace.blind:
-        of_layer = "" if has_single_attention(trace) else f" of {layer.name}"
-        is_masked_by_head = layer.visible.ndim == 3
-        owner_text = (
-            f" of {attention_head_name(trace, layer, head)}" if is_masked_by_head else of_layer
-        )
-        yield f"row {row + 1}{owner_text}"
-
-
-CAUSAL_BY_ZEROS_NOTE = (
-    "the weights are treated as causal: every weight above the diagonal is 0, in every head"
-)
+        owner = "" if has_single_attention(trace) else f" of {layer.name}"
+        if layer.visible.ndim == 3:  # each head has a mask of its own
+            owner = f" of {attention_head_name(trace, layer, head)}"
+        yield f"row {row + 1}{owner}"
 
 
 def given_settings(trace: Trace, source: FromWeights) -> dict[str, str]:
-    """The parts of the settings line, by what each is about."""
+    """The parts of the settings line for given weights, by their subjects."""
     heads = sorted({layer.heads for layer in trace.layers})
     heads_text = " or ".join(map(str, heads))
     is_cross = trace.keys is not trace.tokens
@@ -243,7 +225,7 @@ def given_settings(trace: Trace, source: FromWeights) -> dict[str, str]:
 
 
 def given_weights_notes(trace: Trace) -> Iterator[str]:
-    """What their zeros imply about a mask, and which rows do not sum to 1."""
+    """What the zeros of given weights imply about a mask, and which rows do not sum to 1."""
     if trace.handed is None:
         return
     if trace.variant.causal:
@@ -264,20 +246,16 @@ def _odd_rows_text(odd_count: int, row_count: int) -> str:
     return f"{rows_text} do{'es' * (odd_count == 1)} not sum"
 
 
-MECHANISM_ONLY_TEXT = "this shows the mechanism, not what the words mean"
-INPUT_PARTS = ("tokens", "embeddings")
-
-
 def softmax_caveat(trace: Trace) -> str:
-    """For the softmax's own weights, before any given ones replace them."""
+    """What is random in the weights of the softmax, before given weights replace them."""
     random_before = random_weight_sources(trace, by_hand=False)
     return f"{_random_inputs_text(random_before)}: {MECHANISM_ONLY_TEXT}" if random_before else ""
 
 
 def random_numbers_caveat(trace: Trace, shown_parts: Collection[str]) -> str:
-    """For the parts that are shown; empty where everything they are computed from was given.
+    """What is random in the shown parts; empty where all that they are computed from was given.
 
-    On lengths that it was never trained on, a model is no better than chance.
+    For a sentence of a length that the model was never trained on, the note says that instead.
     """
     length_caveat = untrained_length_note(trace)
     if length_caveat:
@@ -291,16 +269,15 @@ def random_numbers_caveat(trace: Trace, shown_parts: Collection[str]) -> str:
     random_after = () if shows_weights_only(shown_parts) else random_output_sources(trace)
     if not random_after:
         return ""
-    before_dropout = " before it" if DROPOUT in random_after else ""
-    return f"random {and_list(random_after)}: the weights{before_dropout} are real, what is computed from them is not"
+    weights_text = f"the weights{' before it' * (DROPOUT in random_after)} are real"
+    return f"random {and_list(random_after)}: {weights_text}, what is computed from them is not"
 
 
 def _random_inputs_text(random_parts: tuple[str, ...]) -> str:
-    """What is random; and what is not, where a reader might think it is."""
+    """Which inputs are random, and which are given, where that could be mistaken."""
     if VECTORS in random_parts:
         return "random vectors"
     if random_parts == (DROPOUT,):
         return f"random {DROPOUT}"
-    return (
-        f"given vectors, random {PROJECTIONS if PROJECTIONS in random_parts else random_parts[0]}"
-    )
+    random_part = PROJECTIONS if PROJECTIONS in random_parts else random_parts[0]
+    return f"given vectors, random {random_part}"

@@ -1,4 +1,4 @@
-"""Where the numbers of a model come from, in words, and what its author says about its heads."""
+"""Where the numbers of a model come from, and what its author says about its heads."""
 
 from __future__ import annotations
 
@@ -17,11 +17,19 @@ from attnviz.views.view import Group
 from attnviz.wording.numbers import exact_text, percent_text
 from attnviz.wording.words import and_list, counted
 
-READS_VERB, READ_VERB = "reads", "read"  # of one head, and of several
+READS_VERB, READ_VERB = "reads", "read"  # the verb for one head, and for several
+EMBEDDING_SIDES = ("dim", "context")  # axes of tensors that count the dimensions of embeddings
+HEAD_SIDES = {"width": "asks", "head_value": "hands"}  # those of one head: the field with names
+JOINED_HEAD_SIDES = {  # those of all heads side by side
+    "query_width": "asks",
+    "key_width": "asks",
+    "value_width": "hands",
+    "joined_width": "hands",
+}
 
 
 def parameters_origin_text(trace: Trace, *, is_plural: bool = True) -> str:
-    """`are given`; for a model, `were learned` or `were written by hand`."""
+    """`are given`, or for a model `were learned` or `were written by hand`."""
     if trace.trained is None and trace.model is None:
         return "are given" if is_plural else "is given"
     by_hand = trace.model is not None and trace.model.by_hand
@@ -29,7 +37,7 @@ def parameters_origin_text(trace: Trace, *, is_plural: bool = True) -> str:
 
 
 def parameter_count_suffix(trace: Trace) -> str:
-    """How parameters are described after their number: `800 numbers to learn`."""
+    """The words after a number of parameters, as in `800 numbers to learn`."""
     if trace.trained is None and trace.model is None:
         return "to learn"
     by_hand = trace.model is not None and trace.model.by_hand
@@ -37,34 +45,32 @@ def parameter_count_suffix(trace: Trace) -> str:
 
 
 def model_suffix(trace: Trace) -> str:
-    """` of the model agreement`, of what is done to a sentence."""
+    """` of the model agreement`; empty without a model."""
     model = trace.trained or trace.model
     return "" if model is None else f" of the model {model.name}"
 
 
 def weights_owner(source: FromWeights) -> str:
-    """Whose weights were handed over, where that is said."""
+    """The name of whose weights were given, or `given weights`."""
     return source.name or "given weights"
 
 
 def embedding_table_note(trace: Trace) -> str:
-    """Which trained model's embeddings the tokens have, if they have any."""
+    """Which trained model's embeddings the tokens have; empty if they have none."""
     table = origin_table(trace.origin)
     if table is None:
         return ""
     model_name = Path(trace.origin.settings.embeddings or "").name
     description = (
         f" They are trained: rows of {model_name}'s embedding table, before its first layer."
-    )
-    description += (
         f" A token that {model_name} splits into several pieces gets the mean of their rows."
     )
     if table.kept is None:
         return description
-    kept_width, kept_variance = trace.embeddings.shape[1], percent_text(table.kept, 1)
     return (
-        f"{description} Only {kept_width} of {table.width} dimensions are kept: the first principal components "
-        f"of its word vectors, with {kept_variance} of their variance."
+        f"{description} Only {trace.embeddings.shape[1]} of {table.width} dimensions are kept: "
+        "the first principal components of its word vectors, "
+        f"with {percent_text(table.kept, 1)} of their variance."
     )
 
 
@@ -74,23 +80,18 @@ def head_role_notes(trace: Trace) -> tuple[str, ...]:
     if model is None or not model.heads:
         return ()
     if model.by_hand:
-        written_suffix = "" if is_unmodified_model(trace) else " (as written)"
-        return tuple(
-            f"{_model_head_name(trace, head)}{written_suffix}: {does}"
-            for head, does in model.heads.items()
-        )
+        suffix = "" if is_unmodified_model(trace) else " (as written)"
+        names = {head: head for head in model.heads}
+        if has_single_attention(trace):
+            names = {head: f"head {head.partition('H')[2]}" for head in model.heads}
+        return tuple(f"{names[head]}{suffix}: {does}" for head, does in model.heads.items())
     return tuple(_measured_roles(model)) if is_unmodified_model(trace) else ()
 
 
 def is_unmodified_model(trace: Trace) -> bool:
-    """Whether a model's heads are what they were made to be: nothing changes what they see."""
+    """Whether no setting changes what the model's heads were trained or written to do."""
     settings = trace.origin.settings
     return all(getattr(settings, name) is None for name in CHANGEABLE_SETTINGS)
-
-
-def _model_head_name(trace: Trace, head: str) -> str:
-    """`head 1` of the only layer, else `L0H1`."""
-    return f"head {head.partition('H')[2]}" if has_single_attention(trace) else head
 
 
 def _measured_roles(model: Model) -> Iterator[str]:
@@ -108,27 +109,27 @@ def _measured_roles(model: Model) -> Iterator[str]:
 
 
 def _role_text(role: str, heads: Mapping[str, float]) -> str:
-    """What one head does, or several do, and how much of their attention that takes."""
-    lowest_text, highest_text = (percent_text(bound(heads.values())) for bound in (min, max))
+    """What one or several heads do, and how much of their attention that takes."""
+    lowest, highest = (percent_text(bound(heads.values())) for bound in (min, max))
     if len(heads) == 1:
-        return f"{next(iter(heads))} {role} ({lowest_text} of its attention)"
-    plural_role = (
-        role.replace(READS_VERB, READ_VERB, 1) if role.startswith(READS_VERB) else f"each {role}"
-    )
-    span = lowest_text if lowest_text == highest_text else f"{lowest_text} to {highest_text}"
+        return f"{next(iter(heads))} {role} ({lowest} of its attention)"
+    is_reading = role.startswith(READS_VERB)
+    plural_role = role.replace(READS_VERB, READ_VERB, 1) if is_reading else f"each {role}"
+    span = lowest if lowest == highest else f"{lowest} to {highest}"
     return f"{and_list([*heads])} {plural_role} ({span} of their attention)"
 
 
 def untrained_length_note(trace: Trace) -> str:
-    """That a model was never trained on so few tokens, or so many, where that matters."""
+    """A note that the sentence has a length the model never saw in training; empty otherwise."""
     model = trace.model
-    lengths = () if model is None else _trained_lengths(model.facts.get("tokens"))
-    if model is None or not lengths:
+    lengths = None if model is None else model.facts.get("tokens")
+    if model is None or not isinstance(lengths, list) or len(lengths) != 2:
+        return ""
+    if not all(isinstance(number, int) for number in lengths):
         return ""
     count, (shortest, longest) = len(trace.tokens), lengths
-    reads_beginnings = (
-        trace.variant.causal and model.vocabulary.predicts == "next"
-    )  # as every sentence is
+    # Such a model was trained on every beginning of its sentences, so no length is too short.
+    reads_beginnings = trace.variant.causal and model.vocabulary.predicts == "next"
     if count <= longest and (reads_beginnings or count >= shortest):
         return ""
     span = f"{shortest}" if shortest == longest else f"{shortest} to {longest}"
@@ -138,14 +139,8 @@ def untrained_length_note(trace: Trace) -> str:
     )
 
 
-def _trained_lengths(lengths: object) -> tuple[int, ...]:
-    """The shortest and the longest length; nothing where a file says something else."""
-    numbers = lengths if isinstance(lengths, list) and len(lengths) == 2 else ()
-    return tuple(number for number in numbers if isinstance(number, int))
-
-
 def written_head_role(trace: Trace, layer: Layer, head: int) -> str:
-    """What a head was written to do; nothing for learned heads, which only numbers describe."""
+    """What a head was written to do; empty for learned heads, which only numbers describe."""
     model = trace.model
     if model is None or not model.by_hand or not is_unmodified_model(trace):
         return ""
@@ -153,7 +148,7 @@ def written_head_role(trace: Trace, layer: Layer, head: int) -> str:
 
 
 def add_role_titles(trace: Trace, groups: Sequence[Group]) -> list[Group]:
-    """Weights, as pictures have them: with what each head looks for over them."""
+    """The groups of a picture, with what each head was written to do in the titles of weights."""
     layers = {f"weights {layer.name}": layer for layer in trace.layers}
     return [
         _with_role_titles(trace, layers[group.name], group)
@@ -174,20 +169,21 @@ def _with_role_titles(trace: Trace, layer: Layer, group: Group) -> Group:
 
 
 def head_sight(trace: Trace, layer: Layer, head: int) -> Sight:
-    """What a head may read, and what it prefers, where somebody wrote it."""
+    """Which keys a head may attend to and which it prefers, if its author restricted it."""
     model = trace.model
     sights = () if model is None else model.sights
     return sights[layer.layer][head] if sights else FULL_SIGHT
 
 
 def sight_sentences(trace: Trace, layer: Layer, heads: Sequence[int]) -> tuple[str, ...]:
-    """What is masked in heads, each thing said once: `In head 0, a word may read …`"""
-    sight_texts = {head: _sight_text(head_sight(trace, layer, head)) for head in heads}
-    return _sentences_by_heads(sight_texts)
+    """Which keys are masked in these heads, heads with the same mask in one sentence."""
+    return _sentences_by_heads(
+        {head: _sight_text(head_sight(trace, layer, head)) for head in heads}
+    )
 
 
 def preference_sentences(trace: Trace, layer: Layer, heads: Sequence[int]) -> tuple[str, ...]:
-    """What is added to scores in heads, each thing said once."""
+    """What is added to the scores of these heads, equal heads in one sentence."""
     return _sentences_by_heads(
         {head: _preferences_text(head_sight(trace, layer, head)) for head in heads}
     )
@@ -209,47 +205,26 @@ def _sight_text(sight: Sight) -> str:
     reads_itself = sight.itself is not None
     if sight.sees == "all":
         return "" if reads_itself else "a word may read every word except itself"
-    visible_words = f"the words {sight.sees} it"
-    return (
-        f"a word may read itself and {visible_words}"
-        if reads_itself
-        else f"a word may read only {visible_words}"
-    )
+    return f"a word may read {'itself and' if reads_itself else 'only'} the words {sight.sees} it"
 
 
 def _preferences_text(sight: Sight) -> str:
-    parts = list(_preference_parts(sight))
+    parts = []
+    if sight.itself:
+        parts.append(f"{exact_text(sight.itself)} is added to the score of a word with itself")
+    if sight.near:
+        parts.append(f"{exact_text(sight.near)} is subtracted per position of distance")
     return and_list(parts) if parts else ""
 
 
-def _preference_parts(sight: Sight) -> Iterator[str]:
-    if sight.itself:
-        yield f"{exact_text(sight.itself)} is added to the score of a word with itself"
-    if sight.near:
-        yield f"{exact_text(sight.near)} is subtracted per position of distance"
-
-
-EMBEDDING_SIDES = ("dim", "context")  # sides of tensors that count the numbers of an embedding,
-HEAD_SIDES = {
-    "width": "asks",
-    "head_value": "hands",
-}  # those of one head, and by whom they are named,
-JOINED_HEAD_SIDES = {  # and those of all heads side by side
-    "query_width": "asks",
-    "key_width": "asks",
-    "value_width": "hands",
-    "joined_width": "hands",
-}
-
-
 def vector_axis(trace: Trace, layer: Layer, side: str, count: int, head: int = 0) -> Axis:
-    """A side that counts the numbers of vectors, as the table of parts calls it; of one head."""
+    """The axis of vectors of `count` numbers, which have names in a model written by hand."""
     names = dimension_names(trace, layer, side, head)
     return named_dimensions(names) if len(names) == count else dimension_axis(count)
 
 
 def dimension_names(trace: Trace, layer: Layer, side: str, head: int = 0) -> Sequence[str]:
-    """The name of each number; nothing where nobody gave any."""
+    """The name of each dimension along an axis of a tensor; empty where they have none."""
     model = trace.model
     if model is None:
         return ()
@@ -258,16 +233,9 @@ def dimension_names(trace: Trace, layer: Layer, side: str, head: int = 0) -> Seq
     if side in HEAD_SIDES:
         names_by_head: Mapping[str, Sequence[str]] = getattr(model, HEAD_SIDES[side])
         return names_by_head.get(f"{layer.name}H{head}", ())
-    if side in JOINED_HEAD_SIDES:
-        names_by_head = getattr(model, JOINED_HEAD_SIDES[side])
-        return _joined_dimension_names(names_by_head, layer)
-    return ()
-
-
-def _joined_dimension_names(
-    names_by_head: Mapping[str, Sequence[str]], layer: Layer
-) -> Sequence[str]:
-    """`H0 animal`, where there are several heads."""
+    if side not in JOINED_HEAD_SIDES:
+        return ()
+    names_by_head = getattr(model, JOINED_HEAD_SIDES[side])
     return [
         f"H{head} {name}" if layer.heads > 1 else name
         for head in range(layer.heads)

@@ -1,10 +1,11 @@
-"""What a model answers: tables of answers and how likely they are, and what that comes to."""
+"""What a model answers: tables, bars and sentences of answers and their probabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from math import floor
+from operator import ne
 
 import numpy as np
 from torch import Tensor
@@ -26,11 +27,11 @@ from attnviz.views.reading import quoted_token, token_axis
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import and_list, bidi_isolated, or_list
 
-RANK_TITLES = ("1st", "2nd", "3rd")  # of the answers in a table
-MIN_NAMED_PROBABILITY = 0.005  # what is less likely is not worth a word
-MAX_ANSWER_BARS = 10  # answers that have bars
+RANK_TITLES = ("1st", "2nd", "3rd")  # columns of a table of answers
+MIN_NAMED_PROBABILITY = 0.005  # less likely answers are not mentioned
+MAX_ANSWER_BARS = 10
 MAX_LISTED_ANSWERS = 24  # in a sentence
-MAX_NAMED_ASKING = 8  # words, or places, that are named
+MAX_NAMED_ASKING = 8  # more words or positions that ask for an answer are counted
 PREDICTION_SUBJECTS: dict[Predicts, str] = {
     "next": "what follows each token",
     "here": "the answer at each position",
@@ -39,7 +40,7 @@ PROBABILITY_SCALE = Scale("probability", 0.0, 1.0)
 
 
 def require_prediction(trace: Trace) -> Prediction:
-    """What is predicted; refused of a trace in which nothing is."""
+    """The prediction of a trace; raises an error for a trace without one."""
     if trace.prediction is not None:
         return trace.prediction
     refuse_weights_only(trace, "--predict shows what a model answers", "predict")
@@ -63,15 +64,10 @@ def best_answers_grid(trace: Trace, query: int | None = None) -> Grid:
     """The most likely answers at each position that asks for one, or at the position `query`."""
     prediction = require_prediction(trace)
     positions = list(prediction.asked if query is None else [query])
-    best = [prediction.best(position, len(RANK_TITLES)) for position in positions]
+    best = {position: prediction.best(position, len(RANK_TITLES)) for position in positions}
     ranks = len(RANK_TITLES[: len(prediction.answers)])
-    values = tensor_to_numpy(prediction.probabilities)[
-        np.array(positions, int)[:, None], _answer_index_array(best, ranks)
-    ]
-    positioned_answers = [
-        [(position, answer) for answer in row]
-        for position, row in zip(positions, best, strict=True)
-    ]
+    answers = np.array([*best.values()], dtype=int).reshape(len(best), ranks)
+    values = tensor_to_numpy(prediction.probabilities)[np.array(positions, int)[:, None], answers]
     rows = token_axis("after" if prediction.predicts == "next" else "position", trace.tokens)
     return Grid(
         f"prediction: {PREDICTION_SUBJECTS[prediction.predicts]}",
@@ -81,14 +77,10 @@ def best_answers_grid(trace: Trace, query: int | None = None) -> Grid:
         PROBABILITY_SCALE,
         note=_prediction_note(trace, prediction, query),
         words=tuple(
-            tuple(_answer_cell_text(prediction, *answer) for answer in pairs)
-            for pairs in positioned_answers
+            tuple(_answer_cell_text(prediction, position, answer) for answer in row)
+            for position, row in best.items()
         ),
     )
-
-
-def _answer_index_array(best: Sequence[Sequence[int]], ranks: int) -> np.ndarray:
-    return np.array(best, dtype=int).reshape(len(best), ranks)
 
 
 def _axis_at_positions(rows: Axis, positions: Sequence[int]) -> Axis:
@@ -111,39 +103,33 @@ def _prediction_note(trace: Trace, prediction: Prediction, query: int | None) ->
 
 
 def _other_positions_text(prediction: Prediction) -> str:
-    """Why not every place is in a table."""
+    """Why a table does not have every position."""
     if prediction.of is not None and not prediction.asks:
         return f"answers are computed at the last {len(prediction.asked)} tokens only"
     return "no answer is asked for at the other positions"
 
 
 def _answer_cell_text(prediction: Prediction, position: int, answer: int) -> str:
-    """An answer as it is shown; nothing where none was scored."""
+    """The label of an answer; empty where it was not scored."""
     is_scored = not prediction.probabilities[position, answer].isnan()
     return bidi_isolated(prediction.answers[answer]) if is_scored else ""
 
 
 def ways_answers_grid(ways: Sequence[tuple[str, Trace]], query: int | None) -> Grid | None:
-    """The likeliest answers at one place, a row for each way of attending; if one place asks."""
+    """The most likely answers at the one position that asks, a row for each way; else None."""
     predictions = [require_prediction(trace) for _, trace in ways]
     positions = _answer_positions(predictions[0], query)
     if len(positions) != 1:
         return None
     position, ranks = positions[0], RANK_TITLES[: len(predictions[0].answers)]
-    best = [prediction.best(position, len(ranks)) for prediction in predictions]
-    pairs = list(zip(predictions, best, strict=True))
+    pairs = [(prediction, prediction.best(position, len(ranks))) for prediction in predictions]
+    values = [tensor_to_numpy(each.probabilities[position, answers]) for each, answers in pairs]
+    position_text = _answer_position_text(predictions[0], ways[0][1].tokens, position)
     return Grid(
-        f"what the model answers {_answer_position_text(predictions[0], ways[0][1].tokens, position).lower()}",
+        f"what the model answers {position_text.lower()}",
         plain_axis("way", [name for name, _ in ways]),
         plain_axis("answer", ranks),
-        unmasked_cells(
-            np.stack(
-                [
-                    tensor_to_numpy(prediction.probabilities[position, answers])
-                    for prediction, answers in pairs
-                ]
-            )
-        ),
+        unmasked_cells(np.stack(values)),
         PROBABILITY_SCALE,
         note="each answer with its probability",
         words=tuple(
@@ -156,14 +142,14 @@ def ways_answers_grid(ways: Sequence[tuple[str, Trace]], query: int | None) -> G
 def ways_answer_bars(
     ways: Sequence[tuple[str, Trace]], query: int | None
 ) -> tuple[RankedBars, ...]:
-    """The same as bars: for each way the same answers in the same order, on one scale."""
+    """For each way a panel of bars with the same answers; empty unless one position asks."""
     predictions = [require_prediction(trace) for _, trace in ways]
     positions = _answer_positions(predictions[0], query)
     if len(positions) != 1:
         return ()
-    position, tokens = positions[0], ways[0][1].tokens
+    position = positions[0]
     probabilities = np.stack(
-        [tensor_to_numpy(prediction.probabilities[position]) for prediction in predictions]
+        [tensor_to_numpy(each.probabilities[position]) for each in predictions]
     )
     shown_answers = {
         answer
@@ -171,29 +157,22 @@ def ways_answer_bars(
         for rank, answer in enumerate(prediction.best(position, len(RANK_TITLES)))
         if row[answer] >= MIN_NAMED_PROBABILITY or (rank == 0 and not np.isnan(row[answer]))
     }
-    # The reference's likeliest first, then the other ways': `are` before `is` in each of them.
+    # Sorted by the probability in the reference, then by that in the other ways.
     order = sorted(shown_answers, key=lambda answer: (*(-np.nan_to_num(probabilities[:, answer])),))
     axis = plain_axis("answer", [bidi_isolated(predictions[0].answers[answer]) for answer in order])
-    note = f"bar = probability of the answer {_answer_position_text(predictions[0], tokens, position).lower()}"
-    return tuple(
-        RankedBars(
-            Grid(
-                name,
-                axis,
-                plain_axis("measure", ["probability"]),
-                unmasked_cells(row[order][:, None]),
-                PROBABILITY_SCALE,
-                note=note,
-            ),
-            ("",) * len(order),
-            longest=PROBABILITY_SCALE.high,
-        )
-        for (name, _), row in zip(ways, probabilities, strict=True)
-    )
+    position_text = _answer_position_text(predictions[0], ways[0][1].tokens, position)
+    note = f"bar = probability of the answer {position_text.lower()}"
+    measure, remarks = plain_axis("measure", ["probability"]), ("",) * len(order)
+    bars = []
+    for (name, _), row in zip(ways, probabilities, strict=True):
+        cells = unmasked_cells(row[order][:, None])
+        grid = Grid(name, axis, measure, cells, PROBABILITY_SCALE, note=note)
+        bars.append(RankedBars(grid, remarks, longest=PROBABILITY_SCALE.high))
+    return tuple(bars)
 
 
 def answer_flips_finding(ways: Sequence[tuple[str, Trace]], base: Trace, query: int | None) -> str:
-    """Which heads, switched off, change what is answered: `Switching off L1H0 and L1H1 flips …`"""
+    """Which heads, switched off, change the answer: `Switching off L1H0 and L1H1 flips …`"""
     base_prediction = require_prediction(base)
     positions = list(_answer_positions(base_prediction, query))
     if not positions:
@@ -201,44 +180,39 @@ def answer_flips_finding(ways: Sequence[tuple[str, Trace]], base: Trace, query: 
     base_answers = [base_prediction.best(position, 1)[0] for position in positions]
     changed, unchanged_names = list[tuple[str, Trace, int]](), list[str]()
     for name, trace in ways:
-        new_answers = [require_prediction(trace).best(position, 1)[0] for position in positions]
-        change_count = sum(
-            new_answer != base_answer
-            for new_answer, base_answer in zip(new_answers, base_answers, strict=True)
-        )
+        answers = [require_prediction(trace).best(position, 1)[0] for position in positions]
+        change_count = sum(map(ne, answers, base_answers))
         if trace is not base:
             changed += [(name, trace, change_count)] if change_count else []
             unchanged_names += [] if change_count else [name]
+    base_answer = _likeliest_answer_text(base_prediction, positions[0])
     if not changed:
-        answers = (
-            f"answer: {_likeliest_answer_text(base_prediction, positions[0])}"
-            if len(positions) == 1
-            else "answers"
-        )
-        return f"Switching off {or_list(unchanged_names)} does not change the {answers}"
+        noun = f"answer: {base_answer}" if len(positions) == 1 else "answers"
+        return f"Switching off {or_list(unchanged_names)} does not change the {noun}"
     name, trace, count = changed[0]
-    unchanged_clause = f"; {or_list(unchanged_names)} does not" if unchanged_names else ""
+    others = f"; {or_list(unchanged_names)} does not" if unchanged_names else ""
     if len(positions) > 1:
-        return f"Switching off {name} changes {count} of the {len(positions)} answers{unchanged_clause}"
+        return f"Switching off {name} changes {count} of the {len(positions)} answers{others}"
     answer = _likeliest_answer_text(require_prediction(trace), positions[0])
-    return f"Switching off {name} flips {_likeliest_answer_text(base_prediction, positions[0])} to {answer}{unchanged_clause}"
+    return f"Switching off {name} flips {base_answer} to {answer}{others}"
 
 
 def _likeliest_answer_text(prediction: Prediction, position: int) -> str:
-    """`are (99.9 %)`"""
-    likeliest = prediction.best(position, 1)[0]
-    return f"{bidi_isolated(prediction.answers[likeliest])} ({percent_text(float(prediction.probabilities[position, likeliest]))})"
+    """The most likely answer with its probability: `are (99.9 %)`."""
+    return _answer_text(prediction, position, prediction.best(position, 1)[0])
+
+
+def _answer_text(prediction: Prediction, position: int, answer: int) -> str:
+    probability = float(prediction.probabilities[position, answer])
+    return f"{bidi_isolated(prediction.answers[answer])} ({percent_text(probability)})"
 
 
 def answer_bars(trace: Trace, query: int) -> RankedBars:
-    """The answers at one place as bars, the likeliest first; without heads beside what was."""
+    """The answers at one position as bars; remarks give the probability with all heads on."""
     prediction = require_prediction(trace)
     probabilities, before_ablation = prediction.probabilities[query], prediction.with_all_heads
-    scored = [
-        answer
-        for answer in prediction.best(query, MAX_ANSWER_BARS)
-        if not probabilities[answer].isnan()
-    ]
+    best = prediction.best(query, MAX_ANSWER_BARS)
+    scored = [answer for answer in best if not probabilities[answer].isnan()]
     shown_answers = [
         answer
         for rank, answer in enumerate(scored)
@@ -246,32 +220,22 @@ def answer_bars(trace: Trace, query: int) -> RankedBars:
         or probabilities[answer] >= MIN_NAMED_PROBABILITY
         or (before_ablation is not None and before_ablation[query, answer] >= MIN_NAMED_PROBABILITY)
     ]
-    omitted_note = [f"all other answers: under {percent_text(MIN_NAMED_PROBABILITY)}"] * (
-        len(shown_answers) < len(scored)
-    )
+    notes = ["bar = probability of the answer"]
+    if len(shown_answers) < len(scored):
+        notes.append(f"all other answers: under {percent_text(MIN_NAMED_PROBABILITY)}")
+    labels = [bidi_isolated(prediction.answers[answer]) for answer in shown_answers]
     grid = Grid(
         "",
-        plain_axis(
-            "answer", [bidi_isolated(prediction.answers[answer]) for answer in shown_answers]
-        ),
+        plain_axis("answer", labels),
         plain_axis("measure", ["probability"]),
         unmasked_cells(tensor_to_numpy(probabilities)[shown_answers][:, None]),
         PROBABILITY_SCALE,
-        note=" · ".join(
-            [
-                "bar = probability of the answer",
-                *omitted_note,
-                *unasked_position_notes(prediction, trace.tokens, query),
-            ]
-        ),
+        note=" · ".join([*notes, *unasked_position_notes(prediction, trace.tokens, query)]),
     )
-    remarks = [
-        ""
-        if before_ablation is None
-        else f"with all heads {percent_text(float(before_ablation[query, answer]))}"
-        for answer in shown_answers
-    ]
-    return RankedBars(grid, tuple(remarks))
+    if before_ablation is None:
+        return RankedBars(grid, ("",) * len(shown_answers))
+    before = [percent_text(float(before_ablation[query, answer])) for answer in shown_answers]
+    return RankedBars(grid, tuple(f"with all heads {percent}" for percent in before))
 
 
 def answers_grid(
@@ -281,21 +245,19 @@ def answers_grid(
     rows: Axis,
     order: Sequence[int] | None = None,
 ) -> Grid:
-    """A number for each answer, the answers in their order or in another."""
+    """A number for each answer, in the order of the answers or in `order`."""
     answers = range(len(prediction.answers)) if order is None else order
-    values = tensor_to_numpy(numbers)[:, list(answers)]
-    columns = plain_axis(
-        "answer", [bidi_isolated(prediction.answers[answer]) for answer in answers]
-    )
-    return Grid(title, rows, columns, unmasked_cells(values), PROBABILITY_SCALE)
+    cells = unmasked_cells(tensor_to_numpy(numbers)[:, list(answers)])
+    labels = [bidi_isolated(prediction.answers[answer]) for answer in answers]
+    return Grid(title, rows, plain_axis("answer", labels), cells, PROBABILITY_SCALE)
 
 
 def all_answers_grids(trace: Trace) -> list[Grid]:
-    """How likely every answer is at every place."""
+    """The probability of every answer at every position; empty for a trace without answers."""
     prediction = trace.prediction
     if prediction is None:
         return []
-    if prediction.of is not None:  # of very many answers the likeliest are all that is kept
+    if prediction.of is not None:  # only the likeliest of very many answers are kept
         return [best_answers_grid(trace)]
     rows = token_axis("after" if prediction.predicts == "next" else "position", trace.tokens)
     grid = answers_grid("prediction", prediction, prediction.probabilities, rows)
@@ -303,7 +265,7 @@ def all_answers_grids(trace: Trace) -> list[Grid]:
 
 
 def answer_sentences(trace: Trace, query: int | None = None) -> tuple[str, ...]:
-    """The answers in a sentence; with heads switched off, how they change."""
+    """The answers in a sentence, or how they change where heads are switched off."""
     prediction = trace.prediction
     if prediction is None:
         return ()
@@ -316,7 +278,7 @@ def answer_sentences(trace: Trace, query: int | None = None) -> tuple[str, ...]:
 
 
 def answers_title(trace: Trace, query: int | None = None, *, answers_alone: bool = False) -> str:
-    """The same as a title: where heads are off, or where answers `answers_alone` are shown."""
+    """The sentence on answers as a title; empty unless heads are off or only answers are shown."""
     prediction = trace.prediction
     if prediction is None or not (answers_alone or heads_off_suffix(trace)):
         return ""
@@ -326,16 +288,13 @@ def answers_title(trace: Trace, query: int | None = None, *, answers_alone: bool
 
 
 def _asking_words_text(trace: Trace) -> str:
-    """Which words would ask for an answer."""
+    """Which words would ask for an answer; empty if none would."""
     model, prediction = trace.model, trace.prediction
     words = () if model is None else model.vocabulary.that_ask
     words = prediction.asks if prediction is not None and prediction.asks else words
-    words_text = (
-        and_list(words)
-        if len(words) <= MAX_NAMED_ASKING
-        else " ".join((*words[:MAX_NAMED_ASKING], "…"))
-    )
-    return f"; {words_text} would" if words else ""
+    if len(words) > MAX_NAMED_ASKING:
+        return f"; {' '.join((*words[:MAX_NAMED_ASKING], '…'))} would"
+    return f"; {and_list(words)} would" if words else ""
 
 
 def unasked_position_notes(
@@ -354,7 +313,9 @@ def unasked_position_notes(
 
 
 def _answer_positions(prediction: Prediction, query: int | None) -> tuple[int, ...]:
-    """The positions a sentence is about: the followed one if it asks, the last, or all that ask."""
+    """The positions of a sentence: the query if it asks for an answer, the last one, or all that
+    ask.
+    """
     if query is not None and query in prediction.asked:
         return (query,)
     return prediction.asked[-1:] if prediction.predicts == "next" else prediction.asked
@@ -365,25 +326,23 @@ def _single_answer_sentence(prediction: Prediction, trace: Trace, position: int)
     if prediction.with_all_heads is None:
         verb = "expects" if prediction.predicts == "next" else "answers"
         return f"{position_text} the model {verb}: {_likely_answers_text(prediction, position)}"
-    answer, previous_answer = (
-        prediction.best(position, 1)[0],
-        int(prediction.with_all_heads[position].argmax()),
-    )
-    probability_text, previous_text = (
-        percent_text(float(probability)) for probability in (prediction.probabilities[position, answer],
-                                          prediction.with_all_heads[position, previous_answer])
-    )  # fmt: skip
-    position_clause = (
-        f", {position_text[0].lower()}{position_text[1:]}" if len(prediction.asked) > 1 else ""
-    )
-    start, answer_label = (
-        f"{_without_heads_text(trace)}{position_clause}:",
-        bidi_isolated(prediction.answers[answer]),
+    previous = prediction.with_all_heads[position]
+    answer, previous_answer = prediction.best(position, 1)[0], int(previous.argmax())
+    probability = percent_text(float(prediction.probabilities[position, answer]))
+    previous_probability = percent_text(float(previous[previous_answer]))
+    start = _without_heads_text(trace)
+    if len(prediction.asked) > 1:
+        start += f", {position_text[0].lower()}{position_text[1:]}"
+    label, previous_label = (
+        bidi_isolated(prediction.answers[each]) for each in (answer, previous_answer)
     )
     if answer != previous_answer:
-        return f"{start} {answer_label} ({probability_text}) instead of {bidi_isolated(prediction.answers[previous_answer])} ({previous_text})"
-    change_text = "" if probability_text == previous_text else f", with all heads {previous_text}"
-    return f"{start} still {answer_label} ({probability_text}{change_text})"
+        return (
+            f"{start}: {label} ({probability}) instead of {previous_label} ({previous_probability})"
+        )
+    is_same = probability == previous_probability
+    change_text = "" if is_same else f", with all heads {previous_probability}"
+    return f"{start}: still {label} ({probability}{change_text})"
 
 
 def _without_heads_text(trace: Trace) -> str:
@@ -391,56 +350,39 @@ def _without_heads_text(trace: Trace) -> str:
 
 
 def _answer_position_text(prediction: Prediction, tokens: Tokens, position: int) -> str:
-    """The position a sentence is about: `After "the"`, `At "?"`."""
+    """The position that a sentence is about: `After "the"`, `At "?"`."""
     return f"{'After' if prediction.predicts == 'next' else 'At'} {quoted_token(tokens, position)}"
 
 
 def _likely_answers_text(prediction: Prediction, position: int) -> str:
-    """`are (92 %), is (8 %)`: the most likely, and others that are worth mentioning."""
+    """The most likely answer and others worth mentioning: `are (92 %), is (8 %)`."""
     first, *others = prediction.best(position, len(RANK_TITLES))
-    answers = [
-        first,
-        *(
-            answer
-            for answer in others
-            if prediction.probabilities[position, answer] >= MIN_NAMED_PROBABILITY
-        ),
-    ]
-    return ", ".join(
-        f"{bidi_isolated(prediction.answers[answer])} ({percent_text(float(prediction.probabilities[position, answer]))})"
-        for answer in answers
-    )
+    probabilities = prediction.probabilities[position]
+    likely = [answer for answer in others if probabilities[answer] >= MIN_NAMED_PROBABILITY]
+    return ", ".join(_answer_text(prediction, position, answer) for answer in (first, *likely))
 
 
 def _several_answers_sentence(
     prediction: Prediction, trace: Trace, positions: Sequence[int]
 ) -> str:
     answers = [prediction.best(position, 1)[0] for position in positions]
-    count = len(positions)
+    count, answers_text = len(positions), _answer_list_text(prediction, answers)
     if prediction.with_all_heads is None:
         least = min(float(prediction.probabilities[position].max()) for position in positions)
         return (
-            f"At the {count} positions the model answers: {_answer_list_text(prediction, answers)} "
+            f"At the {count} positions the model answers: {answers_text} "
             f"(each {percent_text(min(99, floor(100 * least)) / 100)} or more)"
         )
     previous_answers = prediction.with_all_heads[list(positions)].argmax(-1).tolist()
-    change_count = sum(
-        answer != previous_answer
-        for answer, previous_answer in zip(answers, previous_answers, strict=True)
-    )
+    change_count, start = sum(map(ne, answers, previous_answers)), _without_heads_text(trace)
     if not change_count:
-        return f"{_without_heads_text(trace)}: all {count} answers stay the same: {_answer_list_text(prediction, answers)}"
+        return f"{start}: all {count} answers stay the same: {answers_text}"
     return (
-        f"{_without_heads_text(trace)}: {change_count} of {count} answers change{'s' * (change_count == 1)}: "
-        f"{_answer_list_text(prediction, answers)} instead of {_answer_list_text(prediction, previous_answers)}"
+        f"{start}: {change_count} of {count} answers change{'s' * (change_count == 1)}: "
+        f"{answers_text} instead of {_answer_list_text(prediction, previous_answers)}"
     )
 
 
 def _answer_list_text(prediction: Prediction, answers: Sequence[int]) -> str:
-    ellipsis = " …" if len(answers) > MAX_LISTED_ANSWERS else ""
-    return (
-        " ".join(
-            bidi_isolated(prediction.answers[answer]) for answer in answers[:MAX_LISTED_ANSWERS]
-        )
-        + ellipsis
-    )
+    labels = [bidi_isolated(prediction.answers[answer]) for answer in answers[:MAX_LISTED_ANSWERS]]
+    return " ".join(labels) + " …" * (len(answers) > MAX_LISTED_ANSWERS)

@@ -1,4 +1,4 @@
-"""What one token attends to: in its sentence, in a second one, and as lines between words."""
+"""What one token attends to: in its own sentence, in a second one, and as lines between words."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from attnviz.views.grids.axes import (
     ROW_SUM_NOTE,
     SINGLE_ROW_SUM_NOTE,
     Axis,
+    titled_axis,
 )
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid
 from attnviz.views.grids.scales import bar_scale
@@ -28,42 +29,38 @@ from attnviz.wording.words import and_list, bidi_isolated
 
 
 def query_readings(trace: Trace, query: int) -> list[Grid]:
-    """A row for each head: the sentence itself, and a second one if there is one."""
-    own_reading = _query_reading(trace, trace.layers, query)
+    """The weights of one token, a row for each head: in its sentence, then in a second one."""
     cross_layers = [layer.cross for layer in trace.layers if layer.cross]
-    return (
-        [own_reading, _query_reading(trace, cross_layers, query)] if cross_layers else [own_reading]
-    )
+    groups = [trace.layers, cross_layers] if cross_layers else [trace.layers]
+    return [_query_reading(trace, layers, query) for layers in groups]
 
 
 def _query_reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
-    heads = [
-        (
-            f"{attention_head_name(trace, layer, head)}{OFF_SUFFIX * (head in layer.off)}",
-            layer.weights.cells("mixing", head).row(query),
-        )
-        for layer in layers
-        for head in range(layer.heads)
+    heads = [(layer, head) for layer in layers for head in range(layer.heads)]
+    rows = [layer.weights.cells("mixing", head).row(query) for layer, head in heads]
+    names = [
+        f"{attention_head_name(trace, layer, head)}{OFF_SUFFIX * (head in layer.off)}"
+        for layer, head in heads
     ]
-    hidden = np.concatenate([row.hidden for _, row in heads])
-    cells = StoredCells(np.concatenate([row.values for _, row in heads]), hidden)
+    hidden = np.concatenate([row.hidden for row in rows])
+    cells = StoredCells(np.concatenate([row.values for row in rows]), hidden)
     memory_suffix = " in the memory" if layers[0].memory is not None else ""
     by_softmax = all(layer.attended.mixed_by == "softmax" for layer in layers)
     sum_note = ROW_SUM_NOTE if by_softmax and do_rows_sum_to_one(cells) else ""
     return Grid(
         f"what {quoted_token(trace.tokens, query)} reads{memory_suffix}",
-        Axis("head", "head", tuple(name for name, _ in heads), ("",) * len(heads)),
+        titled_axis("head", names),
         token_axis("key (is read)", trace.keys_of(layers[0])),
         cells,
         bar_scale(cells),
         note=_blind_query_note(layers, query) or sum_note,
         share=True,
-        off=tuple(head in layer.off for layer in layers for head in range(layer.heads)),
+        off=tuple(head in layer.off for layer, head in heads),
     )
 
 
 def _blind_query_note(layers: Sequence[Layer], query: int) -> str:
-    """That it reads nothing, in all heads or in some; empty where it reads something in each."""
+    """In which heads every key is masked for the query; empty if in none."""
     heads = [(layer, head) for layer in layers for head in range(layer.heads)]
     is_blind = [query in layer.empty_rows(head) for layer, head in heads]
     if not any(is_blind) or all(is_blind):
@@ -74,42 +71,42 @@ def _blind_query_note(layers: Sequence[Layer], query: int) -> str:
 
 
 def attention_head_name(trace: Trace, layer: Layer, head: int) -> str:
-    """`head 3` of one attention; `L0H3` of several, and `L0 cross H3` of a second sentence."""
+    """`head 3` of a single attention, else `L0H3`, or `L0 cross H3` of a second sentence."""
     if has_single_attention(trace):
         return f"head {head}"
     return f"{layer.name}{' ' if layer.memory is not None else ''}H{head}"
 
 
 def has_single_attention(trace: Trace) -> bool:
-    """Whether a sentence is attended to once."""
+    """Whether the trace has a single attention, so that heads need no layer."""
     return len(trace.attentions) == 1
 
 
 def quoted_token(tokens: Tokens, position: int) -> str:
-    """`"it"`, and `"it" (3)` where the word occurs more than once."""
+    """A token in quotes, with its position where the word occurs twice: `"it" (3)`."""
     label = tokens.labels[position]
     number = f" ({position + 1})" if tokens.labels.count(label) > 1 else ""
     return f'"{bidi_isolated(label)}"{number}'
 
 
 def token_axis(title: str, tokens: Tokens, border: int | None = None) -> Axis:
-    """A place for each token: its number and its label."""
+    """An axis with a position for each token: its number and its label."""
     numbers = tuple(str(number) for number in range(1, len(tokens) + 1))
     special = tuple(position in tokens.special for position in range(len(tokens)))
     return Axis(title, "token", tokens.labels, numbers, tokens.spaced, border, special)
 
 
 def generation_start(trace: Trace, tokens: Tokens) -> int | None:
-    """Where what the model wrote itself begins, of tokens that it goes on from."""
+    """The position of the first generated token; None if these tokens have none."""
     return trace.prompt if tokens is trace.tokens else None
 
 
 def arcs_groups(
     groups: Sequence[Group], query: int | None, commands: Mapping[str, str] = MappingProxyType({})
 ) -> list[Group]:
-    """The same weights as lines, all of them or those of one token.
+    """The weights of the groups as lines, for all tokens or for one query.
 
-    `commands`: for the title of each table, the command that draws it alone.
+    `commands` has, for the title of a table, the command that draws it alone.
     """
     is_single = sum(len(group.panels) for group in groups) == 1
     return [
@@ -123,14 +120,13 @@ def _group_arcs(
 ) -> Iterator[Arcs]:
     for panel in group.panels:
         if isinstance(panel, Grid):
-            titled_grid = replace(
-                panel, title="" if is_single else panel.title, note=_sum_note(panel, LINE_SUM_NOTE)
-            )
-            yield Arcs(titled_grid, query, commands.get(panel.title, ""))
+            title, note = "" if is_single else panel.title, _sum_note(panel, LINE_SUM_NOTE)
+            grid = replace(panel, title=title, note=note)
+            yield Arcs(grid, query, commands.get(panel.title, ""))
 
 
 def sentence_groups(trace: Trace, query: int) -> list[Group]:
-    """The sentence as one token reads it, once for each head; a group for each layer."""
+    """The sentence coloured by what one token attends to, for each head; a group for each layer."""
     own_reading, *cross_readings = query_readings(trace, query)
     rows = [
         *(Sentence(row, query) for row in _single_row_grids(own_reading)),
@@ -147,27 +143,22 @@ def sentence_groups(trace: Trace, query: int) -> list[Group]:
 
 
 def untitled_readings(rows: Sequence[Grid]) -> Group:
-    """What a token reads, under a headline that says so: titles only tell two sentences apart."""
-    own_title, *other_titles = (row.title for row in rows)
-    panel_titles = [
-        "in its own sentence" if other_titles else "",
-        *(title.removeprefix(own_title) for title in other_titles),
-    ]
-    panels = (
-        replace(row, title=title.strip()) for row, title in zip(rows, panel_titles, strict=True)
-    )
-    return Group(READINGS_GROUP, tuple(panels))
+    """The weights of one token below a headline that names it: titles only name the sentence."""
+    own_title = "in its own sentence" if len(rows) > 1 else ""
+    titles = [own_title, *(row.title.removeprefix(rows[0].title) for row in rows[1:])]
+    pairs = zip(rows, titles, strict=True)
+    return Group(READINGS_GROUP, tuple(replace(row, title=title.strip()) for row, title in pairs))
 
 
 def _sum_note(grid: Grid, sum_note: str) -> str:
-    """The part of a table's note that also holds where no rows are visible."""
+    """`sum_note` where rows sum to 1; otherwise what the note says about masked rows."""
     if ROW_SUM_NOTE in grid.note:
         return sum_note
     return " · ".join(part for part in grid.note.split(" · ") if ALL_MASKED_TEXT in part)
 
 
 def _single_row_grids(grid: Grid) -> list[Grid]:
-    """Each row as a grid of its own, under the name of its head."""
+    """Each row as a grid of its own, whose title is the head."""
     rows = (grid.part(slice(row, row + 1), FULL_SLICE) for row in range(len(grid.rows)))
     note = _sum_note(grid, SINGLE_ROW_SUM_NOTE)
     return [replace(row, title=row.rows.names[0], note=note) for row in rows]

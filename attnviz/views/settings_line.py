@@ -1,4 +1,4 @@
-"""The settings line: what the numbers depend on, for attention made here or a trained model."""
+"""The settings line: what the numbers depend on, for computed, given and trained attention."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from attnviz.attention.variants import NormPlacement
-from attnviz.traces.models.model import Model
 from attnviz.traces.origin import (
     FromMatrices,
     FromSeed,
@@ -24,12 +23,15 @@ from attnviz.views.notes import given_settings
 from attnviz.wording.numbers import exact_text, percent_text
 from attnviz.wording.words import and_list, counted
 
-ATTENTION_PART = "attention"  # the part that says which kind of attention it is
+PART_SEPARATOR = " · "
+MAX_NAMED_LAYERS = 6  # more layers are counted, not named
+SCALE_TOLERANCE = 1e-6  # relative difference up to which a scale counts as 1/√d_k or as 1
+ATTENTION_PART = "attention"  # the name of the part on the kind of attention
 NORM_TEXTS: dict[NormPlacement, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
 
 
 def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
-    """Every part that says something, except those named in `without`."""
+    """Every part of the settings that is not empty, except those named in `without`."""
     return PART_SEPARATOR.join(_settings_parts(trace, without).values())
 
 
@@ -51,101 +53,88 @@ def _two_values_text(first: str, second: str) -> str:
 
 
 def _settings_parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
-    """By what each part is about."""
+    """The parts of the settings line, by their subjects."""
     kind = "" if ATTENTION_PART in without else attention_headline(trace)
     parts = {
         ATTENTION_PART: kind,
         "tokens": _tokens_text(trace),
-        "model": _model_text(trace.model),
+        "model": "" if trace.model is None else f"model {trace.model.name}",
         "memory": f"memory of {counted(len(trace.memory), 'token')}" if trace.memory else "",
         **_attention_parts(trace),
         "seed": f"seed {trace.origin.settings.seed}" if depends_on_seed(trace) else "",
         "item": _item_text(trace),
         "dtype": _dtype_text(trace),
     }
-    said_by_kind = f" {kind} " if trace.trained is None else ""  # and is not said again
+    kind_words = f" {kind} " if trace.trained is None else ""  # which are not repeated
     return {
         name: part
         for name, part in parts.items()
-        if part
-        and name not in without
-        and (name == ATTENTION_PART or f" {part} " not in said_by_kind)
+        if part and name not in without
+        if name == ATTENTION_PART or f" {part} " not in kind_words
     }
 
 
 def _dtype_text(trace: Trace) -> str:
-    """Device and dtype; for weights that were computed elsewhere, how they were stored."""
+    """Device and dtype, or for given weights how they were stored."""
     if trace.handed is not None:
         return trace.handed.stored_as
     return f"{trace.provenance.device} {trace.provenance.dtype}"
 
 
 def _attention_parts(trace: Trace) -> dict[str, str]:
-    """What is said about the attention: made here, given, or that of a trained model."""
+    """The parts about the attention, whether computed here, given, or that of a trained model."""
     if trace.handed is not None:
         return given_settings(trace, trace.handed)
-    return (
-        _computed_parts(trace) if trace.trained is None else trained_settings(trace, trace.trained)
-    )
+    if trace.trained is not None:
+        return trained_settings(trace, trace.trained)
+    return {**_shape_parts(trace), **_variant_parts(trace), **_file_parts(trace.origin)}
 
 
 def _tokens_text(trace: Trace) -> str:
-    """How many, of which tokenizer, and how many of them a model wrote."""
+    """The number of tokens, their tokenizer, and how many of them were generated."""
     tokens_text = f"{counted(len(trace.tokens), 'token')} ({trace.tokenizer})"
     generated_count = 0 if trace.prompt is None else len(trace.tokens) - trace.prompt
     return f"{tokens_text}, {generated_count} of them generated" if generated_count else tokens_text
 
 
-def _computed_parts(trace: Trace) -> dict[str, str]:
-    """For attention that is computed here: its shape, what it does, where its numbers come from."""
-    return {**_shape_parts(trace), **_variant_parts(trace), **_file_parts(trace.origin)}
-
-
 def _shape_parts(trace: Trace) -> dict[str, str]:
     """Widths, heads and layers."""
     first, layers = trace.layers[0], counted(len(trace.layers), "layer")
-    layers_text = layers if len(trace.layers) > 1 else ""
-    return {
+    heads = counted(first.heads, "head")
+    shares_keys = first.kv_heads < first.heads
+    parts = {
         "dim": f"width {first.inputs.shape[-1]}" if first.uses_inputs else "",
-        "heads": f"{counted(first.heads, 'head')} of width {first.head_dim}{_unjoined_suffix(trace)}",
-        "kv_heads": _kv_heads_text(first),
-        "layers": f"{layers} ({NORM_TEXTS[first.block.norm_placement]})"
-        if first.block
-        else layers_text,
-        "attention only": "no feed-forward" if first.block and not first.block.feed_forward else "",
+        "heads": f"{heads} of width {first.head_dim}{_unjoined_suffix(trace)}",
+        "kv_heads": counted(first.kv_heads, "key-value head") if shares_keys else "",
+        "layers": layers if len(trace.layers) > 1 else "",
     }
+    if first.block:
+        parts["layers"] = f"{layers} ({NORM_TEXTS[first.block.norm_placement]})"
+        parts["attention only"] = "" if first.block.feed_forward else "no feed-forward"
+    return parts
 
 
 def _unjoined_suffix(trace: Trace) -> str:
-    """Projected heads have an output matrix, unless they are given without one."""
+    """A remark that the heads were given without an output matrix, which usually joins them."""
     output_matrix = getattr(trace.layers[0].projections, "w_out", None)
     needs_output = trace.layers[0].heads > 1 and trace.variant.projected
     return " joined without w_out" if needs_output and output_matrix is None else ""
 
 
-def _kv_heads_text(layer: Layer) -> str:
-    """How many key-value heads there are, where heads share them."""
-    is_shared = layer.kv_heads < layer.heads
-    return counted(layer.kv_heads, "key-value head") if is_shared else ""
-
-
 def _variant_parts(trace: Trace) -> dict[str, str]:
     """What the variant does, with every option applied."""
-    variant, first = trace.variant, trace.layers[0]
+    variant, first, temperature = trace.variant, trace.layers[0], trace.variant.temperature
     has_window = variant.window and "visible" not in first.given
-    has_dropout = any(layer.attended.mixed_by == "dropout" for layer in trace.attentions)
+    is_dropped = any(layer.attended.mixed_by == "dropout" for layer in trace.attentions)
+    dropout = variant.dropout if is_dropped else 0
     return {
         "scoring": "additive scores" if first.w_score is not None else "",
         "scale": "scaled" if variant.scaled else "not scaled",
         "mask": _mask_text(trace),
         "window": f"window {variant.window}" if has_window else "",
-        "temperature": f"temperature {exact_text(variant.temperature)}"
-        if variant.temperature != 1
-        else "",
+        "temperature": f"temperature {exact_text(temperature)}" if temperature != 1 else "",
         "soft_cap": f"soft cap {exact_text(variant.soft_cap)}" if variant.soft_cap else "",
-        "dropout": f"dropout {exact_text(variant.dropout)}"
-        if has_dropout and variant.dropout
-        else "",
+        "dropout": f"dropout {exact_text(dropout)}" if dropout else "",
         "positions": _positions_text(trace),
         "position base": _position_base_text(trace),
     }
@@ -159,14 +148,14 @@ def _positions_text(trace: Trace) -> str:
 
 
 def _position_base_text(trace: Trace) -> str:
-    """The base of the angles, if it is not that of the papers."""
+    """The base of the angles, where it is not the usual one."""
     base = resolved_settings(trace.origin).position_base
     is_unusual = base != Settings.position_base and _uses_positions(trace)
     return f"position base {base:.15g}" if is_unusual else ""
 
 
 def _uses_positions(trace: Trace) -> bool:
-    """Whether positions are used in any layer, and not everything that would use them is given."""
+    """Whether positions affect any layer; given matrices may leave nothing that uses them."""
     if trace.positions in ADDED_POSITIONS or "positions" in trace.layers[0].given:
         return trace.layers[0].uses_inputs or trace.layers[0].block is not None
     return any(
@@ -184,23 +173,18 @@ def _mask_text(trace: Trace) -> str:
         return f"causal and {mask_name}" if trace.variant.causal else mask_name.removeprefix("a ")
     if trace.variant.causal:
         return "causal"
-    return "" if trace.variant.window else "all tokens visible"  # a window says for itself
-
-
-def _model_text(model: Model | None) -> str:
-    """The name of the model whose numbers they are."""
-    return "" if model is None else f"model {model.name}"
+    return "" if trace.variant.window else "all tokens visible"  # a window implies its mask
 
 
 def _item_text(trace: Trace) -> str:
-    """Which of a batch it is."""
+    """Which item of a batch is shown."""
     if isinstance(trace.origin, FromSeed) or trace.items == 1:
         return ""
     return f"item {trace.origin.matrices.item} of {trace.items}"
 
 
 def _file_parts(origin: Origin) -> dict[str, str]:
-    """The files that it comes from."""
+    """The names of the files that the numbers come from."""
     settings = origin.settings
     file = Path(settings.given).name if isinstance(origin, FromMatrices) and settings.given else ""
     vectors = Path(settings.embeddings).name if settings.embeddings else ""
@@ -211,39 +195,33 @@ def _file_parts(origin: Origin) -> dict[str, str]:
 
 
 def _components_suffix(origin: Origin) -> str:
-    """Whether vectors were reduced to principal components, and how much variance these keep."""
+    """How much variance the principal components of reduced vectors keep."""
     table = origin_table(origin)
     if table is None or table.kept is None:
         return ""
-    variance_text = percent_text(table.kept, 1)
-    return f" (principal components, {variance_text} of the variance)"
-
-
-PART_SEPARATOR = " · "
-MAX_NAMED_LAYERS = 6  # layers
-SCALE_TOLERANCE = 1e-6  # relative: a scale that is so near to 1/√d_k, or to 1, is meant to be it
+    return f" (principal components, {percent_text(table.kept, 1)} of the variance)"
 
 
 def trained_settings(trace: Trace, card: TrainedCard) -> dict[str, str]:
-    """What the settings line says of it, by what each part is about."""
+    """The parts of the settings line for a trained model, by their subjects."""
+    soft_cap = trace.variant.soft_cap
+    heads = f"{counted(card.layers, 'layer')} × {counted(card.heads, 'head')}"
     return {
         "kind": f"{card.kind}, {parameters_text(card.parameters)} parameters",
-        "heads": f"{counted(card.layers, 'layer')} × {counted(card.heads, 'head')}"
-        f"{_head_widths_suffix(trace.layers, card)}",
+        "heads": f"{heads}{_head_widths_suffix(trace.layers, card)}",
         "kv_heads": counted(card.kv_heads, "key-value head") if card.kv_heads < card.heads else "",
         "which": _attention_role_text(trace, card),
         "scale": _text_by_layer({layer.layer: _scale_text(layer) for layer in trace.layers}, card),
         **_mask_parts(trace, card),
-        "soft_cap": f"soft cap {exact_text(trace.variant.soft_cap)}"
-        if trace.variant.soft_cap
-        else "",
+        "soft_cap": f"soft cap {exact_text(soft_cap)}" if soft_cap else "",
         "stored": f"stored as {card.stored_as}" if card.stored_as != trace.provenance.dtype else "",
         "fallback": "weights as returned by the model" if card.fallback else "",
     }
 
 
 def parameters_text(number: int) -> str:
-    """
+    """A number of parameters, rounded to millions or billions.
+
     >>> parameters_text(22_713_216), parameters_text(7_241_732_096), parameters_text(3_456)
     ('22.7 million', '7.2 billion', '3,456')
     """
@@ -261,7 +239,7 @@ def _attention_role_text(trace: Trace, card: TrainedCard) -> str:
 
 
 def _head_widths_suffix(layers: Sequence[Layer], card: TrainedCard) -> str:
-    """How wide heads are; unknown for a model that returns only weights."""
+    """The width of the heads; empty for a model that returns only weights."""
     if card.fallback:
         return ""
     widths = dict.fromkeys(str(layer.head_dim) for layer in layers)
@@ -269,10 +247,10 @@ def _head_widths_suffix(layers: Sequence[Layer], card: TrainedCard) -> str:
 
 
 def _scale_text(layer: Layer) -> str:
-    """What scores are multiplied by, where it is not 1/√ of the width.
+    """What the scores are multiplied by; empty where it is the usual 1/√d_k.
 
     A factor of 1 means `not scaled` only where queries and keys are exactly what their matrices
-    compute; otherwise the model may have scaled these.
+    compute; otherwise the model may have scaled those.
     """
     if abs(layer.scale * layer.head_dim**0.5 - 1) < SCALE_TOLERANCE:
         return ""
@@ -282,7 +260,7 @@ def _scale_text(layer: Layer) -> str:
 
 
 def _mask_parts(trace: Trace, card: TrainedCard) -> dict[str, str]:
-    """What is visible, and how far, according to the masks of the layers."""
+    """Which tokens are visible, according to the masks of the layers."""
     if all(bool(shape.visible.all()) for shape in trace.layers):
         return {"mask": "all tokens visible"}
     if card.which == "cross":
@@ -301,15 +279,17 @@ def _mask_reach_text(shape: MaskShape) -> str:
 
 def _text_by_layer(text_by_layer: Mapping[int, str], card: TrainedCard) -> str:
     """`window 6 in layers 0 and 2`; without numbers where it holds for every layer of the model."""
-    layers = {text: [str(number) for number in text_by_layer if text_by_layer[number] == text]
-              for text in text_by_layer.values() if text}  # fmt: skip
+    layers: dict[str, list[str]] = {}
+    for number, text in text_by_layer.items():
+        if text:
+            layers.setdefault(text, []).append(str(number))
     return PART_SEPARATOR.join(
         f"{text}{_layers_suffix(numbers, card)}" for text, numbers in layers.items()
     )
 
 
 def _layers_suffix(numbers: Sequence[str], card: TrainedCard) -> str:
-    """In which layers; empty for all of them, and only their count where they are very many."""
+    """The layers by their numbers; empty for all of them, and only their count for very many."""
     if len(numbers) == card.layers:
         return ""
     if len(numbers) > MAX_NAMED_LAYERS:

@@ -1,4 +1,4 @@
-"""What files and pages contain of a Trace: every weight, and all heads to explore."""
+"""The data of a Trace for files and pages: every weight, and all heads to choose from."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ WEIGHT_COLUMNS = (
 
 
 def build_trace_data(trace: Trace) -> TableData:
-    """Everything in a Trace; and a line for each weight, for spreadsheets and data frames."""
-    return TableData(
-        partial(_trace_contents, trace), WEIGHT_COLUMNS, partial(_trace_weight_lines, trace)
-    )
+    """All data of a Trace; its table has a line for each weight."""
+    lines = partial(_trace_weight_lines, trace)
+    return TableData(partial(_trace_contents, trace), WEIGHT_COLUMNS, lines)
 
 
 def _trace_contents(trace: Trace) -> Mapping[str, Any]:
@@ -49,7 +48,7 @@ def _trace_weight_lines(trace: Trace) -> Iterator[TableLines]:
 
 
 def _head_weight_lines(trace: Trace, layer: Layer, head: int) -> Iterator[TableLines]:
-    """All keys of a query at once."""
+    """The lines of a head, one block of all keys for each query."""
     keys, visible = trace.keys_of(layer).labels, tensor_to_numpy(head_mask(head, layer.visible))
     words = WordColumns((tuple(str(number) for number in range(1, len(keys) + 1)), tuple(keys)))
     cells, name = layer.weights.cells("mixing", head), layer.name.removeprefix("L")
@@ -66,73 +65,60 @@ def explore_trace(
     layer: int | None = None,
     head: int | None = None,
 ) -> HeadExplorer:
-    """Every head of every attention that happened to a sentence.
+    """Every head of every attention, to choose from.
 
-    That is first which is named; else the one with the strongest link, as the title says.
+    The first one shown is the one of `layer` and `head`, else the one with the largest weight.
     """
-    sides = {id(tokens): _token_side(trace, tokens) for tokens in _attended_tokens(trace)}
-    numbered = [(each, number) for each in trace.attentions for number in range(each.heads)]
-    heads = [
-        (
-            each.name,
-            f"H{number}",
-            HeadMap(
-                name=attention_head_name(trace, each, number),
+    attended = (trace.tokens, *(trace.keys_of(attention) for attention in trace.attentions))
+    sides = {id(tokens): _token_side(trace, tokens) for tokens in attended}
+    heads, is_chosen = list[tuple[str, str, HeadMap]](), list[bool]()
+    for attention in trace.attentions:
+        for number in range(attention.heads):
+            head_map = HeadMap(
+                name=attention_head_name(trace, attention, number),
                 query_axis=sides[id(trace.tokens)],
-                key_axis=sides[id(trace.keys_of(each))],
-                weights=lazy_weights(trace, each, number),
-                scores=lazy_scores(trace, each, number),
-                off=number in each.off,
-            ),
-        )
-        for each, number in numbered
-    ]
-    if query is None and key is None:
-        query = _single_asking_position(trace)
-    matching_heads = [
-        index
-        for index, (each, number) in enumerate(numbered)
-        if layer in (None, each.layer) and head in (None, number)
-    ]
-    first = next(iter(matching_heads), 0)
+                key_axis=sides[id(trace.keys_of(attention))],
+                weights=lazy_weights(trace, attention, number),
+                scores=lazy_scores(trace, attention, number),
+                off=number in attention.off,
+            )
+            heads.append((attention.name, f"H{number}", head_map))
+            is_chosen.append(layer in (None, attention.layer) and head in (None, number))
+    prediction = trace.prediction
+    if query is None and key is None and prediction is not None and len(prediction.asked) == 1:
+        query = prediction.asked[0]
+    first = is_chosen.index(True) if any(is_chosen) else 0
     if layer is None and head is None:
-        first = _strongest_head_index([each for *_, each in heads], query)
+        first = _strongest_head_index([head_map for *_, head_map in heads], query)
     border = any(side.border for side in sides.values())
     note = f"{AXES_NOTE} · {GENERATED_NOTE}" if border else AXES_NOTE
     return arrange_heads(heads, query=query, key=key, first=first, note=note)
 
 
-def _single_asking_position(trace: Trace) -> int | None:
-    """The one place at which a model is asked for an answer, if there is one."""
-    prediction = trace.prediction
-    return prediction.asked[0] if prediction is not None and len(prediction.asked) == 1 else None
-
-
 def _strongest_head_index(heads: Sequence[HeadMap], query: int | None) -> int:
-    """The head with the strongest link, or in which a token has its own; never one that is off."""
-    sizes = [
-        -1.0
-        if head_map.off
-        else find_strongest_row(head_map)[0]
-        if query is None
-        else _largest_row_weight(head_map, query)
-        for head_map in heads
-    ]
-    return sizes.index(max(sizes))
+    """The head with the largest weight, in the row of the query if there is one; never one that is
+    off.
+    """
 
+    def strongest_weight(head: HeadMap) -> float:
+        if head.off:
+            return -1.0
+        if query is None:
+            return find_strongest_row(head)[0]
+        row = head.weights.row(query)
+        return float(np.where(row.hidden, 0.0, row.values).max(initial=0.0))
 
-def _largest_row_weight(head: HeadMap, query: int) -> float:
-    patch = head.weights.row(query)
-    return float(np.where(patch.hidden, 0.0, patch.values).max(initial=0.0))
+    weights = list(map(strongest_weight, heads))
+    return weights.index(max(weights))
 
 
 def lazy_weights(trace: Trace, layer: Layer, head: int) -> Cells:
-    """What a head mixes values by."""
+    """The weights by which a head mixes values."""
     return LazyCells(_map_shape(trace, layer), partial(layer.weights.cells, "mixing", head))
 
 
 def lazy_scores(trace: Trace, layer: Layer, head: int) -> Cells | None:
-    """What the softmax receives, where its result is what values are mixed by."""
+    """The scores as the softmax receives them; None where values are not mixed by its result."""
     if layer.attended.mixed_by != "softmax" or layer.weights_alone:
         return None
     return LazyCells(_map_shape(trace, layer), partial(layer.weights.cells, "masked scores", head))
@@ -140,10 +126,6 @@ def lazy_scores(trace: Trace, layer: Layer, head: int) -> Cells | None:
 
 def _map_shape(trace: Trace, layer: Layer) -> tuple[int, int]:
     return len(trace.tokens), len(trace.keys_of(layer))
-
-
-def _attended_tokens(trace: Trace) -> tuple[Tokens, ...]:
-    return (trace.tokens, *(trace.keys_of(layer) for layer in trace.attentions))
 
 
 def _token_side(trace: Trace, tokens: Tokens) -> Axis:

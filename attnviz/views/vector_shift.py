@@ -22,7 +22,7 @@ VECTOR_SHIFT_NOTE = (
     "change = length of the difference / length of the last vector with all heads on · cosine = "
     "that of the angle between the two vectors"
 )
-MIN_VECTOR_CHANGE = 5e-4  # of its length: a smaller change counts as none
+MIN_VECTOR_CHANGE = 5e-4  # relative to its length: a smaller change counts as none
 
 
 def vector_shift_table(trace: Trace) -> Grid | None:
@@ -43,26 +43,27 @@ def vector_shift_table(trace: Trace) -> Grid | None:
 
 
 def vector_shift_bars(trace: Trace) -> RankedBars | None:
-    """The same as bars, the token whose vector changes most first."""
+    """The change of each token's last vector as bars, the largest first; None where all heads are
+    on.
+    """
     table = vector_shift_table(trace)
     if table is None:
         return None
     numbers = table.cells.window(FULL_SLICE, FULL_SLICE).values
     order = (-numbers[:, 0]).argsort(kind="stable")
     changes, cosines = numbers[order].T
-    bar_limit = round_up(float(changes[0]))
     grid = replace(
         table,
         rows=plain_axis("token", [table.rows.names[row] for row in order]),
         columns=plain_axis("measure", ["change"]),
         cells=unmasked_cells(changes[:, None]),
-        scale=Scale("change", 0.0, bar_limit),
+        scale=Scale("change", 0.0, round_up(float(changes[0]))),
     )
     return RankedBars(grid, tuple(f"cosine {fixed_text(cosine, 2)}" for cosine in cosines))
 
 
 def vector_shift_sentences(trace: Trace) -> tuple[str, ...]:
-    """The same in a sentence, for a model without answers."""
+    """The mean and the largest change in a sentence, for a model without answers."""
     outputs = trace.outputs
     if outputs is None or outputs.with_all_heads is None or trace.prediction is not None:
         return ()
@@ -70,12 +71,11 @@ def vector_shift_sentences(trace: Trace) -> tuple[str, ...]:
     start, most_changed = f"Without {heads_off_names(trace)}", int(changes.argmax())
     if float(changes[most_changed]) < MIN_VECTOR_CHANGE:
         return (f"{start} no last vector changes",)
+    mean, largest = (percent_text(float(each)) for each in (changes.mean(), changes[most_changed]))
     if len(changes) == 1:
-        return (
-            f"{start} the last vector changes by {percent_text(float(changes[0]))} of its length",
-        )
+        return (f"{start} the last vector changes by {largest} of its length",)
     return (
-        f"{start} the last vectors change by {percent_text(float(changes.mean()))} of their length on "
-        f"average, that of {quoted_token(trace.tokens, most_changed)} most ({percent_text(float(changes[most_changed]))}); "
+        f"{start} the last vectors change by {mean} of their length on average, "
+        f"that of {quoted_token(trace.tokens, most_changed)} most ({largest}); "
         f"their mean cosine with the original vectors is {share_text(float(cosines.mean()))}",
     )

@@ -1,4 +1,4 @@
-"""A View: what a result says and shows; every renderer takes one."""
+"""A View: what a result says and shows, as every renderer receives it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
+from operator import is_
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -23,13 +24,13 @@ from attnviz.wording.keywords import check_keywords
 from attnviz.wording.printable import is_printable, printable_text
 from attnviz.wording.words import counted
 
-if TYPE_CHECKING:  # a View has nothing of tensors in it
+if TYPE_CHECKING:  # a View holds no tensors, and imports no torch
     from matplotlib.figure import Figure
 
     from attnviz.traces.trace import Provenance
 
 
-VIEW_FUNCTIONS = {  # named, not imported: whoever looks at one thing needs not the others
+VIEW_FUNCTIONS = {  # imported only when they are needed
     "Trace": "attnviz.views.trace:view",
     "Comparison": "attnviz.views.comparison:view",
     "Learning": "attnviz.views.learning:view",
@@ -40,99 +41,92 @@ VIEW_FUNCTIONS = {  # named, not imported: whoever looks at one thing needs not 
     "Inspection": "attnviz.views.inspection.view:view",
     "Learned": "attnviz.views.learned.view:view",
 }
-RENDER_FUNCTION = "attnviz.renderers:render"  # above, on the path: looked up when it is called
+RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up
 SAVE_FUNCTION = "attnviz.renderers.saving:save_view"
 FIGURE_FUNCTION = "attnviz.renderers.picture.image:figure"
 FRAME_FUNCTION = "attnviz.renderers.page.frame:framed_page"
 
-READINGS_GROUP = (
-    "readings"  # the group of what one token reads, which a terminal writes as sentences
-)
+READINGS_GROUP = "readings"  # the group on one token, which a terminal writes as sentences
+FINDINGS_GROUP = "findings"  # a group whose panel titles are whole sentences
+PLAIN_TYPES = frozenset((int, float, bool, NoneType))
 
-# Not for people: what is written out of these is exact, and spelled as its format has it.
+# Fields for machines: they stay exact, and each format escapes them in its own way.
 MACHINE_FIELDS = frozenset(("data", "provenance", "command", "explored", "slides", "following"))
 
-# How a picture arranges panels: as large as they can be; two, and in the same row what tells
-# them apart; in rows, each as long as the others; in a table of as many columns as it says, whose
-# rows may as well be its columns; as a product, the last panel made of the others; or as a course,
-# in a table whose rows are named beside it, and with the charts of other groups beside or below.
+# How a picture arranges panels: "free", as large as possible; "pair", two panels and their
+# difference in one row; "rows" of equal length; "table" with `column_count` columns, or transposed;
+# "product", an equation whose last panel is the result; "course", a table with titles beside its
+# rows, and with the charts of other groups beside or below it.
 PanelArrangement = Literal["free", "pair", "rows", "table", "product", "course"]
 
 
 @dataclass(frozen=True)
 class PanelRemark:
-    """What is said of a panel, in the colour of the line in a chart that tells more of it."""
+    """A remark in a panel's title, in the colour of the chart's line for the same measure."""
 
     text: str
-    share: str  # the end of it, a number
-    series: int
+    share: str  # the number at the end of the text
+    series: int  # the index of the line in the chart, which gives the colour
 
 
 @dataclass(frozen=True)
 class PanelTitle:
-    """What is written at a panel, or at a row of them."""
+    """The title of a panel or of a row of panels."""
 
     text: str
     remarks: tuple[PanelRemark, ...] = ()
 
 
-FINDINGS_GROUP = "findings"  # the name of a group: what stands over its panels are whole sentences
-
-
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Panels that belong together; in a picture, what belongs to each of them stands below it."""
+    """Panels that belong together, and what a picture draws below each of them."""
 
     name: str
     panels: tuple[Drawable, ...]
-    below: tuple[Grid | None, ...] = ()  # None: nothing belongs to this one
+    below: tuple[Grid | None, ...] = ()  # drawn below each panel; None: nothing is
     kind: PanelArrangement = "free"
-    column_count: int = 1  # of a table, or a course: how many panels its rows have
-    panel_titles: tuple[
-        PanelTitle, ...
-    ] = ()  # of a course, or of findings: what stands over its panels,
-    row_titles: tuple[PanelTitle, ...] = ()  # and beside its rows
-    ringed_cell: tuple[int, int, int] | None = (
-        None  # the panel, row and column of the cell that matters
-    )
+    column_count: int = 1  # panels in a row of a "table" or "course"
+    panel_titles: tuple[PanelTitle, ...] = ()  # above the columns of a "course", or the findings
+    row_titles: tuple[PanelTitle, ...] = ()  # beside the rows of a "course"
+    ringed_cell: tuple[int, int, int] | None = None  # panel, row and column of a cell to ring
 
     @property
     def all_panels(self) -> tuple[Drawable, ...]:
-        """Everything that is shown, one after another."""
+        """The panels and everything below them."""
         return (*self.panels, *(panel for panel in self.below if panel))
 
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """Groups of panels that are shown together, and what is said about all of them."""
+    """Groups of panels that are shown together, with their small print."""
 
     groups: tuple[Group, ...]
     caption: str = ""  # small print: how to read it, and its settings
-    description: str = ""  # for those who do not see it
-    caveat: str = ""  # what of its numbers is random, which the caption says, too
+    description: str = ""  # for people who cannot see it
+    caveat: str = ""  # what is random in its numbers; also part of the caption
 
     @property
     def panels(self) -> tuple[Drawable, ...]:
-        """Everything that is shown, one after another."""
+        """All panels of all groups."""
         return tuple(panel for group in self.groups for panel in group.all_panels)
 
     @property
     def has_masked_cells(self) -> bool:
-        """Whether anything in it is hidden by a mask."""
+        """Whether any panel has masked cells."""
         return has_masked_cells(self.panels)
 
 
 @dataclass(frozen=True, eq=False)
 class Shot:
-    """A moment of a film, whose panels are those of all other moments, with other numbers."""
+    """A frame of a film: the panels of all other frames with other numbers."""
 
     groups: tuple[Group, ...]
-    title: str  # over it
+    title: str
 
 
 @dataclass(frozen=True, eq=False)
 class Excerpt:
-    """What is shown where there is no room for all, and how to see the rest."""
+    """Some of the groups, and a hint on how to see the others."""
 
     groups: tuple[Group, ...]
     hint: str
@@ -142,39 +136,39 @@ class Excerpt:
         return Page(self.groups).panels
 
 
-NumberColumn = np.ndarray | list[float] | list[float | None]  # numbers, or whether something is so
+NumberColumn = np.ndarray | list[float] | list[float | None]  # numbers or booleans
 
 
 @dataclass(frozen=True, eq=False)
 class WordColumns:
-    """Columns of words, which many lines may share."""
+    """Columns of words that several blocks of lines share."""
 
     columns: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class TableLines:
-    """Lines of a table that begin alike; there are millions, so that they come in columns."""
+    """Lines of a table that begin alike, stored by column because there may be millions."""
 
     start: tuple[str | int, ...]
     words: WordColumns
-    numbers: tuple[NumberColumn, ...]  # behind the words
+    numbers: tuple[NumberColumn, ...]  # the columns after the words
 
 
 @dataclass(frozen=True, eq=False)
 class TableData:
-    """The numbers behind what is shown, made when they are wanted."""
+    """The numbers behind a view, computed when they are needed."""
 
-    document: Callable[[], Mapping[str, Any]]  # everything, by name
+    document: Callable[[], Mapping[str, Any]]  # all data by name
     header: tuple[str, ...]
-    lines: Callable[[], Iterator[TableLines]]  # of a table, with what it is about in each line
+    lines: Callable[[], Iterator[TableLines]]  # the data as one table
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class View:
-    """A result as it is told: in words, on a terminal, in a picture, as data.
+    """What a result says and shows: in words, on a terminal, in pictures, as data.
 
-    Whatever people are to see of it can be printed: no View has a letter that a terminal obeys.
+    Everything that people see of it is printable: no text of a View can control a terminal.
 
     >>> from attnviz import trace
     >>> view = trace("I am learning this", variant="causal").view(show=["weights"])
@@ -183,23 +177,23 @@ class View:
     """
 
     title: str = ""  # what was done
-    headline: str = ""  # what there is to learn from it: the title of whatever shows it
-    titled: bool = False  # whether the headline is somebody's own
-    settings: str = ""  # one line of what the numbers depend on
+    headline: str = ""  # what the result shows: the title of pictures, pages and decks
+    titled: bool = False  # whether the user chose the headline
+    settings: str = ""  # one line on what the numbers depend on
     screen: Page  # everything, for terminals and texts
-    picture: Page  # the choice for a picture
-    excerpt: Excerpt | None = None  # the choice for a screen that has no room for all
-    film: tuple[Shot, ...] = ()  # what an animation shows, where that is not a walk
-    sentences: tuple[Grid, ...] = ()  # on a terminal, in place of tables
-    closing: tuple[str, ...] = ()  # what there is to say in the end
-    as_screen: bool = False  # a picture (.svg) shows what a terminal does
-    explored: Callable[[], HeadExplorer] | None = None  # what a page lets one look around in
-    # The title and the steps of another token: a page has them for whoever follows it.
+    picture: Page  # the panels of a picture
+    excerpt: Excerpt | None = None  # for a screen without room for everything
+    film: tuple[Shot, ...] = ()  # the frames of an animation, unless it animates a walk
+    sentences: tuple[Grid, ...] = ()  # written on a terminal instead of tables
+    closing: tuple[str, ...] = ()  # sentences at the end
+    as_screen: bool = False  # whether an .svg shows what a terminal shows
+    explored: Callable[[], HeadExplorer] | None = None  # the heads that a page lets readers choose
+    # The title and the steps for another query, which a page shows when a reader selects it.
     following: Callable[[int], tuple[str, tuple[Section, ...]]] | None = None
-    slides: Callable[[], Excerpt] | None = None  # what has one of its own; None: each panel
+    slides: Callable[[], Excerpt] | None = None  # the panels with a slide of their own; None: all
     data: TableData | None = None
     provenance: Provenance | None = None
-    command: Command | None = None  # the one that would make it, where there is one
+    command: Command | None = None  # the command that makes this view, if there is one
 
     def __post_init__(self) -> None:
         printed: dict[int, tuple[Any, Any]] = {}
@@ -208,44 +202,42 @@ class View:
 
     @cached_property
     def heads(self) -> HeadExplorer | None:
-        """The heads that can be looked at one by one, in letters that can be printed."""
-        return (
-            None
-            if self.explored is None
-            else printable_value(with_strongest_query(self.explored()))
-        )
+        """The heads that a reader can choose from, made printable; None for views without heads."""
+        if self.explored is None:
+            return None
+        return printable_value(with_strongest_query(self.explored()))
 
     def followed(self, position: int) -> tuple[str, tuple[Section, ...]]:
-        """The title and the steps of a token that is followed, in letters that can be printed."""
+        """The title and the steps for the query at this position, made printable."""
         assert self.following is not None, "there are no steps"
         title, sections = printable_value(self.following(position))
         return self.headline if self.titled else title, sections
 
     @cached_property
     def alone(self) -> Excerpt:
-        """What has a slide of its own."""
+        """The groups whose panels have a slide of their own."""
         all_groups = Excerpt(self.picture.groups, "")
         return all_groups if self.slides is None else printable_value(self.slides())
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """The steps, if it is a walk."""
+        """The steps of a walk; empty for other views."""
         return tuple(panel for panel in self.screen.panels if isinstance(panel, Section))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to say in the end, but for what the headline says."""
+        """The closing sentences without one that repeats the headline."""
         headline = self.headline.rstrip(".")
         return tuple(sentence for sentence in self.closing if sentence.rstrip(".") != headline)
 
     @property
     def overhead(self) -> str:
-        """The headline of a text, unless its only section says the same."""
+        """The headline of a text; empty where its only section has the same heading."""
         is_repeated = [section.heading for section in self.sections] == [self.headline]
         return "" if is_repeated else self.headline or self.title
 
     def of_section(self, section: Section) -> View:
-        """One step alone, and still."""
+        """The view of a single step, without its animation."""
         still_group = Group("steps", (replace(section, moments=()),))
         page = build_page([still_group], self.settings, self.screen.caveat)
         headline = self.headline if self.titled else section.finding or section.heading
@@ -253,13 +245,13 @@ class View:
         return replace(self, screen=page, picture=page, headline=headline, following=following)
 
     def _step_of(self, number: str, position: int) -> tuple[str, tuple[Section, ...]]:
-        """The same step of another token."""
+        """The title and the step of this number for the query at this position."""
         _, sections = self.followed(position)
         [step] = [section for section in sections if section.number == number]
         return step.finding or step.heading, (step,)
 
     def grids(self) -> tuple[Grid, ...]:
-        """Every table that is shown, those of steps as well."""
+        """Every table on the screen, with those of steps."""
         return tuple(panel for panel in open_panels(self.screen.panels) if isinstance(panel, Grid))
 
     def figure(self, **options: Any) -> Figure:
@@ -292,43 +284,39 @@ class View:
 
 
 def view(result: Any, choices: Mapping[str, Any], other_names: Iterable[str] = ()) -> View:
-    """What can be shown of a Trace, a Comparison, a Walk, an Example.
+    """The View of a Trace, a Comparison, a Walk, an Example or another result.
 
-    `other_names` are names of other choices, which whoever calls knows.
+    `other_names` are further keywords that an error message may suggest.
     """
     make: Callable[..., View] = pkgutil.resolve_name(VIEW_FUNCTIONS[type(result).__name__])
     return make(result, **check_keywords(make, choices, other_names))
 
 
 def build_page(groups: Sequence[Group], settings: str, caveat: str = "") -> Page:
-    """A page with its small print and its description."""
+    """A page with its caption and its description."""
     bare = Page(tuple(groups))
     page_caption = caption(bare.panels, settings, caveat)
     return Page(bare.groups, page_caption, describe(bare.panels), caveat)
 
 
 AnyValue = TypeVar("AnyValue")
-PLAIN_TYPES = frozenset((int, float, bool, NoneType))
 
 
 def printable_value(value: AnyValue, printed: dict[int, tuple[Any, Any]] | None = None) -> AnyValue:
-    """The same value, with every text in it printable, however deep it lies.
+    """The value with every text in it made printable, however deeply nested.
 
-    It looks into dataclasses and sequences, so that no field can be forgotten. What many parts
-    share, such as the labels of tokens, is looked at once; what is all right is not made anew.
+    It looks into all dataclasses and sequences, so that no field can be forgotten. Objects that
+    several parts share, such as labels, are processed once, and unchanged ones are not copied.
     """
     printed = {} if printed is None else printed
     if isinstance(value, str):
         return printable_text(value)  # type: ignore[return-value]
     if isinstance(value, Cells) or not (isinstance(value, (tuple, list)) or is_dataclass(value)):
         return value
-    if id(value) not in printed:  # beside what became of it, or its id might be another's soon
-        printable_copy = (
-            _printable_sequence(value, printed)
-            if isinstance(value, (tuple, list))
-            else _printable_dataclass(value, printed)
-        )
-        printed[id(value)] = value, printable_copy
+    if id(value) not in printed:  # stored with the value itself, or its id could be reused
+        is_sequence = isinstance(value, (tuple, list))
+        make_printable = _printable_sequence if is_sequence else _printable_dataclass
+        printed[id(value)] = value, make_printable(value, printed)
     result: AnyValue = printed[id(value)][1]
     return result
 
@@ -338,10 +326,7 @@ def _printable_sequence(value: Any, printed: dict[int, tuple[Any, Any]]) -> Any:
     if kinds <= PLAIN_TYPES or (kinds == {str} and is_printable("".join(value))):
         return value
     printable_copy = type(value)([printable_value(item, printed) for item in value])
-    is_unchanged = all(
-        original is copy for original, copy in zip(value, printable_copy, strict=True)
-    )
-    return value if is_unchanged else printable_copy
+    return value if all(map(is_, value, printable_copy)) else printable_copy
 
 
 def _printable_dataclass(value: Any, printed: dict[int, tuple[Any, Any]]) -> Any:

@@ -1,1 +1,1 @@
-"""How things are put: words, numbers, and sums written out."""
+"""Words, numbers, commands and written calculations that people read."""

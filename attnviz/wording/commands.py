@@ -1,4 +1,4 @@
-"""The command that makes something again, as it is typed: no defaults, no folders of a machine."""
+"""The command line that reproduces a result: only changed options, no private folders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attnviz.wording.printable import ansi_quoted, ansi_unquoted
 # Options whose values are files or folders.
 PATH_OPTIONS = ("file", "out", "embeddings", "given", "trace", "model", "save", "from_")
 
-# The commands that make traces, and what can be chosen of them; but for what runs Python.
+# The commands that make traces and their options, except those that run Python code.
 TRACE_COMMANDS = ("run", "inspect", "steps", "compare", "example show")
 FLAG_FIELDS = (
     "attention_only", "causal", "curves", "footnote", "full", "hide_first", "hide_special", "json",
@@ -30,54 +30,54 @@ CHOICE_FIELDS = (
     "temperature", "text_size", "theme", "title", "to", "tokenizer", "toward", "trace", "values",
     "variant", "weigh", "window", "without",
 )  # fmt: skip
-_QUOTED_WORD = re.compile(  # as `quoted` spells it, and the space behind it
+_QUOTED_WORD = re.compile(  # as `shell_quoted` writes it, and the space after it
     r"""([\w@%+=:,./-]+|'[^']*'(?:"'"'[^']*')*|\$'[^\\']*(?:\\.[^\\']*)*')(?: |\Z)""", re.ASCII
 )
-
-OPTION_BY_FIELD = {"source": "from"}  # options whose fields are called something else
+OPTION_BY_FIELD = {"source": "from"}  # options that are named differently from their fields
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command of attnviz, and what was chosen, by the names of the options."""
+    """A command of attnviz with its arguments and its options, keyed by field name."""
 
-    name: str  # "run", "example show"
-    argument: str | None = None  # the text, or the name of an example
-    second: str | None = None  # another text
+    name: str  # such as "run" or "example show"
+    argument: str | None = None  # the text, or an example's name
+    second: str | None = None  # the second text
     options: Mapping[str, Any]
 
     def with_options(self, **options: Any) -> Command:
-        """With more options, after those that there are."""
+        """Return the command with these options added after its own."""
         return replace(self, options={**self.options, **options})
 
     @property
     def line(self) -> str:
-        """
+        """The command as typed into a shell.
+
         >>> Command(name="run", argument="I am", options={"heads": 2, "causal": False}).line
         "attnviz run 'I am' --heads 2 --no-causal"
         """
         options = [word for option in self.options.items() for word in _option_words(*option)]
         texts = [text for text in (self.argument, self.second) if text is not None]
         if any(text.startswith("-") and text != "-" for text in texts):
-            words = [*options, "--", *texts]  # or it would be taken for an option
+            words = [*options, "--", *texts]  # or the text would be read as an option
         else:
             words = [*texts, *options]
         return " ".join(map(shell_quoted, ["attnviz", *self.name.split(), *words]))
 
 
 def parse_command(line: str) -> Command | None:
-    """The command of attnviz that a line holds, if it is nothing but one.
+    """Parse a line that is exactly one command of attnviz; None for any other line.
 
-    What a file says of how it was made is a stranger's text, which people copy into a shell. So it
-    has to be, letter for letter, what attnviz itself writes: a command that makes traces, options
-    that there are, each word quoted. Then a shell finds nothing to do in it but to run attnviz.
-    Its files, those that are read and those that are written, are below the folder that it runs
-    in; and it runs no Python, for which there are --trust-remote-code and --learn alone. It may
-    name a model of a hub, which is downloaded by whoever runs it.
+    The command recorded in a file is untrusted text, which people copy into a shell. So it must
+    equal, character for character, what attnviz itself writes: a command that makes traces, known
+    options, each word quoted. A shell can then do nothing with it but run attnviz. Every file that
+    it reads or writes is below the current folder, and it runs no Python code: --trust-remote-code
+    and --learn are not among its options. It may name a model of a hub, which is then downloaded.
 
     >>> parse_command("attnviz run 'I am' --heads 2").options
     {'heads': ['2']}
-    >>> [parse_command(f"attnviz run 'I am'{more}") for more in ("; ls", " | sh", " --out ../x.png")]
+    >>> ends = ("; ls", " | sh", " --out ../x.png")
+    >>> [parse_command(f"attnviz run 'I am'{end}") for end in ends]
     [None, None, None]
     """
     words = _unquoted_words(line)
@@ -102,7 +102,7 @@ def parse_command(line: str) -> Command | None:
 
 
 def _unquoted_words(line: str) -> list[str]:
-    """The words of a line that `quoted` spelled; of any other those up to what it did not."""
+    """The words of a line written by `shell_quoted`, up to the first that is not quoted so."""
     words, start = [], 0
     while match := _QUOTED_WORD.match(line, start):
         start, spelled = match.end(), match[1]
@@ -114,7 +114,7 @@ def _unquoted_words(line: str) -> list[str]:
 
 
 def changed_options(*option_groups: Any) -> dict[str, Any]:
-    """What differs from its default in some dataclasses whose fields are options."""
+    """The fields of these option dataclasses that differ from their defaults, by name."""
     return {
         field.name: getattr(options, field.name)
         for options in option_groups
@@ -124,7 +124,8 @@ def changed_options(*option_groups: Any) -> dict[str, Any]:
 
 
 def option_name(name: str) -> str:
-    """
+    """The command-line option of a field.
+
     >>> option_name("head_dim"), option_name("as_"), option_name("source")
     ('--head-dim', '--as', '--from')
     """
@@ -138,7 +139,7 @@ _VALUE_BY_FLAG = {option_name(f"no_{name}"): {name: False} for name in FLAG_FIEL
 
 
 def shell_quoted(word: str) -> str:
-    """As a shell takes it; what cannot be seen, or is no UTF-8, is spelled out, to the byte.
+    """Quote a word for a shell; invisible characters and bytes that are not UTF-8 are escaped.
 
     >>> shell_quoted("I am"), shell_quoted("a\\x1b[2J")
     ("'I am'", "$'a\\\\033[2J'")
@@ -147,7 +148,7 @@ def shell_quoted(word: str) -> str:
 
 
 def path_without_folders(path: str) -> str:
-    """A path below this folder as it is; of any other only the name, which tells nobody's home.
+    """A path below the current folder unchanged, otherwise only its file name, to keep it private.
 
     >>> path_without_folders("here/numbers.toml"), path_without_folders("/home/me/numbers.toml")
     ('here/numbers.toml', 'numbers.toml')
@@ -156,9 +157,7 @@ def path_without_folders(path: str) -> str:
 
 
 def _field_default(field: Field[Any]) -> Any:
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return field.default
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _option_words(name: str, value: Any) -> Iterator[str]:
@@ -171,7 +170,7 @@ def _option_words(name: str, value: Any) -> Iterator[str]:
 
 
 def path_in_command(name: str, path: str) -> str:
-    """A path without folders; of a model it is no name of one that comes with attnviz, still.
+    """A path without private folders; a model's gets `./` so that it names no built-in model.
 
     >>> path_in_command("model", "agreement"), path_in_command("model", "/home/me/agreement")
     ('agreement', './agreement')

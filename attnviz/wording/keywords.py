@@ -1,4 +1,4 @@
-"""What is given to the library by keywords: in plain values, or refused in two lines."""
+"""Checks the keyword arguments that users pass to the library."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from attnviz.errors import AttnvizError, unknown_name_error
 Choices = TypeVar("Choices")
 Result = TypeVar("Result")
 P = ParamSpec("P")
-VALUE_TYPES: dict[
-    str, tuple[tuple[type, ...], str, str]
-] = {  # by annotation; of any other all passes
+# By annotation: accepted types, their name in a message, an example. Other annotations accept all.
+VALUE_TYPES: dict[str, tuple[tuple[type, ...], str, str]] = {
     "int": ((int,), "a whole number", "1"),
     "float": ((int, float), "a number", "0.5"),
     "bool": ((bool,), "True or False", "True"),
@@ -29,7 +28,9 @@ VALUE_TYPES: dict[
 def replace_choices(
     base: Choices, changes: Mapping[str, Any], other_names: Iterable[str] = ()
 ) -> Choices:
-    """A dataclass of choices with some of them changed; `other_names` are names that are known elsewhere.
+    """Return the options dataclass `base` with `changes` applied.
+
+    `other_names` are further keywords that an error message may suggest.
 
     >>> from attnviz import Settings
     >>> replace_choices(Settings(), {"heads": 2}).heads
@@ -48,18 +49,17 @@ def replace_choices(
 def check_keywords(
     function: Callable[..., Any], keywords: Mapping[str, Any], other_names: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """The keywords that a function is called with beside its first argument, plain and known."""
+    """Check the keywords passed to a function after its first argument; return plain values."""
     _, *parameters = signature(function).parameters.values()
     types_by_name = {parameter.name: str(parameter.annotation) for parameter in parameters}
-    if any(
-        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters
-    ):  # handed on, and looked at there
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        # Further keywords are passed on, and are checked where they arrive.
         types_by_name = dict.fromkeys(keywords, "Any") | types_by_name
     return check_values(keywords, types_by_name, other_names)
 
 
 def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]:
-    """The same function, called with plain values, each of a kind that its annotation names.
+    """Decorate a function so that each argument is checked against its annotation.
 
     >>> from attnviz import AttnvizError, example
     >>> try:
@@ -71,18 +71,12 @@ def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]
     accepted = signature(function)
     parameters = accepted.parameters.items()
     types_by_name = {name: str(parameter.annotation) for name, parameter in parameters}
-    variadic_names = [
-        name for name, parameter in parameters if parameter.kind is Parameter.VAR_KEYWORD
-    ]
+    variadic = [name for name, each in parameters if each.kind is Parameter.VAR_KEYWORD]
 
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> Result:
         bound = accepted.bind(*arguments, **keywords)
-        own = {
-            name: parameter
-            for name, parameter in bound.arguments.items()
-            if name not in variadic_names
-        }
+        own = {name: value for name, value in bound.arguments.items() if name not in variadic}
         bound.arguments |= check_values(own, types_by_name)
         return function(*bound.args, **bound.kwargs)
 
@@ -92,29 +86,27 @@ def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]
 def check_values(
     keywords: Mapping[str, Any], types_by_name: Mapping[str, str], other_names: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Plain values, each of a kind that its annotation names."""
+    """Return the keywords as plain values; refuse unknown names and values of a wrong type."""
     values = {}
     for name, value in keywords.items():
         if name not in types_by_name:
             error = unknown_name_error("keyword", name, [*types_by_name, *other_names])
-            raise AttnvizError(str(error), error.hint.partition(" known: ")[0])  # of near ones one
+            nearest = error.hint.partition(" known: ")[0]
+            raise AttnvizError(str(error), nearest)
         type_names = types_by_name[name].split(" | ")
         values[name] = _plain_value(value, type_names)
         if not _fits_annotation(values[name], type_names):
-            expected = [
-                VALUE_TYPES[type_name] for type_name in type_names if type_name in VALUE_TYPES
-            ]
-            short = type(value).__module__ == "builtins"
-            value_text = reprlib.repr(value) if short else f"of type {type(value).__name__}"
-            problem = (
-                f"{name} is {value_text}, and should be {' or '.join(kind[1] for kind in expected)}"
-            )
+            expected = [VALUE_TYPES[each] for each in type_names if each in VALUE_TYPES]
+            is_builtin = type(value).__module__ == "builtins"
+            value_text = reprlib.repr(value) if is_builtin else f"of type {type(value).__name__}"
+            nouns = " or ".join(noun for _, noun, _ in expected)
+            problem = f"{name} is {value_text}, and should be {nouns}"
             raise AttnvizError(problem, f"try {name}={expected[0][2]}", about=name)
     return values
 
 
 def _plain_value(value: Any, type_names: Collection[str]) -> Any:
-    """A path, a dtype, a device or a NumPy number as what it says; a token's number as a text."""
+    """A path, dtype or device as text, a NumPy number as a Python one, a token number as text."""
     type_path = f"{type(value).__module__}.{type(value).__name__}"
     if isinstance(value, os.PathLike):
         return os.fspath(value)
@@ -127,6 +119,7 @@ def _plain_value(value: Any, type_names: Collection[str]) -> Any:
 
 
 def _fits_annotation(value: Any, type_names: Collection[str]) -> bool:
+    """Whether a value has one of the types; always true where a type is not in VALUE_TYPES."""
     known_types = [type_name for type_name in type_names if type_name != "None"]
     if not all(type_name in VALUE_TYPES for type_name in known_types):
         return True

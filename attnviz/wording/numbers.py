@@ -1,4 +1,4 @@
-"""Numbers in few digits."""
+"""Numbers as short texts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import Literal
 from attnviz.wording.printable import PERCENT
 
 NumberForm = Literal["fixed", "whole", "power"]
-POWERS_OF_TEN_FROM = 1e6  # from here on numbers are written with powers of ten
-SUM_ROUNDING = 1e-6  # of sums to 1 in float32
-LAST_DIGIT_SLACK = 1e-3  # of a last digit, that float32 may lack of it
-SUM_ROUNDING = 1e-6  # of sums to 1 in float32
-MAX_EXTRA_DIGITS = 2  # than there would be, where that tells two numbers apart
+POWERS_OF_TEN_FROM = 1e6  # numbers from here on are written with powers of ten
+SUM_ROUNDING = 1e-6  # rounding error of a sum to 1 in float32
+MAX_EXTRA_DIGITS = 2  # digits added at most to tell two numbers apart
 
 
 def share_text(value: float) -> str:
-    """In three columns, and one more for a minus.
+    """A share in three characters, such as `.31`, and a minus sign if it is negative.
 
     >>> [share_text(value) for value in (0.312, 0.999, 0.0, 2.0, -0.31, -0.001)]
     ['.31', '1.0', '.00', '2.0', '-.31', '.00']
@@ -28,7 +26,8 @@ def share_text(value: float) -> str:
 
 
 def tiny_text(value: float) -> str:
-    """
+    """A number with a power of ten and no decimals.
+
     >>> tiny_text(-3.2e-8), tiny_text(0.0)
     ('-3e-08', '0')
     """
@@ -36,7 +35,7 @@ def tiny_text(value: float) -> str:
 
 
 def power_text(value: float, digits: int) -> str:
-    """With powers of ten; nothing of a sign, or of digits, is left of 0.
+    """A number with a power of ten and this many decimals; plain 0 for zero.
 
     >>> power_text(-0.000123, 1), power_text(-0.0, 1)
     ('-1.2e-04', '0')
@@ -45,7 +44,7 @@ def power_text(value: float, digits: int) -> str:
 
 
 def fixed_text(value: float, digits: int) -> str:
-    """So many digits behind the point; there is no -0.00.
+    """A number with this many decimals; a rounded negative number is never `-0.00`.
 
     >>> fixed_text(-0.001, 2)
     '0.00'
@@ -54,7 +53,7 @@ def fixed_text(value: float, digits: int) -> str:
 
 
 def exact_text(value: float) -> str:
-    """A number that somebody chose, in as few digits as say it exactly.
+    """A number that a user chose, in as few digits as express it exactly.
 
     >>> exact_text(0.5), exact_text(51.0), exact_text(1.0000001)
     ('0.5', '51', '1.0000001')
@@ -64,9 +63,10 @@ def exact_text(value: float) -> str:
 
 
 def percent_text(share: float, digits: int = 0) -> str:
-    """A share in a sentence; only all of it is 100 %, and only nothing of it 0 %.
+    """A share in per cent; 100 % and 0 % are only written for exactly 1 and 0.
 
-    >>> [percent_text(each).replace("\\u00a0", " ") for each in (0.647, 1.0, 0.9962, 0.99998, 0.0004)]
+    >>> shares = (0.647, 1.0, 0.9962, 0.99998, 0.0004)
+    >>> [percent_text(share).replace("\\u00a0", " ") for share in shares]
     ['65 %', '100 %', '99.6 %', 'over 99.9 %', 'under 0.1 %']
     """
     for decimals in (digits, digits + 1):
@@ -77,19 +77,18 @@ def percent_text(share: float, digits: int = 0) -> str:
 
 
 def significant_text(value: float, digits: int) -> str:
-    """So many digits, zeros in front of them not counted; whole numbers in full.
+    """A number with this many significant digits; large whole numbers are written in full.
 
     >>> [significant_text(value, 2) for value in (0.8571, 0.9, 2.0, 19.37, 1234.5, 0.0)]
     ['0.86', '0.90', '2.0', '19', '1234', '0']
     """
-    is_whole = 10.0**digits <= abs(value) < POWERS_OF_TEN_FROM
-    if is_whole or not value:
+    if 10.0**digits <= abs(value) < POWERS_OF_TEN_FROM or not value:
         return f"{value + 0.0:.0f}"
     return f"{value:#.{digits}g}".rstrip(".")
 
 
 def short_text(value: float) -> str:
-    """Two digits at most; whole numbers in full.
+    """A number with two significant digits at most; whole numbers from 100 on in full.
 
     >>> [short_text(value) for value in (0.25, 2.0, 109.7, 25715.0, 1e-7)]
     ['0.25', '2', '110', '25715', '1e-07']
@@ -100,7 +99,9 @@ def short_text(value: float) -> str:
 def digits_apart(
     first: float, second: float, digits: int, write: Callable[[float, int], str] = fixed_text
 ) -> int:
-    """As many digits as it takes to tell two numbers apart, if a few can.
+    """The fewest digits, from `digits` on, with which two numbers are written differently.
+
+    Returns `digits` where MAX_EXTRA_DIGITS more do not tell them apart.
 
     >>> digits_apart(1.72, 1.74, 1), digits_apart(1.2, 1.3, 1), digits_apart(2.0, 2.0, 1)
     (2, 1, 1)
@@ -112,7 +113,7 @@ def digits_apart(
 
 
 def smallest_fixed_value(decimals: int) -> float:
-    """Numbers all below this are written with powers of ten: no digit would be left.
+    """The smallest number that does not round to 0 with this many decimals.
 
     >>> smallest_fixed_value(2)
     0.005
@@ -122,17 +123,19 @@ def smallest_fixed_value(decimals: int) -> float:
 
 @dataclass(frozen=True)
 class NumberStyle:
-    """How numbers are written: so many digits behind the point; none where all are whole, and
-    with powers of ten where all are so small that hardly a digit would be left."""
+    """How numbers are written: with `digits` decimals, as whole numbers, or with powers of ten."""
 
     digits: int = 2
     form: NumberForm = "fixed"
-    full: bool = False  # write sums out, however long they are
+    full: bool = False  # whether sums are written in full, however long they are
 
     def __call__(self, value: float) -> str:
-        """
-        >>> NumberStyle()(1.3128), NumberStyle()(-0.0001), NumberStyle(form="whole")(4.0), NumberStyle(form="power")(0.0123)
-        ('1.31', '0.00', '4', '1.2e-02')
+        """The number as text.
+
+        >>> NumberStyle()(1.3128), NumberStyle()(-0.0001)
+        ('1.31', '0.00')
+        >>> NumberStyle(form="whole")(4.0), NumberStyle(form="power")(0.0123)
+        ('4', '1.2e-02')
         """
         if self.form == "whole":
             return str(round(value))
@@ -143,11 +146,14 @@ class NumberStyle:
         return fixed_text(value, self.digits)
 
     def rounded(self, value: float) -> float:
-        """The number that is read where this one is written."""
+        """The value of the written number."""
         return float(self(value))
 
     def for_values(self, *values: float) -> NumberStyle:
-        """The same for numbers that belong together: as the table that holds them writes them."""
+        """The style for numbers that are written together, as in one table.
+
+        Whole numbers get no decimals; numbers that would all round to 0 get powers of ten.
+        """
         if all(abs(value) < POWERS_OF_TEN_FROM and value == round(value) for value in values):
             return replace(self, form="whole")
         reach = max(map(abs, values))

@@ -1,4 +1,4 @@
-"""Text that can be printed anywhere: what nobody sees, or a terminal obeys, is spelled out."""
+"""Text that is safe to print: invisible characters and terminal controls are escaped."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from itertools import zip_longest
 from typing import Any
 
 SPACE_SIGN = "␣"
-PERCENT = "\u00a0%"  # behind a number, so that no line ends between the two
+PERCENT = "\u00a0%"  # a no-break space keeps the sign on the line of its number
 FIGURE_SPACE = "\u2007"  # as wide as a digit
-_SPECIAL_SPACES = re.compile(f"({PERCENT}|{FIGURE_SPACE})")  # spaces that are shown as they are
+_SPECIAL_SPACES = re.compile(f"({PERCENT}|{FIGURE_SPACE})")  # spaces that are kept
 _VISIBLE_SIGNS = {" ": SPACE_SIGN, "\n": "↵", "\t": "⇥", "\r": "\\r"}
-# Categories of characters that nobody sees, or that do something to a terminal: controls,
-# formats (bidirectional overrides among them), surrogates, private use, unassigned, separators.
-# What XML does not know (U+FFFE, and controls) is among them.
+# Categories of characters that are invisible or control a terminal: controls, formats (with the
+# bidirectional overrides), surrogates, private use, unassigned, separators. They include all
+# characters that XML does not allow.
 _UNSEEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}
-# Inside a piece these change the look of their neighbours, and on many terminals the width.
+# Inside a word these change how their neighbours look, and on many terminals how wide they are.
 _JOINERS = {"\u200d", *map(chr, range(0xFE00, 0xFE10))}
-_VARIATION_SELECTOR = re.compile("[\ufe00-\ufe0f]")  # of those that Python takes for printable
-SURROGATE = re.compile("[\ud800-\udfff]")  # of a character; a byte that is no UTF-8 becomes one
+_VARIATION_SELECTOR = re.compile("[\ufe00-\ufe0f]")  # isprintable() accepts these
+SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that is not UTF-8 is read as one
 _ANSI_C_ESCAPE = re.compile(
     r"\\([ntr\\]|[0-7]{3}|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})"
 )
@@ -28,15 +28,14 @@ ANSI_C_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\0
 
 
 def visible_text(text: str) -> str:
-    """The same text with everything that cannot be seen, or must not be printed, spelled out."""
+    """The text with everything invisible or unsafe, also spaces, replaced by visible signs."""
     return _spelled_out(text, _VISIBLE_SIGNS)
 
 
 def printable_text(text: str) -> str:
-    """The same text with its spaces kept and everything else that is unsafe spelled out.
+    """The text with everything unsafe escaped.
 
-    A space at which no line ends is kept before a sign of per cent, and one that is as wide as a
-    digit.
+    Ordinary spaces, the no-break space before a per cent sign and the figure space are kept.
 
     >>> printable_text("a b"), printable_text("\\x1b[31m"), printable_text("a\\u202eb")
     ('a b', '\\\\u001b[31m', 'a\\\\u202eb')
@@ -51,15 +50,15 @@ def printable_text(text: str) -> str:
 
 
 def is_printable(text: str) -> bool:
-    """Whether there is nothing in it to spell out; asked of thousands of labels at once."""
+    """Whether `printable_text` would change nothing; cheap enough for thousands of labels."""
     printed = text.isprintable() or _SPECIAL_SPACES.sub("", text).isprintable()
     return printed and (text.isascii() or not _VARIATION_SELECTOR.search(text))
 
 
 def exact_json(value: Any) -> str:
-    """JSON that says exactly what a text is, in characters that can be printed.
+    """JSON that represents the text exactly, in printable characters only.
 
-    Only half a character, which no JSON may hold, stands spelled out in a text.
+    A lone surrogate, which JSON cannot represent, is escaped inside the text.
 
     >>> exact_json({"a": "è\\u202e"})
     '{"a": "è\\\\u202e"}'
@@ -75,7 +74,7 @@ def exact_json(value: Any) -> str:
 
 
 def ansi_quoted(word: str) -> str:
-    """A word that no line can show as it is, as bash, zsh and ksh read it: to the byte.
+    """Quote a word with unprintable characters as bash, zsh and ksh read it, byte for byte.
 
     >>> ansi_quoted("caf\\udce9.toml"), ansi_quoted("a\\u202eb")
     ("$'caf\\\\xe9.toml'", "$'a\\\\u202eb'")
@@ -84,7 +83,7 @@ def ansi_quoted(word: str) -> str:
 
 
 def ansi_unquoted(quoted: str) -> str:
-    """The word that `in_quotes` spelled.
+    """The word that `ansi_quoted` quoted.
 
     >>> ansi_unquoted("$'a\\u202eb'") == "a\u202eb"
     True
@@ -107,7 +106,7 @@ def _escaped_character(character: str) -> str:
         return ANSI_C_ESCAPES[character]
     if character.isprintable():
         return character
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as Python has it
+    if 0xDC80 <= code <= 0xDCFF:  # the surrogate of a byte that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     if code < 0x80:
         return f"\\{code:03o}"

@@ -1,7 +1,7 @@
-"""Arithmetic written out with its numbers, and honest about it.
+"""Sums written out with their numbers, such as `0.26·0.88 + 0.79·0.92 = 0.96`.
 
-Between two sides stands `=` where the numbers as printed, evaluated as written, give the printed
-result to its last digit, and `≈` where the digits that are not shown make a difference.
+A line has the sign `=` where its numbers as printed, evaluated as written, give the printed result
+to its last digit, and `≈` where digits that are not shown make a difference.
 """
 
 from __future__ import annotations
@@ -16,25 +16,30 @@ from attnviz.wording.numbers import NumberStyle, exact_text
 
 Numbers = Sequence[float]
 
-MAX_TERMS = 16  # of a sum that are written; of a longer one
-FIRST_TERMS, LAST_TERMS = 6, 2  # the first and the last
-MAX_UNSHIFTED_SCORE = (
-    50.0  # larger scores are written less the largest of them, or exp of them overflows
-)
+MAX_TERMS = 16  # a sum of more terms is shortened to its first and last ones
+FIRST_TERMS, LAST_TERMS = 6, 2
+MAX_UNSHIFTED_SCORE = 50.0  # above it the largest score is subtracted, or exp would overflow
+ACTIVATION_FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "relu": lambda value: max(value, 0.0),
+    "gelu": lambda value: value * (1 + math.erf(value / math.sqrt(2))) / 2,
+    "gelu-tanh": lambda value: (
+        value * (1 + math.tanh(math.sqrt(2 / math.pi) * (value + 0.044715 * value**3))) / 2
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Sum:
-    """One line: what is computed, how, and what comes out."""
+    """One written calculation: what is computed, how, and its result."""
 
     left: str
     right: str
     result: str
-    exact: bool  # whether what is printed on the right gives what is printed as the result
+    exact: bool  # whether the printed right side evaluates to the printed result
 
     @property
     def right_side(self) -> str:
-        """What stands behind the first sign, the result and its own sign included."""
+        """Everything after the first `=`: the calculation, `=` or `≈`, and the result."""
         sign = "=" if self.exact else "≈"
         return f"{self.right} {sign} {self.result}" if self.result else self.right
 
@@ -52,29 +57,16 @@ def dot_product_sum(
     result_style: NumberStyle | None = None,
     addend: float | None = None,
 ) -> Sum:
-    """`0.26·0.88 + 0.79·0.92 = 0.96`; `result_style` is the style of what comes out, `addend` is added."""
-    first_style, second_style, result_style = (
-        style.for_values(*first),
-        style.for_values(*second),
-        result_style or style.for_values(result),
-    )
+    """`0.26·0.88 + 0.79·0.92 = 0.96`, with `addend` added at the end if there is one."""
+    first_style, second_style = style.for_values(*first), style.for_values(*second)
     pairs = list(zip(first, second, strict=True))
-    terms = [
-        f"{first_style(left_factor)}·{_factor_text(second_style(right_factor))}"
-        for left_factor, right_factor in pairs
-    ]
-    value = sum(
-        first_style.rounded(left_factor) * second_style.rounded(right_factor)
-        for left_factor, right_factor in pairs
-    )
+    terms = [f"{first_style(a)}·{_factor_text(second_style(b))}" for a, b in pairs]
+    value = sum(first_style.rounded(a) * second_style.rounded(b) for a, b in pairs)
     right = signed_terms(terms, style)
     if addend is not None:
-        addend_style = style.for_values(addend)
-        right, value = (
-            _append_term(right, addend_style(addend)),
-            value + addend_style.rounded(addend),
-        )
-    return _scalar_sum(left, right, value, result, result_style)
+        addend_text = style.for_values(addend)(addend)
+        right, value = _append_term(right, addend_text), value + float(addend_text)
+    return _scalar_sum(left, right, value, result, result_style or style.for_values(result))
 
 
 def additive_score_sum(
@@ -86,19 +78,17 @@ def additive_score_sum(
     result_style: NumberStyle,
 ) -> Sum:
     """`0.26·tanh(0.88 + 0.92) - 0.79·tanh(0.92 - 0.39) = -0.14`"""
-    weight_style, (query_style, key_style) = (
-        style.for_values(*weights),
-        (style.for_values(*vector) for vector in vectors),
-    )
+    weight_style = style.for_values(*weights)
+    query_style, key_style = (style.for_values(*vector) for vector in vectors)
     triples = list(zip(weights, *vectors, strict=True))
     terms = [
-        f"{weight_style(weight)}·tanh({_append_term(query_style(query_number), key_style(key_number))})"
-        for weight, query_number, key_number in triples
+        f"{weight_style(weight)}·tanh({_append_term(query_style(query), key_style(key))})"
+        for weight, query, key in triples
     ]
     value = sum(
         weight_style.rounded(weight)
-        * math.tanh(query_style.rounded(query_number) + key_style.rounded(key_number))
-        for weight, query_number, key_number in triples
+        * math.tanh(query_style.rounded(query) + key_style.rounded(key))
+        for weight, query, key in triples
     )
     return _scalar_sum(left, signed_terms(terms, style), value, result, result_style)
 
@@ -106,10 +96,9 @@ def additive_score_sum(
 def vector_entry_sum(
     left: str, terms: Numbers, index: int, results: Numbers, style: NumberStyle
 ) -> Sum:
-    """`0.21 + 0.19 = 0.40`, one number of a vector"""
-    term_style = style.for_values(*terms)
-    value = sum(term_style.rounded(term) for term in terms)
-    right = signed_terms([term_style(term) for term in terms], style)
+    """`0.21 + 0.19 = 0.40`, for the entry `index` of the vector `results`."""
+    texts = list(map(style.for_values(*terms), terms))
+    right, value = signed_terms(texts, style), sum(map(float, texts))
     return _scalar_sum(left, right, value, results[index], style.for_values(*results))
 
 
@@ -123,7 +112,11 @@ def weighted_vectors_sum(
     *,
     shares: bool = False,
 ) -> Sum:
-    """`0.24·[0.88 0.92] + 0.76·[0.96 0.39] = [0.94 0.52]`; shares are never written as whole."""
+    """`0.24·[0.88 0.92] + 0.76·[0.96 0.39] = [0.94 0.52]`
+
+    `shares` says that the weights are attention weights, which keep their decimals even where all
+    of them are whole.
+    """
     right, values = _weighted_sum(weights, vectors, bias, style, shares=shares)
     values = values if weights else [0.0] * len(result)
     return _vector_sum(left, right, values, result, style)
@@ -133,35 +126,24 @@ def added_vectors_sum(
     left: str, vectors: Sequence[Numbers], result: Numbers, style: NumberStyle
 ) -> Sum:
     """`[0.88 0.92] + [0.10 0.00] = [0.98 0.92]`"""
-    styles = [style.for_values(*vector) for vector in vectors]
-    terms = [
-        vector_text(vector, vector_style)
-        for vector, vector_style in zip(vectors, styles, strict=True)
-    ]
-    printed = [
-        [vector_style.rounded(number) for number in vector]
-        for vector, vector_style in zip(vectors, styles, strict=True)
-    ]
+    pairs = [(vector, style.for_values(*vector)) for vector in vectors]
+    right = " + ".join(vector_text(vector, own_style) for vector, own_style in pairs)
+    printed = [map(own_style.rounded, vector) for vector, own_style in pairs]
     values = [reduce(add, column) for column in zip(*printed, strict=True)]
-    return _vector_sum(left, " + ".join(terms), values, result, style)
+    return _vector_sum(left, right, values, result, style)
 
 
 def vector_mean_sum(
     left: str, vectors: Sequence[Numbers], result: Numbers, style: NumberStyle
 ) -> Sum:
     """`([0.88 0.92] + [0.10 0.00]) / 2 = [0.49 0.46]`"""
-    number_style, count = (
-        style.for_values(*(number for vector in vectors for number in vector)),
-        len(vectors),
-    )
+    number_style = style.for_values(*(number for vector in vectors for number in vector))
+    count = len(vectors)
     terms = [vector_text(vectors[index], number_style) for index in _written_indices(count, style)]
-    is_complete = len(terms) == count
-    columns = zip(*vectors, strict=True)
-    values = (
-        [sum(map(number_style.rounded, column)) / count for column in columns]
-        if is_complete
-        else None
-    )
+    values = None
+    if len(terms) == count:
+        columns = zip(*vectors, strict=True)
+        values = [sum(map(number_style.rounded, column)) / count for column in columns]
     return _vector_sum(left, f"({_terms_text(terms, count)}) / {count}", values, result, style)
 
 
@@ -174,21 +156,24 @@ def quotient_sum(
     results: Numbers,
     style: NumberStyle,
 ) -> Sum:
-    """`1.31 / √3 = 0.76`, one of a row; what it is divided by is exact as it is written."""
-    value_style = style.for_values(*values)
-    value = value_style.rounded(values[index]) / divisor
-    right = " / ".join([value_style(values[index]), *divisors])
+    """`1.31 / √3 = 0.76`, for entry `index` of a row.
+
+    `divisors` are written as they are and stand for exactly the number `divisor`.
+    """
+    dividend = style.for_values(*values)(values[index])
+    right = " / ".join([dividend, *divisors])
+    value = float(dividend) / divisor
     return _scalar_sum(left, right, value, results[index], style.for_values(*results))
 
 
 def capped_score_sum(
     left: str, values: Numbers, index: int, cap: float, results: Numbers, style: NumberStyle
 ) -> Sum:
-    """`50·tanh(1.31 / 50) = 1.31`, one of a row; the cap is exact as it is written."""
-    value_style, result_style = style.for_values(*values), style.for_values(*results)
-    value = cap * math.tanh(value_style.rounded(values[index]) / cap)
-    right = f"{exact_text(cap)}·tanh({value_style(values[index])} / {exact_text(cap)})"
-    return _scalar_sum(left, right, value, results[index], result_style)
+    """`50·tanh(1.31 / 50) = 1.31`, for entry `index` of a row; the cap is written exactly."""
+    score = style.for_values(*values)(values[index])
+    right = f"{exact_text(cap)}·tanh({score} / {exact_text(cap)})"
+    value = cap * math.tanh(float(score) / cap)
+    return _scalar_sum(left, right, value, results[index], style.for_values(*results))
 
 
 def distance_penalty_sum(
@@ -199,20 +184,22 @@ def distance_penalty_sum(
     results: Numbers,
     style: NumberStyle,
 ) -> Sum:
-    """`0.76 - 0.0625·2 = 0.64`, one of a row; the slope is exact as it is written."""
-    value_style, (slope, distance) = style.for_values(*values), factors
-    value = value_style.rounded(values[index]) - slope * distance
-    right = f"{value_style(values[index])} - {slope!r}·{distance}"
+    """`0.76 - 0.0625·2 = 0.64`, for entry `index` of a row; the slope is written exactly.
+
+    `factors` are the slope and the distance in tokens.
+    """
+    score, (slope, distance) = style.for_values(*values)(values[index]), factors
+    right, value = f"{score} - {slope!r}·{distance}", float(score) - slope * distance
     return _scalar_sum(left, right, value, results[index], style.for_values(*results))
 
 
 def addition_sum(
     left: str, values: Numbers, index: int, addends: Numbers, results: Numbers, style: NumberStyle
 ) -> Sum:
-    """`0.76 - 1.00 = -0.24`, one of a row, and what is added to it."""
-    value_style, addend_style = style.for_values(*values), style.for_values(addends[index])
-    value = value_style.rounded(values[index]) + addend_style.rounded(addends[index])
-    right = _append_term(value_style(values[index]), addend_style(addends[index]))
+    """`0.76 - 1.00 = -0.24`, for entry `index` of a row and of what is added to it."""
+    first = style.for_values(*values)(values[index])
+    second = style.for_values(addends[index])(addends[index])
+    right, value = _append_term(first, second), float(first) + float(second)
     return _scalar_sum(left, right, value, results[index], style.for_values(*results))
 
 
@@ -224,36 +211,30 @@ def named_products_sum(
     result: float,
     style: NumberStyle,
 ) -> Sum:
-    """`(animal 14·1 + singular 6·1) / √4 + 5 = 15`: products by their names, and what is added."""
-    first_style, second_style = (
-        style.for_values(*(each[1] for each in named_factors)),
-        style.for_values(*(each[2] for each in named_factors)),
-    )
+    """`(animal 14·1 + singular 6·1) / √4 + 5 = 15`: named products, divided, plus `addend`."""
+    first_style = style.for_values(*(first for _, first, _ in named_factors))
+    second_style = style.for_values(*(second for *_, second in named_factors))
     terms = [
-        f"{name} {first_style(first_factor)}·{_factor_text(second_style(second_factor))}"
-        for name, first_factor, second_factor in named_factors
+        f"{name} {first_style(first)}·{_factor_text(second_style(second))}"
+        for name, first, second in named_factors
     ]
-    (divisors, divisor), addend_style = division, style.for_values(addend)
+    products = [
+        first_style.rounded(first) * second_style.rounded(second)
+        for _, first, second in named_factors
+    ]
+    (divisors, divisor), addend_text = division, style.for_values(addend)(addend)
     terms_sum = signed_terms(terms, style)
     right = " / ".join([f"({terms_sum})" if divisors else terms_sum, *divisors])
-    value = (
-        sum(
-            first_style.rounded(first_factor) * second_style.rounded(second_factor)
-            for _, first_factor, second_factor in named_factors
-        )
-        / divisor
-    )
-    right = _append_term(right, addend_style(addend)) if addend_style.rounded(addend) else right
-    return _scalar_sum(
-        left, right, value + addend_style.rounded(addend), result, style.for_values(result)
-    )
+    right = _append_term(right, addend_text) if float(addend_text) else right
+    value = sum(products) / divisor + float(addend_text)
+    return _scalar_sum(left, right, value, result, style.for_values(result))
 
 
 def product_sum(left: str, first: float, second: float, result: float, style: NumberStyle) -> Sum:
-    """`0.24·2 = 0.48`, of shares"""
-    second_style = style.for_values(second)
-    value = style.rounded(first) * second_style.rounded(second)
-    return _scalar_sum(left, f"{style(first)}·{second_style(second)}", value, result, style)
+    """`0.24·2 = 0.48`, where `first` is a share and keeps its decimals."""
+    first_text, second_text = style(first), style.for_values(second)(second)
+    value = float(first_text) * float(second_text)
+    return _scalar_sum(left, f"{first_text}·{second_text}", value, result, style)
 
 
 def scaled_vector_sum(
@@ -266,7 +247,8 @@ def scaled_vector_sum(
 def softmax_sum(left: str, scores: Numbers, index: int, result: float, style: NumberStyle) -> Sum:
     """`exp(1.31) / (exp(1.31) + exp(1.12)) = 0.55`
 
-    Scores whose exp is too large for a calculator are written less the largest of them.
+    Where a score is so large that a calculator could not compute its exp, the largest score is
+    subtracted from each.
     """
     score_style = style.for_values(*scores)
     shift = score_style.rounded(max(scores)) if max(map(abs, scores)) > MAX_UNSHIFTED_SCORE else 0.0
@@ -279,35 +261,26 @@ def softmax_sum(left: str, scores: Numbers, index: int, result: float, style: Nu
 
 def vector_length_sum(left: str, vector: Numbers, result: float, style: NumberStyle) -> Sum:
     """`√(3² + (-4)²) = 5`"""
-    number_style = style.for_values(*vector)
-    terms = [f"{_factor_text(number_style(number))}²" for number in vector]
-    value = math.hypot(*(number_style.rounded(number) for number in vector))
-    return _scalar_sum(
-        left, f"√({signed_terms(terms, style)})", value, result, style.for_values(result)
-    )
+    numbers = list(map(style.for_values(*vector), vector))
+    right = f"√({signed_terms([f'{_factor_text(number)}²' for number in numbers], style)})"
+    value = math.hypot(*map(float, numbers))
+    return _scalar_sum(left, right, value, result, style.for_values(result))
 
 
 def cosine_sum(left: str, score: float, lengths: Numbers, result: float, style: NumberStyle) -> Sum:
     """`1.31 / (1.25·1.07) = 0.98`"""
-    styles = [style.for_values(number) for number in (score, *lengths)]
-    rounded_score, *rounded_lengths = (
-        number_style.rounded(value)
-        for number_style, value in zip(styles, (score, *lengths), strict=True)
-    )
-    score_text, *length_texts = (
-        number_style(number) for number_style, number in zip(styles, (score, *lengths), strict=True)
-    )
-    right = f"{score_text} / ({'·'.join(length_texts)})"
-    return _scalar_sum(
-        left, right, rounded_score / math.prod(rounded_lengths), result, style.for_values(result)
-    )
+    score_text, *factors = (style.for_values(number)(number) for number in (score, *lengths))
+    right = f"{score_text} / ({'·'.join(factors)})"
+    value = float(score_text) / math.prod(map(float, factors))
+    return _scalar_sum(left, right, value, result, style.for_values(result))
 
 
 def angle_sum(left: str, cosine: float, degrees: float, style: NumberStyle) -> Sum:
     """`arccos(0.98) = 11.48°`"""
-    cosine_style, degrees_style = style.for_values(cosine), style.for_values(degrees)
-    value = math.degrees(math.acos(min(max(cosine_style.rounded(cosine), -1.0), 1.0)))
-    arc_cosine = _scalar_sum(left, f"arccos({cosine_style(cosine)})", value, degrees, degrees_style)
+    cosine_text = style.for_values(cosine)(cosine)
+    value = math.degrees(math.acos(min(max(float(cosine_text), -1.0), 1.0)))
+    right, degrees_style = f"arccos({cosine_text})", style.for_values(degrees)
+    arc_cosine = _scalar_sum(left, right, value, degrees, degrees_style)
     return replace(arc_cosine, result=f"{arc_cosine.result}°")
 
 
@@ -315,68 +288,46 @@ def polar_product_sum(
     left: str, lengths: Numbers, cosine: float, result: float, style: NumberStyle
 ) -> Sum:
     """`1.25·1.07·0.98 = 1.31`"""
-    factors = [*lengths, cosine]
-    styles = [style.for_values(number) for number in factors]
-    value = math.prod(
-        factor_style.rounded(factor) for factor_style, factor in zip(styles, factors, strict=True)
-    )
-    terms = [
-        _factor_text(factor_style(number))
-        for factor_style, number in zip(styles, factors, strict=True)
-    ]
-    return _scalar_sum(left, "·".join(terms), value, result, style.for_values(result))
+    factors = [style.for_values(number)(number) for number in (*lengths, cosine)]
+    right, value = "·".join(map(_factor_text, factors)), math.prod(map(float, factors))
+    return _scalar_sum(left, right, value, result, style.for_values(result))
 
 
 def rotation_sum(
     left: str, pair: Numbers, angle: float, result: Numbers, style: NumberStyle
 ) -> Sum:
     """`[0.88·cos 1.00 - 0.92·sin 1.00, 0.88·sin 1.00 + 0.92·cos 1.00] = [-0.30 1.24]`"""
-    pair_style, angle_style = style.for_values(*pair), style.for_values(angle)
+    pair_style, angle_text = style.for_values(*pair), style.for_values(angle)(angle)
     even, odd, negative_odd = pair_style(pair[0]), pair_style(pair[1]), pair_style(-pair[1])
-    cos, sin = f"·cos({angle_style(angle)})", f"·sin({angle_style(angle)})"
-    first, second = (
-        signed_terms([even + cos, negative_odd + sin], style),
-        signed_terms([even + sin, odd + cos], style),
-    )
-    right = f"[{first}, {second}]"
-    x, y, radians = *(pair_style.rounded(number) for number in pair), angle_style.rounded(angle)
+    cos, sin = f"·cos({angle_text})", f"·sin({angle_text})"
+    first = signed_terms([even + cos, negative_odd + sin], style)
+    second = signed_terms([even + sin, odd + cos], style)
+    x, y, radians = float(even), float(odd), float(angle_text)
     values = [
         x * math.cos(radians) - y * math.sin(radians),
         x * math.sin(radians) + y * math.cos(radians),
     ]
-    return _vector_sum(left, right, values, result, style)
+    return _vector_sum(left, f"[{first}, {second}]", values, result, style)
 
 
 def mean_sum(left: str, numbers: Numbers, result: float, style: NumberStyle) -> Sum:
     """`(0.88 + 0.92) / 2 = 0.90`"""
-    number_style = style.for_values(*numbers)
-    terms = [number_style(number) for number in numbers]
-    value = sum(number_style.rounded(number) for number in numbers) / len(numbers)
-    return _scalar_sum(
-        left,
-        f"({signed_terms(terms, style)}) / {len(numbers)}",
-        value,
-        result,
-        style.for_values(result),
-    )
+    terms, count = list(map(style.for_values(*numbers), numbers)), len(numbers)
+    right, value = f"({signed_terms(terms, style)}) / {count}", sum(map(float, terms)) / count
+    return _scalar_sum(left, right, value, result, style.for_values(result))
 
 
 def variance_sum(
     left: str, numbers: Numbers, mean: float, result: float, style: NumberStyle
 ) -> Sum:
     """`((0.88 - 0.90)² + (0.92 - 0.90)²) / 2 = 4.0e-04`"""
-    number_style, mean_style = style.for_values(*numbers), style.for_values(mean)
-    minus_mean = _append_term("", mean_style(-mean)).strip()
-    terms = [f"({number_style(number)} {minus_mean})²" for number in numbers]
-    centre = -mean_style.rounded(-mean)
-    value = sum((number_style.rounded(number) - centre) ** 2 for number in numbers) / len(numbers)
-    return _scalar_sum(
-        left,
-        f"({signed_terms(terms, style)}) / {len(numbers)}",
-        value,
-        result,
-        style.for_values(result),
-    )
+    texts, count = list(map(style.for_values(*numbers), numbers)), len(numbers)
+    negative_mean = style.for_values(mean)(-mean)
+    minus_mean, centre = _append_term("", negative_mean).strip(), -float(negative_mean)
+    terms = [f"({number} {minus_mean})²" for number in texts]
+    value = sum((float(number) - centre) ** 2 for number in texts) / count
+    right = f"({signed_terms(terms, style)}) / {count}"
+    return _scalar_sum(left, right, value, result, style.for_values(result))
 
 
 def layer_norm_sum(
@@ -390,26 +341,26 @@ def layer_norm_sum(
 ) -> Sum:
     """`([0.88 0.92] - 0.90) / √(4.0e-04 + 1e-05) = [-0.99 0.99]`
 
-    `spread` is the variance, and what is added to it. Where a gain and a shift are `gain_and_shift`,
-    they follow number by number: `… · [1.10 0.90] + [0.10 0.00]`.
+    `spread` holds the variance and the epsilon added to it. A `gain_and_shift` is applied number
+    by number: `… · [1.10 0.90] + [0.10 0.00]`.
     """
     variance, epsilon = spread
-    number_style, mean_style, variance_style = (
-        style.for_values(*numbers),
-        style.for_values(mean),
-        style.for_values(variance),
+    number_style, variance_text = style.for_values(*numbers), style.for_values(variance)(variance)
+    negative_mean = style.for_values(mean)(-mean)
+    minus_mean, centre = _append_term("", negative_mean).strip(), -float(negative_mean)
+    right = (
+        f"({vector_text(numbers, number_style)} {minus_mean}) / √({variance_text} + {epsilon:g})"
     )
-    minus_mean = _append_term("", mean_style(-mean)).strip()
-    right = f"({vector_text(numbers, number_style)} {minus_mean}) / √({variance_style(variance)} + {epsilon:g})"
-    centre, root = -mean_style.rounded(-mean), math.sqrt(variance_style.rounded(variance) + epsilon)
+    root = math.sqrt(float(variance_text) + epsilon)
     values = [(number_style.rounded(number) - centre) / root for number in numbers]
     if gain_and_shift is not None:
-        gain, shift = (style.for_values(*each) for each in gain_and_shift)
-        right += (
-            f" · {vector_text(gain_and_shift[0], gain)} + {vector_text(gain_and_shift[1], shift)}"
-        )
-        pairs = zip(values, *gain_and_shift, strict=True)
-        values = [each * gain.rounded(by) + shift.rounded(more) for each, by, more in pairs]
+        gains, shifts = gain_and_shift
+        gain_style, shift_style = style.for_values(*gains), style.for_values(*shifts)
+        right += f" · {vector_text(gains, gain_style)} + {vector_text(shifts, shift_style)}"
+        values = [
+            value * gain_style.rounded(gain) + shift_style.rounded(shift)
+            for value, gain, shift in zip(values, gains, shifts, strict=True)
+        ]
     return _vector_sum(left, right, values, result, style)
 
 
@@ -424,20 +375,8 @@ def activation_sum(
 ) -> Sum:
     """`relu(0.24·[0.88 -0.92] + 0.76·[0.96 0.39]) = [0.94 0.08]`"""
     right, values = _weighted_sum(weights, vectors, bias, style)
-    function = ACTIVATION_FUNCTIONS[activation]
-    results = None if values is None else [function(value) for value in values]
+    results = None if values is None else list(map(ACTIVATION_FUNCTIONS[activation], values))
     return _vector_sum(left, f"{activation.replace('-', '_')}({right})", results, result, style)
-
-
-ACTIVATION_FUNCTIONS: dict[str, Callable[[float], float]] = {
-    "relu": lambda value: max(value, 0.0),
-    "gelu": lambda value: value * (1 + math.erf(value / math.sqrt(2))) / 2,
-    "gelu-tanh": lambda value: value * (1 + math.tanh(_gelu_tanh_argument(value))) / 2,
-}
-
-
-def _gelu_tanh_argument(value: float) -> float:
-    return math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)
 
 
 def vector_text(vector: Numbers, style: NumberStyle) -> str:
@@ -452,7 +391,7 @@ def vector_text(vector: Numbers, style: NumberStyle) -> str:
 
 
 def signed_terms(terms: Sequence[str], style: NumberStyle) -> str:
-    """Terms with + or - between them; of very many the first and the last.
+    """The terms joined by + or -; of more than MAX_TERMS only the first and the last ones.
 
     >>> signed_terms(["1·2", "-3·4"], NumberStyle())
     '1·2 - 3·4'
@@ -461,12 +400,12 @@ def signed_terms(terms: Sequence[str], style: NumberStyle) -> str:
 
 
 def _factor_text(number: str) -> str:
-    """A second factor below 0 stands in parentheses, or its minus is lost behind the point."""
+    """A second factor, in parentheses if it is negative, because `2·-3` is easily misread."""
     return f"({number})" if number.startswith("-") else number
 
 
 def _terms_text(terms: list[str], count: int) -> str:
-    """The terms that are written, and how many are not; a sum of nothing is 0."""
+    """The written terms joined by + or -, with a note on how many of all `count` are left out."""
     if not count:
         return "0"
     if len(terms) < count:
@@ -475,7 +414,7 @@ def _terms_text(terms: list[str], count: int) -> str:
 
 
 def _written_indices(count: int, style: NumberStyle) -> Sequence[int]:
-    """Which terms of a sum are written."""
+    """The indices of those of `count` terms that are written out."""
     if style.full or count <= MAX_TERMS:
         return range(count)
     return [*range(FIRST_TERMS), *range(count - LAST_TERMS, count)]
@@ -489,9 +428,9 @@ def _weighted_sum(
     *,
     shares: bool = False,
 ) -> tuple[str, list[float] | None]:
-    """Vectors times their weights, added up: as text, and what that text comes to.
+    """A weighted sum of vectors as text, and the value of that text.
 
-    What a text comes to that leaves terms out, nobody can say, and it is not worked out.
+    The value is None where the text leaves terms out, since it cannot be computed from it.
     """
     indices = _written_indices(len(weights), style)
     if not indices:
@@ -502,23 +441,19 @@ def _weighted_sum(
     terms = [
         f"{weight_style(weight)}·{vector_text(vector, vector_style)}" for weight, vector in pairs
     ]
-    bias_style = None if bias is None else style.for_values(*bias)
-    bias_terms = [] if bias_style is None or bias is None else [vector_text(bias, bias_style)]
-    text = reduce(_append_term, bias_terms, _terms_text(terms, len(weights)))
+    text, values = _terms_text(terms, len(weights)), [0.0] * len(pairs[0][1])
+    if bias is not None:
+        bias_style = style.for_values(*bias)
+        text, values = (
+            _append_term(text, vector_text(bias, bias_style)),
+            list(map(bias_style.rounded, bias)),
+        )
     if len(indices) < len(weights):
         return text, None
-    values = (
-        [0.0] * len(pairs[0][1])
-        if bias is None or bias_style is None
-        else map(bias_style.rounded, bias)
-    )
     for weight, vector in pairs:
-        rounded_weight = weight_style.rounded(weight)
-        values = [
-            so_far + rounded_weight * vector_style.rounded(entry)
-            for so_far, entry in zip(values, vector, strict=True)
-        ]
-    return text, list(values)
+        factor, numbers = weight_style.rounded(weight), map(vector_style.rounded, vector)
+        values = [total + factor * number for total, number in zip(values, numbers, strict=True)]
+    return text, values
 
 
 def _append_term(sum_so_far: str, term: str) -> str:
@@ -533,19 +468,15 @@ def _scalar_sum(left: str, right: str, value: float, result: float, style: Numbe
 def _vector_sum(
     left: str, right: str, values: Numbers | None, result: Numbers, style: NumberStyle
 ) -> Sum:
-    """None is what nobody can work out from what is written."""
-    result_style = style.for_values(*result)
-    exact = (
-        values is not None
-        and "…" not in right
-        and all(
-            _is_same_text(value, result_number, result_style)
-            for value, result_number in zip(values, result, strict=True)
-        )
-    )
-    return Sum(left, right, vector_text(result, result_style), exact)
+    """The Sum of a vector; `values` is None where the right side leaves terms out."""
+    own_style = style.for_values(*result)
+    exact = values is not None and "…" not in right
+    if exact and values is not None:
+        pairs = zip(values, result, strict=True)
+        exact = all(_is_same_text(value, number, own_style) for value, number in pairs)
+    return Sum(left, right, vector_text(result, own_style), exact)
 
 
 def _is_same_text(value: float, result: float, style: NumberStyle) -> bool:
-    """Whether a value, written like the result, reads like it."""
+    """Whether the value would be printed like the result, in the result's style."""
     return abs(value - result) < 1e-9 if style.form == "whole" else style(value) == style(result)

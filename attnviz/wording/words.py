@@ -1,4 +1,4 @@
-"""Words in which things are counted, listed and measured."""
+"""Lists, counts, shapes and sentences in words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 
 def or_list(names: Sequence[str]) -> str:
-    """
+    """The names joined by commas and a final "or".
+
     >>> or_list(["a"]), or_list(["a", "b", "c"])
     ('a', 'a, b or c')
     """
@@ -15,7 +16,8 @@ def or_list(names: Sequence[str]) -> str:
 
 
 def counted(number: float, noun: str) -> str:
-    """
+    """A number with its noun, in the plural unless the number is 1.
+
     >>> counted(1, "token"), counted(2000, "token"), counted(15.5, "step")
     ('1 token', '2,000 tokens', '15.5 steps')
     """
@@ -23,7 +25,8 @@ def counted(number: float, noun: str) -> str:
 
 
 def and_list(names: Sequence[str]) -> str:
-    """
+    """The names joined by commas and a final "and".
+
     >>> and_list(["a", "b", "c"])
     'a, b and c'
     """
@@ -55,11 +58,13 @@ def as_sentence(text: str) -> str:
 
 
 def numbered_label(number: str, label: str) -> str:
-    """Number and label, one of which may be missing: `3 learning`."""
+    """A number and a label, either of which may be empty: `3 learning`."""
     return f"{number} {bidi_isolated(label)}".strip()
 
 
 def bidi_isolated(label: str) -> str:
-    """A label that runs from right to left, kept from turning round the numbers beside it."""
+    """A label; one in a right-to-left script is isolated, so that numbers beside it keep their
+    place.
+    """
     turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in label)
     return f"\u200e{label}\u200e" if turned else label

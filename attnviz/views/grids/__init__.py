@@ -1,1 +1,1 @@
-"""Labelled grids, curves and sections: everything that a renderer has to draw."""
+"""Labelled grids, curves and sections: what a renderer draws."""

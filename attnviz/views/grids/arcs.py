@@ -1,4 +1,4 @@
-"""Weights as lines between words: the same numbers as a grid's, to be drawn another way."""
+"""Attention weights as lines between words, or as the words of a sentence in colour."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from attnviz.views.grids.grid import Grid
 
 @dataclass(frozen=True, eq=False)
 class Arcs:
-    """A line from each token to each that it reads, the thicker the more."""
+    """A line from each token to each token that it attends to, thicker for a larger weight."""
 
-    grid: Grid  # a row for each token that reads, a column for each that is read
-    query: int | None = None  # the row whose lines alone are drawn
-    single_command: str = ""  # the command that draws it alone, where there is one
+    grid: Grid  # a row for each query, a column for each key
+    query: int | None = None  # the only row whose lines are drawn; None: all rows
+    single_command: str = ""  # the command that draws this head alone; empty: there is none
 
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """A sentence as one token reads it: its words in colour, and how much is read of each."""
+    """A sentence whose words are coloured by how much one token attends to them."""
 
-    grid: Grid  # of one row
-    query: int | None  # where the token that reads stands among the columns; None: elsewhere
-    has_bars: bool = True  # whether there is a list of bars below it
+    grid: Grid  # with a single row
+    query: int | None  # the column of the query itself; None: it is in another sentence
+    has_bars: bool = True  # whether a list of bars is drawn below the sentence
 
     @cached_property
     def most_read(self) -> list[int]:
-        """Every column that is not hidden, the most read first."""
+        """The visible columns, sorted by weight, the largest first."""
         order = np.argsort(-self.grid.values[0], kind="stable").tolist()
         return [column for column in order if not self.grid.hidden[0, column]]
 
     @property
     def bars(self) -> list[int]:
-        """The columns that have a bar."""
+        """The columns that have a bar, in the order of the bars."""
         return self.most_read if self.has_bars else []
 
     @property
     def reads_others(self) -> bool:
-        """Whether there is a token of this sentence that reads another one of it."""
+        """Whether the query is in this sentence and attends to any other token of it."""
         return self.query is not None and self.most_read != [self.query]

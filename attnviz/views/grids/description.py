@@ -1,4 +1,4 @@
-"""What is drawn, in words: the caption below it, and a description for people who cannot see it."""
+"""Captions of pictures, and descriptions of pictures for people who cannot see them."""
 
 from __future__ import annotations
 
@@ -17,43 +17,40 @@ from attnviz.views.grids.section import Drawable, Section, open_panels, panel_ta
 from attnviz.wording.numbers import fixed_text, power_text, short_text, smallest_fixed_value
 from attnviz.wording.words import and_list, counted
 
-MAX_DESCRIBED_ROWS = 16  # of a table; of one with more rows
-MAX_DESCRIBED_LINKS = 8  # those of the largest weights
-EQUAL_WEIGHT_TOLERANCE = 1e-5  # of the largest weight: what differs by less is as large
-MAX_EQUAL_NAMES = 3  # by their names
+MAX_DESCRIBED_ROWS = 16  # a table with more rows is described by its largest weights
+MAX_DESCRIBED_LINKS = 8
+EQUAL_WEIGHT_TOLERANCE = 1e-5  # relative to the largest weight
+MAX_EQUAL_NAMES = 3  # more tokens with equal weights are counted, not named
 
 
 def caption(panels: Sequence[Drawable], settings: str, caveat: str = "") -> str:
-    """The small print: how to read the panels, each thing said once; what is random; settings."""
+    """The small print below panels: how to read them, what is random (`caveat`), the settings."""
     return " · ".join([*panel_notes(panels), *([caveat] if caveat else []), settings])
 
 
 def panel_notes(panels: Sequence[Drawable]) -> list[str]:
-    """How to read panels, each thing said once; of rows of weights only what is so of all."""
-    opened_panels = list(open_panels(panels))
-    parts = dict.fromkeys(
-        part for panel in opened_panels for part in panel.note.split(" · ") if part
-    )
-    shares = [
-        panel for panel in opened_panels if isinstance(panel, Grid) and (panel.share or panel.words)
-    ]
+    """The notes of the panels without repeats.
+
+    A note on row sums is kept only where each table of weights has one.
+    """
+    opened = list(open_panels(panels))
+    parts = dict.fromkeys(part for panel in opened for part in panel.note.split(" · ") if part)
+    shares = [panel for panel in opened if isinstance(panel, Grid) and (panel.share or panel.words)]
     all_sum_to_one = all(set(SUM_NOTES) & {*panel.note.split(" · ")} for panel in shares)
     return [part for part in parts if all_sum_to_one or part not in SUM_NOTES]
 
 
 def has_masked_cells(panels: Iterable[Drawable]) -> bool:
-    """Whether anything is hidden: each renderer says in its own words how that looks."""
-    return any(_panel_has_masked_cells(panel) for panel in open_panels(panels))
-
-
-def _panel_has_masked_cells(panel: Grid | Curves | Overview) -> bool:
-    if isinstance(panel, Overview):
-        return panel.has_masked_cells
-    return isinstance(panel, Grid) and panel.cells.has_hidden
+    """Whether any panel has masked cells; each renderer explains how they look."""
+    return any(
+        (isinstance(panel, Overview) and panel.has_masked_cells)
+        or (isinstance(panel, Grid) and panel.cells.has_hidden)
+        for panel in open_panels(panels)
+    )
 
 
 def describe(panels: Iterable[Drawable]) -> str:
-    """A picture in words, for people who cannot see it."""
+    """The panels in words, for people who cannot see them."""
     return " ".join(map(_panel_description, panels))
 
 
@@ -67,11 +64,9 @@ def _panel_description(panel: Drawable) -> str:
         return _ranking_description(panel)
     if isinstance(panel, Overview):
         return _overview_description(panel)
-    return (
-        _curves_description(panel)
-        if isinstance(panel, Curves)
-        else _grid_description(panel_table(panel))
-    )
+    if isinstance(panel, Curves):
+        return _curves_description(panel)
+    return _grid_description(panel_table(panel))
 
 
 def _overview_description(overview: Overview) -> str:
@@ -86,19 +81,16 @@ def _overview_description(overview: Overview) -> str:
 
 
 def _sentence_description(sentence: Sentence) -> str:
-    """What is read most, and how much more there is."""
+    """The tokens with the largest weights, and how many others there are."""
     names, weights = sentence.grid.columns.names, sentence.grid.values[0]
     strongest = [f"{names[column]} ({weights[column]:.2f})" for column in sentence.most_read]
-    remainder = (
-        f" and {len(strongest) - MAX_DESCRIBED_LINKS} more"
-        if len(strongest) > MAX_DESCRIBED_LINKS
-        else ""
-    )
+    hidden_count = len(strongest) - MAX_DESCRIBED_LINKS
+    remainder = f" and {hidden_count} more" if hidden_count > 0 else ""
     return f"{_title_prefix(sentence.grid)}{', '.join(strongest[:MAX_DESCRIBED_LINKS])}{remainder}."
 
 
 def _ranking_description(ranked: RankedBars) -> str:
-    """What stands first, with its numbers, and how much more there is."""
+    """The first entries of a ranking with their numbers, and how many others there are."""
     names, numbers = ranked.grid.rows.names, ranked.grid.values[:, 0]
     entries = [f"{name} ({number:.2f})" for name, number in zip(names, numbers, strict=True)]
     hidden_count = len(entries) - MAX_DESCRIBED_LINKS
@@ -107,7 +99,7 @@ def _ranking_description(ranked: RankedBars) -> str:
 
 
 def _title_prefix(grid: Grid) -> str:
-    """Its title, if it has one."""
+    """The title with a colon; empty where there is no title."""
     return f"{grid.title}: " if grid.title else ""
 
 
@@ -138,18 +130,16 @@ def _row_words_text(grid: Grid, row: int) -> str:
 
 
 def _strongest_links(grid: Grid) -> Iterator[str]:
-    weights = np.concatenate([band.values.max(axis=1) for band in grid.cells.bands()])
-    has_few_rows = len(grid.rows) <= MAX_DESCRIBED_ROWS
-    for row in (
-        range(len(grid.rows))
-        if has_few_rows
-        else np.argsort(-weights)[:MAX_DESCRIBED_LINKS].tolist()
-    ):
+    rows: Sequence[int] = range(len(grid.rows))
+    if len(rows) > MAX_DESCRIBED_ROWS:
+        weights = np.concatenate([band.values.max(axis=1) for band in grid.cells.bands()])
+        rows = np.argsort(-weights)[:MAX_DESCRIBED_LINKS].tolist()
+    for row in rows:
         yield f"{grid.rows.names[row]} {_row_maximum_text(grid, grid.cells.row(row))}"
 
 
 def _row_maximum_text(grid: Grid, row: Patch) -> str:
-    """What one row reads most: one column, or several with equal weights."""
+    """Which token a row attends to most, or which several with equal weights."""
     visible, values = ~row.hidden[0], row.values[0]
     if np.isnan(values[visible]).any():
         return "has weights that are not numbers"
@@ -158,11 +148,8 @@ def _row_maximum_text(grid: Grid, row: Patch) -> str:
     largest = float(values[visible].max())
     is_largest = visible & (values >= largest - EQUAL_WEIGHT_TOLERANCE * abs(largest))
     names = [grid.columns.names[column] for column in np.flatnonzero(is_largest)]
-    weight = (
-        fixed_text(largest, 2)
-        if abs(largest) >= smallest_fixed_value(2)
-        else power_text(largest, 1)
-    )
+    is_fixed = abs(largest) >= smallest_fixed_value(2)
+    weight = fixed_text(largest, 2) if is_fixed else power_text(largest, 1)
     if len(names) == 1:
         return f"reads {names[0]} most ({weight})"
     names_text = and_list(names) if len(names) <= MAX_EQUAL_NAMES else f"{len(names)} tokens"

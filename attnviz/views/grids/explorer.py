@@ -1,4 +1,4 @@
-"""Explored: who reads whom in each of many heads, for somebody to look around in by himself."""
+"""The heads that a reader can choose from on a page, each with its map of weights."""
 
 from __future__ import annotations
 
@@ -9,61 +9,53 @@ from typing import Any
 import numpy as np
 
 from attnviz.cells import Cells, Patch
-from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.axes import Axis, titled_axis
 from attnviz.views.grids.overview import Flag
-from attnviz.views.grids.scales import Scale, centred_scale, round_up, weight_scale
+from attnviz.views.grids.scales import Scale, measure_scale, widest_scale
 
-MAX_SEARCHED_CELLS = 2**22  # cells of a head
-EQUAL_LINK_TOLERANCE = 0.005  # a smaller difference no title tells of
-NEAR_BEST_SHARE = 0.25  # of what stands out most: words in which so much does are worth a look, too
-MAX_COMPARED_CELLS = 2**20  # cells of a head: of more, their rows are not held against each other
+MAX_SEARCHED_CELLS = 2**22  # a head with more cells is not searched for its largest weight
+EQUAL_LINK_TOLERANCE = 0.005  # a smaller difference is not visible in a title
+NEAR_BEST_SHARE = 0.25  # a row counts that stands out at least this much of what the best one does
+MAX_COMPARED_CELLS = 2**20  # the rows of a head with more cells are not compared
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeadMap:
-    """Who reads whom in one head, or in several together."""
+    """The weights of one head, or of several heads together."""
 
-    name: str  # L4H7
-    chooser_cell: tuple[int, int] | None = (
-        0,
-        0,
-    )  # its row and column among all; None: not to choose
+    name: str  # such as L4H7
+    chooser_cell: tuple[int, int] | None = (0, 0)  # its row and column; None: it cannot be chosen
     query_axis: Axis
-    key_axis: Axis  # the same as `reads`, where a sentence reads itself
+    key_axis: Axis  # the same object as `query_axis` in self-attention
     weights: Cells
-    scores: Cells | None = None  # as the softmax receives them, whose result the weights are
-    share: bool = True  # whether a row is divided up
-    signed: bool = False  # whether its numbers are more or less than others
-    note: str = ""  # how to read it, beside what holds for all
-    off: bool = False  # whether it is switched off
-    pair: tuple[int, int] | None = None  # the places of two others, of which it is the difference
-    # Of one of two: which of its rows, and of its columns, stand for those of the difference.
+    scores: Cells | None = None  # as the softmax receives them; None: they do not give the weights
+    share: bool = True  # whether each row sums to 1
+    signed: bool = False  # whether the numbers are differences
+    note: str = ""  # how to read this map, beside the note on all maps
+    off: bool = False  # whether the head is switched off
+    pair: tuple[int, int] | None = None  # the indices of the two heads whose difference it is
+    # For one head of a pair: its rows and columns that are the rows and columns of the difference.
     paired_positions: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-    measure: str = "weight"  # what its numbers are called: those that have one name have one scale
+    measure: str = "weight"  # maps of one measure share a scale
 
     def scale(self, cells: Cells) -> Scale:
-        """What colours stand for, of its numbers, or of some of them."""
-        low, high = cells.extent
-        if self.signed or low < 0:
-            return centred_scale(self.measure, cells)
-        if self.share:
-            return replace(weight_scale(cells), label=self.measure)
-        return Scale(self.measure, 0.0, round_up(float(high)))
+        """The colour scale of these cells of the map."""
+        return measure_scale(self.measure, cells, share=self.share, signed=self.signed)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeadExplorer:
-    """All heads that can be chosen from."""
+    """All heads that a reader can choose from, arranged in rows and columns."""
 
     heads: tuple[HeadMap, ...]
-    rows: Axis  # a place for each layer, or way of attending, or moment,
-    columns: Axis  # and one for each head
-    query: int | None = None  # the token that is asked for,
-    key: int | None = None  # and the one whose readers are
-    first: int = 0  # the head that is looked at first
-    log: bool = False  # whether colours are by logarithm
-    note: str = ""  # how to read it
-    flags: tuple[Flag, ...] = ()  # what some heads do more than all others
+    rows: Axis  # a position for each layer, way or moment
+    columns: Axis  # a position for each head
+    query: int | None = None  # the token that is followed as query
+    key: int | None = None  # the token that is followed as key
+    first: int = 0  # the index of the head that is shown first
+    log: bool = False  # whether colours are logarithmic
+    note: str = ""  # how to read the maps
+    flags: tuple[Flag, ...] = ()  # the strongest head of each kind
 
 
 def arrange_heads(
@@ -71,7 +63,7 @@ def arrange_heads(
     units: tuple[str, str] = ("layer", "head"),
     **fields: Any,
 ) -> HeadExplorer:
-    """Each head in a row and in a column by the names of both, which stand as they come."""
+    """Arrange heads by the names of their row and column, in the order in which these appear."""
     rows = list(dict.fromkeys(row for row, _, _ in heads))
     columns = list(dict.fromkeys(column for _, column, _ in heads))
     return HeadExplorer(
@@ -79,28 +71,24 @@ def arrange_heads(
             replace(head, chooser_cell=(rows.index(row), columns.index(column)))
             for row, column, head in heads
         ),
-        rows=_named_axis(units[0], rows),
-        columns=_named_axis(units[1], columns),
+        rows=titled_axis(units[0], rows),
+        columns=titled_axis(units[1], columns),
         **fields,
     )
 
 
-def _named_axis(unit: str, labels: Sequence[str]) -> Axis:
-    return Axis(unit, unit, tuple(labels), ("",) * len(labels))
-
-
 def with_strongest_query(explored: HeadExplorer) -> HeadExplorer:
-    """Where no token is asked for, that one is followed whose link is the strongest."""
+    """Return the explorer following a token: the one with the largest weight if none is chosen."""
     if explored.query is not None or explored.key is not None:
         return explored
     return replace(explored, query=find_strongest_row(explored.heads[explored.first])[1])
 
 
 def find_strongest_row(head: HeadMap) -> tuple[float, int]:
-    """The largest number of a head, and its row: of tokens of the text that have a choice, if any.
+    """The largest weight of a head and its row, preferably a text token that sees several keys.
 
-    Of rows that are about alike the first that has letters; of a very large head the last row,
-    which every page has.
+    Among rows that are nearly equal it is the first with letters or digits. A very large head is
+    not searched: the result is its last row, which every page has.
     """
     rows, columns = head.weights.shape
     if rows * columns > MAX_SEARCHED_CELLS:
@@ -109,21 +97,20 @@ def find_strongest_row(head: HeadMap) -> tuple[float, int]:
     sizes, has_choice = (np.concatenate(part) for part in zip(*bands, strict=True))
     candidates = has_choice & ~np.array(head.query_axis.special or [False] * rows, dtype=bool)
     candidate_sizes = np.where(candidates, sizes, -1.0) if candidates.any() else sizes
-    strongest = np.flatnonzero(
-        candidate_sizes >= candidate_sizes.max() - EQUAL_LINK_TOLERANCE
-    ).tolist()
+    is_strongest = candidate_sizes >= candidate_sizes.max() - EQUAL_LINK_TOLERANCE
+    strongest = np.flatnonzero(is_strongest).tolist()
     words = [row for row in strongest if any(map(str.isalnum, head.query_axis.labels[row]))]
     row = words[0] if words and len(strongest) > 1 else int(candidate_sizes.argmax())
     return float(sizes[row]), row
 
 
 def find_telling_row(head: HeadMap) -> int | None:
-    """The row of a word in which most can be seen, if any can.
+    """The row of the word that shows most of what a head does; None if no row stands out.
 
-    A key stands out in a row by its weight minus the mean weight that the other rows give it: not
-    by what all of them give it. Special tokens count on neither side. Of rows in which a key stands
-    out at least a quarter as much as anywhere, that of the longest word is taken: short words, such
-    as "the", say least.
+    A key stands out in a row by its weight minus the mean weight that the other rows give it, so
+    what all rows attend to does not count. Special tokens are ignored on both axes. Among the rows
+    in which a key stands out at least a quarter as much as anywhere, the longest word is chosen,
+    because short words such as "the" say least.
     """
     labels, (rows, columns) = head.query_axis.labels, head.weights.shape
     if rows < 2 or rows * columns > MAX_COMPARED_CELLS:
@@ -144,23 +131,19 @@ def find_telling_row(head: HeadMap) -> int | None:
     ]
     if not words or max(largest_lifts[words]) < EQUAL_LINK_TOLERANCE:
         return None
-    near_best = [
-        row for row in words if largest_lifts[row] >= NEAR_BEST_SHARE * max(largest_lifts[words])
-    ]
+    least_lift = NEAR_BEST_SHARE * max(largest_lifts[words])
+    near_best = [row for row in words if largest_lifts[row] >= least_lift]
     return max(near_best, key=lambda row: sum(map(str.isalpha, labels[row])))
 
 
 def _row_maxima(band: Patch) -> tuple[np.ndarray, np.ndarray]:
-    """The largest number of each row, and whether more than one is seen in it."""
+    """The largest number of each row, and whether the row has more than one visible cell."""
     sizes = np.abs(np.where(band.hidden, 0.0, np.nan_to_num(band.values)))
     return sizes.max(axis=1, initial=0.0), (~band.hidden).sum(axis=1) > 1
 
 
 def common_scale(scales: Sequence[Scale]) -> Scale:
-    """One scale for all numbers of a name: where some are below 0, it is centred on 0."""
-    largest = max(scales, key=lambda scale: scale.high)
-    signed = any(scale.kind == "diverging" for scale in scales)
-    beyond = any(scale.is_exceeded and scale.high == largest.high for scale in scales)
-    if signed:
-        return replace(largest, low=-largest.high, kind="diverging", is_exceeded=beyond)
-    return replace(largest, is_exceeded=beyond)
+    """The widest of the scales; centred on 0 where any of them is."""
+    widest = widest_scale(scales)
+    is_signed = any(scale.kind == "diverging" for scale in scales)
+    return replace(widest, low=-widest.high, kind="diverging") if is_signed else widest

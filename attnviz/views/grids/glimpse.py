@@ -1,4 +1,4 @@
-"""A Glimpse: what is seen of a model while it learns, again and again."""
+"""A Glimpse: the state of a model during training, which is drawn again and again."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from attnviz.views.grids.grid import Grid
 
 @dataclass(frozen=True, eq=False)
 class MeasureHistory:
-    """What became of one number up to now, and how it is written now."""
+    """The values of one measure up to now, and the text of its last value."""
 
     name: str
     value_text: str
-    highest: float  # where the curve ends above
+    highest: float  # the upper end of the axis
     values: Float[np.ndarray, "moment"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Glimpse:
-    """A few words, the heatmaps of all heads, what each head does, and curves."""
+    """A few words, the weights and scores of all heads, and the curves of the measures."""
 
     title: str  # "learning agreement"
-    about: str  # what is done
-    status_parts: tuple[str, ...]  # the step, the pace, what is left: the most important first
-    layers: tuple[tuple[Grid, ...], ...]  # of each, the weights of each head
-    scores: Grid  # a row for each head, a column for each thing that one may come to do
-    steps: Int[np.ndarray, "moment"]  # of the curves
+    about: str  # what the task is
+    status_parts: tuple[str, ...]  # step, pace, time left: most important first
+    layers: tuple[tuple[Grid, ...], ...]  # for each layer, the weights of each head
+    scores: Grid  # a row for each head, a column for each reading of the task
+    steps: Int[np.ndarray, "moment"]  # the x values of the histories
     histories: tuple[MeasureHistory, ...]

@@ -1,4 +1,4 @@
-"""Grids and Curves: labelled tables of numbers; pooled where there is too little room."""
+"""Grids and Curves: labelled tables of numbers and line charts, and how grids are pooled."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from attnviz.views.grids.scales import (
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import shape_text
 
-OFF_SUFFIX = " (off)"  # behind the name of a head that is switched off
+OFF_SUFFIX = " (off)"  # after the name of a head that is switched off
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One curve: a value for each place, and the band that it lies in."""
+    """One line of a chart: a value for each x value, and the band around it."""
 
     name: str
     middle: Shaped[np.ndarray, "place"]
     low: Shaped[np.ndarray, "place"]
     high: Shaped[np.ndarray, "place"]
-    dashed: bool = False  # drawn from a formula, not measured
-    plain: bool = False  # in the colour of words, beside lines that have colours of their own
+    dashed: bool = False  # computed from a formula, not measured
+    plain: bool = False  # in the colour of the text instead of one of its own
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Grid:
-    """A labelled matrix: everything that can be shown is one."""
+    """A labelled matrix with a colour scale."""
 
     title: str
     rows: Axis
@@ -54,11 +54,13 @@ class Grid:
     cells: Cells
     scale: Scale
     note: str = ""  # one line on how to read it
-    share: bool = False  # a row is divided up: pooling adds columns instead of averaging them
-    pooled: str = ""  # what one cell stands for, if several were put together
-    decimals: int | None = None  # behind the point; None: as many as there is room for
-    words: tuple[tuple[str, ...], ...] = ()  # of each cell, before its number; or of none
-    off: tuple[bool, ...] = ()  # whether the head of a row is switched off; or none is
+    share: bool = False  # rows sum to 1, so pooling adds columns instead of averaging them
+    pooled: str = ""  # what one cell stands for; empty unless cells were pooled
+    decimals: int | None = None  # None: as many as there is room for
+    words: tuple[
+        tuple[str, ...], ...
+    ] = ()  # a word before the number of each cell; empty: no words
+    off: tuple[bool, ...] = ()  # for each row, whether its head is switched off; empty: none is
 
     def __repr__(self) -> str:
         """`<Grid 'weights': 4 × 4>`"""
@@ -70,25 +72,25 @@ class Grid:
 
     @property
     def values(self) -> CellValues:
-        """All its numbers; of a large grid ask its cells for a part, or for blocks."""
+        """All numbers of the grid; for a part of a large grid, or for blocks, use its cells."""
         return self._whole_patch.values
 
     @cached_property
     def hidden(self) -> CellMask:
-        """What a mask hides; −∞ is nothing that a scale has a colour for."""
+        """Which cells are not drawn: those masked, and those of −∞, which has no colour."""
         return self._whole_patch.hidden | np.isneginf(self._whole_patch.values)
 
     def is_off(self, row: int) -> bool:
-        """Whether the head that makes this row is switched off: it is drawn in grey."""
+        """Whether the head of this row is switched off, so that the row is drawn in grey."""
         return bool(self.off) and self.off[row]
 
     @property
     def is_all_off(self) -> bool:
-        """Whether it belongs to one head, which is switched off: its title is struck through."""
+        """Whether the heads of all rows are switched off, so that the title is struck through."""
         return bool(self.off) and all(self.off)
 
     def part(self, rows: slice, columns: slice = FULL_SLICE) -> Grid:
-        """Some of its rows and columns."""
+        """The grid of these rows and columns only."""
         patch = self.cells.window(rows, columns)
         return replace(
             self,
@@ -100,30 +102,30 @@ class Grid:
         )
 
     def text_with_word(self, row: int, column: int, number: str) -> str:
-        """What stands in a cell: its number, and before it its word, if it has one."""
+        """The text of a cell: its number, after its word if the grid has words."""
         return f"{self.words[row][column]} {number}".strip() if self.words and number else number
 
     def with_values(self, values: CellValues) -> Grid:
-        """The same with other numbers in its cells."""
+        """The grid with other numbers in its cells and the same mask."""
         return replace(self, cells=StoredCells(values, self.hidden))
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """What becomes of a number along another: the second thing that can be shown."""
+    """A line chart: one or more numbers as functions of another."""
 
     title: str
     x_title: str
     x_values: tuple[float, ...]
     lines: tuple[Curve, ...]
     note: str = ""
-    x_ticks: tuple[float, ...] = ()  # the places whose numbers stand below; none: as many as fit
-    reached_count: int | None = None  # so many of the places are reached; None: all
-    reach: float = 0.0  # at least so high is the side, whatever the lines reach
+    x_ticks: tuple[float, ...] = ()  # the x values that are labelled; empty: as many as fit
+    reached_count: int | None = None  # only so many points are drawn; None: all
+    reach: float = 0.0  # the y axis is at least so high
 
     @property
     def table(self) -> Grid:
-        """The same as numbers, a row for each place, a column for each measured line."""
+        """The chart as a grid: a row for each x value, a column for each measured line."""
         measured = [line for line in self.lines if not line.dashed]
         values = np.stack([line.middle for line in measured], axis=1)
         return Grid(
@@ -136,14 +138,19 @@ class Curves:
         )
 
 
+def cells_without_nan(values: np.ndarray) -> StoredCells:
+    """The values as cells, where NaN becomes a masked 0."""
+    return StoredCells(np.nan_to_num(values), np.isnan(values))
+
+
 def with_common_scales(grids: Sequence[Grid]) -> list[Grid]:
-    """Grids of one kind share the widest of their scales, so that a colour means one number."""
+    """Return grids whose scales are equal where their labels are, so that colours compare."""
     scales = common_scales(grids)
     return [replace(grid, scale=scales[grid.scale.label]) for grid in grids]
 
 
 def common_scales(grids: Sequence[Grid]) -> dict[str, Scale]:
-    """The widest of the scales of each kind, by its label."""
+    """The widest scale for each label."""
     kinds: dict[str, list[Scale]] = {}
     for grid in grids:
         kinds.setdefault(grid.scale.label, []).append(grid.scale)
@@ -151,10 +158,10 @@ def common_scales(grids: Sequence[Grid]) -> dict[str, Scale]:
 
 
 def pool_grid(grid: Grid, rows: int, columns: int) -> Grid:
-    """The grid in blocks of `rows` by `columns` cells, each drawn as one; the last may be smaller.
+    """Pool blocks of `rows` by `columns` cells into one cell each; the last block may be smaller.
 
-    A row that is divided up stays so: weights are added over the keys of a block and averaged
-    over its queries, so that a row of the pooled grid still sums to 1. Anything else is averaged.
+    Weights are added over the keys of a block and averaged over its queries, so that a row of the
+    pooled grid still sums to 1. Any other numbers are averaged.
     """
     if rows == columns == 1:
         return grid
@@ -175,7 +182,7 @@ def pool_grid(grid: Grid, rows: int, columns: int) -> Grid:
 
 
 def block_size(count: int, least: int) -> int:
-    """The first size that leaves no short last block, which would look as if nobody read it.
+    """The smallest block size from `least` on without a short last block, which would look pale.
 
     >>> block_size(36, 35), block_size(80, 2), block_size(10, 1)
     (36, 2, 1)

@@ -21,12 +21,12 @@ from attnviz.wording.numbers import (
 
 MAX_WHOLE_NUMBER = 1e6
 TINY_DIFFERENCE = 0.01  # shares that differ by less are written with powers of ten
-MEASURE_DECIMALS = 3  # digits behind the point, of what is measured
-SMALL_VALUES_BELOW = 0.1  # values all below are written so, too, where nobody said how many digits
+MEASURE_DECIMALS = 3
+SMALL_VALUES_BELOW = 0.1  # values all below it are too, where `decimals` is not given
 
-HEAD_SUFFIX = re.compile(
+HEAD_SUFFIX = re.compile(  # the end of a title
     r"( ·)? ((\w+ (cross )?)?heads? \d+(–\d+)?|\w*\d( cross )?H\d+)( \(off\))?$"
-)  # the end of a title
+)
 
 MINUS_INFINITY = "−∞"
 
@@ -34,7 +34,7 @@ NumberFormat = Callable[[float], str]
 
 
 def cell_text(value: float, hidden: bool, number_format: NumberFormat, sign: str = "") -> str:
-    """What stands in a cell: −∞ wherever it is; else a sign of what is hidden; else the number.
+    """The text of a cell: `−∞`, else `sign` if the cell is masked, else the number; NaN is empty.
 
     >>> [cell_text(value, hidden, str, "·") for value, hidden in ((-inf, True), (2.0, True))]
     ['−∞', '·']
@@ -47,15 +47,15 @@ def cell_text(value: float, hidden: bool, number_format: NumberFormat, sign: str
 
 
 def masked_sign(grid: Grid, sign: str) -> str:
-    """What is written where something is hidden: a sign, or the −∞ that became of it."""
+    """What is written in masked cells: `−∞` where all of them became −∞, else `sign`."""
     infinite = bool(np.isneginf(grid.values[grid.hidden]).all())
     return MINUS_INFINITY if infinite else sign
 
 
 def cell_format(grid: Grid, decimals: int, panels_beside: Sequence[Grid] = ()) -> NumberFormat:
-    """How the numbers of a grid are written: `.31` for a share, `-0.31` for a value.
+    """The function that writes the numbers of a grid: `.31` for a share, `-0.31` for a value.
 
-    `panels_beside` are grids that it is shown with: heads of one part are written in one way.
+    `panels_beside` are the grids shown with it: the heads of one part are written in the same way.
     """
     digits = decimals if grid.decimals is None else grid.decimals
     if grid.scale.kind == "none":
@@ -65,28 +65,22 @@ def cell_format(grid: Grid, decimals: int, panels_beside: Sequence[Grid] = ()) -
         return tiny_text
     if grid.share:
         return share_text if digits == 2 else f"{{:.{digits}f}}".format
-    heads = [
-        panel for panel in panels_beside if _title_without_head(panel) == _title_without_head(grid)
-    ]
+    part_name = HEAD_SUFFIX.sub("", grid.title)
+    heads = [panel for panel in panels_beside if HEAD_SUFFIX.sub("", panel.title) == part_name]
     return _value_format(grid, digits, heads or [grid])
-
-
-def _title_without_head(grid: Grid) -> str:
-    """What its numbers are, whichever head they are of: `scores` of `scores · head 1`."""
-    return HEAD_SUFFIX.sub("", grid.title)
 
 
 def _value_format(grid: Grid, digits: int, heads: Sequence[Grid]) -> NumberFormat:
     reach, largest = grid.cells.reach, max(head.cells.reach for head in heads)
     has_decimals = grid.decimals is not None
-    by_hand = grid.columns.has_named_dimensions  # what people write by hand is whole, and stays so
+    by_hand = grid.columns.has_named_dimensions  # numbers written by hand are whole
     if (has_decimals or by_hand) and all(
         head.values.size and _are_whole_numbers(head.values) for head in heads
     ):
         return lambda value: fixed_text(value, 0)
     if 0 < largest < (smallest_fixed_value(digits) if has_decimals else SMALL_VALUES_BELOW):
         return lambda value: power_text(value, max(digits - 1, 0))
-    # Fewer behind 100, none behind 1000, unless somebody said how many.
+    # One decimal less for numbers from 100 on, none from 1000 on, unless decimals are given.
     reach = reach if reach < POWERS_OF_TEN_FROM else ordinary_reach(grid)
     decimals = digits if has_decimals else max(0, digits - max(0, len(str(int(reach))) - 2))
     return lambda value: (
@@ -97,17 +91,14 @@ def _value_format(grid: Grid, digits: int, heads: Sequence[Grid]) -> NumberForma
 
 
 def ordinary_reach(grid: Grid) -> float:
-    """The furthest from 0 of what is written without powers of ten; a mask may add -1e9."""
+    """The largest absolute value below POWERS_OF_TEN_FROM; a mask may add -1e9 to scores."""
     distances = np.abs(grid.values.astype(float))
-    return float(
-        distances[np.isfinite(distances) & (distances < POWERS_OF_TEN_FROM)].max(initial=0)
-    )
+    return float(distances[distances < POWERS_OF_TEN_FROM].max(initial=0))
 
 
 def _are_whole_numbers(values: CellValues) -> bool:
-    """Whether there is nothing behind any point."""
-    exact = values.astype(float)  # a million is more than float16 can be compared with
+    """Whether every finite number is whole and below MAX_WHOLE_NUMBER."""
+    exact = values.astype(float)  # float16 cannot represent MAX_WHOLE_NUMBER
     finite = exact[np.isfinite(exact)]
-    return bool(
-        (finite == finite.round()).all() and np.abs(finite).max(initial=0) < MAX_WHOLE_NUMBER
-    )
+    is_small = np.abs(finite).max(initial=0) < MAX_WHOLE_NUMBER
+    return bool((finite == finite.round()).all() and is_small)

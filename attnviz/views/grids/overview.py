@@ -1,4 +1,4 @@
-"""Overview: a small map of each of many heads, layers in rows, all on one scale."""
+"""An Overview: a small map of each of many heads, layers in rows, all on one scale."""
 
 from __future__ import annotations
 
@@ -11,17 +11,10 @@ from jaxtyping import Bool, Float, Shaped
 
 from attnviz.cells import unmasked_cells
 from attnviz.views.grids.axes import Axis
-from attnviz.views.grids.scales import (
-    Scale,
-    ScaleBend,
-    centred_scale,
-    logarithmic_scale,
-    round_up,
-    weight_scale,
-)
+from attnviz.views.grids.scales import Scale, ScaleBend, logarithmic_scale, measure_scale
 from attnviz.wording.numbers import short_text
 
-MAX_CELLS_PER_SIDE = 64  # cells on a side: of more nothing could be told apart
+MAX_CELLS_PER_SIDE = 64  # more cells could not be told apart
 COLOR_SCALE_NOTES: dict[ScaleBend, str] = {
     "straight": "",
     "root": "colours by square root",
@@ -35,34 +28,34 @@ TokenCounts = Shaped[np.ndarray, "place"]
 
 @dataclass(frozen=True)
 class Flag:
-    """What is said of one map: what its head does more than any other."""
+    """A mark at one map: its head does something more than any other head."""
 
-    map_index: int  # which of them
-    kind: str  # first token (sink)
-    short: str  # first
-    number: str  # how much of it: .98
+    map_index: int
+    kind: str  # "first token (sink)"
+    short: str  # "first"
+    number: str  # ".98": how much of the attention it takes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Overview:
-    """Who reads whom in each of many heads.
+    """Small maps of the weights of many heads.
 
-    A cell may stand for several tokens: then it holds what each query of its block reads, in the
-    mean, of all keys of its block, so that rows of weights still sum to 1.
+    A cell may stand for several tokens: it then holds what the queries of its block give, on
+    average, to all keys of its block together, so that rows of weights still sum to 1.
     """
 
     title: str
-    rows: Axis  # a place for each layer,
-    columns: Axis  # and one for each head
-    groups: tuple[int, ...] = ()  # of each column, which heads of keys and values it reads
-    names: tuple[str, ...]  # of each map: L4H7
-    places: tuple[tuple[int, int], ...]  # in which row and column it stands
+    rows: Axis  # a position for each layer
+    columns: Axis  # a position for each head
+    groups: tuple[int, ...] = ()  # for each column, the index of its key-value head
+    names: tuple[str, ...]  # of each map, such as L4H7
+    places: tuple[tuple[int, int], ...]  # the row and column of each map
     values: MapValues
     hidden: MapMask
-    query_axis: Axis  # the sides of every map: who reads,
-    key_axis: Axis  # and what is read
-    tokens_per_row: Shaped[np.ndarray, "query"]  # how many tokens a row stands for,
-    tokens_per_column: Shaped[np.ndarray, "key"]  # and a column
+    query_axis: Axis  # of every map
+    key_axis: Axis
+    tokens_per_row: Shaped[np.ndarray, "query"]  # how many tokens each row stands for
+    tokens_per_column: Shaped[np.ndarray, "key"]
     measure: str = "weight"
     share: bool = True  # rows sum to 1
     bend: ScaleBend = "root"
@@ -71,54 +64,40 @@ class Overview:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many cells a map is high and wide."""
+        """The number of rows and columns of each map."""
         _, high, wide = self.values.shape
         return high, wide
 
     @cached_property
     def has_masked_cells(self) -> bool:
-        """Whether any cell is hidden."""
+        """Whether any cell is masked."""
         return bool(self.hidden.any())
 
     @cached_property
     def scale(self) -> Scale:
-        """One for all maps: as far as weights can go, or as what there is does."""
+        """The colour scale of all maps."""
         cells = unmasked_cells(np.where(self.hidden, 0, self.values).reshape(-1, self.shape[1]))
-        low, high = cells.extent
-        if low < 0:
-            scale = centred_scale(self.measure, cells)
-        elif self.share:
-            scale = replace(weight_scale(cells), label=self.measure)
-        else:
-            scale = Scale(self.measure, 0.0, round_up(high))
-        if self.bend == "log" and low >= 0:
+        scale = measure_scale(self.measure, cells, share=self.share)
+        if self.bend == "log" and cells.extent[0] >= 0:
             return logarithmic_scale(scale, self.shape[1])
         return replace(scale, bend=self.bend)
 
     @property
     def pooled(self) -> str:
-        """What one cell stands for, if that is several tokens, or parts of some."""
-        queries_per_cell, keys_per_cell = (
-            float(self.tokens_per_row.max()),
-            float(self.tokens_per_column.max()),
-        )
-        if queries_per_cell == keys_per_cell == 1:
+        """What one cell stands for; empty where each cell is one query and one key."""
+        queries, keys = float(self.tokens_per_row.max()), float(self.tokens_per_column.max())
+        if queries == keys == 1:
             return ""
-        queries, keys = (
-            _count_phrase(queries_per_cell, "query", "queries"),
-            _count_phrase(keys_per_cell, "key", "keys"),
-        )
-        return f"one cell = mean of {queries}, sum of {keys}"
+        queries_text = _count_phrase(queries, "query", "queries")
+        return f"one cell = mean of {queries_text}, sum of {_count_phrase(keys, 'key', 'keys')}"
 
     def pooled_to(self, max_rows: int, max_columns: int) -> Overview:
-        """The same in maps of at most so many cells, each of as many tokens as any other.
+        """Pool every map to at most `max_rows` by `max_columns` cells of equal size.
 
-        What a token reads, and what is read of it, is parted between the cells that it stands in.
+        A token that lies in several cells is divided between them.
         """
-        row_shares, column_shares = (
-            _cell_shares(self.tokens_per_row, max_rows),
-            _cell_shares(self.tokens_per_column, max_columns),
-        )
+        row_shares = _cell_shares(self.tokens_per_row, max_rows)
+        column_shares = _cell_shares(self.tokens_per_column, max_columns)
         if (row_shares.shape[1], column_shares.shape[1]) == self.shape:
             return self
         query_means = (row_shares / row_shares.sum(0)).T.astype(self.values.dtype)
@@ -133,14 +112,14 @@ class Overview:
         )
 
     def maps_in_layer(self, layer: int) -> Iterator[tuple[int, int]]:
-        """The maps of a layer, each with the column that it stands in."""
+        """Yield the index and the column of each map of a layer."""
         for map_index, (row, column) in enumerate(self.places):
             if row == layer:
                 yield map_index, column
 
 
 def _cell_shares(tokens: TokenCounts, max_cells: int) -> Float[np.ndarray, "place cell"]:
-    """How much of each place is in each of at most so many cells, which are equally long.
+    """How much of each position lies in each of at most `max_cells` equally long cells.
 
     >>> _cell_shares(np.ones(3), 2).tolist(), _cell_shares(np.ones(1), 9).tolist()
     ([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]], [[1.0]])
@@ -155,10 +134,11 @@ def _cell_shares(tokens: TokenCounts, max_cells: int) -> Float[np.ndarray, "plac
 
 
 def _count_phrase(number: float, singular: str, plural: str) -> str:
+    """A number with its noun; a mean that is not whole is rounded to `about`.
+
+    >>> [_count_phrase(number, "key", "keys") for number in (1, 5.3, 0.5)]
+    ['1 key', 'about 5 keys', '0.5 keys']
     """
-    >>> _count_phrase(1, "key", "keys"), _count_phrase(5.3, "key", "keys"), _count_phrase(0.5, "key", "keys")
-    ('1 key', 'about 5 keys', '0.5 keys')
-    """
-    if number < 2 or number == round(number):  # parts of a token are not rounded away
+    if number < 2 or number == round(number):  # a part of a token is not rounded
         return f"{short_text(number)} {singular if number == 1 else plural}"
     return f"about {short_text(round(number))} {plural}"

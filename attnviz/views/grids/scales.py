@@ -1,4 +1,4 @@
-"""What the colours of a grid stand for."""
+"""The colour scales of grids."""
 
 from __future__ import annotations
 
@@ -12,31 +12,28 @@ from jaxtyping import Float, Shaped
 
 from attnviz.cells import Cells
 
-# Up to this many keys colours run from 0 to 1. Among more, weights are so small that all of them
-# would look like 0, so colours run to a stated maximum.
+# Up to this many keys colours run from 0 to 1. With more keys, weights are so small that all would
+# look like 0, so colours run to a stated maximum.
 MAX_FULL_SCALE_KEYS = 16
-STATED_MAXIMUM_QUANTILE = 0.98  # of the weights that are not 0 lie below the stated maximum
-ROUND_STEPS = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)  # times a power of ten, at the end of a scale
-MIN_LOG_DECADES = 3  # that a scale of logarithms shows at least,
-BELOW_UNIFORM_FACTOR = (
-    10.0  # and down to so small a part of what each key gets where all are read alike
-)
-SUM_TOLERANCE = 1e-6  # relative: shares that are added come to no more than this above 1
-SMALLEST_VALUE = 1e-300  # below, powers of ten are none any more
+STATED_MAXIMUM_QUANTILE = 0.98  # of the weights above 0; the stated maximum
+ROUND_STEPS = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)  # ends of scales, times a power of ten
+MIN_LOG_DECADES = 3  # powers of ten that a logarithmic scale spans at least
+BELOW_UNIFORM_FACTOR = 10.0  # how far a logarithmic scale goes below the weight of even attention
+SUM_TOLERANCE = 1e-6  # relative rounding error of a sum of weights
+SMALLEST_VALUE = 1e-300  # smaller values have no exact power of ten
 
 ScaleKind = Literal["sequential", "diverging", "none"]
-ScaleBend = Literal[
-    "straight", "root", "log"
-]  # even steps of colour: of numbers, roots, logarithms
+ScaleBend = Literal["straight", "root", "log"]  # what colours are proportional to
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What the colours of a grid stand for, from `low` to `high`.
+    """The meaning of colours, from the number `low` to the number `high`.
 
-    `kind` is "sequential", "diverging" (centred on 0) or "none" (nothing to colour); `beyond`
-    says that some values lie above `high` and are drawn as if they were there. Where small numbers
-    matter beside large ones colours are bent; a scale of logarithms begins above 0.
+    `kind` is "sequential", "diverging" (centred on 0) or "none" (no colours). `is_exceeded` says
+    that some values lie above `high` and get its colour. Colours may be proportional to the root or
+    the logarithm (`bend`), so that small numbers show beside large ones; a logarithmic scale begins
+    above 0.
     """
 
     label: str
@@ -48,16 +45,17 @@ class Scale:
 
     @property
     def name(self) -> str:
-        """What people read: the weight of what, the literature says, too."""
+        """The label as people read it: weights are attention weights."""
         return "attention weight" if self.label == "weight" else self.label
 
     @property
     def covers_smaller(self) -> bool:
-        """Whether its low end stands for whatever is less, too: logarithms never come to 0."""
+        """Whether the low end also stands for smaller values: a logarithm never reaches 0."""
         return self.bend == "log"
 
     def shares(self, values: Shaped[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """How far values are on the way from the low end to the high one, which they do not leave.
+        """How far along the scale each value is, from 0 at `low` to 1 at `high`; others are
+        clipped.
 
         >>> Scale("weight", 0, 1, bend="root").shares(np.array([0.0, 0.25, 4.0])).tolist()
         [0.0, 0.5, 1.0]
@@ -68,9 +66,10 @@ class Scale:
         return shares
 
     def values_at(self, shares: Shaped[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """The values that are so far along: what stands at a colour bar.
+        """The value at each share of the scale, such as for the ticks of a colour bar.
 
-        >>> Scale("weight", 0.01, 1, bend="log").values_at(np.array([0.0, 0.5, 1.0])).round(9).tolist()
+        >>> scale = Scale("weight", 0.01, 1, bend="log")
+        >>> scale.values_at(np.array([0.0, 0.5, 1.0])).round(9).tolist()
         [0.01, 0.1, 1.0]
         """
         low, high = (self._transform(np.array(end)) for end in (self.low, self.high))
@@ -86,55 +85,65 @@ class Scale:
 
 
 def colorless_scale(label: str) -> Scale:
-    """Of numbers that are only read."""
+    """A scale for numbers that are read and not coloured."""
     return Scale(label, 0, 1, "none")
 
 
 def weight_scale(cells: Cells) -> Scale:
-    """From 0 to 1; or, among many keys, to a stated maximum that few weights exceed."""
+    """The scale of weights: from 0 to 1, or for many keys to a maximum that few weights exceed."""
     largest = float(cells.extent[1])
     if cells.shape[1] <= MAX_FULL_SCALE_KEYS:
         return Scale("weight", 0.0, 1.0 if largest <= 1.001 else round_up(largest))
     sample = cells.sample()
     positive = sample[sample > 0]
-    stated_maximum = (
+    stated = (
         round_up(float(np.quantile(positive, STATED_MAXIMUM_QUANTILE))) if positive.size else 1.0
     )
-    high = min(stated_maximum, max(1.0, largest))
+    high = min(stated, max(1.0, largest))
     return Scale("weight", 0.0, high, is_exceeded=largest > high * (1 + SUM_TOLERANCE))
 
 
 def bar_scale(cells: Cells) -> Scale:
-    """From 0 to 1; or, among many keys, to the next round number: a bar never goes beyond."""
+    """The scale of bars: from 0 to 1, or for many keys to a round number that no bar exceeds."""
     largest = float(cells.extent[1])
     fits_full_scale = cells.shape[1] <= MAX_FULL_SCALE_KEYS and largest <= 1.001
     return Scale("weight", 0.0, 1.0 if fits_full_scale else round_up(largest))
 
 
 def centred_scale(label: str, cells: Cells) -> Scale:
-    """A diverging scale that reaches as far on either side of 0 as the largest value does."""
+    """A diverging scale that reaches as far on both sides of 0 as the largest absolute value."""
     reach = round_up(cells.reach)
     return Scale(label, -reach, reach, "diverging")
 
 
-def logarithmic_scale(scale: Scale, keys: int) -> Scale:
-    """The same with even steps of colour for each factor of ten.
+def measure_scale(label: str, cells: Cells, *, share: bool, signed: bool = False) -> Scale:
+    """The scale of any measure: centred on 0 for differences, for rows of shares a weight scale."""
+    low, high = cells.extent
+    if signed or low < 0:
+        return centred_scale(label, cells)
+    if share:
+        return replace(weight_scale(cells), label=label)
+    return Scale(label, 0.0, round_up(float(high)))
 
-    It begins well below what each key gets where all are read alike.
+
+def logarithmic_scale(scale: Scale, keys: int) -> Scale:
+    """The scale with colours proportional to the logarithm.
+
+    It begins well below the weight that each of `keys` keys gets when all are attended to evenly.
     """
     decades = max(MIN_LOG_DECADES, math.ceil(math.log10(BELOW_UNIFORM_FACTOR * max(keys, 1))))
     return replace(scale, low=scale.high / 10**decades, bend="log")
 
 
 def widest_scale(scales: Sequence[Scale]) -> Scale:
-    """The scale that holds all of them."""
+    """The scale with the largest upper end; exceeded if any scale with that end is."""
     largest = max(scales, key=lambda scale: scale.high)
     beyond = any(scale.is_exceeded for scale in scales if scale.high == largest.high)
     return replace(largest, is_exceeded=beyond)
 
 
 def round_up(value: float) -> float:
-    """The next number that looks well at the end of a scale: 1, 1.5, 2, 3, 4, 5, 6, 8 times 10ⁿ.
+    """The next round number: one of 1, 1.5, 2, 3, 4, 5, 6, 8 times a power of ten.
 
     >>> round_up(0.0123), round_up(2.2), round_up(0.0)
     (0.015, 3.0, 1.0)

@@ -1,1 +1,1 @@
-"""What can be shown of a model that learned: how it came to read what it reads."""
+"""What a model learned, and when."""

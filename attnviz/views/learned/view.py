@@ -1,4 +1,4 @@
-"""A model that learned, as a View: its heads then and now, curves, moments and data."""
+"""The View of a model that learned: its heads and curves at several moments, and its data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.cells import StoredCells
 from attnviz.learning.training import Learned, Moment
 from attnviz.tokens.token_lookup import find_query
 from attnviz.traces.trace import Provenance
@@ -20,16 +19,17 @@ from attnviz.views.conclusions.training_outcome import moment_title, training_se
 from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, plain_axis
 from attnviz.views.grids.description import caption, describe
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
-from attnviz.views.grids.grid import Curve, Curves, Grid
+from attnviz.views.grids.grid import Curve, Curves, Grid, cells_without_nan
 from attnviz.views.grids.scales import Scale, colorless_scale
 from attnviz.views.learned.heads import (
+    HeadIndex,
     LearnedHeads,
     ReadingScores,
     learned_head_name,
     list_head_indices,
 )
 from attnviz.views.settings_line import ATTENTION_PART, settings_line
-from attnviz.views.trace import part_groups as groups_of
+from attnviz.views.trace import part_groups
 from attnviz.views.view import (
     Excerpt,
     Group,
@@ -46,18 +46,20 @@ from attnviz.views.view import (
 from attnviz.wording.commands import Command
 from attnviz.wording.words import counted
 
-MAX_PAGE_MOMENTS = 5  # moments,
-MAX_PAGE_HEADS = 4  # and heads
-MAX_TOKEN_ROWS = 12  # moments, where what a token reads has a row for each
+MAX_PAGE_MOMENTS, MAX_PAGE_HEADS = 5, 4
+MAX_TOKEN_ROWS = 12  # moments in a table of what one token attends to
 MAX_HISTORY_ROWS = 8
-MAX_FILM_MOMENTS = 60  # moments,
-MAX_FILM_HEADS = 16  # and heads
+MAX_FILM_MOMENTS, MAX_FILM_HEADS = 60, 16
+STEP_RATIO = 2.0  # of the steps of a moment on a page to those of the moment before it
+MAX_ROUND_TICKS = 4  # intervals between labelled steps on an axis
+STEP_SHARE_OF_FILM = 0.5  # how much of a film's pace follows steps; the rest follows the weights
+SCORE_NOTE = "score = mean weight on the tokens that should be read"
 
 
 def view(learned: Learned, *, query: str | None = None, command: str | None = None) -> View:
-    """How a model came to read what it reads; with a query, how one token did.
+    """How a model came to attend as it does; with a query, how one token did.
 
-    `command` is the one that was typed.
+    `command` is the command line that the user typed.
     """
     tokens = learned.model.vocabulary.as_read(learned.watched)
     learned_heads = LearnedHeads(learned, None if query is None else find_query(tokens, str(query)))
@@ -80,87 +82,62 @@ def view(learned: Learned, *, query: str | None = None, command: str | None = No
 
 
 def _learned_screen(learned_heads: LearnedHeads) -> list[Group]:
-    """The heads as they are now, what they came to do, and how it went."""
+    """The weights of the trained model, the final score of each head, and the history."""
     learned, reading_scores = learned_heads.learned, learned_heads.reading_scores
     moments = halving_moments(learned.moments, MAX_HISTORY_ROWS)
     heads = [head_scores_table(learned, reading_scores)] if reading_scores else []
-    return [
-        *_current_weights(learned_heads),
-        Group("learned", (*heads, history_table(learned, reading_scores, moments))),
-    ]
-
-
-def _current_weights(learned_heads: LearnedHeads) -> list[Group]:
-    """The weights of all heads; or what the followed token reads in them."""
     if learned_heads.query is None:
-        return groups_of(learned_heads.trace, ["weights"])
-    last = len(learned_heads.learned.moments) - 1
-    return [Group("readings", (learned_heads.heads_grid(learned_heads.all_heads, last),))]
+        weights = part_groups(learned_heads.trace, ["weights"])
+    else:
+        reading = learned_heads.heads_grid(learned_heads.all_heads, len(learned.moments) - 1)
+        weights = [Group("readings", (reading,))]
+    return [*weights, Group("learned", (*heads, history_table(learned, reading_scores, moments)))]
 
 
 def _learned_page(learned_heads: LearnedHeads, settings: str) -> Page:
-    """Heads at a few moments, and beside them what became of the loss and of accuracy."""
-    learned, moment_indices = (
-        learned_heads.learned,
-        halving_moments(learned_heads.learned.moments, MAX_PAGE_MOMENTS),
-    )
-    heads = learned_heads.important_heads(MAX_PAGE_HEADS)
-    heads_group = (
-        _moments_group(learned_heads, heads, moment_indices)
-        if learned_heads.query is None
-        else _token_history_group(learned_heads, heads)
-    )
-    curves = tuple(learned_curves(learned, learned_heads.reading_scores, moment_indices))
-    last = (
-        heads_group.panels[len(moment_indices) - 1 :: len(moment_indices)]
-        if learned_heads.query is None
-        else heads_group.panels
-    )
-    panels = (*heads_group.panels, *curves)
+    """The heads at a few moments, beside the curves of loss and accuracy."""
+    learned, heads = learned_heads.learned, learned_heads.important_heads(MAX_PAGE_HEADS)
+    moments = halving_moments(learned.moments, MAX_PAGE_MOMENTS)
+    curves = tuple(learned_curves(learned, learned_heads.reading_scores, moments))
+    if learned_heads.query is None:
+        group = _moments_group(learned_heads, heads, moments)
+        described_panels = group.panels[len(moments) - 1 :: len(moments)]
+    else:
+        group = _token_history_group(learned_heads, heads)
+        described_panels = group.panels
+    small_print = caption((*group.panels, *curves), settings)
     return Page(
-        (heads_group, Group("curves", curves)),
-        caption(panels, settings),
-        describe((*last, *curves)),
+        (group, Group("curves", curves)), small_print, describe((*described_panels, *curves))
     )
 
 
 def _moments_group(
-    learned_heads: LearnedHeads, heads: Sequence[tuple[int, int]], moment_indices: Sequence[int]
+    learned_heads: LearnedHeads, heads: Sequence[HeadIndex], moments: Sequence[int]
 ) -> Group:
-    """A row for each head, a column for each moment."""
+    """The weights of heads: a row of panels for each head, a column for each moment."""
     return Group(
         "heads",
-        tuple(
-            learned_heads.head_grid(head, moment_index)
-            for head in heads
-            for moment_index in moment_indices
-        ),
+        tuple(learned_heads.head_grid(head, moment) for head in heads for moment in moments),
         kind="course",
-        column_count=len(moment_indices),
-        panel_titles=tuple(
-            PanelTitle(_moment_title(learned_heads, moment_index))
-            for moment_index in moment_indices
-        ),
+        column_count=len(moments),
+        panel_titles=tuple(PanelTitle(_moment_title(learned_heads, each)) for each in moments),
         row_titles=tuple(map(learned_heads.head_title, heads)),
     )
 
 
 def _moment_title(learned_heads: LearnedHeads, moment_index: int) -> str:
-    """`step 313: are 98 %`, of a sentence with one blank."""
+    """The step and the answer at a moment: `step 313: are 98 %`."""
+    step = learned_heads.step_label(moment_index)
     answer = learned_heads.answer_label(moment_index).rpartition(" → ")[2]
-    return (
-        f"{learned_heads.step_label(moment_index)}: {answer}"
-        if answer
-        else learned_heads.step_label(moment_index)
-    )
+    return f"{step}: {answer}" if answer else step
 
 
-def _token_history_group(learned_heads: LearnedHeads, heads: Sequence[tuple[int, int]]) -> Group:
-    """A panel for each head, a row in it for each moment."""
-    moment_indices = halving_moments(learned_heads.learned.moments, MAX_TOKEN_ROWS)
+def _token_history_group(learned_heads: LearnedHeads, heads: Sequence[HeadIndex]) -> Group:
+    """A panel for each head, in which the followed token has a row for each moment."""
+    moments = halving_moments(learned_heads.learned.moments, MAX_TOKEN_ROWS)
     return Group(
         "readings",
-        tuple(learned_heads.token_grid(head, moment_indices) for head in heads),
+        tuple(learned_heads.token_grid(head, moments) for head in heads),
         kind="course",
         column_count=len(heads),
         panel_titles=tuple(map(learned_heads.head_title, heads)),
@@ -168,63 +145,50 @@ def _token_history_group(learned_heads: LearnedHeads, heads: Sequence[tuple[int,
 
 
 def _learned_slides(learned_heads: LearnedHeads) -> Iterator[Group]:
-    """Each head as it is now, or what the followed token came to read in it; and each chart."""
-    heads = learned_heads.important_heads(MAX_FILM_HEADS)
-    last, moment_indices = (
-        len(learned_heads.learned.moments) - 1,
-        halving_moments(learned_heads.learned.moments, MAX_TOKEN_ROWS),
-    )
+    """A slide for each head and one for each chart."""
+    learned, heads = learned_heads.learned, learned_heads.important_heads(MAX_FILM_HEADS)
     if learned_heads.query is None:
+        last = len(learned.moments) - 1
         yield Group("heads", tuple(learned_heads.head_grid(head, last) for head in heads))
     else:
-        yield Group(
-            "heads", tuple(learned_heads.token_grid(head, moment_indices) for head in heads)
-        )
-    page_indices = halving_moments(learned_heads.learned.moments, MAX_PAGE_MOMENTS)
-    yield Group(
-        "curves",
-        tuple(learned_curves(learned_heads.learned, learned_heads.reading_scores, page_indices)),
-    )
+        moments = halving_moments(learned.moments, MAX_TOKEN_ROWS)
+        yield Group("heads", tuple(learned_heads.token_grid(head, moments) for head in heads))
+    ticks = halving_moments(learned.moments, MAX_PAGE_MOMENTS)
+    yield Group("curves", tuple(learned_curves(learned, learned_heads.reading_scores, ticks)))
 
 
 def _film_shots(learned_heads: LearnedHeads, frames: Sequence[int]) -> Iterator[Shot]:
-    """A frame for each of these moments, with all heads that have room."""
-    ticks = round_step_ticks(learned_heads.learned.moments[-1].step)
-    heads = learned_heads.important_heads(MAX_FILM_HEADS)
-    for moment_index in frames:
-        curves = tuple(
-            replace(curve, x_ticks=ticks)
-            for curve in learned_curves(
-                learned_heads.learned, learned_heads.reading_scores, [], moment_index + 1
-            )
-        )
-        group = _film_group(learned_heads, heads, moment_index)
-        yield Shot(
-            (group, Group("curves", curves)), moment_title(learned_heads.learned, moment_index)
-        )
+    """A frame of the film for each of these moments."""
+    learned, heads = learned_heads.learned, learned_heads.important_heads(MAX_FILM_HEADS)
+    ticks = round_step_ticks(learned.moments[-1].step)
+    for index in frames:
+        curves = learned_curves(learned, learned_heads.reading_scores, [], index + 1)
+        charts = tuple(replace(curve, x_ticks=ticks) for curve in curves)
+        group = _film_group(learned_heads, heads, index)
+        yield Shot((group, Group("curves", charts)), moment_title(learned, index))
 
 
 def _film_group(
-    learned_heads: LearnedHeads, heads: Sequence[tuple[int, int]], moment_index: int
+    learned_heads: LearnedHeads, heads: Sequence[HeadIndex], moment_index: int
 ) -> Group:
-    """Heads at a moment: those of a layer in a row, where all are shown."""
+    """The heads at a moment; the heads of a layer stand in a row where all are shown."""
     if learned_heads.query is not None:
         return Group("readings", (learned_heads.heads_grid(heads, moment_index),), kind="course")
-    columns = len(learned_heads.learned.moments[0].weights[0])
+    columns = min(len(heads), MAX_PAGE_HEADS)
+    if heads == learned_heads.all_heads:
+        columns = len(learned_heads.learned.moments[0].weights[0])
     return Group(
         "heads",
         tuple(learned_heads.head_grid(head, moment_index, answers=True) for head in heads),
         kind="course",
-        column_count=columns
-        if heads == learned_heads.all_heads
-        else min(len(heads), MAX_PAGE_HEADS),
+        column_count=columns,
         panel_titles=tuple(learned_heads.head_title(head, moment_index) for head in heads),
         ringed_cell=learned_heads.ringed_cell(heads),
     )
 
 
 def _learned_settings_line(learned_heads: LearnedHeads) -> str:
-    """What the numbers depend on: the model, and how it was taught."""
+    """The model and the training options that the numbers depend on."""
     learned = learned_heads.learned
     count = sum(parameter.numel() for parameter in learned.model.parameters.values())
     parts = [
@@ -240,7 +204,7 @@ def _learned_settings_line(learned_heads: LearnedHeads) -> str:
 def _learned_provenance(
     learned: Learned, provenance: Provenance, command: str | None
 ) -> Provenance:
-    """That of the model before there was one, with how it was taught."""
+    """The provenance of the trace with the training options, the seed and the command."""
     model_settings = {"model": None, "positions": learned.settings.positions}
     training_settings = {**learned.asked, **_final_choices(learned)}
     settings = {**provenance.settings, **model_settings, **training_settings}
@@ -248,44 +212,28 @@ def _learned_provenance(
 
 
 def _final_choices(learned: Learned) -> dict[str, Any]:
-    """As they turned out; None where no accuracy would have ended it."""
-    target_accuracy = learned.choices.until
-    return {
-        **asdict(learned.choices),
-        "until": None if target_accuracy == math.inf else target_accuracy,
-    }
+    """The training options by name, with None for `until` where no accuracy ends the training."""
+    until = learned.choices.until
+    return {**asdict(learned.choices), "until": None if until == math.inf else until}
 
 
 def _learned_command(learned: Learned, query: str | None) -> Command:
-    """The command that learns the same: what differs from the task's own choices."""
+    """The command that trains the same model; options that equal the task's own are left out."""
     task, task_settings = learned.task, vars(learned.task.settings)
-    settings = {
-        name: value
-        for name, value in vars(learned.settings).items()
-        if value != task_settings[name]
-    }
+    chosen = vars(learned.settings).items()
+    settings = {name: value for name, value in chosen if value != task_settings[name]}
     choices = _final_choices(learned)
-    training_options = {
-        name: value for name, value in choices.items() if value != getattr(task, name)
-    }
-    if choices["until"] is None:  # which is what --steps alone means
-        training_options = {"steps": choices["steps"], **training_options}
-        del training_options["until"]
-    watch_options = {"watch": learned.watched.text, "query": query}
-    default_options = {"watch": task.vocabulary.cut(task.watch).text, "query": None}
-    options = {
-        name: value for name, value in watch_options.items() if value != default_options[name]
-    }
+    training = {name: value for name, value in choices.items() if value != getattr(task, name)}
+    if choices["until"] is None:  # --steps without --until means the same
+        training = {"steps": choices["steps"], **training}
+        del training["until"]
+    text = learned.watched.text
+    watch = {} if text == task.vocabulary.cut(task.watch).text else {"watch": text}
+    followed = {} if query is None else {"query": query}
     task_options = dict(learned.asked)
     argument = task_options.pop("task", None)
-    return Command(
-        name="learn",
-        argument=argument,
-        options={**task_options, **settings, **training_options, **options},
-    )
-
-
-SCORE_NOTE = "score = mean weight on the tokens that should be read"
+    options = {**task_options, **settings, **training, **watch, **followed}
+    return Command(name="learn", argument=argument, options=options)
 
 
 def learned_curves(
@@ -294,37 +242,23 @@ def learned_curves(
     moment_indices: Sequence[int],
     moment_count: int | None = None,
 ) -> list[Curves]:
-    """The loss; and on a second scale, from 0 to 1, accuracy and the scores of the best heads.
+    """A chart of the loss, and one of accuracy and the scores of the best heads, from 0 to 1.
 
-    The places of some moments are named below; of a film only so many moments have come.
+    The steps of the moments `moment_indices` are labelled; a film draws only the first
+    `moment_count` points.
     """
     steps = tuple(float(moment.step) for moment in learned.moments)
-    ticks = tuple(steps[moment_index] for moment_index in moment_indices)
+    ticks = tuple(steps[index] for index in moment_indices)
     losses = np.array([moment.loss for moment in learned.moments])
     accuracies = np.array([moment.accuracy for moment in learned.moments])
     lines = [_moment_curve(scores.reading.name, scores.best_scores) for scores in reading_scores]
     shares = (*lines, _moment_curve("accuracy", accuracies, plain=True))
-    note = f"{SCORE_NOTE} · scores and accuracy" if reading_scores else "accuracy"
+    title = "scores and accuracy" if reading_scores else "accuracy"
+    note = f"{f'{SCORE_NOTE} · ' if reading_scores else ''}{title} {_held_out_text(learned)}"
+    loss = (_moment_curve("loss", losses, plain=True),)
     return [
-        Curves(
-            "loss",
-            "step",
-            steps,
-            (_moment_curve("loss", losses, plain=True),),
-            "",
-            ticks,
-            moment_count,
-        ),
-        Curves(
-            "scores and accuracy" if reading_scores else "accuracy",
-            "step",
-            steps,
-            shares,
-            f"{note} {_held_out_text(learned)}",
-            ticks,
-            moment_count,
-            reach=1.0,
-        ),
+        Curves("loss", "step", steps, loss, "", ticks, moment_count),
+        Curves(title, "step", steps, shares, note, ticks, moment_count, reach=1.0),
     ]
 
 
@@ -335,37 +269,34 @@ def _moment_curve(name: str, values: np.ndarray, *, plain: bool = False) -> Curv
 def history_table(
     learned: Learned, reading_scores: Sequence[ReadingScores], moment_indices: Sequence[int]
 ) -> Grid:
-    """The same as numbers, of a few moments: a row for each."""
-    moments = [learned.moments[moment_index] for moment_index in moment_indices]
+    """Loss, accuracy and the scores of the best heads, a row for each of these moments."""
+    moments = [learned.moments[index] for index in moment_indices]
     columns = {
         "loss": np.array([moment.loss for moment in moments]),
         "accuracy": np.array([moment.accuracy for moment in moments]),
-        **{
-            f"{scores.best_head_label} {scores.reading.name}": scores.best_scores[
-                list(moment_indices)
-            ]
-            for scores in reading_scores
-        },
     }
+    for scores in reading_scores:
+        name = f"{scores.best_head_label} {scores.reading.name}"
+        columns[name] = scores.best_scores[list(moment_indices)]
     return Grid(
         "on the way",
         plain_axis("step", [f"step {moment.step:,}" for moment in moments]),
         plain_axis("measure", [*columns]),
-        _cells_with_gaps(np.stack([*columns.values()], axis=1)),
+        cells_without_nan(np.stack([*columns.values()], axis=1)),
         colorless_scale("measure"),
         note=f"loss on the sentences learned from · accuracy {_held_out_text(learned)}",
     )
 
 
 def head_scores_table(learned: Learned, reading_scores: Sequence[ReadingScores]) -> Grid:
-    """What each head came to do: a row for each, a column for each reading."""
+    """The final scores: a row for each head, a column for each reading."""
     heads = list_head_indices(learned.moments[-1])
     scores = [[reading.scores[-1][head] for reading in reading_scores] for head in heads]
     return Grid(
         "heads",
         plain_axis("head", [learned_head_name(*head) for head in heads]),
         plain_axis("reading", [reading.reading.name for reading in reading_scores]),
-        _cells_with_gaps(np.array(scores, dtype=float)),
+        cells_without_nan(np.array(scores, dtype=float)),
         Scale("score", 0.0, 1.0),
         note=f"{SCORE_NOTE}, {_held_out_text(learned)}",
         decimals=2,
@@ -376,18 +307,13 @@ def _held_out_text(learned: Learned) -> str:
     return f"in {counted(learned.held_out, 'held-out sentence')}"
 
 
-def _cells_with_gaps(values: np.ndarray) -> StoredCells:
-    """What is no number is none."""
-    return StoredCells(np.nan_to_num(values), np.isnan(values))
-
-
 def build_learned_data(
     learned: Learned,
     reading_scores: Sequence[ReadingScores],
     film_indices: Sequence[int],
     conclusion: str,
 ) -> TableData:
-    """Everything about it; and a line for each moment, a column for each head and reading."""
+    """The data of a training run; its table has a line for each moment."""
     heads = [learned_head_name(*head) for head in list_head_indices(learned.moments[-1])]
     scores = tuple(f"{head} {reading.reading.name}" for reading in reading_scores for head in heads)
     document = partial(_learned_document, learned, reading_scores, film_indices, conclusion)
@@ -404,8 +330,9 @@ def _learned_document(
     film_indices: Sequence[int],
     conclusion: str,
 ) -> dict[str, Any]:
-    """`history` by moment; `weights` of the sentence that was watched, at those of the film."""
+    """The data by name; `watched` holds the weights at the moments of the film."""
     moments, task = learned.moments, learned.task
+    watched = [moments[index] for index in film_indices]
     return {
         "task": {"name": task.name, "about": task.about, "asked": task.asked},
         "ended": learned.ended,
@@ -426,13 +353,9 @@ def _learned_document(
             for scores in reading_scores
         ],
         "watched": {
-            "step": np.array([moments[moment_index].step for moment_index in film_indices]),
+            "step": np.array([moment.step for moment in watched]),
             "layers": [
-                {
-                    "weights": np.stack(
-                        [moments[moment_index].weights[layer] for moment_index in film_indices]
-                    )
-                }
+                {"weights": np.stack([moment.weights[layer] for moment in watched])}
                 for layer in range(len(moments[-1].weights))
             ],
         },
@@ -442,40 +365,38 @@ def _learned_document(
 def _history_lines(
     learned: Learned, reading_scores: Sequence[ReadingScores]
 ) -> Iterator[TableLines]:
-    """All moments at once."""
+    """The lines of all moments."""
     moments = learned.moments
     steps = WordColumns((tuple(str(moment.step) for moment in moments),))
-    scores = [np.array(column) for reading in reading_scores for column in _score_columns(reading)]
     numbers: tuple[NumberColumn, ...] = (
         _number_column([moment.loss for moment in moments]),
         _number_column([moment.accuracy for moment in moments]),
-        *(_number_column(column.tolist()) for column in scores),
+        *(
+            _number_column(column.tolist())
+            for reading in reading_scores
+            for column in reading.scores.reshape(len(moments), -1).T
+        ),
     )
     yield TableLines((), steps, numbers)
 
 
-def _score_columns(reading_scores: ReadingScores) -> Iterator[np.ndarray]:
-    """The course of each head."""
-    layers, heads = reading_scores.scores.shape[1:]
-    for layer in range(layers):
-        for head in range(heads):
-            yield reading_scores.scores[:, layer, head]
-
-
 def _number_column(numbers: Sequence[float]) -> NumberColumn:
-    """Nothing in a cell that has no number."""
+    """The numbers, with None for those that are not finite."""
     return [float(number) if np.isfinite(number) else None for number in numbers]
 
 
 def explore_learned(learned_heads: LearnedHeads, moment_indices: Sequence[int]) -> HeadExplorer:
-    """A row for each of some moments, a column for each head; first what one of them came to do."""
+    """The heads to choose from: a row for each of these moments, a column for each head.
+
+    The first one shown is the most important head at the last moment.
+    """
     maps = [
         (
-            learned_heads.step_label(moment_index),
+            learned_heads.step_label(index),
             learned_head_name(*head),
-            _head_map(learned_heads, head, moment_index),
+            _head_map(learned_heads, head, index),
         )
-        for moment_index in moment_indices
+        for index in moment_indices
         for head in learned_heads.all_heads
     ]
     best_column = learned_heads.all_heads.index(learned_heads.important_heads(1)[0])
@@ -488,35 +409,20 @@ def explore_learned(learned_heads: LearnedHeads, moment_indices: Sequence[int]) 
     )
 
 
-def _head_map(learned_heads: LearnedHeads, head: tuple[int, int], moment_index: int) -> HeadMap:
+def _head_map(learned_heads: LearnedHeads, head: HeadIndex, moment_index: int) -> HeadMap:
     grid = learned_heads.head_grid(head, moment_index)
     is_self_attention = replace(grid.columns, title=grid.rows.title) == grid.rows
+    step, answer = learned_heads.step_label(moment_index), learned_heads.answer_label(moment_index)
     return HeadMap(
-        name=" · ".join(
-            filter(
-                None,
-                (
-                    learned_head_name(*head),
-                    learned_heads.step_label(moment_index),
-                    learned_heads.answer_label(moment_index),
-                ),
-            )
-        ),
+        name=" · ".join(filter(None, (learned_head_name(*head), step, answer))),
         query_axis=grid.rows,
         key_axis=grid.rows if is_self_attention else grid.columns,
         weights=grid.cells,
     )
 
 
-STEP_RATIO = 2.0  # from one moment of a page to the one before it
-MAX_ROUND_TICKS = 4  # steps between numbers of a side
-STEP_SHARE_OF_FILM = (
-    0.5  # of a film's way is measured in steps, the rest in what becomes of weights
-)
-
-
 def halving_moments(moments: Sequence[Moment], max_count: int) -> list[int]:
-    """The first and the last, and between them each at about half the steps of the next.
+    """The first and the last moment, and between them each at about half the steps of the next.
 
     >>> from types import SimpleNamespace
     >>> halving_moments([SimpleNamespace(step=step) for step in range(101)], 5)
@@ -524,16 +430,13 @@ def halving_moments(moments: Sequence[Moment], max_count: int) -> list[int]:
     """
     steps = np.array([moment.step for moment in moments])
     target_steps = steps[-1] / STEP_RATIO ** np.arange(max_count - 1)
-    nearest = {
-        int(abs(steps - target).argmin()) for target in target_steps[: max(max_count - 1, 1)]
-    }
-    return sorted({0} | nearest)
+    return sorted({0} | {int(abs(steps - target).argmin()) for target in target_steps})
 
 
 def film_moments(moments: Sequence[Moment], max_count: int) -> list[int]:
-    """So many that the picture changes about as much from each to the next.
+    """Indices of at most `max_count` moments between which the picture changes about equally.
 
-    Where nothing happens for a thousand steps, some of them are still shown.
+    Steps count as well, so that some moments of a long time without changes are shown.
     """
     if len(moments) <= max_count:
         return list(range(len(moments)))
@@ -543,7 +446,7 @@ def film_moments(moments: Sequence[Moment], max_count: int) -> list[int]:
 
 
 def round_step_ticks(last_step: int) -> tuple[float, ...]:
-    """Round numbers from 0 on, for the side that counts steps.
+    """Round numbers of steps from 0 on, as ticks for an axis.
 
     >>> round_step_ticks(633), round_step_ticks(60)
     ((0.0, 200.0, 400.0, 600.0), (0.0, 20.0, 40.0, 60.0))
@@ -558,7 +461,7 @@ def round_step_ticks(last_step: int) -> tuple[float, ...]:
 
 
 def _film_progress(moments: Sequence[Moment]) -> Float[np.ndarray, "moment"]:
-    """How far each moment is on the way to the last, from 0 to 1."""
+    """How far each moment is on the way to the last one, from 0 to 1."""
     steps = np.array([moment.step for moment in moments], dtype=float)
     changes = [0.0]
     for previous, moment in pairwise(moments):
@@ -567,7 +470,4 @@ def _film_progress(moments: Sequence[Moment]) -> Float[np.ndarray, "moment"]:
     changed = np.cumsum(changes)
     by_change = changed / (changed[-1] or 1.0)
     by_steps = (steps - steps[0]) / ((steps[-1] - steps[0]) or 1.0)
-    progress: Float[np.ndarray, "moment"] = (
-        STEP_SHARE_OF_FILM * by_steps + (1 - STEP_SHARE_OF_FILM) * by_change
-    )
-    return progress
+    return np.asarray(STEP_SHARE_OF_FILM * by_steps + (1 - STEP_SHARE_OF_FILM) * by_change)
