@@ -15,12 +15,7 @@ from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.section import Drawable
 from attnviz.views.headline import attention_headline
-from attnviz.views.inspection.data import (
-    all_heads_data,
-    link_data,
-    maps_data,
-    reading_data,
-)
+from attnviz.views.inspection.data import all_heads_data, link_data, maps_data, reading_data
 from attnviz.views.inspection.explored import explored_of_inspection
 from attnviz.views.inspection.head_kinds import (
     head_flags,
