@@ -1,8 +1,8 @@
 """The sentence about a comparison, and the largest change from the reference to each way.
 
-Of numbers that were drawn it says what holds over many seeds; of a single draw, what is shown and
-that it is random; of numbers that were given, what is true of them. Each kind of sentence is a
-table of findings: when something may be said, and what it says.
+About random numbers it says what is true over many seeds; about a single draw, what is shown and
+that it is random; about given numbers, what is true of them. Each table lists findings: the
+condition and the sentence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from attnviz.wording.words import and_list, as_sentence
 def conclusion(
     comparison: Comparison, sweep: Sweep | None = None, repeats: Repeats | None = None
 ) -> str:
-    """The sentence for what was compared."""
+    """Returns the sentence that a comparison leads to."""
     finite_repeats = repeats if repeats is not None and repeats.finite else None
     if sweep is not None:
         return sweep_sentence(comparison, sweep)
@@ -45,7 +45,7 @@ def conclusion(
 def comparison_title(
     comparison: Comparison, sweep: Sweep | None = None, repeats: Repeats | None = None
 ) -> str:
-    """The same in few words: what stands over a picture."""
+    """Returns the conclusion in a few words, for the title of a picture."""
     finite_repeats = repeats if repeats is not None and repeats.finite else None
     if sweep is not None:
         return sweep_title(comparison, sweep).rstrip(".")
@@ -58,14 +58,14 @@ def comparison_title(
 
 
 def _all_masked(comparison: Comparison) -> bool:
-    """Whether nothing that is shown may be read, in any way: every weight is 0, and stays so."""
+    """Returns whether all weights are 0 in every way, because every key is masked."""
     ways = comparison.alternatives
     return not any(bool(way.visible[..., comparison.rows, :].any()) for way in ways)
 
 
 @dataclass(frozen=True, eq=False)
 class RoundingFacts:
-    """By how much weights differ from the reference's, at most, in the rows that are shown."""
+    """The largest differences from the reference's weights, in the rows that are shown."""
 
     query_suffix: str
     reference: str
@@ -122,7 +122,7 @@ ROUNDING_FINDINGS: tuple[Finding[RoundingFacts], ...] = (
 
 @dataclass(frozen=True, eq=False)
 class ChangeFacts:
-    """What is known of one way, held against the reference."""
+    """The largest change from the reference to one way."""
 
     comparison: Comparison
     way: Alternative
@@ -135,7 +135,7 @@ class ChangeFacts:
 
     @property
     def query_suffix(self) -> str:
-        """The row, where it stands alone."""
+        """Returns ` of "it" (3)` if one query is shown; else empty."""
         return "" if self.comparison.query is None else f" of {reader_text(self.comparison)}"
 
     @property
@@ -145,7 +145,7 @@ class ChangeFacts:
 
     @property
     def cell_text(self) -> str:
-        """`learning → this in head 1`"""
+        """Returns `learning → this in head 1`."""
         tokens = compared_tokens(self.comparison, self.way)
         keys = tokens if self.way.keys is self.way.tokens else self.way.keys
         head_suffix = "" if self.change.head is None else f" in head {self.change.head}"
@@ -158,7 +158,7 @@ class ChangeFacts:
 
 
 def largest_change_sentences(comparison: Comparison) -> list[str]:
-    """`largest change from unscaled to scaled: learning → this: .31 → .97`"""
+    """Returns `largest change from unscaled to scaled: learning → this: .31 → .97` for each way."""
     changed_ways = zip(comparison.alternatives, comparison.changes, strict=True)
     return [
         choose_sentence(CHANGE_FINDINGS, ChangeFacts(comparison, way, change))
@@ -168,13 +168,13 @@ def largest_change_sentences(comparison: Comparison) -> list[str]:
 
 
 def _way_name(comparison: Comparison, alternative: Alternative) -> str:
-    """In a sentence another sentence stands in quotes."""
+    """Returns the name of a way, quoted if it is a text."""
     name = alternative_name(comparison, alternative)
     return f"'{name}'" if comparison.by == TEXT_ASPECT else name
 
 
 def _token_label(tokens: Tokens, position: int) -> str:
-    """A token's label, with its number where the label stands more than once."""
+    """Returns a token's label, numbered if it occurs more than once."""
     label = tokens.labels[position]
     return f"{position + 1} {label}" if tokens.labels.count(label) > 1 else label
 

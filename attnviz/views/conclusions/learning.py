@@ -1,6 +1,6 @@
-"""What it comes to when a task is learned in several ways: who learns sooner, as far as is known.
+"""Sentences about a task learned in several ways: which way learns it in fewer steps.
 
-Each kind of sentence is a table of findings: when something may be said, and what it says.
+Each table lists findings: the condition and the sentence.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ WAY_PHRASES: dict[str, Callable[[str], str]] = {  # and in a sentence
 
 
 def way_label(by: str, name: str) -> str:
-    """
+    """Names a way in tables and beside its curve.
+
     >>> way_label("heads", "1"), way_label("positions", "rotary"), way_label("norm", "pre")
     ('1 head', 'rotary', 'pre-norm')
     """
@@ -60,7 +61,8 @@ def way_label(by: str, name: str) -> str:
 
 
 def way_phrase(by: str, name: str) -> str:
-    """
+    """Names a way in a sentence.
+
     >>> way_phrase("heads", "2"), way_phrase("positions", "none"), way_phrase("scale", "unscaled")
     ('with 2 heads', 'without positions', 'unscaled')
     """
@@ -69,7 +71,7 @@ def way_phrase(by: str, name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class WayCourse:
-    """One way, and how it went."""
+    """One way of learning, and after how many steps its seeds have learned the task."""
 
     learning: Learning
     way: LearningWay
@@ -80,27 +82,27 @@ class WayCourse:
 
     @cached_property
     def steps_needed(self) -> NumberBySeed:
-        """After how many steps each seed has learned it; ∞: it never has."""
+        """The number of steps that each seed needs; ∞ if it never learns the task."""
         return self.learning.reached(self.way)
 
     @cached_property
     def finite_steps_needed(self) -> Tensor:
-        """The same, where a seed that never learned counts as one that would need one step more."""
+        """The number of steps per seed; never is written as one step more than there are."""
         return torch.from_numpy(np.minimum(self.steps_needed, self.learning.last + 1))
 
     @property
     def learned_seed_count(self) -> int:
-        """In how many seeds it was learned."""
+        """The number of seeds that learn the task."""
         return int(np.isfinite(self.steps_needed).sum())
 
     @property
     def median_steps(self) -> float:
-        """The median number of steps; ∞ where half of the seeds never learned it."""
+        """The median number of steps; ∞ if half of the seeds never learn the task."""
         return float(np.median(self.steps_needed))
 
     @property
     def steps_text(self) -> str:
-        """`after 16 steps (12–19 in 9 of 10)`; or in how many seeds it was learned at all."""
+        """Returns `after 16 steps (12–19 in 9 of 10)`, or how many seeds learn the task at all."""
         seeds = len(self.steps_needed)
         if self.learned_seed_count < seeds:
             seeds_text = f"in {self.learned_seed_count or 'none'} of {seeds:,} seeds"
@@ -113,7 +115,7 @@ class WayCourse:
 
     @property
     def short_steps_text(self) -> str:
-        """The same without a band; of one seed it says nothing of seeds."""
+        """Returns `after 16 steps`; a single seed is not mentioned."""
         if self.learned_seed_count == len(self.steps_needed):
             is_integer = self.median_steps.is_integer()
             return f"after {counted(int(self.median_steps) if is_integer else self.median_steps, 'step')}"
@@ -127,13 +129,13 @@ class WayCourse:
 
 
 def steps_at_quantile(steps_needed: NumberBySeed, share: float) -> float:
-    """The number of steps after which this share of the seeds has learned it: one that occurs."""
+    """Returns the number of steps after which this share of seeds has learned the task."""
     return float(np.quantile(steps_needed, share, method="inverted_cdf"))
 
 
 @dataclass(frozen=True, eq=False)
 class LearningFacts:
-    """What is known of all ways."""
+    """What the sentences about a comparison of learning are made from."""
 
     learning: Learning
 
@@ -147,7 +149,7 @@ class LearningFacts:
 
     @property
     def goal_text(self) -> str:
-        """`99.9 % of the letters are right`; `every letter is right`"""
+        """Returns `99.9 % of the letters are right`, `every letter is right`."""
         until, answer_noun = self.learning.until, self.learning.task.asked
         return accuracy_goal_text(until, answer_noun)
 
@@ -157,7 +159,7 @@ class LearningFacts:
 
     @cached_property
     def fastest_and_slowest(self) -> tuple[WayCourse, WayCourse] | None:
-        """Who learned sooner than whom in 9 of 10 seeds: the two that are furthest apart."""
+        """The two ways that differ most, if one is faster in 9 of 10 seeds; else None."""
         pairs = [
             (
                 slow.finite_steps_needed.median().item() - soon.finite_steps_needed.median().item(),
@@ -176,14 +178,15 @@ class LearningFacts:
 
     @property
     def ways_text(self) -> str:
-        """Of each way what it needs."""
+        """Returns the steps that each way needs."""
         return "; ".join(f"{course.phrase}, {course.steps_text}" for course in self.courses)
 
 
 def accuracy_goal_text(share: float, answer_noun: str) -> str:
-    """
+    """Writes the accuracy at which training ends.
+
     >>> accuracy_goal_text(0.999, "letter"), accuracy_goal_text(1.0, "verb")
-    ('99.9\\xa0% of the letters are right', 'every verb is right')
+    ('99.9\xa0% of the letters are right', 'every verb is right')
     """
     if share >= 1:
         return f"every {answer_noun} is right"
@@ -191,17 +194,17 @@ def accuracy_goal_text(share: float, answer_noun: str) -> str:
 
 
 def learning_sentence(learning: Learning) -> str:
-    """Who learned sooner, if anybody did."""
+    """Returns which way learns the task in fewer steps, if any clearly does."""
     return choose_sentence(LEARNING_FINDINGS, LearningFacts(learning))
 
 
 def learning_title(learning: Learning) -> str:
-    """The same in as few words as stand over a picture."""
+    """Returns the conclusion in a few words, for the title of a picture."""
     return choose_sentence(LEARNING_TITLE_FINDINGS, LearningFacts(learning))
 
 
 def additional_sentences(learning: Learning) -> list[str]:
-    """What else there is to say, before it and after it."""
+    """Returns what else is worth saying: failed ways, final losses, visible answers."""
     outcome = LearningFacts(learning)
     return [
         text
@@ -270,7 +273,7 @@ def _no_faster_way_opening(outcome: LearningFacts) -> str:
 
 
 def _failed_ways_sentence(outcome: LearningFacts) -> str:
-    """The ways in which no seed has learned it, where others have and they are not named yet."""
+    """Names the ways that no seed learned; empty if all did or none, or if they were named."""
     named_courses = outcome.fastest_and_slowest or ()
     failed_courses = [course for course in outcome.courses if not course.learned_seed_count]
     unnamed_ways = [course.phrase for course in failed_courses if course not in named_courses]
@@ -286,7 +289,7 @@ def _failed_ways_sentence(outcome: LearningFacts) -> str:
 
 
 def _final_losses_sentence(outcome: LearningFacts) -> str:
-    """How good the two that are furthest apart are in the end."""
+    """Compares the final losses of the fastest and the slowest way; empty if alike."""
     if outcome.fastest_and_slowest is None or outcome.seed_count < MIN_SEEDS_TO_CONCLUDE:
         return ""
     soon, slow = outcome.fastest_and_slowest
@@ -301,7 +304,7 @@ def _final_losses_sentence(outcome: LearningFacts) -> str:
 
 
 def _infinite_losses_sentence(outcome: LearningFacts) -> str:
-    """Where a loss became no number."""
+    """Names the ways whose loss became infinite or NaN in some seeds."""
     failures = [
         f"{course.phrase} in {course.way.diverged_seed_count} of {counted(outcome.seed_count, 'seed')}"
         for course in outcome.courses
@@ -311,7 +314,7 @@ def _infinite_losses_sentence(outcome: LearningFacts) -> str:
 
 
 def _visible_answers_sentence(outcome: LearningFacts) -> str:
-    """The ways in which what is to be predicted can be read."""
+    """Names the ways in which a word can see its answer, the next word."""
     if outcome.learning.task.vocabulary.predicts != "next":
         return ""
     seeing_ways = [course.phrase for course in outcome.courses if _sees_next_word(course.way)]
@@ -354,7 +357,7 @@ LEARNING_TITLE_FINDINGS = (
 
 
 def initial_scores_sentence(learning: Learning) -> str:
-    """What scaling does to the scores before anything is learned."""
+    """Says how scaling changes the spread of scores before the first step."""
     if learning.by != "scale" or not VARIANTS[learning.settings.variant].projected:
         return ""
     vectors, scores, gradients = [], [], []
@@ -373,7 +376,7 @@ def initial_scores_sentence(learning: Learning) -> str:
 
 
 def head_width_sentence(learning: Learning) -> str:
-    """That heads are not as wide as the task's own, where it is asked what scaling does."""
+    """Says that heads are not as wide as in the task's own model; empty if they are."""
     task_settings, width = learning.task.settings, learning.ways[0].width
     task_head_width = head_width(task_settings, chosen_variant(task_settings), task_settings.width)
     if learning.by != "scale" or width == task_head_width:

@@ -1,4 +1,4 @@
-"""Which mistakes show, and by what: a table of symptoms, and the mistakes that have them."""
+"""Which mistakes in a mask or softmax show, and by which symptoms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SeedRange = tuple[float, float, float]  # the least, the middle and the most of 
 
 @dataclass(frozen=True)
 class Flaw:
-    """A mistake, and how much of each symptom it has: in every seed, or as it is shown."""
+    """A mistake with the strength of each symptom: over all seeds, or in the weights shown."""
 
     name: str
     hidden: SeedRange
@@ -42,7 +42,7 @@ class Flaw:
 
     @property
     def reshapes(self) -> bool:
-        """Whether only the shape of its rows tells it."""
+        """Whether only the shape of the rows reveals the mistake."""
         keeps_sums = (
             self.hidden[2] <= MIN_VISIBLE_EFFECT
             and self.row_error[2] <= MIN_VISIBLE_EFFECT + self.rounding
@@ -59,13 +59,13 @@ class Flaw:
 
     @property
     def differs(self) -> bool:
-        """Whether it differs from what is right, in every seed."""
+        """Whether the weights differ from the correct ones in every seed."""
         return self.from_right[0] > MIN_VISIBLE_EFFECT + self.rounding
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """What may be said of the mistakes that have it; of all rows, and of one that stands alone."""
+    """A symptom, and its sentences for several rows and for a single one."""
 
     holds: Callable[[Flaw], bool]
     rows_text: str
@@ -92,7 +92,7 @@ UNCERTAIN_SYMPTOMS = (  # where no other can be said
 
 
 def mistakes_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Which leak, which break the rows, which only reshape them, and which do nothing."""
+    """Returns which mistakes leak, break row sums, reshape rows or have no effect."""
     enough_repeats, is_one_row = _enough_repeats(repeats), comparison.query is not None
     symptoms_text = "; ".join(_symptom_texts(comparison, repeats))
     row_text = f", in the row of {reader_text(comparison)}" if is_one_row else ""
@@ -100,7 +100,7 @@ def mistakes_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
 
 
 def mistakes_title(comparison: Comparison, repeats: Repeats | None) -> str:
-    """The worst of it, as a title."""
+    """Returns the worst symptom, as a title."""
     worst = next(iter(_symptom_texts(comparison, repeats)))
     return f"{worst[:1].upper()}{worst[1:]}"
 
@@ -128,7 +128,7 @@ def _mistakes_opening(comparison: Comparison, repeats: Repeats | None) -> str:
 
 
 def mistake_notes(comparison: Comparison) -> list[str]:
-    """Each mistake: what is done, and what comes of it where that is seen."""
+    """Returns a note per mistake: what is done wrong, and its effect if it shows."""
     return [
         f"✗ {alternative.name} is a mistake: {_mistake_effect(comparison, alternative)}"
         for alternative in comparison.alternatives
@@ -151,7 +151,7 @@ def _mistake_effect(comparison: Comparison, alternative: Alternative) -> str:
 
 
 def _sums_to_one(alternative: Alternative, over: SoftmaxAxis) -> bool:
-    """Whether what the mistake takes for a row sums to 1; nothing does of which all is hidden."""
+    """Returns whether weights sum to 1 along the axis that the mistaken softmax ran over."""
     if over == "row":
         return True
     sums = alternative.weights.double().sum(-2 if over == "column" else (-2, -1))
@@ -159,7 +159,7 @@ def _sums_to_one(alternative: Alternative, over: SoftmaxAxis) -> bool:
 
 
 def _flattens(comparison: Comparison, alternative: Alternative) -> bool:
-    """Whether the rows that are shown are more even than they should be."""
+    """Returns whether the shown rows have a higher entropy than the correct ones."""
     rows = comparison.rows
     correct_entropy = measure_weights(
         alternative.correct_weights[:, rows], alternative.visible[..., rows, :], None
@@ -171,7 +171,7 @@ def _flattens(comparison: Comparison, alternative: Alternative) -> bool:
 
 
 def _grouped_symptom_texts(flaws: Sequence[Flaw], *, is_one_row: bool) -> Iterator[str]:
-    """Each symptom, and the mistakes that have it."""
+    """Yields each symptom with the names of the mistakes that have it."""
     uncertain_flaws = [
         flaw for flaw in flaws if not any(known_symptom.holds(flaw) for known_symptom in SYMPTOMS)
     ]

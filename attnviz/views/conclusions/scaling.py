@@ -1,4 +1,4 @@
-"""What scaling changes: a table of what can be found of unscaled and scaled weights."""
+"""Sentences about what scaling the scores changes, and when each is true."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ THOUSAND = 1000
 
 @dataclass(frozen=True, eq=False)
 class ScalingFacts:
-    """What is known of unscaled and scaled weights, in the rows that are shown."""
+    """Unscaled and scaled weights, in the rows that are shown."""
 
     comparison: Comparison
     repeats: Repeats | None
@@ -65,7 +65,7 @@ class ScalingFacts:
 
     @property
     def largest_change(self) -> float:
-        """How much a weight changes, at most."""
+        """The largest change of any weight."""
         before, after = self.weights
         return float((after - before).abs().max())
 
@@ -75,7 +75,7 @@ class ScalingFacts:
 
     @property
     def same_token_count(self) -> bool:
-        """Whether nobody would see a difference in how many tokens are read."""
+        """Whether a query attends to about as many tokens with scaling as without."""
         return abs(self.token_counts[1] - self.token_counts[0]) < MIN_NOTICEABLE_DIFFERENCE
 
     @cached_property
@@ -87,14 +87,14 @@ class ScalingFacts:
         return 0 if self.repeats is None else len(self.repeats.seeds)
 
     def means(self, measure: str) -> tuple[float, float]:
-        """A measure of the weights that are shown, unscaled and scaled."""
+        """Returns the mean of a measure, unscaled and scaled."""
         names = [each.name for each in self.comparison.alternatives]
         measured = [self.comparison.measures[names.index(name)] for name in ("unscaled", "scaled")]
         before, after = (mean_measures(self.comparison, each)[measure] for each in measured)
         return before, after
 
     def measure_over_seeds(self, measure: str) -> Pair:
-        """The same of each seed."""
+        """Returns a measure of every seed, unscaled and scaled."""
         assert self.repeats is not None
         numbers = self.repeats.by_measure[measure]
         names = [alternative.name for alternative in self.comparison.alternatives]
@@ -107,7 +107,7 @@ class ScalingFacts:
 
     @property
     def same_scale(self) -> bool:
-        """Whether both divide by the same number: by √1."""
+        """Whether scaling divides by √1, which is no scaling."""
         layers = [each.layer for each in self.comparison.alternatives]
         return len({None if each is None else each.scale for each in layers} - {None}) == 1
 
@@ -120,7 +120,7 @@ class ScalingFacts:
 
     @property
     def has_equal_scores(self) -> bool:
-        """Whether the scores of each row are as good as equal, and so is what softmax gets."""
+        """Whether the scores of each row, and the softmax's inputs, are about equal."""
         layer = self._find_alternative("unscaled").layer
         if layer is None:  # only weights are known: their logarithms differ as the scores do
             logits = [self.weights[0].log()]
@@ -134,7 +134,7 @@ class ScalingFacts:
 
     @property
     def is_saturated(self) -> bool:
-        """Whether one token gets nearly all of a row's weight, and is the same in both."""
+        """Whether one key has nearly all the weight of each row, the same key in both."""
         before, after = (each.max(-1) for each in self.weights)
         least = min(float(before.values.min()), float(after.values.min()))
         return least > SATURATED_WEIGHT and bool(torch.equal(before.indices, after.indices))
@@ -143,23 +143,23 @@ class ScalingFacts:
 def _largest_score_range(
     logits: Float[Tensor, "head query key"], visible: Bool[Tensor, "*#head query key"]
 ) -> float:
-    """How far the scores of a row are apart, at most."""
+    """Returns the largest difference between two visible scores of a row."""
     high, low = logits.masked_fill(~visible, -torch.inf), logits.masked_fill(~visible, torch.inf)
     return float((high.amax(-1) - low.amin(-1)).max())
 
 
 def scaling_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Of given numbers what is true; of drawn ones what holds over seeds, or what is shown."""
+    """Returns what scaling changes: over seeds, in one draw, or in given numbers."""
     return choose_sentence(SCALING_FINDINGS, ScalingFacts(comparison, repeats))
 
 
 def scaling_title(comparison: Comparison, repeats: Repeats | None) -> str:
-    """The same as a title."""
+    """Returns what scaling changes, as a title."""
     return choose_title(SCALING_FINDINGS, ScalingFacts(comparison, repeats))
 
 
 def _spread_title(facts: ScalingFacts, before: str, after: str) -> str:
-    """`Scaling spreads attention over 3.3 tokens instead of 2.1`"""
+    """Returns `Scaling spreads attention over 3.3 tokens instead of 2.1`."""
     verb = "spreads" if float(after) > float(before) else "narrows"
     preposition = "over" if verb == "spreads" else "to"
     query = facts.comparison.query
@@ -177,7 +177,7 @@ def _spread_here_title(facts: ScalingFacts) -> str:
 
 
 def _little_change_reason(facts: ScalingFacts) -> str:
-    """Why these numbers are so little changed by it, where that can be said."""
+    """Says why scaling changes these weights so little."""
     if facts.has_equal_scores:
         return "the scores of a row are all about the same"
     if facts.is_saturated:
@@ -186,7 +186,7 @@ def _little_change_reason(facts: ScalingFacts) -> str:
 
 
 def _with_and_without_text(amount: Amount, unscaled: float, scaled: float) -> str:
-    """One number, where both read the same."""
+    """Returns both numbers, or only one if they are written alike."""
     if amount.reads_same(unscaled, scaled):
         return f"{amount(scaled)} with and without scaling"
     before, after = amount.format_pair(unscaled, scaled)
@@ -211,7 +211,7 @@ def _one_draw_scaling(facts: ScalingFacts) -> str:
 
 
 def _same_count_sentence(facts: ScalingFacts) -> str:
-    """Other tokens, but as many of them."""
+    """Says that weights change, but not the number of tokens attended to."""
     counts_text = _with_and_without_text(PRECISE_TOKEN_AMOUNT, *facts.token_counts)
     change_text = (
         "by less than .01"
@@ -257,7 +257,7 @@ def _undecided_scaling(facts: ScalingFacts) -> str:
 
 
 def _gradient_text(facts: ScalingFacts) -> str:
-    """How many times the gradient, where it is more in 8 of 10 seeds."""
+    """Says how many times the softmax's gradient grows; empty unless it grows in most seeds."""
     pair = facts.measure_over_seeds("gradient")
     ratios = pair.after.double() / pair.before.double()  # infinite where there was none
     if pair.direction <= 0 or bool(ratios.isnan().any()):
@@ -267,7 +267,7 @@ def _gradient_text(facts: ScalingFacts) -> str:
 
 
 def _ratio_text(ratio: float) -> str:
-    """`1.6 times`; nothing where it is not more."""
+    """Returns `1.6 times`; empty for a ratio of about 1 or less."""
     if ratio < MIN_WRITTEN_RATIO:
         return ""
     return f"{ratio:.1f} times" if ratio < THOUSAND else "over a thousand times"

@@ -1,4 +1,4 @@
-"""How sharply ways of attending read: a table of what can be found of their measures."""
+"""Sentences about how sharp attention is in several ways, and when each is true."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from attnviz.wording.words import and_list, as_sentence
 
 @dataclass(frozen=True, eq=False)
 class SharpnessFacts:
-    """What is known of how sharply each way reads, in the rows that are shown."""
+    """How sharp each way's attention is, in the rows that are shown."""
 
     comparison: Comparison
     repeats: Repeats | None
@@ -42,19 +42,20 @@ class SharpnessFacts:
 
     @property
     def attention_text(self) -> str:
-        """`attention`; or `the attention of "it" (3)`."""
+        """Returns `attention`, or `the attention of "it" (3)`."""
         return "attention" if self.comparison.query is None else f"the attention of {self.reader}"
 
     @property
     def measure_opening(self) -> str:
-        """What comes before a number: `a query attends to` 2.1 tokens."""
+        """Returns the words before a number: `a query attends to` 2.1 tokens."""
         if self.measure_and_amount[0] == "effective":
             return f"{self.reader} attends to"
         return f"{self.attention_text} has"
 
     @cached_property
     def measure_and_amount(self) -> tuple[str, Amount]:
-        """Tokens can be counted against each other only where there are as many to read."""
+        """The measure to compare: tokens, if all ways have equally many visible keys, else entropy.
+        """
         query = self.comparison.query
         rows = slice(None) if query is None else slice(query, query + 1)
         ways = self.comparison.alternatives
@@ -69,13 +70,13 @@ class SharpnessFacts:
 
     @property
     def precise_amount(self) -> Amount:
-        """Of numbers that do not stand for many seeds, in a digit more."""
+        """The format of numbers from a single draw, with one digit more."""
         amount = self.measure_and_amount[1]
         return replace(amount, digits=amount.digits + 1)
 
     @cached_property
     def mean_by_way(self) -> dict[int, float]:
-        """The mean of each way that has one, by its place."""
+        """The mean of each way, by its index; ways without a mean are left out."""
         measure, _ = self.measure_and_amount
         means = [
             mean_measures(self.comparison, way_measures)[measure]
@@ -85,14 +86,14 @@ class SharpnessFacts:
 
     @property
     def has_blind_query(self) -> bool:
-        """Whether any query sees nothing."""
+        """Whether every key is masked for some query."""
         rows = self.comparison.rows
         ways = self.comparison.alternatives
         return not all(bool(way.visible[..., rows, :].any(-1).all()) for way in ways)
 
     @property
     def extreme_means(self) -> tuple[float, float]:
-        """The least and the most."""
+        """The smallest and the largest mean."""
         return min(self.mean_by_way.values()), max(self.mean_by_way.values())
 
     @property
@@ -101,7 +102,7 @@ class SharpnessFacts:
 
     @cached_property
     def numbers_by_way(self) -> dict[int, Seeds]:
-        """The same of each seed, from the sharpest way to the most even one."""
+        """The number of every seed by way, from the sharpest way to the most even."""
         assert self.repeats is not None
         numbers = self.repeats.by_measure[self.measure_and_amount[0]]
         order = sorted(self.mean_by_way, key=lambda index: float(numbers[index].median()))
@@ -114,7 +115,8 @@ class SharpnessFacts:
 
     @cached_property
     def clearest_difference(self) -> tuple[int, int] | None:
-        """The two that are furthest apart of those whose order is sure: sharper, more even."""
+        """The sharper and the more even of the two ways that differ most; None if none clearly do.
+        """
         indices, ways = [*self.numbers_by_way], [*self.numbers_by_way.values()]
         pair = most_different_pair(ways, self.measure_and_amount[1])
         return None if pair is None else (indices[pair[0]], indices[pair[1]])
@@ -130,24 +132,24 @@ class SharpnessFacts:
 
     @property
     def way_names(self) -> str:
-        """Those that can be compared."""
+        """Returns the names of the ways that have a mean."""
         if len(self.mean_by_way) < len(self.comparison.alternatives):
             return and_list([self.way_name(index) for index in self.mean_by_way])
         return "both" if len(self.mean_by_way) == 2 else "all of them"
 
 
 def sharpness_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Of given numbers what is true; of drawn ones what holds over seeds, or what is shown."""
+    """Returns which way is sharper: over seeds, in one draw, or in given numbers."""
     return choose_sentence(SHARPNESS_FINDINGS, SharpnessFacts(comparison, repeats))
 
 
 def sharpness_title(comparison: Comparison, repeats: Repeats | None) -> str:
-    """The same as a title."""
+    """Returns which way is sharper, as a title."""
     return choose_title(SHARPNESS_FINDINGS, SharpnessFacts(comparison, repeats))
 
 
 def reader_text(comparison: Comparison) -> str:
-    """Who reads: a query of all that are, or the one that is shown alone."""
+    """Returns `a query`, or `"it" (3)` if only one query is shown."""
     query = comparison.query
     return (
         "a query" if query is None else f'"{compared_query_label(comparison, query)}" ({query + 1})'
@@ -200,7 +202,7 @@ def _alike_sharpness_sentence(facts: SharpnessFacts) -> str:
 
 
 def _amount_range_text(amount: Amount, low: float, high: float) -> str:
-    """One number, where both read the same."""
+    """Returns `2.1 to 2.3 tokens`, or one number if both are written alike."""
     if amount.reads_same(low, high):
         return amount(low)
     least, greatest = amount.format_pair(low, high)
@@ -216,7 +218,7 @@ def _chance_difference_sentence(facts: SharpnessFacts) -> str:
 
 
 def _extremes_text(facts: SharpnessFacts) -> str:
-    """Two numbers, and no more."""
+    """Returns the sharpest and the most even way with their numbers."""
     amount, (low, high) = facts.precise_amount, facts.extreme_means
     least, greatest = amount.format_pair(low, high)
     sharpest, flattest = (_ways_with_mean(facts, end)[0] for end in (low, high))
@@ -227,7 +229,7 @@ def _extremes_text(facts: SharpnessFacts) -> str:
 
 
 def _extremes_sentence(facts: SharpnessFacts) -> str:
-    """Who is first and last; all that read the same, where that is more than one."""
+    """Names the sharpest and the most even way, and all others with the same number."""
     amount, (low, high) = facts.precise_amount, facts.extreme_means
     precise_amount = replace(amount, digits=amount.digits_for(low, high))
     sharp, even = (

@@ -1,4 +1,4 @@
-"""What becomes of scores and weights along a number: tables of what can be found of a Sweep."""
+"""Sentences about a sweep: how scores and weights change along a number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEADINESS_MARGIN = 0.05  # of the way from one end to the other
 
 @dataclass(frozen=True, eq=False)
 class SweepFacts:
-    """What is known of the whole course."""
+    """A sweep, and the comparison that it extends."""
 
     comparison: Comparison
     sweep: Sweep
@@ -69,12 +69,12 @@ class SweepFacts:
 
     @property
     def has_bias(self) -> bool:
-        """Whether a distance adds to the scores."""
+        """Whether ALiBi or a learned bias is added to the scores."""
         layer = self.comparison.base.layer
         return layer is not None and layer.attended.bias is not None
 
     def course_text(self, measure: str, series: str) -> str:
-        """From one end to the other."""
+        """Describes how a measure changes from the first value to the last."""
         numbers: Tensor = self.sweep.curves[measure][series]
         by_theorem = self.sweep.by == "temperature" and self.comparison.base.uses_scores_alone
         never_falls = measure == "entropy" and by_theorem
@@ -86,7 +86,7 @@ class SweepFacts:
 
 @dataclass(frozen=True, eq=False)
 class MeasureCourse:
-    """One measure: a row for each value, in order, and a column for each seed."""
+    """One measure: a row per value, in order, and a column per seed."""
 
     numbers: Tensor
     amount: Amount
@@ -110,7 +110,7 @@ class MeasureCourse:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the medians read the same all the way, and no direction can be told."""
+        """Whether all medians are written alike, and no direction is clear."""
         clearly_differs = self.pair.differs_clearly(self.amount)
         return not clearly_differs and all(
             self.amount.reads_same(self.medians[0], median) for median in self.medians
@@ -118,7 +118,7 @@ class MeasureCourse:
 
     @property
     def is_steady(self) -> bool:
-        """Whether the medians never leave what lies between their ends, by more than a little."""
+        """Whether the medians stay between those at both ends, within a small margin."""
         low, high = sorted((self.medians[0], self.medians[-1]))
         margin = STEADINESS_MARGIN * (high - low)
         return all(low - margin <= median <= high + margin for median in self.medians)
@@ -129,12 +129,12 @@ class MeasureCourse:
 
 
 def sweep_sentence(comparison: Comparison, sweep: Sweep) -> str:
-    """From one end of the sweep to the other: what scaling keeps, and what is lost without it."""
+    """Returns how spread and entropy change along the sweep, unscaled and scaled."""
     return choose_sentence(SWEEP_FINDINGS, SweepFacts(comparison, sweep))
 
 
 def sweep_title(comparison: Comparison, sweep: Sweep) -> str:
-    """The same in as few words as stand over a picture."""
+    """Returns how the entropy changes along the sweep, as a title."""
     return choose_sentence(SWEEP_TITLE_FINDINGS, SweepFacts(comparison, sweep))
 
 
@@ -149,7 +149,7 @@ def _seeds_opening(seeds: int) -> str:
 
 
 def _exact_number_text(number: float) -> str:
-    """In as few digits as there can be, and no fewer."""
+    """Returns the shortest text that reads back as the same number."""
     short_text = f"{number:g}"
     return short_text if float(short_text) == number else repr(number)
 

@@ -1,4 +1,4 @@
-"""What came of learning: how it ended, what is right, and which heads read what, as far as true."""
+"""The result of training: how it ended, the accuracy, and what each head does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIN_CLEAR_SHARE = 0.5  # a head does what it puts so much of its weight on: more
 
 
 def training_sentence(learned: Learned) -> str:
-    """`After 310 steps, every verb is right; L1H1 reads the subject (99 %).`"""
+    """Returns `After 310 steps, every verb is right; L1H1 reads the subject (99 %).`"""
     last_moment = learned.moments[-1]
     opening = choose_sentence(ENDING_FINDINGS, Ending(learned.ended, last_moment.step))
     heads = _heads_text(collect_reading_scores(learned))
@@ -26,9 +26,9 @@ def training_sentence(learned: Learned) -> str:
 
 
 def moment_title(learned: Learned, index: int) -> str:
-    """How right it is then, in whole per cents; of the last moment all there is to say.
+    """Returns the accuracy at a moment in whole per cents; at the last one the full sentence.
 
-    Numbers have the same room in every title, so that no word moves.
+    Numbers are padded to one width, so that no word moves between the titles of a film.
     """
     if index == len(learned.moments) - 1:
         return training_sentence(learned).removesuffix(".")
@@ -40,7 +40,7 @@ def moment_title(learned: Learned, index: int) -> str:
 
 @dataclass(frozen=True)
 class Ending:
-    """How it ended, after how many steps."""
+    """Why training ended, and after how many steps."""
 
     ended: EndReason
     step: int
@@ -70,7 +70,7 @@ ENDING_FINDINGS: tuple[Finding[Ending], ...] = (
 
 @dataclass(frozen=True)
 class AnswerAccuracy:
-    """How many of the answers are right, and what each of them is."""
+    """The share of answers that are right, and the noun for an answer."""
 
     accuracy: float
     answer_noun: str
@@ -96,16 +96,17 @@ ACCURACY_FINDINGS: tuple[Finding[AnswerAccuracy], ...] = (
 
 
 def accuracy_text(accuracy: float, answer_noun: str) -> str:
-    """
+    """Writes an accuracy in words.
+
     >>> accuracy_text(1.0, "verb"), accuracy_text(0.9995, "verb"), accuracy_text(0.0, "verb")
-    ('every verb is right', 'over 99.9\\xa0% of the verbs are right', 'no verb is right')
+    ('every verb is right', 'over 99.9\xa0% of the verbs are right', 'no verb is right')
     """
     return choose_sentence(ACCURACY_FINDINGS, AnswerAccuracy(accuracy, answer_noun))
 
 
 @dataclass(frozen=True, eq=False)
 class HeadClaim:
-    """What is said of one reading, after others."""
+    """A reading by a head, and the verb phrase for it."""
 
     found_head: ReadingScores
     verb_phrase: str  # "reads the subject"; without its verb, where the one before has the same
@@ -122,7 +123,7 @@ HEAD_CLAIM_FINDINGS: tuple[Finding[HeadClaim], ...] = (
 
 
 def _heads_text(found_heads: Sequence[ReadingScores]) -> str:
-    """What heads came to do; where none does anything, how little of what matters most."""
+    """Describes the heads that do something; if none does, how weak the first reading is."""
     clear_heads = [
         found_head for found_head in found_heads if found_head.final_score >= MIN_CLEAR_SHARE
     ]
@@ -138,7 +139,7 @@ def _heads_text(found_heads: Sequence[ReadingScores]) -> str:
 
 
 def _head_claims(found_heads: Sequence[ReadingScores]) -> Iterator[HeadClaim]:
-    """One of each reading; a verb that the one before has is not said again."""
+    """Yields a claim per reading; a verb that repeats the one before is left out."""
     previous_verb = ""
     for found_head in found_heads:
         verb, _, object_phrase = found_head.reading.does.partition(" ")
@@ -154,7 +155,7 @@ def _best_head_text(claim: HeadClaim) -> str:
 
 
 def _other_heads_text(found_head: ReadingScores) -> str:
-    """The heads that do the same, and how much of their weight at least."""
+    """Returns the other heads with the same reading, and their smallest share."""
     other_heads = found_head.other_heads(MIN_CLEAR_SHARE)
     least = min(other_heads.values())
     if len(other_heads) == 1:
@@ -163,10 +164,10 @@ def _other_heads_text(found_head: ReadingScores) -> str:
 
 
 def _percent_rounded_up(share: float) -> str:
-    """Whole per cents that are no less."""
+    """Rounds up to whole per cents."""
     return percent_text(math.ceil(share * 100 - 1e-9) / 100)
 
 
 def _percent_rounded_down(share: float) -> str:
-    """Whole per cents that are no more."""
+    """Rounds down to whole per cents."""
     return percent_text(math.floor(share * 100 + 1e-9) / 100)

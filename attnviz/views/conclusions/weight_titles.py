@@ -1,7 +1,7 @@
-"""What a picture of attention weights shows: the title over it, and when that may be said.
+"""The title above a picture of attention weights, and the condition under which each is true.
 
-Of all heads that are shown, or of what one token attends to in them. Each is a table of findings:
-the first whose condition holds is the title.
+Titles are about all shown heads, or about what one token attends to in them. Each table lists
+findings: the first whose condition holds is the title.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MIN_ROWS_FOR_MOST = 3  # tokens: of fewer nothing is said that is true of most
 
 @dataclass(frozen=True, eq=False)
 class ShownHead:
-    """A head whose weights are shown, and what it is called: "" where there is no other."""
+    """A head whose weights are shown; its name is "" if there is no other head."""
 
     name: str
     layer: Layer
@@ -43,13 +43,13 @@ class ShownHead:
 
     @property
     def opening(self) -> str:
-        """`In L1H0, `, before a sentence."""
+        """Returns `In L1H0, ` to begin a sentence; empty for an unnamed head."""
         return f"In {self.name}, " if self.name else ""
 
 
 @dataclass(frozen=True, eq=False)
 class ShownWeights:
-    """The weights that a picture shows: of every head that is on, all rows or that of a query."""
+    """The weights that a picture shows: every active head, with all rows or one query's."""
 
     trace: Trace
     heads: tuple[ShownHead, ...]
@@ -77,18 +77,18 @@ class ShownWeights:
 
     @property
     def mistake(self) -> str:
-        """The one that made all of them, if one did."""
+        """The mistake that all heads have in common; empty if there is none."""
         mistakes = {head.layer.mistake for head in self.heads}
         return next(iter(mistakes)) if len(mistakes) == 1 else ""
 
     @property
     def is_self_attention(self) -> bool:
-        """Whether tokens attend to those of their own sentence alone."""
+        """Whether all tokens attend only to tokens of their own sentence."""
         return all(head.keys is self.tokens for head in self.heads)
 
     @cached_property
     def shape(self) -> MaskShape | None:
-        """What the masks leave of a sentence, where they are alike and nothing goes round them."""
+        """The shape of the mask; None if heads differ or weights were written by hand."""
         by_hand = any(head.layer.attended.mixed_by in ("hand", "mistake") for head in self.heads)
         if not self.is_self_attention or by_hand:
             return None
@@ -97,7 +97,8 @@ class ShownWeights:
 
     @property
     def visible_by_mask(self) -> str:
-        """`itself and earlier tokens`: all that a token may attend to; "" if no rule leaves any."""
+        """What a token may attend to: `itself and earlier tokens`; empty if no rule describes it.
+        """
         return "" if self.shape is None else _visible_by_mask_text(self.shape)
 
     @property
@@ -106,7 +107,7 @@ class ShownWeights:
 
     @cached_property
     def link(self) -> tuple[ShownHead, StrongestLink] | None:
-        """The strongest link, if it is the only one that is as strong as it reads."""
+        """The strongest link of all heads; None if another one reads the same."""
         links = [(head, link) for head in self.heads if (link := head.rows.strongest_link)]
         if not links:
             return None
@@ -120,20 +121,20 @@ class ShownWeights:
 
     @property
     def asked_position(self) -> int | None:
-        """The token that is spoken of: the query, or the only one a model is asked about."""
+        """The position of the query, or of the only token that the model is asked about."""
         prediction = self.trace.prediction
         only_asked = prediction.asked[0] if prediction and len(prediction.asked) == 1 else None
         return only_asked if self.query is None else self.query
 
     def row(self, head: ShownHead, query: int) -> CellValues:
-        """How much of its attention a token gives each key; the only row is that of the query."""
+        """Returns a query's attention weights in a head, 0 where keys are masked."""
         patch = head.rows.cells.row(query if self.query is None else 0)
         weights: CellValues = np.where(patch.hidden, 0.0, patch.values)[0]
         return weights
 
     @property
     def is_even(self) -> bool:
-        """Whether someone has a choice, and all weights are equal shares."""
+        """Whether all weights are equal shares and at least one token has a choice."""
         return (
             self.rows_sum_to_one
             and self.rows_with_choice > 0
@@ -142,7 +143,7 @@ class ShownWeights:
 
     @property
     def depends_on_distance(self) -> bool:
-        """Whether nothing but ALiBi tells tokens apart, in every head."""
+        """Whether ALiBi alone decides the weights, in every head."""
         trace, is_uncompared = (
             self.trace,
             self.is_self_attention and not self.trace.variant.compared,
@@ -159,7 +160,7 @@ class ShownWeights:
 
     @property
     def least_self_weight(self) -> float:
-        """How much of its attention each token gives itself in every head, at least."""
+        """The smallest weight that any token gives itself in any head."""
         return (
             min(head.rows.least_self_weight for head in self.heads)
             if self.is_self_attention
@@ -168,7 +169,9 @@ class ShownWeights:
 
     @property
     def least_mirrored_weight(self) -> float:
-        """How much each token gives the one as far from the end as it is from the start."""
+        """The smallest weight given to the token as far from the end as the query is from the
+        start.
+        """
         return (
             min(head.rows.least_mirrored_weight for head in self.heads)
             if self.is_self_attention
@@ -177,7 +180,7 @@ class ShownWeights:
 
     @cached_property
     def column(self) -> tuple[int, int] | None:
-        """Of one head: the key that most tokens attend to most, and how many do."""
+        """For one head: the key that most tokens attend to most, and their number; else None."""
         if len(self.heads) > 1 or self.rows_with_choice < MIN_ROWS_FOR_MOST:
             return None
         key, count = next(iter(self.heads[0].rows.favourite_keys.most_common(1)), (0, 0))
@@ -185,7 +188,7 @@ class ShownWeights:
 
     @cached_property
     def similar_links(self) -> list[tuple[int, int]]:
-        """Of one head: the strongest links, if two or three are about alike and lead to one key."""
+        """For one head: the strongest links, if two or three are about equal and share a key."""
         best = self.heads[0].rows.strongest_link
         if best is None or len(self.heads) > 1 or self.query is not None:
             return []
@@ -195,7 +198,7 @@ class ShownWeights:
 
     @property
     def only_keys(self) -> set[int]:
-        """The keys that a query may attend to, if it has no choice in any head."""
+        """The keys a query may attend to, if it has no choice in any head; else empty."""
         if (
             self.rows_with_choice
             or self.query is None
@@ -207,19 +210,19 @@ class ShownWeights:
 
     @property
     def opening(self) -> str:
-        """`Each token attends`, or `In head 1, "it" attends`"""
+        """Returns `Each token attends`, or `In head 1, "it" attends`."""
         if self.query is None:
             return "Each token attends"
         head_text = self.heads[0].opening if len(self.heads) == 1 else ""
         return f"{head_text}{quoted_token(self.tokens, self.query)} attends"
 
     def key_text(self, head: ShownHead, query: int, key: int) -> str:
-        """The key that a query attends to: itself, or another token."""
+        """Returns `itself`, or the quoted token at the key's position."""
         is_itself = head.keys is self.tokens and query == key
         return "itself" if is_itself else quoted_token(head.keys, key)
 
     def link_title(self, head: ShownHead, link: StrongestLink) -> str:
-        """`In head 1, "this" gives "am" 74 % of its attention`"""
+        """Returns `In head 1, "this" gives "am" 74 % of its attention`."""
         query = link.query if self.query is None else self.query
         query_text, key_text = (
             quoted_token(self.tokens, query),
@@ -229,7 +232,7 @@ class ShownWeights:
 
 
 def weights_title(trace: Trace, query: int | None = None) -> str:
-    """The title over all weights of a trace, or over what one token attends to."""
+    """Returns the title for all weights of a trace, or for one query's."""
     facts = ShownWeights(trace, tuple(_active_heads(trace, query)), query)
     if not facts.heads:
         return "Every head is switched off"
@@ -237,7 +240,7 @@ def weights_title(trace: Trace, query: int | None = None) -> str:
 
 
 def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | None = None) -> str:
-    """The same of one head among others."""
+    """Returns the title for one head among others, or for one query in it."""
     name = _shown_head_name(trace, layer, number)
     heads = tuple(head for head in _active_heads(trace, query) if head.name == name)
     if not heads:
@@ -248,7 +251,7 @@ def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | Non
 
 
 def _active_heads(trace: Trace, query: int | None) -> Iterator[ShownHead]:
-    """Heads that are off are not spoken of: nothing goes on of what they attend to."""
+    """Yields the heads that are not switched off: others pass nothing on."""
     for layer in trace.attentions:
         for number in range(layer.heads):
             if number not in layer.off:
@@ -287,7 +290,7 @@ def _only_token_title(facts: ShownWeights) -> str:
 
 
 def _mistake_title(facts: ShownWeights) -> str:
-    """What is done wrong; and what comes of it, where that shows in every head."""
+    """Returns the mistake, with its symptoms only if every head shows them."""
     mistake = MISTAKES[facts.mistake]
     visible = all(
         has_symptom(head.layer, symptom) for head in facts.heads for symptom in mistake.symptoms
@@ -296,7 +299,7 @@ def _mistake_title(facts: ShownWeights) -> str:
 
 
 def _largest_weight_title(facts: ShownWeights) -> str:
-    """Of weights that are no shares of a whole."""
+    """Returns the title for weights whose rows do not sum to 1."""
     assert facts.link is not None
     head, link = facts.link
     query = link.query if facts.query is None else facts.query
@@ -314,7 +317,7 @@ def _all_visible_text(facts: ShownWeights) -> str:
 
 
 def _find_agreeing_layer(facts: ShownWeights) -> tuple[list[ShownHead], int] | None:
-    """The last layer in whose heads a token attends most to one and the same token."""
+    """Returns the last layer whose heads all give most attention to one key, and that key."""
     position = facts.asked_position
     if position is None:
         return None
@@ -354,7 +357,7 @@ def _column_title(facts: ShownWeights) -> str:
 
 
 def _similar_links_title(facts: ShownWeights) -> str:
-    """`"am" and "this" each give "am" 99 % of their attention`"""
+    """Returns `"am" and "this" each give "am" 99 % of their attention`."""
     head = facts.heads[0]
     names = and_list([quoted_token(facts.tokens, query) for query, _ in facts.similar_links])
     key = facts.similar_links[0][1]
@@ -365,18 +368,18 @@ def _similar_links_title(facts: ShownWeights) -> str:
 
 
 def _common_share_text(weights: Sequence[float]) -> str:
-    """What each is, if all read alike; or what none is less than."""
+    """Returns the share if all are written alike, else `40 % or more`."""
     least, most = percent_text(min(weights)), percent_text(max(weights))
     return least if least == most else f"{_percent_at_least(min(weights))} or more"
 
 
 def _percent_at_least(share: float) -> str:
-    """In whole per cents, of which there are no fewer."""
+    """Rounds down to whole per cents."""
     return percent_text(floor(100 * share) / 100)
 
 
 def _plain_title(facts: ShownWeights) -> str:
-    """What is shown, of which nothing stands out."""
+    """Returns a title that only names what is shown, because nothing stands out."""
     several, name = len(facts.heads) > 1, facts.heads[0].name
     heads_text = (
         f" in {counted(len(facts.heads), 'head')}" if several else f" in {name}" if name else ""
@@ -394,7 +397,7 @@ def _only_key_title(facts: ShownWeights) -> str:
 
 
 def _asked_token_title(facts: ShownWeights) -> str:
-    """To what the token that a model is asked about gives most of its attention."""
+    """Returns the key with most of the attention of the token asked about; empty if none."""
     head, position = facts.heads[0], facts.asked_position
     if position is None or head.keys is not facts.tokens:
         return ""
@@ -408,7 +411,7 @@ def _asked_token_title(facts: ShownWeights) -> str:
 
 
 def _top_keys_title(facts: ShownWeights) -> str:
-    """`"it" attends mostly to itself (46 %) and "crossing" (16 %)`, or to one token alone."""
+    """Returns `"it" attends mostly to itself (46 %) and "crossing" (16 %)`, or names one key."""
     assert facts.query is not None
     query, head = facts.query, facts.heads[0]
     (first, share), (second, second_share), *_ = _top_three_keys(facts)
@@ -422,7 +425,7 @@ def _top_keys_title(facts: ShownWeights) -> str:
 
 
 def _has_clear_top_keys(facts: ShownWeights) -> bool:
-    """Whether one key has most of a query's attention, or two have it that nobody else is near."""
+    """Returns whether one key has most of the attention, or two keys clearly lead all others."""
     if len(facts.heads) > 1 or facts.rows_with_choice == 0:
         return False
     (_, first), (_, second), *other_keys = _top_three_keys(facts)
@@ -434,7 +437,7 @@ def _has_clear_top_keys(facts: ShownWeights) -> bool:
 
 
 def _top_three_keys(facts: ShownWeights) -> list[tuple[int, float]]:
-    """The three keys that a query attends to most, and how much of its attention each gets."""
+    """Returns the three keys with the largest weights of the query, and these weights."""
     row = facts.row(facts.heads[0], 0)
     return [(int(key), float(row[key])) for key in np.argsort(-row, kind="stable")[:3]]
 
