@@ -82,17 +82,15 @@ class RoundingFacts:
 
 def rounding_sentence(comparison: Comparison) -> str:
     rows = slice(None) if comparison.query is None else comparison.query
+    pairs = zip(comparison.alternatives, comparison.differences, strict=True)
     errors = {
-        alternative.name: float(difference[:, rows].abs().max())
-        for alternative, difference in zip(
-            comparison.alternatives, comparison.differences, strict=True
-        )
+        way.name: float(difference[:, rows].abs().max())
+        for way, difference in pairs
         if difference is not None
     }
     query_suffix = "" if comparison.query is None else f" of {reader_text(comparison)}"
-    return choose_sentence(
-        ROUNDING_FINDINGS, RoundingFacts(query_suffix, comparison.base.name, errors)
-    )
+    facts = RoundingFacts(query_suffix, comparison.base.name, errors)
+    return choose_sentence(ROUNDING_FINDINGS, facts)
 
 
 def _equal_weights_text(facts: RoundingFacts) -> str:
@@ -101,8 +99,8 @@ def _equal_weights_text(facts: RoundingFacts) -> str:
 
 
 def _largest_errors_text(facts: RoundingFacts) -> str:
-    errors_text = and_list(facts.error_texts)
-    return f"Weights{facts.query_suffix} differ from those of {facts.reference} by at most {errors_text}"
+    opening = f"Weights{facts.query_suffix} differ from those of {facts.reference}"
+    return f"{opening} by at most {and_list(facts.error_texts)}"
 
 
 ROUNDING_FINDINGS: tuple[Finding[RoundingFacts], ...] = (
@@ -158,7 +156,7 @@ class ChangeFacts:
 
 
 def largest_change_sentences(comparison: Comparison) -> list[str]:
-    """Returns `largest change from unscaled to scaled: learning → this: .31 → .97` for each way."""
+    """Returns `largest change from unscaled to scaled: learning → this: .31 → .97`, by way."""
     changed_ways = zip(comparison.alternatives, comparison.changes, strict=True)
     return [
         choose_sentence(CHANGE_FINDINGS, ChangeFacts(comparison, way, change))
@@ -195,7 +193,8 @@ CHANGE_FINDINGS: tuple[Finding[ChangeFacts], ...] = (
         "too small to be read",
         lambda facts: facts.weight_texts[0] == facts.weight_texts[1],
         lambda facts: (
-            f"{_largest_change_text(facts)}: by {significant_text(facts.change.after - facts.change.before, 2)}"
+            f"{_largest_change_text(facts)}: by "
+            f"{significant_text(facts.change.after - facts.change.before, 2)}"
         ),
     ),
     Finding(

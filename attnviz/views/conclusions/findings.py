@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Generic, TypeVar
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.measures import QUANTILE_BAND, band_quantiles
 from attnviz.wording.numbers import digits_apart, fixed_text, percent_text
 
-MIN_SEEDS_TO_CONCLUDE = 10  # of fewer, most may agree by chance
-MIN_NOTICEABLE_DIFFERENCE = 0.005  # tokens, or shares of entropy: nobody sees a smaller difference
+MIN_SEEDS_TO_CONCLUDE = 10  # fewer may agree by chance
+MIN_NOTICEABLE_DIFFERENCE = 0.005  # of tokens attended to, or of the share of entropy
 BAND_SUFFIX = " in 8 of 10 seeds"
 ONE_DRAW_OPENING = "With this one draw of random numbers"
 
@@ -81,15 +81,10 @@ class Pair:
             return 0
         (low, _, high), (before, after) = band_quantiles(self.after - self.before), self.medians
         up, down = (
-            float(moving_seeds.double().mean()) >= QUANTILE_BAND[1]
-            for moving_seeds in self._rising_and_falling
+            float(seeds.double().mean()) >= QUANTILE_BAND[1]
+            for seeds in (self.after > self.before, self.after < self.before)
         )
         return 1 if up and low > 0 and after > before else -(down and high < 0 and after < before)
-
-    @property
-    def _rising_and_falling(self) -> tuple[Bool[Tensor, "seed"], Bool[Tensor, "seed"]]:
-        """Which seeds go up, and which go down."""
-        return self.after > self.before, self.after < self.before
 
     @property
     def medians(self) -> tuple[float, float]:
@@ -108,7 +103,7 @@ class Pair:
         """Returns `2.3 (2.0–2.6)` and `3.1 tokens (2.8–3.3 in 8 of 10)`: before, after."""
         digits = amount.digits_for(*self.medians)
         after = _median_with_band(self.after, amount, digits, amount.unit, BAND_SUFFIX)
-        explanation = "" if "(" in after else BAND_SUFFIX  # once
+        explanation = "" if "(" in after else BAND_SUFFIX  # explained once, in the last band
         return _median_with_band(self.before, amount, digits, "", explanation), after
 
 
@@ -154,7 +149,7 @@ class Finding(Generic[Facts]):
     name: str
     holds: Callable[[Facts], bool]
     says: Callable[[Facts], str]
-    title: Callable[[Facts], str] | None = None  # the same in as few words as stand over a picture
+    title: Callable[[Facts], str] | None = None  # None: the sentence is short enough for a title
 
 
 def otherwise(_: object) -> bool:
@@ -164,14 +159,10 @@ def otherwise(_: object) -> bool:
 
 def choose_sentence(table: Sequence[Finding[Facts]], facts: Facts) -> str:
     """Returns the sentence of the first finding that holds."""
-    return choose_finding(table, facts).says(facts)
+    return next(finding for finding in table if finding.holds(facts)).says(facts)
 
 
 def choose_title(table: Sequence[Finding[Facts]], facts: Facts) -> str:
     """Returns the title of the first finding that holds."""
-    finding = choose_finding(table, facts)
+    finding = next(finding for finding in table if finding.holds(facts))
     return (finding.title or finding.says)(facts).rstrip(".")
-
-
-def choose_finding(table: Sequence[Finding[Facts]], facts: Facts) -> Finding[Facts]:
-    return next(finding for finding in table if finding.holds(facts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from attnviz.cells import Cells, Patch
 from attnviz.views.facts import TWO_DIGIT_TOLERANCE
 
-MIN_CLEAR_LEAD = 0.005  # by how much a weight must exceed all others to be the one that is named
+MIN_CLEAR_LEAD = 0.005  # over all other weights, for a weight that is named alone
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,8 @@ class RowFacts:
         if not links:
             return None
         best = max(links, key=lambda link: link.weight)
-        other_weights = [link.weight for link in links if link is not best]
-        return StrongestLink(
-            best.query, best.key, best.weight, max([best.next_weight, *other_weights])
-        )
+        next_weight = max([best.next_weight, *(each.weight for each in links if each is not best)])
+        return replace(best, next_weight=next_weight)
 
     def links_near(self, weight: float, max_links: int) -> list[tuple[int, int]]:
         """Returns query and key of each weight close to `weight`, in rows with a choice.

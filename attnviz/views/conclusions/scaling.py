@@ -29,10 +29,11 @@ from attnviz.views.conclusions.sharpness import reader_text
 from attnviz.views.measures import mean_measures
 from attnviz.wording.numbers import share_text
 
-EQUAL_SCORES_RANGE = 0.01  # scores of a row that differ by less are as good as equal
-SATURATED_WEIGHT = 0.99  # a weight above is as good as all
-MIN_WRITTEN_RATIO = 1.05  # below, "1.0 times" would be read
+EQUAL_SCORES_RANGE = 0.01  # scores of a row that differ by less count as equal
+SATURATED_WEIGHT = 0.99  # a larger weight counts as all of a row's attention
+MIN_WRITTEN_RATIO = 1.05  # a smaller ratio would be written as "1.0 times"
 THOUSAND = 1000
+NO_EFFECT_OPENING = "Scaling changes nothing here"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +58,9 @@ class ScalingFacts:
 
     @cached_property
     def weights(self) -> tuple[Float[Tensor, "head query key"], Float[Tensor, "head query key"]]:
-        before, after = (
-            self._find_alternative(name).weights.double() for name in ("unscaled", "scaled")
-        )
         rows = self.comparison.rows
-        return before[:, rows], after[:, rows]
+        unscaled, scaled = (self._alternative(name) for name in ("unscaled", "scaled"))
+        return unscaled.weights.double()[:, rows], scaled.weights.double()[:, rows]
 
     @property
     def largest_change(self) -> float:
@@ -97,13 +96,11 @@ class ScalingFacts:
         """Returns a measure of every seed, unscaled and scaled."""
         assert self.repeats is not None
         numbers = self.repeats.by_measure[measure]
-        names = [alternative.name for alternative in self.comparison.alternatives]
+        names = [each.name for each in self.comparison.alternatives]
         return Pair(*(numbers[names.index(name)] for name in ("unscaled", "scaled")))
 
-    def _find_alternative(self, name: str) -> Alternative:
-        return next(
-            alternative for alternative in self.comparison.alternatives if alternative.name == name
-        )
+    def _alternative(self, name: str) -> Alternative:
+        return next(each for each in self.comparison.alternatives if each.name == name)
 
     @property
     def same_scale(self) -> bool:
@@ -121,16 +118,14 @@ class ScalingFacts:
     @property
     def has_equal_scores(self) -> bool:
         """Whether the scores of each row, and the softmax's inputs, are about equal."""
-        layer = self._find_alternative("unscaled").layer
+        layer = self._alternative("unscaled").layer
         if layer is None:  # only weights are known: their logarithms differ as the scores do
             logits = [self.weights[0].log()]
         else:
             rows, attended = self.comparison.rows, layer.attended
             logits = [each[:, rows] for each in (attended.scores, attended.logits)]
-        return all(
-            _largest_score_range(each.double(), self.visible) < EQUAL_SCORES_RANGE
-            for each in logits
-        )
+        ranges = (_largest_score_range(each.double(), self.visible) for each in logits)
+        return all(score_range < EQUAL_SCORES_RANGE for score_range in ranges)
 
     @property
     def is_saturated(self) -> bool:
@@ -162,14 +157,9 @@ def _spread_title(facts: ScalingFacts, before: str, after: str) -> str:
     """Returns `Scaling spreads attention over 3.3 tokens instead of 2.1`."""
     verb = "spreads" if float(after) > float(before) else "narrows"
     preposition = "over" if verb == "spreads" else "to"
-    query = facts.comparison.query
-    reader_suffix = "" if query is None else f" of {facts.reader}"
-    attention_text = "attention" if query is None else f"the attention{reader_suffix}"
+    is_single = facts.comparison.query is not None
+    attention_text = f"the attention of {facts.reader}" if is_single else "attention"
     return f"Scaling {verb} {attention_text} {preposition} {after} tokens instead of {before}"
-
-
-def _spread_over_seeds_title(facts: ScalingFacts) -> str:
-    return _spread_title(facts, *facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT))
 
 
 def _spread_here_title(facts: ScalingFacts) -> str:
@@ -182,7 +172,8 @@ def _little_change_reason(facts: ScalingFacts) -> str:
         return "the scores of a row are all about the same"
     if facts.is_saturated:
         return "one token gets nearly all the weight of a row, with and without scaling"
-    return f"{facts.reader} attends to {_with_and_without_text(PRECISE_TOKEN_AMOUNT, *facts.token_counts)}"
+    counts_text = _with_and_without_text(PRECISE_TOKEN_AMOUNT, *facts.token_counts)
+    return f"{facts.reader} attends to {counts_text}"
 
 
 def _with_and_without_text(amount: Amount, unscaled: float, scaled: float) -> str:
@@ -197,11 +188,10 @@ def _given_scores_sentence(facts: ScalingFacts) -> str:
     least, greatest = PRECISE_TOKEN_AMOUNT.format_pair(*facts.token_counts)
     before, after = facts.means("gradient")
     ratio_text = _ratio_text(after / before if before else torch.inf if after else 0.0)
-    opening = (
-        f"Dividing the scores by {facts.divisor} makes {facts.reader} attend to {greatest} tokens"
-    )
+    counts_text = f"{greatest} tokens instead of {least}"
     gradient_text = f", and the gradient of the softmax {ratio_text} as large" if ratio_text else ""
-    return f"{opening} instead of {least}{gradient_text}."
+    opening = f"Dividing the scores by {facts.divisor} makes {facts.reader} attend to"
+    return f"{opening} {counts_text}{gradient_text}."
 
 
 def _one_draw_scaling(facts: ScalingFacts) -> str:
@@ -213,47 +203,54 @@ def _one_draw_scaling(facts: ScalingFacts) -> str:
 def _same_count_sentence(facts: ScalingFacts) -> str:
     """Says that weights change, but not the number of tokens attended to."""
     counts_text = _with_and_without_text(PRECISE_TOKEN_AMOUNT, *facts.token_counts)
-    change_text = (
-        "by less than .01"
-        if facts.largest_change < EQUAL_SCORES_RANGE
-        else f"by up to {share_text(facts.largest_change)}"
-    )
+    is_small = facts.largest_change < EQUAL_SCORES_RANGE
+    change_text = "less than .01" if is_small else f"up to {share_text(facts.largest_change)}"
     return (
-        f"Scaling changes weights {change_text}, but {facts.reader} attends to about as many tokens: "
-        f"{counts_text}."
+        f"Scaling changes weights by {change_text}, but {facts.reader} attends to about as many "
+        f"tokens: {counts_text}."
     )
 
 
 def _few_seeds_scaling(facts: ScalingFacts) -> str:
     least, greatest = facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT)
-    counts_text = f"{facts.reader} attends to {least} tokens unscaled and to {greatest} divided by {facts.divisor}"
-    return f"In the median of {facts.seed_count} seeds, {counts_text}: too few seeds to tell more."
+    return (
+        f"In the median of {facts.seed_count} seeds, {facts.reader} attends to {least} tokens "
+        f"unscaled and to {greatest} divided by {facts.divisor}: too few seeds to tell more."
+    )
 
 
 def _same_count_over_seeds(facts: ScalingFacts) -> str:
     counts_text = _with_and_without_text(TOKEN_AMOUNT, *facts.token_counts_over_seeds.medians)
-    opening = f"Over {facts.seed_count:,} seeds, scaling hardly changes how many tokens {facts.reader} attends to"
-    return f"{opening}: {counts_text}."
+    return (
+        f"Over {facts.seed_count:,} seeds, scaling hardly changes how many tokens {facts.reader} "
+        f"attends to: {counts_text}."
+    )
 
 
 def _changed_count_over_seeds(facts: ScalingFacts) -> str:
     before, after = facts.token_counts_over_seeds.format_bands(TOKEN_AMOUNT)
-    opening = f"Over {facts.seed_count:,} seeds, dividing by {facts.divisor}"
-    return f"{opening} makes {facts.reader} attend to {after} instead of {before}{_gradient_text(facts)}."
+    return (
+        f"Over {facts.seed_count:,} seeds, dividing by {facts.divisor} makes {facts.reader} attend "
+        f"to {after} instead of {before}{_gradient_text(facts)}."
+    )
 
 
 def _never_fewer_over_seeds(facts: ScalingFacts) -> str:
     before, after = facts.token_counts_over_seeds.format_bands(TOKEN_AMOUNT)
-    unchanged_text = f"in {facts.token_counts_over_seeds.unchanged_seed_count:,} of {facts.seed_count:,} seeds it hardly changes how many"
-    opening = f"Dividing by {facts.divisor} cannot make {facts.reader} attend to fewer tokens, and {unchanged_text}"
-    return f"{opening}: {after} with scaling, {before} without."
+    unchanged_count = facts.token_counts_over_seeds.unchanged_seed_count
+    return (
+        f"Dividing by {facts.divisor} cannot make {facts.reader} attend to fewer tokens, and in "
+        f"{unchanged_count:,} of {facts.seed_count:,} seeds it hardly changes how many: {after} "
+        f"with scaling, {before} without."
+    )
 
 
 def _undecided_scaling(facts: ScalingFacts) -> str:
     before, after = facts.token_counts_over_seeds.format_bands(TOKEN_AMOUNT)
-    counts_text = f"{after} divided by {facts.divisor}, {before} unscaled"
-    opening = f"Over {facts.seed_count:,} seeds, it is not clear whether scaling makes {facts.reader} attend to"
-    return f"{opening} more or fewer tokens: {counts_text}."
+    return (
+        f"Over {facts.seed_count:,} seeds, it is not clear whether scaling makes {facts.reader} "
+        f"attend to more or fewer tokens: {after} divided by {facts.divisor}, {before} unscaled."
+    )
 
 
 def _gradient_text(facts: ScalingFacts) -> str:
@@ -273,13 +270,13 @@ def _ratio_text(ratio: float) -> str:
     return f"{ratio:.1f} times" if ratio < THOUSAND else "over a thousand times"
 
 
-NO_EFFECT_OPENING = "Scaling changes nothing here"
 SCALING_FINDINGS: tuple[Finding[ScalingFacts], ...] = (
     Finding(
         "a query sees one token",
         lambda facts: bool((facts.visible.sum(-1) == 1).all()),
         lambda facts: (
-            f"{NO_EFFECT_OPENING}: {facts.reader} sees only one token, which gets all its attention."
+            f"{NO_EFFECT_OPENING}: {facts.reader} sees only one token, which gets all its "
+            "attention."
         ),
     ),
     Finding(
@@ -306,7 +303,9 @@ SCALING_FINDINGS: tuple[Finding[ScalingFacts], ...] = (
             facts.seed_count > 0 and facts.token_counts_over_seeds.differs_clearly(TOKEN_AMOUNT)
         ),
         _changed_count_over_seeds,
-        _spread_over_seeds_title,
+        lambda facts: _spread_title(
+            facts, *facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT)
+        ),
     ),
     Finding(
         "never less",

@@ -54,19 +54,15 @@ class SharpnessFacts:
 
     @cached_property
     def measure_and_amount(self) -> tuple[str, Amount]:
-        """The measure to compare: tokens, if all ways have equally many visible keys, else entropy.
-        """
+        """Tokens attended to, if all ways have equally many visible keys; else entropy."""
         query = self.comparison.query
         rows = slice(None) if query is None else slice(query, query + 1)
-        ways = self.comparison.alternatives
         visible_counts = {
-            tuple(way.visible[..., rows, :].sum(-1).flatten().tolist()) for way in ways
+            tuple(way.visible[..., rows, :].sum(-1).flatten().tolist())
+            for way in self.comparison.alternatives
         }
-        return (
-            ("effective", TOKEN_AMOUNT)
-            if len(visible_counts) == 1
-            else ("share", ENTROPY_SHARE_AMOUNT)
-        )
+        are_equal = len(visible_counts) == 1
+        return ("effective", TOKEN_AMOUNT) if are_equal else ("share", ENTROPY_SHARE_AMOUNT)
 
     @property
     def precise_amount(self) -> Amount:
@@ -78,10 +74,7 @@ class SharpnessFacts:
     def mean_by_way(self) -> dict[int, float]:
         """The mean of each way, by its index; ways without a mean are left out."""
         measure, _ = self.measure_and_amount
-        means = [
-            mean_measures(self.comparison, way_measures)[measure]
-            for way_measures in self.comparison.measures
-        ]
+        means = [mean_measures(self.comparison, each)[measure] for each in self.comparison.measures]
         return {index: mean for index, mean in enumerate(means) if not np.isnan(mean)}
 
     @property
@@ -115,17 +108,14 @@ class SharpnessFacts:
 
     @cached_property
     def clearest_difference(self) -> tuple[int, int] | None:
-        """The sharper and the more even of the two ways that differ most; None if none clearly do.
-        """
+        """The sharper and the more even way, of the pair that differs most; else None."""
         indices, ways = [*self.numbers_by_way], [*self.numbers_by_way.values()]
         pair = most_different_pair(ways, self.measure_and_amount[1])
         return None if pair is None else (indices[pair[0]], indices[pair[1]])
 
     @property
     def alike_over_seeds(self) -> bool:
-        return all(
-            Pair(*two_ways).is_alike for two_ways in combinations(self.numbers_by_way.values(), 2)
-        )
+        return all(Pair(*ways).is_alike for ways in combinations(self.numbers_by_way.values(), 2))
 
     def way_name(self, index: int) -> str:
         return f"'{alternative_name(self.comparison, self.comparison.alternatives[index])}'"
@@ -151,19 +141,19 @@ def sharpness_title(comparison: Comparison, repeats: Repeats | None) -> str:
 def reader_text(comparison: Comparison) -> str:
     """Returns `a query`, or `"it" (3)` if only one query is shown."""
     query = comparison.query
-    return (
-        "a query" if query is None else f'"{compared_query_label(comparison, query)}" ({query + 1})'
-    )
+    if query is None:
+        return "a query"
+    return f'"{compared_query_label(comparison, query)}" ({query + 1})'
 
 
 def _few_seeds_sharpness(facts: SharpnessFacts) -> str:
     (low, high), (_, amount) = facts.outermost_ways, facts.measure_and_amount
-    least, greatest = Pair(facts.numbers_by_way[low], facts.numbers_by_way[high]).format_medians(
-        amount
-    )
+    pair = Pair(facts.numbers_by_way[low], facts.numbers_by_way[high])
+    least, greatest = pair.format_medians(amount)
     return (
-        f"In the median of {facts.seed_count} seeds, {facts.measure_opening} {least}{amount.unit} in "
-        f"{facts.way_name(low)} and {greatest} in {facts.way_name(high)}: too few seeds to tell more."
+        f"In the median of {facts.seed_count} seeds, {facts.measure_opening} {least}{amount.unit} "
+        f"in {facts.way_name(low)} and {greatest} in {facts.way_name(high)}: too few seeds to tell "
+        "more."
     )
 
 
@@ -180,8 +170,8 @@ def _clear_difference_sentence(facts: SharpnessFacts) -> str:
 def _alike_over_seeds_sentence(facts: SharpnessFacts) -> str:
     low, high = (float(np.median(facts.numbers_by_way[index])) for index in facts.outermost_ways)
     range_text = _amount_range_text(facts.measure_and_amount[1], low, high)
-    opening = f"Over {facts.seed_count:,} seeds, {facts.attention_text} is equally sharp in {facts.way_names}"
-    return f"{opening}: {range_text}."
+    opening = f"Over {facts.seed_count:,} seeds, {facts.attention_text}"
+    return f"{opening} is equally sharp in {facts.way_names}: {range_text}."
 
 
 def _undecided_sharpness(facts: SharpnessFacts) -> str:
@@ -189,16 +179,16 @@ def _undecided_sharpness(facts: SharpnessFacts) -> str:
     pair = Pair(facts.numbers_by_way[low], facts.numbers_by_way[high])
     before, after = pair.format_bands(facts.measure_and_amount[1])
     return (
-        f"Over {facts.seed_count:,} seeds, there is no clear difference in how sharp {facts.attention_text} "
-        f"is: {after} in {facts.way_name(high)}, {before} in {facts.way_name(low)}."
+        f"Over {facts.seed_count:,} seeds, there is no clear difference in how sharp "
+        f"{facts.attention_text} is: {after} in {facts.way_name(high)}, {before} in "
+        f"{facts.way_name(low)}."
     )
 
 
 def _alike_sharpness_sentence(facts: SharpnessFacts) -> str:
     range_text = _amount_range_text(facts.precise_amount, *facts.extreme_means)
-    return as_sentence(
-        f"{facts.attention_text} is equally sharp in {facts.way_names}: {range_text}"
-    )
+    opening = f"{facts.attention_text} is equally sharp in {facts.way_names}"
+    return as_sentence(f"{opening}: {range_text}")
 
 
 def _amount_range_text(amount: Amount, low: float, high: float) -> str:
@@ -209,43 +199,31 @@ def _amount_range_text(amount: Amount, low: float, high: float) -> str:
     return f"{least} to {greatest}{amount.unit}"
 
 
-def _one_draw_sharpness(facts: SharpnessFacts) -> str:
-    return f"{ONE_DRAW_OPENING}, {_extremes_text(facts)}."
-
-
-def _chance_difference_sentence(facts: SharpnessFacts) -> str:
-    return as_sentence(f"{_extremes_text(facts)}: seeds differ only by chance")
-
-
 def _extremes_text(facts: SharpnessFacts) -> str:
     """Returns the sharpest and the most even way with their numbers."""
     amount, (low, high) = facts.precise_amount, facts.extreme_means
     least, greatest = amount.format_pair(low, high)
-    sharpest, flattest = (_ways_with_mean(facts, end)[0] for end in (low, high))
+    means = facts.mean_by_way
+    sharpest, flattest = (facts.way_name(pick(means, key=means.__getitem__)) for pick in (min, max))
     return (
-        f"{facts.measure_opening} {least}{amount.unit} in {facts.way_name(sharpest)} and {greatest} in "
-        f"{facts.way_name(flattest)}"
+        f"{facts.measure_opening} {least}{amount.unit} in {sharpest} and {greatest} in {flattest}"
     )
 
 
 def _extremes_sentence(facts: SharpnessFacts) -> str:
     """Names the sharpest and the most even way, and all others with the same number."""
     amount, (low, high) = facts.precise_amount, facts.extreme_means
-    precise_amount = replace(amount, digits=amount.digits_for(low, high))
-    sharp, even = (
-        and_list(
-            [
-                facts.way_name(index)
-                for index, mean in facts.mean_by_way.items()
-                if precise_amount.reads_same(mean, end)
-            ]
+    amount = replace(amount, digits=amount.digits_for(low, high))
+
+    def way_names(end: float) -> str:
+        means = facts.mean_by_way.items()
+        return and_list(
+            [facts.way_name(way) for way, mean in means if amount.reads_same(mean, end)]
         )
-        for end in (low, high)
-    )
-    return as_sentence(
-        f"{facts.attention_text} is sharpest in {sharp} ({precise_amount(low)}) and most even in {even} "
-        f"({precise_amount(high)})"
-    )
+
+    sharp = f"sharpest in {way_names(low)} ({amount(low)})"
+    even = f"most even in {way_names(high)} ({amount(high)})"
+    return as_sentence(f"{facts.attention_text} is {sharp} and {even}")
 
 
 def _sharper_title(facts: SharpnessFacts, sharp: int, even: int) -> str:
@@ -254,17 +232,13 @@ def _sharper_title(facts: SharpnessFacts, sharp: int, even: int) -> str:
     return f"{subject} sharper in {facts.way_name(sharp)} than in {facts.way_name(even)}"
 
 
-def _ways_with_mean(facts: SharpnessFacts, end: float) -> list[int]:
-    return [index for index, mean in facts.mean_by_way.items() if mean == end]
-
-
 SHARPNESS_FINDINGS: tuple[Finding[SharpnessFacts], ...] = (
     Finding(
         "one has a choice",
         lambda facts: len(facts.mean_by_way) == 1,
         lambda facts: as_sentence(
-            f"{facts.reader} sees more than one token only in {facts.way_name(*facts.mean_by_way)}, so "
-            "there is nothing to compare"
+            f"{facts.reader} sees more than one token only in {facts.way_name(*facts.mean_by_way)},"
+            " so there is nothing to compare"
         ),
     ),
     Finding(
@@ -317,8 +291,12 @@ SHARPNESS_FINDINGS: tuple[Finding[SharpnessFacts], ...] = (
     Finding(
         "between seeds",
         lambda facts: facts.comparison.by == "seed" and has_random_weights(facts.comparison),
-        _chance_difference_sentence,
+        lambda facts: as_sentence(f"{_extremes_text(facts)}: seeds differ only by chance"),
     ),
-    Finding("one draw", lambda facts: has_random_weights(facts.comparison), _one_draw_sharpness),
+    Finding(
+        "one draw",
+        lambda facts: has_random_weights(facts.comparison),
+        lambda facts: f"{ONE_DRAW_OPENING}, {_extremes_text(facts)}.",
+    ),
     Finding("sharpest and most even", otherwise, _extremes_sentence),
 )

@@ -27,7 +27,7 @@ MEASURE_AMOUNTS = {
     "spread": Amount(significant_text, 2),
     "entropy": Amount(significant_text, 2, " bits"),
 }
-STEADINESS_MARGIN = 0.05  # of the way from one end to the other
+STEADINESS_MARGIN = 0.05  # of the difference between both ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +53,8 @@ class SweepFacts:
 
     @property
     def few_seeds_suffix(self) -> str:
-        seeds = self.sweep.repeats
-        return (
-            "" if seeds == 1 or seeds >= MIN_SEEDS_TO_CONCLUDE else ": too few seeds to tell more"
-        )
+        has_few = 1 < self.sweep.repeats < MIN_SEEDS_TO_CONCLUDE
+        return ": too few seeds to tell more" if has_few else ""
 
     @property
     def sees_one_token(self) -> bool:
@@ -78,10 +76,8 @@ class SweepFacts:
         numbers: Tensor = self.sweep.curves[measure][series]
         by_theorem = self.sweep.by == "temperature" and self.comparison.base.uses_scores_alone
         never_falls = measure == "entropy" and by_theorem
-        return choose_sentence(
-            MEASURE_FINDINGS,
-            MeasureCourse(numbers[self.order], MEASURE_AMOUNTS[measure], never_falls),
-        )
+        course = MeasureCourse(numbers[self.order], MEASURE_AMOUNTS[measure], never_falls)
+        return choose_sentence(MEASURE_FINDINGS, course)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +86,7 @@ class MeasureCourse:
 
     numbers: Tensor
     amount: Amount
-    never_falls: bool = False  # whatever the numbers are: a theorem
+    never_falls: bool = False  # by a theorem, whatever the numbers are
 
     @cached_property
     def pair(self) -> Pair:
@@ -111,10 +107,9 @@ class MeasureCourse:
     @property
     def is_constant(self) -> bool:
         """Whether all medians are written alike, and no direction is clear."""
-        clearly_differs = self.pair.differs_clearly(self.amount)
-        return not clearly_differs and all(
-            self.amount.reads_same(self.medians[0], median) for median in self.medians
-        )
+        if self.pair.differs_clearly(self.amount):
+            return False
+        return all(self.amount.reads_same(self.medians[0], median) for median in self.medians)
 
     @property
     def is_steady(self) -> bool:
@@ -139,13 +134,9 @@ def sweep_title(comparison: Comparison, sweep: Sweep) -> str:
 
 
 def _seeds_opening(seeds: int) -> str:
-    if seeds == 1:
-        return ONE_DRAW_OPENING
-    return (
-        f"Over {seeds:,} seeds"
-        if seeds >= MIN_SEEDS_TO_CONCLUDE
-        else f"In the median of {seeds} seeds"
-    )
+    if seeds < MIN_SEEDS_TO_CONCLUDE:
+        return ONE_DRAW_OPENING if seeds == 1 else f"In the median of {seeds} seeds"
+    return f"Over {seeds:,} seeds"
 
 
 def _exact_number_text(number: float) -> str:
@@ -161,7 +152,8 @@ def _full_course_sentence(facts: SweepFacts) -> str:
     )
     return (
         f"{facts.opening}, the spread of unscaled scores {unscaled[0]} and the entropy of a row "
-        f"{unscaled[1]}; scaled, the spread {scaled[0]} and the entropy {scaled[1]}{facts.few_seeds_suffix}."
+        f"{unscaled[1]}; scaled, the spread {scaled[0]} and the entropy "
+        f"{scaled[1]}{facts.few_seeds_suffix}."
     )
 
 

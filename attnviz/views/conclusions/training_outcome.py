@@ -13,7 +13,7 @@ from attnviz.wording.numbers import percent_text
 from attnviz.wording.printable import FIGURE_SPACE, PERCENT
 from attnviz.wording.words import and_list, counted
 
-MIN_CLEAR_SHARE = 0.5  # a head does what it puts so much of its weight on: more than on all else
+MIN_CLEAR_SHARE = 0.5  # of a head's attention: more than on everything else together
 
 
 def training_sentence(learned: Learned) -> str:
@@ -108,66 +108,52 @@ def accuracy_text(accuracy: float, answer_noun: str) -> str:
 class HeadClaim:
     """A reading by a head, and the verb phrase for it."""
 
-    found_head: ReadingScores
-    verb_phrase: str  # "reads the subject"; without its verb, where the one before has the same
+    scores: ReadingScores
+    verb_phrase: str  # "reads the subject"; only "the subject" if the claim before has this verb
 
 
 HEAD_CLAIM_FINDINGS: tuple[Finding[HeadClaim], ...] = (
     Finding(
         "several do it",
-        lambda claim: bool(claim.found_head.other_heads(MIN_CLEAR_SHARE)),
-        lambda claim: f"{_best_head_text(claim)}; {_other_heads_text(claim.found_head)})",
+        lambda claim: bool(claim.scores.other_heads(MIN_CLEAR_SHARE)),
+        lambda claim: f"{_best_head_text(claim)}; {_other_heads_text(claim.scores)})",
     ),
     Finding("one does it", otherwise, lambda claim: f"{_best_head_text(claim)})"),
 )
 
 
-def _heads_text(found_heads: Sequence[ReadingScores]) -> str:
+def _heads_text(readings: Sequence[ReadingScores]) -> str:
     """Describes the heads that do something; if none does, how weak the first reading is."""
-    clear_heads = [
-        found_head for found_head in found_heads if found_head.final_score >= MIN_CLEAR_SHARE
-    ]
-    if clear_heads:
-        return ", ".join(
-            choose_sentence(HEAD_CLAIM_FINDINGS, claim) for claim in _head_claims(clear_heads)
-        )
-    weak_readings = [
-        f"{found_head.reading.does} with more than {_percent_rounded_up(found_head.final_score)}"
-        for found_head in found_heads[:1]
-    ]
-    return f"no head {weak_readings[0]} of its attention" if weak_readings else ""
+    clear = [scores for scores in readings if scores.final_score >= MIN_CLEAR_SHARE]
+    if clear:
+        claims = _head_claims(clear)
+        return ", ".join(choose_sentence(HEAD_CLAIM_FINDINGS, claim) for claim in claims)
+    if not readings:
+        return ""
+    limit = percent_text(math.ceil(readings[0].final_score * 100 - 1e-9) / 100)  # rounded up
+    return f"no head {readings[0].reading.does} with more than {limit} of its attention"
 
 
-def _head_claims(found_heads: Sequence[ReadingScores]) -> Iterator[HeadClaim]:
+def _head_claims(readings: Sequence[ReadingScores]) -> Iterator[HeadClaim]:
     """Yields a claim per reading; a verb that repeats the one before is left out."""
     previous_verb = ""
-    for found_head in found_heads:
-        verb, _, object_phrase = found_head.reading.does.partition(" ")
-        yield HeadClaim(
-            found_head,
-            object_phrase if object_phrase and verb == previous_verb else found_head.reading.does,
-        )
+    for scores in readings:
+        verb, _, object_phrase = scores.reading.does.partition(" ")
+        is_repeated = object_phrase and verb == previous_verb
+        yield HeadClaim(scores, object_phrase if is_repeated else scores.reading.does)
         previous_verb = verb
 
 
 def _best_head_text(claim: HeadClaim) -> str:
-    return f"{claim.found_head.best_head_label} {claim.verb_phrase} ({percent_text(claim.found_head.final_score)}"
+    share = percent_text(claim.scores.final_score)
+    return f"{claim.scores.best_head_label} {claim.verb_phrase} ({share}"
 
 
-def _other_heads_text(found_head: ReadingScores) -> str:
+def _other_heads_text(scores: ReadingScores) -> str:
     """Returns the other heads with the same reading, and their smallest share."""
-    other_heads = found_head.other_heads(MIN_CLEAR_SHARE)
+    other_heads = scores.other_heads(MIN_CLEAR_SHARE)
     least = min(other_heads.values())
     if len(other_heads) == 1:
         return f"{and_list([*other_heads])}: {percent_text(least)}"
-    return f"{len(other_heads)} more heads: at least {_percent_rounded_down(least)}"
-
-
-def _percent_rounded_up(share: float) -> str:
-    """Rounds up to whole per cents."""
-    return percent_text(math.ceil(share * 100 - 1e-9) / 100)
-
-
-def _percent_rounded_down(share: float) -> str:
-    """Rounds down to whole per cents."""
-    return percent_text(math.floor(share * 100 + 1e-9) / 100)
+    least_text = percent_text(math.floor(least * 100 + 1e-9) / 100)  # rounded down
+    return f"{len(other_heads)} more heads: at least {least_text}"

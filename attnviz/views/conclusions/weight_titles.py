@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product, starmap
 from math import floor
 
 import numpy as np
 
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cells import Cells, CellValues, StoredCells
+from attnviz.cells import CellValues, StoredCells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.conclusions.findings import Finding, choose_sentence, otherwise
@@ -24,12 +25,10 @@ from attnviz.views.reading import attention_head_name, quoted_token
 from attnviz.wording.numbers import fixed_text, percent_text
 from attnviz.wording.words import and_list, counted
 
-MAX_EQUAL_UNEVENNESS = (
-    0.01  # of an even share: weights that differ from it by less are called equal
-)
-MAX_SLIGHT_UNEVENNESS = 0.4  # the same of weights that are called almost equal
+MAX_EQUAL_UNEVENNESS = 0.01  # of an even share, for weights that are called equal
+MAX_SLIGHT_UNEVENNESS = 0.4  # of an even share, for weights that are called almost equal
 MAJORITY_SHARE = 0.5  # of a token's attention
-MIN_ROWS_FOR_MOST = 3  # tokens: of fewer nothing is said that is true of most
+MIN_ROWS_FOR_MOST = 3  # a title says "most tokens" only of at least so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +78,7 @@ class ShownWeights:
     def mistake(self) -> str:
         """The mistake that all heads have in common; empty if there is none."""
         mistakes = {head.layer.mistake for head in self.heads}
-        return next(iter(mistakes)) if len(mistakes) == 1 else ""
+        return mistakes.pop() if len(mistakes) == 1 else ""
 
     @property
     def is_self_attention(self) -> bool:
@@ -97,9 +96,18 @@ class ShownWeights:
 
     @property
     def visible_by_mask(self) -> str:
-        """What a token may attend to: `itself and earlier tokens`; empty if no rule describes it.
-        """
-        return "" if self.shape is None else _visible_by_mask_text(self.shape)
+        """What a token may attend to: `itself and earlier tokens`; empty without a rule."""
+        shape = self.shape
+        if shape is None or not shape.is_exact or shape.chunk is not None:
+            return ""
+        if shape.window is None:
+            return "itself and earlier tokens" if shape.causal else ""
+        before = shape.window - 1
+        if before == 0:
+            return "itself"
+        if shape.causal:
+            return f"itself and the {'token' if before == 1 else f'{before} tokens'} before it"
+        return "itself and its neighbours" if before == 1 else f"tokens up to {before} places away"
 
     @property
     def has_masked_keys(self) -> bool:
@@ -114,9 +122,8 @@ class ShownWeights:
         head, best = max(links, key=lambda head_and_link: head_and_link[1].weight)
         other_weights = [link.weight for _, link in links if link is not best]
         next_weight = max([best.next_weight, *other_weights])
-        is_clear = best.weight - next_weight > MIN_CLEAR_LEAD and percent_text(
-            best.weight
-        ) != percent_text(next_weight)
+        reads_same = percent_text(best.weight) == percent_text(next_weight)
+        is_clear = best.weight - next_weight > MIN_CLEAR_LEAD and not reads_same
         return (head, best) if is_clear else None
 
     @property
@@ -135,48 +142,33 @@ class ShownWeights:
     @property
     def is_even(self) -> bool:
         """Whether all weights are equal shares and at least one token has a choice."""
-        return (
-            self.rows_sum_to_one
-            and self.rows_with_choice > 0
-            and self.unevenness < MAX_EQUAL_UNEVENNESS
-        )
+        has_choice = self.rows_sum_to_one and self.rows_with_choice > 0
+        return has_choice and self.unevenness < MAX_EQUAL_UNEVENNESS
 
     @property
     def depends_on_distance(self) -> bool:
         """Whether ALiBi alone decides the weights, in every head."""
-        trace, is_uncompared = (
-            self.trace,
-            self.is_self_attention and not self.trace.variant.compared,
-        )
-        biased = all(head.layer.attended.bias is not None for head in self.heads)
-        plain = {"visible", "hidden", "mask", "scores"}.isdisjoint(trace.layers[0].given)
-        return (
-            is_uncompared
-            and biased
-            and plain
-            and self.rows_sum_to_one
-            and self.rows_with_choice > 0
-        )
+        trace = self.trace
+        if not self.is_self_attention or trace.variant.compared:
+            return False
+        if not {"visible", "hidden", "mask", "scores"}.isdisjoint(trace.layers[0].given):
+            return False
+        is_biased = all(head.layer.attended.bias is not None for head in self.heads)
+        return is_biased and self.rows_sum_to_one and self.rows_with_choice > 0
 
     @property
     def least_self_weight(self) -> float:
         """The smallest weight that any token gives itself in any head."""
-        return (
-            min(head.rows.least_self_weight for head in self.heads)
-            if self.is_self_attention
-            else 0.0
-        )
+        if not self.is_self_attention:
+            return 0.0
+        return min(head.rows.least_self_weight for head in self.heads)
 
     @property
     def least_mirrored_weight(self) -> float:
-        """The smallest weight given to the token as far from the end as the query is from the
-        start.
-        """
-        return (
-            min(head.rows.least_mirrored_weight for head in self.heads)
-            if self.is_self_attention
-            else 0.0
-        )
+        """The smallest weight given to the token that mirrors the query's position."""
+        if not self.is_self_attention:
+            return 0.0
+        return min(head.rows.least_mirrored_weight for head in self.heads)
 
     @cached_property
     def column(self) -> tuple[int, int] | None:
@@ -199,11 +191,8 @@ class ShownWeights:
     @property
     def only_keys(self) -> set[int]:
         """The keys a query may attend to, if it has no choice in any head; else empty."""
-        if (
-            self.rows_with_choice
-            or self.query is None
-            or len({id(head.keys) for head in self.heads}) > 1
-        ):
+        has_one_sentence = len({id(head.keys) for head in self.heads}) == 1
+        if self.rows_with_choice or self.query is None or not has_one_sentence:
             return set()
         rows = (head.rows.cells.row(0) for head in self.heads)
         return {int(key) for row in rows for key in np.flatnonzero(~row.hidden[0])}
@@ -223,12 +212,12 @@ class ShownWeights:
 
     def link_title(self, head: ShownHead, link: StrongestLink) -> str:
         """Returns `In head 1, "this" gives "am" 74 % of its attention`."""
-        query = link.query if self.query is None else self.query
+        query, share = link.query if self.query is None else self.query, percent_text(link.weight)
         query_text, key_text = (
             quoted_token(self.tokens, query),
             self.key_text(head, query, link.key),
         )
-        return f"{head.opening}{query_text} gives {key_text} {percent_text(link.weight)} of its attention"
+        return f"{head.opening}{query_text} gives {key_text} {share} of its attention"
 
 
 def weights_title(trace: Trace, query: int | None = None) -> str:
@@ -245,26 +234,20 @@ def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | Non
     heads = tuple(head for head in _active_heads(trace, query) if head.name == name)
     if not heads:
         return f"{name} is switched off"
-    return choose_sentence(
-        HEAD_FINDINGS if query is None else QUERY_FINDINGS, ShownWeights(trace, heads, query)
-    )
+    table = HEAD_FINDINGS if query is None else QUERY_FINDINGS
+    return choose_sentence(table, ShownWeights(trace, heads, query))
 
 
 def _active_heads(trace: Trace, query: int | None) -> Iterator[ShownHead]:
     """Yields the heads that are not switched off: others pass nothing on."""
     for layer in trace.attentions:
-        for number in range(layer.heads):
-            if number not in layer.off:
-                cells = layer.weights.cells("mixing", number)
-                rows = RowFacts(cells if query is None else _query_row_cells(cells, query))
-                yield ShownHead(
-                    _shown_head_name(trace, layer, number), layer, rows, trace.keys_of(layer)
-                )
-
-
-def _query_row_cells(cells: Cells, query: int) -> Cells:
-    patch = cells.row(query)
-    return StoredCells(patch.values, patch.hidden)
+        for number in (number for number in range(layer.heads) if number not in layer.off):
+            cells = layer.weights.cells("mixing", number)
+            if query is not None:
+                row = cells.row(query)
+                cells = StoredCells(row.values, row.hidden)
+            name = _shown_head_name(trace, layer, number)
+            yield ShownHead(name, layer, RowFacts(cells), trace.keys_of(layer))
 
 
 def _shown_head_name(trace: Trace, layer: Layer, number: int) -> str:
@@ -272,30 +255,11 @@ def _shown_head_name(trace: Trace, layer: Layer, number: int) -> str:
     return attention_head_name(trace, layer, number) if several else ""
 
 
-def _visible_by_mask_text(shape: MaskShape) -> str:
-    if not shape.is_exact or shape.chunk is not None:
-        return ""
-    if shape.window is None:
-        return "itself and earlier tokens" if shape.causal else ""
-    before = shape.window - 1
-    if before == 0:
-        return "itself"
-    if not shape.causal:
-        return "itself and its neighbours" if before == 1 else f"tokens up to {before} places away"
-    return f"itself and the {'token' if before == 1 else f'{before} tokens'} before it"
-
-
-def _only_token_title(facts: ShownWeights) -> str:
-    return f"{quoted_token(facts.tokens, 0)} attends only to itself: there is no other token"
-
-
 def _mistake_title(facts: ShownWeights) -> str:
     """Returns the mistake, with its symptoms only if every head shows them."""
     mistake = MISTAKES[facts.mistake]
-    visible = all(
-        has_symptom(head.layer, symptom) for head in facts.heads for symptom in mistake.symptoms
-    )
-    return f"✗ {mistake.about if visible else mistake.cause}"
+    pairs = product([head.layer for head in facts.heads], mistake.symptoms)
+    return f"✗ {mistake.about if all(starmap(has_symptom, pairs)) else mistake.cause}"
 
 
 def _largest_weight_title(facts: ShownWeights) -> str:
@@ -304,11 +268,8 @@ def _largest_weight_title(facts: ShownWeights) -> str:
     head, link = facts.link
     query = link.query if facts.query is None else facts.query
     query_text, key_text = quoted_token(facts.tokens, query), facts.key_text(head, query, link.key)
-    return f"{head.opening}{query_text} gives {key_text} the largest weight, {fixed_text(link.weight, 2)}"
-
-
-def _even_weights_title(facts: ShownWeights) -> str:
-    return f"{facts.opening} equally to {_all_visible_text(facts)}"
+    weight = fixed_text(link.weight, 2)
+    return f"{head.opening}{query_text} gives {key_text} the largest weight, {weight}"
 
 
 def _all_visible_text(facts: ShownWeights) -> str:
@@ -322,14 +283,11 @@ def _find_agreeing_layer(facts: ShownWeights) -> tuple[list[ShownHead], int] | N
     if position is None:
         return None
     for layer in reversed(facts.trace.layers):
-        heads = [shown_head for shown_head in facts.heads if shown_head.layer is layer]
+        heads = [head for head in facts.heads if head.layer is layer]
         rows = [facts.row(head, position) for head in heads]
         keys = {int(row.argmax()) for row in rows}
-        if (
-            len(heads) > 1
-            and len(keys) == 1
-            and min(float(row.max()) for row in rows) > MAJORITY_SHARE
-        ):
+        have_majority = all(float(row.max()) > MAJORITY_SHARE for row in rows)
+        if len(heads) > 1 and len(keys) == 1 and have_majority:
             return heads, keys.pop()
     return None
 
@@ -342,11 +300,9 @@ def _agreeing_layer_title(facts: ShownWeights) -> str:
     share = _common_share_text([float(facts.row(head, position)[key]) for head in heads])
     heads_text = "both heads" if len(heads) == 2 else f"all {len(heads)} heads"
     layer_text = f" of layer {heads[0].layer.layer}" if len(facts.trace.layers) > 1 else ""
-    query_text, key_text = (
-        quoted_token(facts.tokens, position),
-        facts.key_text(heads[0], position, key),
-    )
-    return f"{query_text} gives {key_text} {share} of its attention in {heads_text}{layer_text}"
+    query_text = quoted_token(facts.tokens, position)
+    opening = f"{query_text} gives {facts.key_text(heads[0], position, key)}"
+    return f"{opening} {share} of its attention in {heads_text}{layer_text}"
 
 
 def _column_title(facts: ShownWeights) -> str:
@@ -358,12 +314,9 @@ def _column_title(facts: ShownWeights) -> str:
 
 def _similar_links_title(facts: ShownWeights) -> str:
     """Returns `"am" and "this" each give "am" 99 % of their attention`."""
-    head = facts.heads[0]
-    names = and_list([quoted_token(facts.tokens, query) for query, _ in facts.similar_links])
-    key = facts.similar_links[0][1]
-    share = _common_share_text(
-        [float(facts.row(head, query)[key]) for query, _ in facts.similar_links]
-    )
+    head, links = facts.heads[0], facts.similar_links
+    names, key = and_list([quoted_token(facts.tokens, query) for query, _ in links]), links[0][1]
+    share = _common_share_text([float(facts.row(head, query)[key]) for query, _ in links])
     return f"{names} each give {quoted_token(head.keys, key)} {share} of their attention"
 
 
@@ -380,10 +333,9 @@ def _percent_at_least(share: float) -> str:
 
 def _plain_title(facts: ShownWeights) -> str:
     """Returns a title that only names what is shown, because nothing stands out."""
-    several, name = len(facts.heads) > 1, facts.heads[0].name
-    heads_text = (
-        f" in {counted(len(facts.heads), 'head')}" if several else f" in {name}" if name else ""
-    )
+    heads_text = f" in {facts.heads[0].name}" if facts.heads[0].name else ""
+    if len(facts.heads) > 1:
+        heads_text = f" in {counted(len(facts.heads), 'head')}"
     if facts.query is not None or len(facts.tokens) == 1:
         return f"What {quoted_token(facts.tokens, facts.query or 0)} attends to{heads_text}"
     return f"Attention between {counted(len(facts.tokens), 'token')}{heads_text}"
@@ -391,9 +343,8 @@ def _plain_title(facts: ShownWeights) -> str:
 
 def _only_key_title(facts: ShownWeights) -> str:
     assert facts.query is not None
-    return (
-        f"{facts.opening} only to {facts.key_text(facts.heads[0], facts.query, *facts.only_keys)}"
-    )
+    key_text = facts.key_text(facts.heads[0], facts.query, *facts.only_keys)
+    return f"{facts.opening} only to {key_text}"
 
 
 def _asked_token_title(facts: ShownWeights) -> str:
@@ -403,25 +354,23 @@ def _asked_token_title(facts: ShownWeights) -> str:
         return ""
     row = facts.row(head, position)
     key = int(row.argmax())
-    return (
-        facts.link_title(head, StrongestLink(position, key, float(row[key]), 0.0))
-        if row[key] > MAJORITY_SHARE
-        else ""
-    )
+    if row[key] <= MAJORITY_SHARE:
+        return ""
+    return facts.link_title(head, StrongestLink(position, key, float(row[key]), 0.0))
 
 
 def _top_keys_title(facts: ShownWeights) -> str:
     """Returns `"it" attends mostly to itself (46 %) and "crossing" (16 %)`, or names one key."""
     assert facts.query is not None
     query, head = facts.query, facts.heads[0]
-    (first, share), (second, second_share), *_ = _top_three_keys(facts)
-    first_text, second_text = (facts.key_text(head, query, key) for key in (first, second))
-    if share > MAJORITY_SHARE:
-        query_text = quoted_token(facts.tokens, query)
-        return (
-            f"{head.opening}{query_text} gives {first_text} {percent_text(share)} of its attention"
-        )
-    return f"{facts.opening} mostly to {first_text} ({percent_text(share)}) and {second_text} ({percent_text(second_share)})"
+    first, second, *_ = _top_three_keys(facts)
+    if first[1] > MAJORITY_SHARE:
+        return facts.link_title(head, StrongestLink(query, *first, 0.0))
+    first_text, second_text = (
+        f"{facts.key_text(head, query, key)} ({percent_text(share)})"
+        for key, share in (first, second)
+    )
+    return f"{facts.opening} mostly to {first_text} and {second_text}"
 
 
 def _has_clear_top_keys(facts: ShownWeights) -> bool:
@@ -430,10 +379,9 @@ def _has_clear_top_keys(facts: ShownWeights) -> bool:
         return False
     (_, first), (_, second), *other_keys = _top_three_keys(facts)
     third = other_keys[0][1] if other_keys else 0.0
-    clear = percent_text(second) != percent_text(third) and second - third > MIN_CLEAR_LEAD
-    return first > MAJORITY_SHARE or (
-        first + second > MAJORITY_SHARE and clear and first - second > MIN_CLEAR_LEAD
-    )
+    leads = min(first - second, second - third)
+    is_clear = percent_text(second) != percent_text(third) and leads > MIN_CLEAR_LEAD
+    return first > MAJORITY_SHARE or (first + second > MAJORITY_SHARE and is_clear)
 
 
 def _top_three_keys(facts: ShownWeights) -> list[tuple[int, float]]:
@@ -443,7 +391,9 @@ def _top_three_keys(facts: ShownWeights) -> list[tuple[int, float]]:
 
 
 EVEN_FINDING: Finding[ShownWeights] = Finding(
-    "equal shares", lambda facts: facts.is_even, _even_weights_title
+    "equal shares",
+    lambda facts: facts.is_even,
+    lambda facts: f"{facts.opening} equally to {_all_visible_text(facts)}",
 )
 ONE_TOKEN_FINDING: Finding[ShownWeights] = Finding(
     "one token",
@@ -453,7 +403,9 @@ ONE_TOKEN_FINDING: Finding[ShownWeights] = Finding(
         and len(facts.tokens) == 1
         and not facts.rows_are_blind
     ),
-    _only_token_title,
+    lambda facts: (
+        f"{quoted_token(facts.tokens, 0)} attends only to itself: there is no other token"
+    ),
 )
 MISTAKE_FINDING: Finding[ShownWeights] = Finding(
     "a mistake", lambda facts: facts.mistake != "", _mistake_title
@@ -515,7 +467,8 @@ ALL_HEADS_FINDINGS: tuple[Finding[ShownWeights], ...] = (
         "mostly itself",
         lambda facts: facts.rows_sum_to_one and facts.least_self_weight > MAJORITY_SHARE,
         lambda facts: (
-            f"Each token gives itself {_percent_at_least(facts.least_self_weight)} or more of its attention"
+            f"Each token gives itself {_percent_at_least(facts.least_self_weight)} or more of its "
+            "attention"
         ),
     ),
     Finding(
