@@ -317,7 +317,7 @@ COMMON_LEARNING_FINDINGS: tuple[Finding[LearningFacts], ...] = (
         _never_learned_sentence,
     ),
 )
-LEARNING_FINDINGS = (
+LEARNING_FINDINGS: tuple[Finding[LearningFacts], ...] = (
     *COMMON_LEARNING_FINDINGS,
     Finding(
         "sooner", lambda outcome: outcome.fastest_and_slowest is not None, _faster_way_sentence
@@ -328,7 +328,7 @@ LEARNING_FINDINGS = (
         lambda outcome: f"{_no_faster_way_opening(outcome)}: {outcome.ways_text}.",
     ),
 )
-LEARNING_TITLE_FINDINGS = (
+LEARNING_TITLE_FINDINGS: tuple[Finding[LearningFacts], ...] = (
     *COMMON_LEARNING_FINDINGS,
     Finding("sooner", lambda outcome: outcome.fastest_and_slowest is not None, _faster_way_title),
     Finding(

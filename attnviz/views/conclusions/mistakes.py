@@ -177,7 +177,8 @@ def _flaw_over_seeds(name: str, index: int, repeats: Repeats) -> Flaw:
     for measure in ("hidden", "row_error", MISTAKE_ERROR):
         numbers = repeats.by_measure[measure][index]
         ranges.append((float(numbers.min()), band_quantiles(numbers)[1], float(numbers.max())))
-    return Flaw(name, *ranges)
+    hidden, row_error, from_right = ranges
+    return Flaw(name, hidden, row_error, from_right)
 
 
 def _flaw_as_shown(comparison: Comparison, alternative: Alternative) -> Flaw:
