@@ -1,8 +1,8 @@
 """The sentence about a comparison, and the largest change from the reference to each way.
 
-Of numbers that were drawn it says what holds over many seeds; of a single draw, what is shown and
-that it is random; of numbers that were given, what is true of them. Each kind of sentence is a
-table of findings: when something may be said, and what it says.
+About random numbers it says what is true over many seeds; about a single draw, what is shown and
+that it is random; about given numbers, what is true of them. Each table lists findings: the
+condition and the sentence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from attnviz.wording.words import and_list, as_sentence
 def conclusion(
     comparison: Comparison, sweep: Sweep | None = None, repeats: Repeats | None = None
 ) -> str:
-    """The sentence for what was compared."""
+    """Returns the sentence that a comparison leads to."""
     finite_repeats = repeats if repeats is not None and repeats.finite else None
     if sweep is not None:
         return sweep_sentence(comparison, sweep)
@@ -45,7 +45,7 @@ def conclusion(
 def comparison_title(
     comparison: Comparison, sweep: Sweep | None = None, repeats: Repeats | None = None
 ) -> str:
-    """The same in few words: what stands over a picture."""
+    """Returns the conclusion in a few words, for the title of a picture."""
     finite_repeats = repeats if repeats is not None and repeats.finite else None
     if sweep is not None:
         return sweep_title(comparison, sweep).rstrip(".")
@@ -58,14 +58,14 @@ def comparison_title(
 
 
 def _all_masked(comparison: Comparison) -> bool:
-    """Whether nothing that is shown may be read, in any way: every weight is 0, and stays so."""
+    """Returns whether all weights are 0 in every way, because every key is masked."""
     ways = comparison.alternatives
     return not any(bool(way.visible[..., comparison.rows, :].any()) for way in ways)
 
 
 @dataclass(frozen=True, eq=False)
 class RoundingFacts:
-    """By how much weights differ from the reference's, at most, in the rows that are shown."""
+    """The largest differences from the reference's weights, in the rows that are shown."""
 
     query_suffix: str
     reference: str
@@ -82,17 +82,15 @@ class RoundingFacts:
 
 def rounding_sentence(comparison: Comparison) -> str:
     rows = slice(None) if comparison.query is None else comparison.query
+    pairs = zip(comparison.alternatives, comparison.differences, strict=True)
     errors = {
-        alternative.name: float(difference[:, rows].abs().max())
-        for alternative, difference in zip(
-            comparison.alternatives, comparison.differences, strict=True
-        )
+        way.name: float(difference[:, rows].abs().max())
+        for way, difference in pairs
         if difference is not None
     }
     query_suffix = "" if comparison.query is None else f" of {reader_text(comparison)}"
-    return choose_sentence(
-        ROUNDING_FINDINGS, RoundingFacts(query_suffix, comparison.base.name, errors)
-    )
+    facts = RoundingFacts(query_suffix, comparison.base.name, errors)
+    return choose_sentence(ROUNDING_FINDINGS, facts)
 
 
 def _equal_weights_text(facts: RoundingFacts) -> str:
@@ -101,8 +99,8 @@ def _equal_weights_text(facts: RoundingFacts) -> str:
 
 
 def _largest_errors_text(facts: RoundingFacts) -> str:
-    errors_text = and_list(facts.error_texts)
-    return f"Weights{facts.query_suffix} differ from those of {facts.reference} by at most {errors_text}"
+    opening = f"Weights{facts.query_suffix} differ from those of {facts.reference}"
+    return f"{opening} by at most {and_list(facts.error_texts)}"
 
 
 ROUNDING_FINDINGS: tuple[Finding[RoundingFacts], ...] = (
@@ -122,7 +120,7 @@ ROUNDING_FINDINGS: tuple[Finding[RoundingFacts], ...] = (
 
 @dataclass(frozen=True, eq=False)
 class ChangeFacts:
-    """What is known of one way, held against the reference."""
+    """The largest change from the reference to one way."""
 
     comparison: Comparison
     way: Alternative
@@ -135,7 +133,7 @@ class ChangeFacts:
 
     @property
     def query_suffix(self) -> str:
-        """The row, where it stands alone."""
+        """Returns ` of "it" (3)` if one query is shown; else empty."""
         return "" if self.comparison.query is None else f" of {reader_text(self.comparison)}"
 
     @property
@@ -145,7 +143,7 @@ class ChangeFacts:
 
     @property
     def cell_text(self) -> str:
-        """`learning → this in head 1`"""
+        """Returns `learning → this in head 1`."""
         tokens = compared_tokens(self.comparison, self.way)
         keys = tokens if self.way.keys is self.way.tokens else self.way.keys
         head_suffix = "" if self.change.head is None else f" in head {self.change.head}"
@@ -158,7 +156,7 @@ class ChangeFacts:
 
 
 def largest_change_sentences(comparison: Comparison) -> list[str]:
-    """`largest change from unscaled to scaled: learning → this: .31 → .97`"""
+    """Returns `largest change from unscaled to scaled: learning → this: .31 → .97`, by way."""
     changed_ways = zip(comparison.alternatives, comparison.changes, strict=True)
     return [
         choose_sentence(CHANGE_FINDINGS, ChangeFacts(comparison, way, change))
@@ -168,13 +166,13 @@ def largest_change_sentences(comparison: Comparison) -> list[str]:
 
 
 def _way_name(comparison: Comparison, alternative: Alternative) -> str:
-    """In a sentence another sentence stands in quotes."""
+    """Returns the name of a way, quoted if it is a text."""
     name = alternative_name(comparison, alternative)
     return f"'{name}'" if comparison.by == TEXT_ASPECT else name
 
 
 def _token_label(tokens: Tokens, position: int) -> str:
-    """A token's label, with its number where the label stands more than once."""
+    """Returns a token's label, numbered if it occurs more than once."""
     label = tokens.labels[position]
     return f"{position + 1} {label}" if tokens.labels.count(label) > 1 else label
 
@@ -195,7 +193,8 @@ CHANGE_FINDINGS: tuple[Finding[ChangeFacts], ...] = (
         "too small to be read",
         lambda facts: facts.weight_texts[0] == facts.weight_texts[1],
         lambda facts: (
-            f"{_largest_change_text(facts)}: by {significant_text(facts.change.after - facts.change.before, 2)}"
+            f"{_largest_change_text(facts)}: by "
+            f"{significant_text(facts.change.after - facts.change.before, 2)}"
         ),
     ),
     Finding(

@@ -1,4 +1,4 @@
-"""When something may be said: findings, and claims about numbers drawn from seeds."""
+"""Findings, which pair a sentence with its condition, and claims about numbers over seeds."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Generic, TypeVar
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.measures import QUANTILE_BAND, band_quantiles
 from attnviz.wording.numbers import digits_apart, fixed_text, percent_text
 
-MIN_SEEDS_TO_CONCLUDE = 10  # of fewer, most may agree by chance
-MIN_NOTICEABLE_DIFFERENCE = 0.005  # tokens, or shares of entropy: nobody sees a smaller difference
+MIN_SEEDS_TO_CONCLUDE = 10  # fewer may agree by chance
+MIN_NOTICEABLE_DIFFERENCE = 0.005  # of tokens attended to, or of the share of entropy
 BAND_SUFFIX = " in 8 of 10 seeds"
 ONE_DRAW_OPENING = "With this one draw of random numbers"
 
@@ -24,7 +24,7 @@ NumberWriter = Callable[[float, int], str]
 
 @dataclass(frozen=True)
 class Amount:
-    """How a measure is written: its numbers, in how many digits at least, and its unit."""
+    """How a measure is written: its format, the least number of digits, and its unit."""
 
     write: NumberWriter
     digits: int
@@ -34,14 +34,14 @@ class Amount:
         return f"{self.write(number, self.digits)}{self.unit}"
 
     def reads_same(self, one: float, other: float) -> bool:
-        """Whether two numbers read the same, in no more digits than there must be."""
+        """Returns whether two numbers are written alike with the least number of digits."""
         return self(one) == self(other)
 
     def digits_for(self, one: float, other: float) -> int:
         return digits_apart(one, other, self.digits, self.write)
 
     def format_pair(self, one: float, other: float) -> tuple[str, str]:
-        """Two numbers, in digits that tell them apart."""
+        """Writes two numbers with enough digits to tell them apart."""
         digits = self.digits_for(one, other)
         return self.write(one, digits), self.write(other, digits)
 
@@ -53,76 +53,71 @@ ENTROPY_SHARE_AMOUNT = Amount(percent_text, 0, " of the largest entropy")
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A number before and after something, seed by seed."""
+    """A number before and after something, for every seed."""
 
     before: Seeds
     after: Seeds
 
     @property
     def is_alike(self) -> bool:
-        """Whether nobody would see a difference, in 8 of 10 seeds and between the medians."""
+        """Whether the difference is unnoticeable in 8 of 10 seeds and between the medians."""
         low, _, high = band_quantiles(self.after - self.before)
         before, after = self.medians
         return max(abs(low), abs(high), abs(after - before)) < MIN_NOTICEABLE_DIFFERENCE
 
     @property
     def unchanged_seed_count(self) -> int:
-        """In how many seeds nobody would see a difference."""
+        """The number of seeds with an unnoticeable difference."""
         return int(((self.after - self.before).abs() < MIN_NOTICEABLE_DIFFERENCE).sum())
 
     @property
     def direction(self) -> int:
-        """1 if it grows in 9 of 10 seeds, -1 if it shrinks, 0 if that cannot be told.
+        """1 if the number grows in 9 of 10 seeds, -1 if it shrinks, 0 if neither is sure.
 
-        The band of the differences has to lie on one side of 0, and the medians, which are
-        printed, have to go the same way.
+        The band of differences must lie on one side of 0, and the medians, which are printed, must
+        move the same way.
         """
         if len(self.before) < MIN_SEEDS_TO_CONCLUDE:
             return 0
         (low, _, high), (before, after) = band_quantiles(self.after - self.before), self.medians
         up, down = (
-            float(moving_seeds.double().mean()) >= QUANTILE_BAND[1]
-            for moving_seeds in self._rising_and_falling
+            float(seeds.double().mean()) >= QUANTILE_BAND[1]
+            for seeds in (self.after > self.before, self.after < self.before)
         )
         return 1 if up and low > 0 and after > before else -(down and high < 0 and after < before)
-
-    @property
-    def _rising_and_falling(self) -> tuple[Bool[Tensor, "seed"], Bool[Tensor, "seed"]]:
-        """Which seeds go up, and which go down."""
-        return self.after > self.before, self.after < self.before
 
     @property
     def medians(self) -> tuple[float, float]:
         return band_quantiles(self.before)[1], band_quantiles(self.after)[1]
 
     def differs_clearly(self, amount: Amount) -> bool:
-        """Whether one is more than the other, and reads as more."""
+        """Returns whether one number is larger over seeds, and is also written differently."""
         before, after = self.format_medians(amount)
         return bool(self.direction) and before != after
 
     def format_medians(self, amount: Amount) -> tuple[str, str]:
-        """Both medians, in digits that tell them apart."""
+        """Writes both medians with enough digits to tell them apart."""
         return amount.format_pair(*self.medians)
 
     def format_bands(self, amount: Amount) -> tuple[str, str]:
-        """`2.3 (2.0–2.6)` and `3.1 tokens (2.8–3.3 in 8 of 10)`: before, after."""
+        """Returns `2.3 (2.0–2.6)` and `3.1 tokens (2.8–3.3 in 8 of 10)`: before, after."""
         digits = amount.digits_for(*self.medians)
         after = _median_with_band(self.after, amount, digits, amount.unit, BAND_SUFFIX)
-        explanation = "" if "(" in after else BAND_SUFFIX  # once
+        explanation = "" if "(" in after else BAND_SUFFIX  # explained once, in the last band
         return _median_with_band(self.before, amount, digits, "", explanation), after
 
 
 def _median_with_band(
     numbers: Seeds, amount: Amount, digits: int, unit: str, explanation: str
 ) -> str:
-    """The median, and in brackets between which numbers 8 of 10 lie, where these are not one."""
+    """Writes the median, and the band of 8 of 10 seeds if it is not a single number."""
     low, high = (amount.write(limit, digits) for limit in _band_limits(numbers))
     middle = amount.write(band_quantiles(numbers)[1], digits)
     return f"{middle}{unit}" + ("" if low == high else f" ({low}–{high}{explanation})")
 
 
 def _band_limits(numbers: Seeds) -> tuple[float, float]:
-    """Between which numbers at least so many lie: of 12 seeds, quantiles may leave out 4."""
+    """Returns two seeds' numbers that enclose 8 of 10; quantiles of 12 seeds may exclude 4."""
     low, _, high = band_quantiles(numbers)
     is_inside = (numbers >= low) & (numbers <= high)
     if float(is_inside.double().mean()) >= QUANTILE_BAND[1] - QUANTILE_BAND[0]:
@@ -133,7 +128,7 @@ def _band_limits(numbers: Seeds) -> tuple[float, float]:
 
 
 def most_different_pair(ways: Sequence[Seeds], amount: Amount) -> tuple[int, int] | None:
-    """The two that differ most of those whose order is the same in 8 of 10 seeds: lower, higher."""
+    """Returns the two ways that differ most and clearly, the lower first; None if none do."""
     candidates = []
     for first, second in combinations(range(len(ways)), 2):
         pair = Pair(ways[first], ways[second])
@@ -149,29 +144,25 @@ Facts = TypeVar("Facts")
 
 @dataclass(frozen=True)
 class Finding(Generic[Facts]):
-    """What may be said of facts, and only where they make it true."""
+    """A sentence, and the condition under which it is true."""
 
     name: str
     holds: Callable[[Facts], bool]
     says: Callable[[Facts], str]
-    title: Callable[[Facts], str] | None = None  # the same in as few words as stand over a picture
+    title: Callable[[Facts], str] | None = None  # None: the sentence is short enough for a title
 
 
 def otherwise(_: object) -> bool:
-    """What is left when nothing before it could be said."""
+    """Holds always: the last row of a table of findings."""
     return True
 
 
 def choose_sentence(table: Sequence[Finding[Facts]], facts: Facts) -> str:
-    """The first that may be said."""
-    return choose_finding(table, facts).says(facts)
+    """Returns the sentence of the first finding that holds."""
+    return next(finding for finding in table if finding.holds(facts)).says(facts)
 
 
 def choose_title(table: Sequence[Finding[Facts]], facts: Facts) -> str:
-    """The same as a title."""
-    finding = choose_finding(table, facts)
+    """Returns the title of the first finding that holds."""
+    finding = next(finding for finding in table if finding.holds(facts))
     return (finding.title or finding.says)(facts).rstrip(".")
-
-
-def choose_finding(table: Sequence[Finding[Facts]], facts: Facts) -> Finding[Facts]:
-    return next(finding for finding in table if finding.holds(facts))

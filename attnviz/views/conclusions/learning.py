@@ -1,6 +1,6 @@
-"""What it comes to when a task is learned in several ways: who learns sooner, as far as is known.
+"""Sentences about a task learned in several ways: which way learns it in fewer steps.
 
-Each kind of sentence is a table of findings: when something may be said, and what it says.
+Each table lists findings: the condition and the sentence.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from attnviz.wording.words import and_list, as_sentence, counted
 LOSS_AMOUNT = Amount(significant_text, 2)
 SPREAD_AMOUNT = Amount(significant_text, 2)
 
-WAY_LABELS: dict[str, Callable[[str], str]] = {  # a way, in tables and beside its curve
+WAY_LABELS: dict[str, Callable[[str], str]] = {  # in tables and beside curves
     "dim": lambda value: f"width {value}",
     "heads": lambda value: counted(int(value), "head"),
     "layers": lambda value: counted(int(value), "layer"),
     "norm": lambda value: "no norm" if value == "none" else f"{value}-norm",
     "positions": lambda value: "no positions" if value == "none" else value,
 }
-WAY_PHRASES: dict[str, Callable[[str], str]] = {  # and in a sentence
+WAY_PHRASES: dict[str, Callable[[str], str]] = {  # in sentences
     "dim": lambda value: f"at width {value}",
     "norm": lambda value: "without a norm" if value == "none" else f"with {value}-norm",
     "positions": lambda value: (
@@ -52,7 +52,8 @@ WAY_PHRASES: dict[str, Callable[[str], str]] = {  # and in a sentence
 
 
 def way_label(by: str, name: str) -> str:
-    """
+    """Names a way in tables and beside its curve.
+
     >>> way_label("heads", "1"), way_label("positions", "rotary"), way_label("norm", "pre")
     ('1 head', 'rotary', 'pre-norm')
     """
@@ -60,7 +61,8 @@ def way_label(by: str, name: str) -> str:
 
 
 def way_phrase(by: str, name: str) -> str:
-    """
+    """Names a way in a sentence.
+
     >>> way_phrase("heads", "2"), way_phrase("positions", "none"), way_phrase("scale", "unscaled")
     ('with 2 heads', 'without positions', 'unscaled')
     """
@@ -69,7 +71,7 @@ def way_phrase(by: str, name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class WayCourse:
-    """One way, and how it went."""
+    """One way of learning, and after how many steps its seeds have learned the task."""
 
     learning: Learning
     way: LearningWay
@@ -80,27 +82,27 @@ class WayCourse:
 
     @cached_property
     def steps_needed(self) -> NumberBySeed:
-        """After how many steps each seed has learned it; ∞: it never has."""
+        """The number of steps that each seed needs; ∞ if it never learns the task."""
         return self.learning.reached(self.way)
 
     @cached_property
     def finite_steps_needed(self) -> Tensor:
-        """The same, where a seed that never learned counts as one that would need one step more."""
+        """The number of steps per seed, one more than the last step if it never learns."""
         return torch.from_numpy(np.minimum(self.steps_needed, self.learning.last + 1))
 
     @property
     def learned_seed_count(self) -> int:
-        """In how many seeds it was learned."""
+        """The number of seeds that learn the task."""
         return int(np.isfinite(self.steps_needed).sum())
 
     @property
     def median_steps(self) -> float:
-        """The median number of steps; ∞ where half of the seeds never learned it."""
+        """The median number of steps; ∞ if half of the seeds never learn the task."""
         return float(np.median(self.steps_needed))
 
     @property
     def steps_text(self) -> str:
-        """`after 16 steps (12–19 in 9 of 10)`; or in how many seeds it was learned at all."""
+        """Returns `after 16 steps (12–19 in 9 of 10)`, or how many seeds learn the task at all."""
         seeds = len(self.steps_needed)
         if self.learned_seed_count < seeds:
             seeds_text = f"in {self.learned_seed_count or 'none'} of {seeds:,} seeds"
@@ -113,10 +115,10 @@ class WayCourse:
 
     @property
     def short_steps_text(self) -> str:
-        """The same without a band; of one seed it says nothing of seeds."""
+        """Returns `after 16 steps`; a single seed is not mentioned."""
         if self.learned_seed_count == len(self.steps_needed):
-            is_integer = self.median_steps.is_integer()
-            return f"after {counted(int(self.median_steps) if is_integer else self.median_steps, 'step')}"
+            median = self.median_steps
+            return f"after {counted(int(median) if median.is_integer() else median, 'step')}"
         if len(self.steps_needed) == 1:
             return f"not within {counted(self.learning.last, 'step')}"
         return self.steps_text
@@ -127,13 +129,13 @@ class WayCourse:
 
 
 def steps_at_quantile(steps_needed: NumberBySeed, share: float) -> float:
-    """The number of steps after which this share of the seeds has learned it: one that occurs."""
+    """Returns the number of steps after which this share of seeds has learned the task."""
     return float(np.quantile(steps_needed, share, method="inverted_cdf"))
 
 
 @dataclass(frozen=True, eq=False)
 class LearningFacts:
-    """What is known of all ways."""
+    """What the sentences about a comparison of learning are made from."""
 
     learning: Learning
 
@@ -147,9 +149,8 @@ class LearningFacts:
 
     @property
     def goal_text(self) -> str:
-        """`99.9 % of the letters are right`; `every letter is right`"""
-        until, answer_noun = self.learning.until, self.learning.task.asked
-        return accuracy_goal_text(until, answer_noun)
+        """Returns `99.9 % of the letters are right`, `every letter is right`."""
+        return accuracy_goal_text(self.learning.until, self.learning.task.asked)
 
     @property
     def opening(self) -> str:
@@ -157,18 +158,19 @@ class LearningFacts:
 
     @cached_property
     def fastest_and_slowest(self) -> tuple[WayCourse, WayCourse] | None:
-        """Who learned sooner than whom in 9 of 10 seeds: the two that are furthest apart."""
+        """The two ways that differ most, if one is faster in 9 of 10 seeds; else None."""
         pairs = [
-            (
-                slow.finite_steps_needed.median().item() - soon.finite_steps_needed.median().item(),
-                soon,
-                slow,
-            )
+            (soon, slow)
             for soon, slow in permutations(self.courses, 2)
             if Pair(soon.finite_steps_needed, slow.finite_steps_needed).direction > 0
             and soon.median_steps < slow.median_steps
         ]
-        return max(pairs, key=lambda pair: pair[0])[1:] if pairs else None
+
+        def distance(pair: tuple[WayCourse, WayCourse]) -> float:
+            soon, slow = (course.finite_steps_needed.median().item() for course in pair)
+            return slow - soon
+
+        return max(pairs, key=distance, default=None)
 
     @property
     def short_ways_text(self) -> str:
@@ -176,14 +178,15 @@ class LearningFacts:
 
     @property
     def ways_text(self) -> str:
-        """Of each way what it needs."""
+        """Returns the steps that each way needs."""
         return "; ".join(f"{course.phrase}, {course.steps_text}" for course in self.courses)
 
 
 def accuracy_goal_text(share: float, answer_noun: str) -> str:
-    """
+    """Writes the accuracy at which training ends.
+
     >>> accuracy_goal_text(0.999, "letter"), accuracy_goal_text(1.0, "verb")
-    ('99.9\\xa0% of the letters are right', 'every verb is right')
+    ('99.9\xa0% of the letters are right', 'every verb is right')
     """
     if share >= 1:
         return f"every {answer_noun} is right"
@@ -191,77 +194,56 @@ def accuracy_goal_text(share: float, answer_noun: str) -> str:
 
 
 def learning_sentence(learning: Learning) -> str:
-    """Who learned sooner, if anybody did."""
+    """Returns which way learns the task in fewer steps, if any clearly does."""
     return choose_sentence(LEARNING_FINDINGS, LearningFacts(learning))
 
 
 def learning_title(learning: Learning) -> str:
-    """The same in as few words as stand over a picture."""
+    """Returns the conclusion in a few words, for the title of a picture."""
     return choose_sentence(LEARNING_TITLE_FINDINGS, LearningFacts(learning))
 
 
 def additional_sentences(learning: Learning) -> list[str]:
-    """What else there is to say, before it and after it."""
+    """Returns what else is worth saying: failed ways, final losses, visible answers."""
     outcome = LearningFacts(learning)
-    return [
-        text
-        for text in (
-            _failed_ways_sentence(outcome),
-            _final_losses_sentence(outcome),
-            _infinite_losses_sentence(outcome),
-            _visible_answers_sentence(outcome),
-        )
-        if text
-    ]
-
-
-def _one_seed_sentence(outcome: LearningFacts) -> str:
-    return f"With this one seed, {outcome.goal_text}: {outcome.short_ways_text}."
+    sentences = (
+        _failed_ways_sentence(outcome),
+        _final_losses_sentence(outcome),
+        _infinite_losses_sentence(outcome),
+        _visible_answers_sentence(outcome),
+    )
+    return list(filter(None, sentences))
 
 
 def _few_seeds_sentence(outcome: LearningFacts) -> str:
-    shows_medians = any(
-        course.learned_seed_count == outcome.seed_count for course in outcome.courses
-    )
-    advice = (
-        f"{'Steps are medians; m' if shows_medians else 'M'}ore seeds are needed to compare them."
-    )
-    return f"{outcome.opening}, {outcome.goal_text}: {outcome.ways_text}. {advice}"
+    shows_medians = any(way.learned_seed_count == outcome.seed_count for way in outcome.courses)
+    more = "Steps are medians; more" if shows_medians else "More"
+    ways_text = f"{outcome.opening}, {outcome.goal_text}: {outcome.ways_text}"
+    return f"{ways_text}. {more} seeds are needed to compare them."
 
 
 def _never_learned_sentence(outcome: LearningFacts) -> str:
-    last_step_text = counted(outcome.learning.last, "step")
-    accuracies = (
+    steps_text = counted(outcome.learning.last, "step")
+    accuracies = [
         f"{percent_text(float(np.median(course.way.accuracy[-1])))} {course.phrase}"
         for course in outcome.courses
-    )
-    opening = (
-        f"{outcome.opening}, none learns it within {last_step_text} (until {outcome.goal_text})."
-    )
-    return f"{opening} Median accuracy then: {and_list([*accuracies])}."
+    ]
+    opening = f"{outcome.opening}, none learns it within {steps_text} (until {outcome.goal_text})."
+    return f"{opening} Median accuracy then: {and_list(accuracies)}."
 
 
 def _faster_way_sentence(outcome: LearningFacts) -> str:
     assert outcome.fastest_and_slowest is not None
     soon, slow = outcome.fastest_and_slowest
-    ways_text = (
-        f"{soon.phrase}, {outcome.goal_text} {soon.steps_text}; {slow.phrase}, {slow.steps_text}"
-    )
-    return f"{outcome.opening}: {ways_text}."
+    soon_text = f"{soon.phrase}, {outcome.goal_text} {soon.steps_text}"
+    return f"{outcome.opening}: {soon_text}; {slow.phrase}, {slow.steps_text}."
 
 
 def _faster_way_title(outcome: LearningFacts) -> str:
     assert outcome.fastest_and_slowest is not None
     soon, slow = outcome.fastest_and_slowest
-    return f"{outcome.opening}: {soon.phrase}, {outcome.goal_text} {soon.short_steps_text}; {slow.phrase}, {slow.short_steps_text}."
-
-
-def _no_faster_way_title(outcome: LearningFacts) -> str:
-    return f"{_no_faster_way_opening(outcome)}: {outcome.short_ways_text}."
-
-
-def _no_faster_way_sentence(outcome: LearningFacts) -> str:
-    return f"{_no_faster_way_opening(outcome)}: {outcome.ways_text}."
+    soon_text = f"{soon.phrase}, {outcome.goal_text} {soon.short_steps_text}"
+    return f"{outcome.opening}: {soon_text}; {slow.phrase}, {slow.short_steps_text}."
 
 
 def _no_faster_way_opening(outcome: LearningFacts) -> str:
@@ -270,40 +252,37 @@ def _no_faster_way_opening(outcome: LearningFacts) -> str:
 
 
 def _failed_ways_sentence(outcome: LearningFacts) -> str:
-    """The ways in which no seed has learned it, where others have and they are not named yet."""
+    """Names the ways that no seed learned; empty if all did or none, or if they were named."""
     named_courses = outcome.fastest_and_slowest or ()
     failed_courses = [course for course in outcome.courses if not course.learned_seed_count]
     unnamed_ways = [course.phrase for course in failed_courses if course not in named_courses]
-    if (
-        not unnamed_ways
-        or len(failed_courses) == len(outcome.courses)
-        or outcome.seed_count < MIN_SEEDS_TO_CONCLUDE
-    ):
+    all_failed = len(failed_courses) == len(outcome.courses)
+    if not unnamed_ways or all_failed or outcome.seed_count < MIN_SEEDS_TO_CONCLUDE:
         return ""
     either = " either" if len(unnamed_ways) < len(failed_courses) else ""
-    within = f"within {counted(outcome.learning.last, 'step')}"
-    return f"Not learned in any of {outcome.seed_count:,} seeds {within}{either}: {and_list(unnamed_ways)}."
+    scope = f"{outcome.seed_count:,} seeds within {counted(outcome.learning.last, 'step')}{either}"
+    return f"Not learned in any of {scope}: {and_list(unnamed_ways)}."
 
 
 def _final_losses_sentence(outcome: LearningFacts) -> str:
-    """How good the two that are furthest apart are in the end."""
+    """Compares the final losses of the fastest and the slowest way; empty if alike."""
     if outcome.fastest_and_slowest is None or outcome.seed_count < MIN_SEEDS_TO_CONCLUDE:
         return ""
     soon, slow = outcome.fastest_and_slowest
     pair = Pair(slow.last_loss, soon.last_loss)
-    if not bool(pair.before.isfinite().all() and pair.after.isfinite().all()):
-        return ""
-    if not pair.differs_clearly(LOSS_AMOUNT):
+    are_finite = bool(pair.before.isfinite().all() and pair.after.isfinite().all())
+    if not are_finite or not pair.differs_clearly(LOSS_AMOUNT):
         return ""
     before, after = pair.format_bands(LOSS_AMOUNT)
-    last_step_text = counted(outcome.learning.last, "step")
-    return f"After {last_step_text}, the loss is {after} {soon.phrase}, {before} {slow.phrase}."
+    steps_text = counted(outcome.learning.last, "step")
+    return f"After {steps_text}, the loss is {after} {soon.phrase}, {before} {slow.phrase}."
 
 
 def _infinite_losses_sentence(outcome: LearningFacts) -> str:
-    """Where a loss became no number."""
+    """Names the ways whose loss became infinite or NaN in some seeds."""
+    seeds = counted(outcome.seed_count, "seed")
     failures = [
-        f"{course.phrase} in {course.way.diverged_seed_count} of {counted(outcome.seed_count, 'seed')}"
+        f"{course.phrase} in {course.way.diverged_seed_count} of {seeds}"
         for course in outcome.courses
         if course.way.diverged_seed_count
     ]
@@ -311,25 +290,24 @@ def _infinite_losses_sentence(outcome: LearningFacts) -> str:
 
 
 def _visible_answers_sentence(outcome: LearningFacts) -> str:
-    """The ways in which what is to be predicted can be read."""
+    """Names the ways in which a word can see its answer, the next word."""
     if outcome.learning.task.vocabulary.predicts != "next":
         return ""
-    seeing_ways = [course.phrase for course in outcome.courses if _sees_next_word(course.way)]
-    if not seeing_ways:
-        return ""
-    return (
-        f"{as_sentence(and_list(seeing_ways)).rstrip('.')}, every word sees the next one, which is its "
-        "answer."
-    )
-
-
-def _sees_next_word(way: LearningWay) -> bool:
-    variant = chosen_variant(way.settings)
-    return not variant.causal and variant.window != 1
+    ways = []
+    for course in outcome.courses:
+        variant = chosen_variant(course.way.settings)
+        if not variant.causal and variant.window != 1:
+            ways.append(course.phrase)
+    opening = as_sentence(and_list(ways)).rstrip(".") if ways else ""
+    return f"{opening}, every word sees the next one, which is its answer." if ways else ""
 
 
 COMMON_LEARNING_FINDINGS: tuple[Finding[LearningFacts], ...] = (
-    Finding("one seed", lambda outcome: outcome.seed_count == 1, _one_seed_sentence),
+    Finding(
+        "one seed",
+        lambda outcome: outcome.seed_count == 1,
+        lambda outcome: f"With this one seed, {outcome.goal_text}: {outcome.short_ways_text}.",
+    ),
     Finding(
         "few seeds", lambda outcome: outcome.seed_count < MIN_SEEDS_TO_CONCLUDE, _few_seeds_sentence
     ),
@@ -339,22 +317,30 @@ COMMON_LEARNING_FINDINGS: tuple[Finding[LearningFacts], ...] = (
         _never_learned_sentence,
     ),
 )
-LEARNING_FINDINGS = (
+LEARNING_FINDINGS: tuple[Finding[LearningFacts], ...] = (
     *COMMON_LEARNING_FINDINGS,
     Finding(
         "sooner", lambda outcome: outcome.fastest_and_slowest is not None, _faster_way_sentence
     ),
-    Finding("undecided", otherwise, _no_faster_way_sentence),
+    Finding(
+        "undecided",
+        otherwise,
+        lambda outcome: f"{_no_faster_way_opening(outcome)}: {outcome.ways_text}.",
+    ),
 )
-LEARNING_TITLE_FINDINGS = (
+LEARNING_TITLE_FINDINGS: tuple[Finding[LearningFacts], ...] = (
     *COMMON_LEARNING_FINDINGS,
     Finding("sooner", lambda outcome: outcome.fastest_and_slowest is not None, _faster_way_title),
-    Finding("undecided", otherwise, _no_faster_way_title),
+    Finding(
+        "undecided",
+        otherwise,
+        lambda outcome: f"{_no_faster_way_opening(outcome)}: {outcome.short_ways_text}.",
+    ),
 )
 
 
 def initial_scores_sentence(learning: Learning) -> str:
-    """What scaling does to the scores before anything is learned."""
+    """Says how scaling changes the spread of scores before the first step."""
     if learning.by != "scale" or not VARIANTS[learning.settings.variant].projected:
         return ""
     vectors, scores, gradients = [], [], []
@@ -373,14 +359,14 @@ def initial_scores_sentence(learning: Learning) -> str:
 
 
 def head_width_sentence(learning: Learning) -> str:
-    """That heads are not as wide as the task's own, where it is asked what scaling does."""
+    """Says that heads are not as wide as in the task's own model; empty if they are."""
     task_settings, width = learning.task.settings, learning.ways[0].width
     task_head_width = head_width(task_settings, chosen_variant(task_settings), task_settings.width)
     if learning.by != "scale" or width == task_head_width:
         return ""
     return (
-        f"A head is {width} wide here, but {task_head_width} in the task's own model: scaling divides by "
-        "the square root of the width."
+        f"A head is {width} wide here, but {task_head_width} in the task's own model: scaling "
+        "divides by the square root of the width."
     )
 
 

@@ -1,4 +1,4 @@
-"""Which mistakes show, and by what: a table of symptoms, and the mistakes that have them."""
+"""Which mistakes in a mask or softmax show, and by which symptoms."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from attnviz.analysis.comparison import Alternative, Comparison
 from attnviz.analysis.measures import band_quantiles, measure_weights
 from attnviz.analysis.seeds import MISTAKE_ERROR, Repeats, has_random_weights
 from attnviz.attention.mistakes import MISTAKES, SoftmaxAxis
-from attnviz.views.conclusions.findings import MIN_SEEDS_TO_CONCLUDE, ONE_DRAW_OPENING, Seeds
+from attnviz.views.conclusions.findings import MIN_SEEDS_TO_CONCLUDE, ONE_DRAW_OPENING
 from attnviz.views.conclusions.sharpness import reader_text
 from attnviz.views.measures import mean_measures
 from attnviz.wording.words import and_list
 
-MIN_VISIBLE_EFFECT = 1e-4  # what a mistake must change to be called one
-MAX_SUM_ERROR = 0.01  # from 1, that a sum may be in half the digits
+MIN_VISIBLE_EFFECT = 1e-4  # smaller effects do not count as a symptom
+MAX_SUM_ERROR = 0.01  # of a sum of weights in half precision
 
-SeedRange = tuple[float, float, float]  # the least, the middle and the most of all seeds
+SeedRange = tuple[float, float, float]  # minimum, median, maximum over seeds
 
 
 @dataclass(frozen=True)
 class Flaw:
-    """A mistake, and how much of each symptom it has: in every seed, or as it is shown."""
+    """A mistake with the strength of each symptom: over all seeds, or in the weights shown."""
 
     name: str
     hidden: SeedRange
     row_error: SeedRange
     from_right: SeedRange
-    rounding: float = 0.0  # how far a row is from 1 that is only rounded
+    rounding: float = 0.0  # error of a row sum that rounding alone may cause
 
     @property
     def leaks(self) -> bool:
@@ -42,35 +42,30 @@ class Flaw:
 
     @property
     def reshapes(self) -> bool:
-        """Whether only the shape of its rows tells it."""
-        keeps_sums = (
-            self.hidden[2] <= MIN_VISIBLE_EFFECT
-            and self.row_error[2] <= MIN_VISIBLE_EFFECT + self.rounding
-        )
-        return keeps_sums and self.differs
+        """Whether only the shape of the rows reveals the mistake."""
+        hides = self.hidden[2] <= MIN_VISIBLE_EFFECT
+        return hides and self.row_error[2] <= MIN_VISIBLE_EFFECT + self.rounding and self.differs
 
     @property
     def is_without_effect(self) -> bool:
-        largest_effect = max(self.row_error[2], self.from_right[2])
-        return (
-            self.hidden[2] <= MIN_VISIBLE_EFFECT
-            and largest_effect <= MIN_VISIBLE_EFFECT + self.rounding
-        )
+        effect = max(self.row_error[2], self.from_right[2])
+        hides = self.hidden[2] <= MIN_VISIBLE_EFFECT
+        return hides and effect <= MIN_VISIBLE_EFFECT + self.rounding
 
     @property
     def differs(self) -> bool:
-        """Whether it differs from what is right, in every seed."""
+        """Whether the weights differ from the correct ones in every seed."""
         return self.from_right[0] > MIN_VISIBLE_EFFECT + self.rounding
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """What may be said of the mistakes that have it; of all rows, and of one that stands alone."""
+    """A symptom, and its sentences for several rows and for a single one."""
 
     holds: Callable[[Flaw], bool]
     rows_text: str
     one_row_text: str = ""
-    with_weight: bool = False  # of the mistakes, how much is hidden and gets weight
+    with_weight: bool = False  # whether to add the weight of masked keys to each name
 
 
 SYMPTOMS = (
@@ -85,23 +80,25 @@ SYMPTOMS = (
     ),
     Symptom(lambda flaw: flaw.is_without_effect, "{} cannot be told from the correct result"),
 )
-UNCERTAIN_SYMPTOMS = (  # where no other can be said
+UNCERTAIN_SYMPTOMS = (  # of mistakes that have none of the above
     Symptom(lambda flaw: flaw.differs, "the symptoms of {} differ between seeds"),
     Symptom(lambda flaw: not flaw.differs, "not every seed tells {} from the correct result"),
 )
 
 
 def mistakes_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Which leak, which break the rows, which only reshape them, and which do nothing."""
-    enough_repeats, is_one_row = _enough_repeats(repeats), comparison.query is not None
-    symptoms_text = "; ".join(_symptom_texts(comparison, repeats))
+    """Returns which mistakes leak, break row sums, reshape rows or have no effect."""
+    opening = ONE_DRAW_OPENING if has_random_weights(comparison) else "Here"
+    if repeats is not None and _enough_repeats(repeats):
+        opening = f"Over {len(repeats.seeds):,} seeds"
+    is_one_row = comparison.query is not None
     row_text = f", in the row of {reader_text(comparison)}" if is_one_row else ""
-    return f"{_mistakes_opening(comparison, enough_repeats)}{row_text}, {symptoms_text}."
+    return f"{opening}{row_text}, {'; '.join(_symptom_texts(comparison, repeats))}."
 
 
 def mistakes_title(comparison: Comparison, repeats: Repeats | None) -> str:
-    """The worst of it, as a title."""
-    worst = next(iter(_symptom_texts(comparison, repeats)))
+    """Returns the worst symptom, as a title."""
+    worst = _symptom_texts(comparison, repeats)[0]
     return f"{worst[:1].upper()}{worst[1:]}"
 
 
@@ -121,14 +118,8 @@ def _enough_repeats(repeats: Repeats | None) -> Repeats | None:
     return repeats if repeats is not None and len(repeats.seeds) >= MIN_SEEDS_TO_CONCLUDE else None
 
 
-def _mistakes_opening(comparison: Comparison, repeats: Repeats | None) -> str:
-    if repeats is not None:
-        return f"Over {len(repeats.seeds):,} seeds"
-    return ONE_DRAW_OPENING if has_random_weights(comparison) else "Here"
-
-
 def mistake_notes(comparison: Comparison) -> list[str]:
-    """Each mistake: what is done, and what comes of it where that is seen."""
+    """Returns a note per mistake: what is done wrong, and its effect if it shows."""
     return [
         f"✗ {alternative.name} is a mistake: {_mistake_effect(comparison, alternative)}"
         for alternative in comparison.alternatives
@@ -143,15 +134,12 @@ def _mistake_effect(comparison: Comparison, alternative: Alternative) -> str:
         "breaks": flaw.breaks and _sums_to_one(alternative, mistake.softmax_axis),
         "flattens": flaw.differs and _flattens(comparison, alternative),
     }
-    return (
-        mistake.about
-        if all(visible_effects[symptom] for symptom in mistake.symptoms)
-        else mistake.cause
-    )
+    are_visible = all(visible_effects[symptom] for symptom in mistake.symptoms)
+    return mistake.about if are_visible else mistake.cause
 
 
 def _sums_to_one(alternative: Alternative, over: SoftmaxAxis) -> bool:
-    """Whether what the mistake takes for a row sums to 1; nothing does of which all is hidden."""
+    """Returns whether weights sum to 1 along the axis that the mistaken softmax ran over."""
     if over == "row":
         return True
     sums = alternative.weights.double().sum(-2 if over == "column" else (-2, -1))
@@ -159,54 +147,43 @@ def _sums_to_one(alternative: Alternative, over: SoftmaxAxis) -> bool:
 
 
 def _flattens(comparison: Comparison, alternative: Alternative) -> bool:
-    """Whether the rows that are shown are more even than they should be."""
+    """Returns whether the shown rows have a higher entropy than the correct ones."""
     rows = comparison.rows
-    correct_entropy = measure_weights(
-        alternative.correct_weights[:, rows], alternative.visible[..., rows, :], None
-    ).entropy
-    entropy = measure_weights(
-        alternative.weights[:, rows], alternative.visible[..., rows, :], None
-    ).entropy
-    return float(entropy.mean()) > float(correct_entropy.mean())
+    visible = alternative.visible[..., rows, :]
+    entropy, correct_entropy = (
+        float(measure_weights(weights[:, rows], visible, None).entropy.mean())
+        for weights in (alternative.weights, alternative.correct_weights)
+    )
+    return entropy > correct_entropy
 
 
 def _grouped_symptom_texts(flaws: Sequence[Flaw], *, is_one_row: bool) -> Iterator[str]:
-    """Each symptom, and the mistakes that have it."""
-    uncertain_flaws = [
-        flaw for flaw in flaws if not any(known_symptom.holds(flaw) for known_symptom in SYMPTOMS)
-    ]
+    """Yields each symptom with the names of the mistakes that have it."""
+    uncertain_flaws = [flaw for flaw in flaws if not any(each.holds(flaw) for each in SYMPTOMS)]
     for table, flaw_group in ((SYMPTOMS, flaws), (UNCERTAIN_SYMPTOMS, uncertain_flaws)):
         for symptom in table:
-            names = [_flaw_name(symptom, flaw) for flaw in flaw_group if symptom.holds(flaw)]
+            names = [
+                f"{flaw.name} ({flaw.hidden[1]:.2g})" if symptom.with_weight else flaw.name
+                for flaw in flaw_group
+                if symptom.holds(flaw)
+            ]
             if names:
-                words = (
-                    symptom.one_row_text
-                    if is_one_row and symptom.one_row_text
-                    else symptom.rows_text
-                )
-                yield words.format(and_list(names))
-
-
-def _flaw_name(symptom: Symptom, flaw: Flaw) -> str:
-    return f"{flaw.name} ({flaw.hidden[1]:.2g})" if symptom.with_weight else flaw.name
+                text = (is_one_row and symptom.one_row_text) or symptom.rows_text
+                yield text.format(and_list(names))
 
 
 def _flaw_over_seeds(name: str, index: int, repeats: Repeats) -> Flaw:
-    hidden, row_error, from_right = (
-        _seed_range(repeats.by_measure[measure_name][index])
-        for measure_name in ("hidden", "row_error", MISTAKE_ERROR)
-    )
+    ranges: list[SeedRange] = []
+    for measure in ("hidden", "row_error", MISTAKE_ERROR):
+        numbers = repeats.by_measure[measure][index]
+        ranges.append((float(numbers.min()), band_quantiles(numbers)[1], float(numbers.max())))
+    hidden, row_error, from_right = ranges
     return Flaw(name, hidden, row_error, from_right)
 
 
-def _seed_range(numbers: Seeds) -> SeedRange:
-    return float(numbers.min()), band_quantiles(numbers)[1], float(numbers.max())
-
-
 def _flaw_as_shown(comparison: Comparison, alternative: Alternative) -> Flaw:
-    mean = mean_measures(
-        comparison, comparison.measures[comparison.alternatives.index(alternative)]
-    )
+    measures = comparison.measures[comparison.alternatives.index(alternative)]
+    mean = mean_measures(comparison, measures)
     amounts = (mean["hidden"], mean["row_error"], alternative.largest_error(comparison.rows))
     hidden, row_error, from_right = ((number,) * 3 for number in amounts)
     rounding = torch.finfo(alternative.weights.dtype).eps

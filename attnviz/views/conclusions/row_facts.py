@@ -1,9 +1,9 @@
-"""What there is to know of rows of attention weights, however many: asked for band by band."""
+"""Facts about rows of attention weights, computed band by band to limit memory."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,12 +11,12 @@ import numpy as np
 from attnviz.cells import Cells, Patch
 from attnviz.views.facts import TWO_DIGIT_TOLERANCE
 
-MIN_CLEAR_LEAD = 0.005  # by how much a weight must exceed all others to be the one that is named
+MIN_CLEAR_LEAD = 0.005  # over all other weights, for a weight that is named alone
 
 
 @dataclass(frozen=True)
 class StrongestLink:
-    """The largest weight of a head, and the next."""
+    """The largest weight of a head, and the second largest."""
 
     query: int
     key: int
@@ -26,7 +26,7 @@ class StrongestLink:
 
 @dataclass(frozen=True, eq=False)
 class RowFacts:
-    """What there is to know of some rows of weights, looked up in one pass over their cells."""
+    """Facts about rows of weights, computed in one pass over their cells."""
 
     cells: Cells
 
@@ -40,50 +40,48 @@ class RowFacts:
 
     @property
     def rows_sum_to_one(self) -> bool:
-        """Whether every row that attends to anything sums to 1."""
+        """Whether every row with a visible key sums to 1."""
         return all(band.rows_sum_to_one for band in self._facts)
 
     @property
     def rows_are_blind(self) -> bool:
-        """Whether no row attends to anything."""
+        """Whether every key of every row is masked."""
         return all(bool((band.visible_counts == 0).all()) for band in self._facts)
 
     @property
     def rows_with_choice(self) -> int:
-        """How many rows may attend to more than one token."""
+        """The number of rows with more than one visible key."""
         return sum(int((band.visible_counts > 1).sum()) for band in self._facts)
 
     @property
     def unevenness(self) -> float:
-        """How far a weight is from an even share of its row, as a part of that share."""
+        """The largest deviation of a weight from an even share, relative to that share."""
         return max((band.unevenness for band in self._facts), default=0.0)
 
     @property
     def least_self_weight(self) -> float:
-        """How much of its attention each token gives itself, at least."""
+        """The smallest weight that a token gives itself."""
         return min((band.least_self_weight for band in self._facts), default=0.0)
 
     @property
     def least_mirrored_weight(self) -> float:
-        """The same of the token at the mirrored place: of the last one the first gives it."""
+        """The smallest weight given to the mirrored position, as by the first token to the last."""
         return min((band.least_mirrored_weight for band in self._facts), default=0.0)
 
     @cached_property
     def strongest_link(self) -> StrongestLink | None:
-        """The largest weight of rows that have a choice: who sees one token gives it everything."""
+        """The largest weight of rows with a choice; None if no row has one."""
         links = [link for band in self._facts if (link := band.strongest_link)]
         if not links:
             return None
         best = max(links, key=lambda link: link.weight)
-        other_weights = [link.weight for link in links if link is not best]
-        return StrongestLink(
-            best.query, best.key, best.weight, max([best.next_weight, *other_weights])
-        )
+        next_weight = max([best.next_weight, *(each.weight for each in links if each is not best)])
+        return replace(best, next_weight=next_weight)
 
     def links_near(self, weight: float, max_links: int) -> list[tuple[int, int]]:
-        """The query and the key of each weight that is hardly less, of rows that have a choice.
+        """Returns query and key of each weight close to `weight`, in rows with a choice.
 
-        Nothing if there are more than `max_links`: where weights are even, that would be all of them.
+        Returns an empty list if there are more than `max_links`: even weights are all close.
         """
         links: list[tuple[int, int]] = []
         for band in self._facts:
@@ -95,12 +93,12 @@ class RowFacts:
 
     @cached_property
     def favourite_keys(self) -> Counter[int]:
-        """By key: how many rows with a choice attend to it more than to any other."""
+        """The number of rows with a choice that attend most to each key."""
         return sum((band.favourite_keys for band in self._facts), Counter())
 
 
 class _BandFacts:
-    """The same of a band of rows."""
+    """Facts about one band of rows."""
 
     def __init__(self, band: Patch, first_row: int) -> None:
         self.values = np.where(band.hidden, 0.0, np.nan_to_num(band.values)).astype(np.float64)

@@ -1,4 +1,4 @@
-"""What scaling changes: a table of what can be found of unscaled and scaled weights."""
+"""Sentences about what scaling the scores changes, and when each is true."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ from attnviz.views.conclusions.sharpness import reader_text
 from attnviz.views.measures import mean_measures
 from attnviz.wording.numbers import share_text
 
-EQUAL_SCORES_RANGE = 0.01  # scores of a row that differ by less are as good as equal
-SATURATED_WEIGHT = 0.99  # a weight above is as good as all
-MIN_WRITTEN_RATIO = 1.05  # below, "1.0 times" would be read
+EQUAL_SCORES_RANGE = 0.01  # scores of a row that differ by less count as equal
+SATURATED_WEIGHT = 0.99  # a larger weight counts as all of a row's attention
+MIN_WRITTEN_RATIO = 1.05  # a smaller ratio would be written as "1.0 times"
 THOUSAND = 1000
+NO_EFFECT_OPENING = "Scaling changes nothing here"
 
 
 @dataclass(frozen=True, eq=False)
 class ScalingFacts:
-    """What is known of unscaled and scaled weights, in the rows that are shown."""
+    """Unscaled and scaled weights, in the rows that are shown."""
 
     comparison: Comparison
     repeats: Repeats | None
@@ -57,15 +58,13 @@ class ScalingFacts:
 
     @cached_property
     def weights(self) -> tuple[Float[Tensor, "head query key"], Float[Tensor, "head query key"]]:
-        before, after = (
-            self._find_alternative(name).weights.double() for name in ("unscaled", "scaled")
-        )
         rows = self.comparison.rows
-        return before[:, rows], after[:, rows]
+        unscaled, scaled = (self._alternative(name) for name in ("unscaled", "scaled"))
+        return unscaled.weights.double()[:, rows], scaled.weights.double()[:, rows]
 
     @property
     def largest_change(self) -> float:
-        """How much a weight changes, at most."""
+        """The largest change of any weight."""
         before, after = self.weights
         return float((after - before).abs().max())
 
@@ -75,7 +74,7 @@ class ScalingFacts:
 
     @property
     def same_token_count(self) -> bool:
-        """Whether nobody would see a difference in how many tokens are read."""
+        """Whether a query attends to about as many tokens with scaling as without."""
         return abs(self.token_counts[1] - self.token_counts[0]) < MIN_NOTICEABLE_DIFFERENCE
 
     @cached_property
@@ -87,27 +86,25 @@ class ScalingFacts:
         return 0 if self.repeats is None else len(self.repeats.seeds)
 
     def means(self, measure: str) -> tuple[float, float]:
-        """A measure of the weights that are shown, unscaled and scaled."""
+        """Returns the mean of a measure, unscaled and scaled."""
         names = [each.name for each in self.comparison.alternatives]
         measured = [self.comparison.measures[names.index(name)] for name in ("unscaled", "scaled")]
         before, after = (mean_measures(self.comparison, each)[measure] for each in measured)
         return before, after
 
     def measure_over_seeds(self, measure: str) -> Pair:
-        """The same of each seed."""
+        """Returns a measure of every seed, unscaled and scaled."""
         assert self.repeats is not None
         numbers = self.repeats.by_measure[measure]
-        names = [alternative.name for alternative in self.comparison.alternatives]
+        names = [each.name for each in self.comparison.alternatives]
         return Pair(*(numbers[names.index(name)] for name in ("unscaled", "scaled")))
 
-    def _find_alternative(self, name: str) -> Alternative:
-        return next(
-            alternative for alternative in self.comparison.alternatives if alternative.name == name
-        )
+    def _alternative(self, name: str) -> Alternative:
+        return next(each for each in self.comparison.alternatives if each.name == name)
 
     @property
     def same_scale(self) -> bool:
-        """Whether both divide by the same number: by √1."""
+        """Whether scaling divides by √1, which is no scaling."""
         layers = [each.layer for each in self.comparison.alternatives]
         return len({None if each is None else each.scale for each in layers} - {None}) == 1
 
@@ -120,21 +117,19 @@ class ScalingFacts:
 
     @property
     def has_equal_scores(self) -> bool:
-        """Whether the scores of each row are as good as equal, and so is what softmax gets."""
-        layer = self._find_alternative("unscaled").layer
+        """Whether the scores of each row, and the softmax's inputs, are about equal."""
+        layer = self._alternative("unscaled").layer
         if layer is None:  # only weights are known: their logarithms differ as the scores do
             logits = [self.weights[0].log()]
         else:
             rows, attended = self.comparison.rows, layer.attended
             logits = [each[:, rows] for each in (attended.scores, attended.logits)]
-        return all(
-            _largest_score_range(each.double(), self.visible) < EQUAL_SCORES_RANGE
-            for each in logits
-        )
+        ranges = (_largest_score_range(each.double(), self.visible) for each in logits)
+        return all(score_range < EQUAL_SCORES_RANGE for score_range in ranges)
 
     @property
     def is_saturated(self) -> bool:
-        """Whether one token gets nearly all of a row's weight, and is the same in both."""
+        """Whether one key has nearly all the weight of each row, the same key in both."""
         before, after = (each.max(-1) for each in self.weights)
         least = min(float(before.values.min()), float(after.values.min()))
         return least > SATURATED_WEIGHT and bool(torch.equal(before.indices, after.indices))
@@ -143,33 +138,28 @@ class ScalingFacts:
 def _largest_score_range(
     logits: Float[Tensor, "head query key"], visible: Bool[Tensor, "*#head query key"]
 ) -> float:
-    """How far the scores of a row are apart, at most."""
+    """Returns the largest difference between two visible scores of a row."""
     high, low = logits.masked_fill(~visible, -torch.inf), logits.masked_fill(~visible, torch.inf)
     return float((high.amax(-1) - low.amin(-1)).max())
 
 
 def scaling_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Of given numbers what is true; of drawn ones what holds over seeds, or what is shown."""
+    """Returns what scaling changes: over seeds, in one draw, or in given numbers."""
     return choose_sentence(SCALING_FINDINGS, ScalingFacts(comparison, repeats))
 
 
 def scaling_title(comparison: Comparison, repeats: Repeats | None) -> str:
-    """The same as a title."""
+    """Returns what scaling changes, as a title."""
     return choose_title(SCALING_FINDINGS, ScalingFacts(comparison, repeats))
 
 
 def _spread_title(facts: ScalingFacts, before: str, after: str) -> str:
-    """`Scaling spreads attention over 3.3 tokens instead of 2.1`"""
+    """Returns `Scaling spreads attention over 3.3 tokens instead of 2.1`."""
     verb = "spreads" if float(after) > float(before) else "narrows"
     preposition = "over" if verb == "spreads" else "to"
-    query = facts.comparison.query
-    reader_suffix = "" if query is None else f" of {facts.reader}"
-    attention_text = "attention" if query is None else f"the attention{reader_suffix}"
+    is_single = facts.comparison.query is not None
+    attention_text = f"the attention of {facts.reader}" if is_single else "attention"
     return f"Scaling {verb} {attention_text} {preposition} {after} tokens instead of {before}"
-
-
-def _spread_over_seeds_title(facts: ScalingFacts) -> str:
-    return _spread_title(facts, *facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT))
 
 
 def _spread_here_title(facts: ScalingFacts) -> str:
@@ -177,16 +167,17 @@ def _spread_here_title(facts: ScalingFacts) -> str:
 
 
 def _little_change_reason(facts: ScalingFacts) -> str:
-    """Why these numbers are so little changed by it, where that can be said."""
+    """Says why scaling changes these weights so little."""
     if facts.has_equal_scores:
         return "the scores of a row are all about the same"
     if facts.is_saturated:
         return "one token gets nearly all the weight of a row, with and without scaling"
-    return f"{facts.reader} attends to {_with_and_without_text(PRECISE_TOKEN_AMOUNT, *facts.token_counts)}"
+    counts_text = _with_and_without_text(PRECISE_TOKEN_AMOUNT, *facts.token_counts)
+    return f"{facts.reader} attends to {counts_text}"
 
 
 def _with_and_without_text(amount: Amount, unscaled: float, scaled: float) -> str:
-    """One number, where both read the same."""
+    """Returns both numbers, or only one if they are written alike."""
     if amount.reads_same(unscaled, scaled):
         return f"{amount(scaled)} with and without scaling"
     before, after = amount.format_pair(unscaled, scaled)
@@ -197,11 +188,10 @@ def _given_scores_sentence(facts: ScalingFacts) -> str:
     least, greatest = PRECISE_TOKEN_AMOUNT.format_pair(*facts.token_counts)
     before, after = facts.means("gradient")
     ratio_text = _ratio_text(after / before if before else torch.inf if after else 0.0)
-    opening = (
-        f"Dividing the scores by {facts.divisor} makes {facts.reader} attend to {greatest} tokens"
-    )
+    counts_text = f"{greatest} tokens instead of {least}"
     gradient_text = f", and the gradient of the softmax {ratio_text} as large" if ratio_text else ""
-    return f"{opening} instead of {least}{gradient_text}."
+    opening = f"Dividing the scores by {facts.divisor} makes {facts.reader} attend to"
+    return f"{opening} {counts_text}{gradient_text}."
 
 
 def _one_draw_scaling(facts: ScalingFacts) -> str:
@@ -211,53 +201,60 @@ def _one_draw_scaling(facts: ScalingFacts) -> str:
 
 
 def _same_count_sentence(facts: ScalingFacts) -> str:
-    """Other tokens, but as many of them."""
+    """Says that weights change, but not the number of tokens attended to."""
     counts_text = _with_and_without_text(PRECISE_TOKEN_AMOUNT, *facts.token_counts)
-    change_text = (
-        "by less than .01"
-        if facts.largest_change < EQUAL_SCORES_RANGE
-        else f"by up to {share_text(facts.largest_change)}"
-    )
+    is_small = facts.largest_change < EQUAL_SCORES_RANGE
+    change_text = "less than .01" if is_small else f"up to {share_text(facts.largest_change)}"
     return (
-        f"Scaling changes weights {change_text}, but {facts.reader} attends to about as many tokens: "
-        f"{counts_text}."
+        f"Scaling changes weights by {change_text}, but {facts.reader} attends to about as many "
+        f"tokens: {counts_text}."
     )
 
 
 def _few_seeds_scaling(facts: ScalingFacts) -> str:
     least, greatest = facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT)
-    counts_text = f"{facts.reader} attends to {least} tokens unscaled and to {greatest} divided by {facts.divisor}"
-    return f"In the median of {facts.seed_count} seeds, {counts_text}: too few seeds to tell more."
+    return (
+        f"In the median of {facts.seed_count} seeds, {facts.reader} attends to {least} tokens "
+        f"unscaled and to {greatest} divided by {facts.divisor}: too few seeds to tell more."
+    )
 
 
 def _same_count_over_seeds(facts: ScalingFacts) -> str:
     counts_text = _with_and_without_text(TOKEN_AMOUNT, *facts.token_counts_over_seeds.medians)
-    opening = f"Over {facts.seed_count:,} seeds, scaling hardly changes how many tokens {facts.reader} attends to"
-    return f"{opening}: {counts_text}."
+    return (
+        f"Over {facts.seed_count:,} seeds, scaling hardly changes how many tokens {facts.reader} "
+        f"attends to: {counts_text}."
+    )
 
 
 def _changed_count_over_seeds(facts: ScalingFacts) -> str:
     before, after = facts.token_counts_over_seeds.format_bands(TOKEN_AMOUNT)
-    opening = f"Over {facts.seed_count:,} seeds, dividing by {facts.divisor}"
-    return f"{opening} makes {facts.reader} attend to {after} instead of {before}{_gradient_text(facts)}."
+    return (
+        f"Over {facts.seed_count:,} seeds, dividing by {facts.divisor} makes {facts.reader} attend "
+        f"to {after} instead of {before}{_gradient_text(facts)}."
+    )
 
 
 def _never_fewer_over_seeds(facts: ScalingFacts) -> str:
     before, after = facts.token_counts_over_seeds.format_bands(TOKEN_AMOUNT)
-    unchanged_text = f"in {facts.token_counts_over_seeds.unchanged_seed_count:,} of {facts.seed_count:,} seeds it hardly changes how many"
-    opening = f"Dividing by {facts.divisor} cannot make {facts.reader} attend to fewer tokens, and {unchanged_text}"
-    return f"{opening}: {after} with scaling, {before} without."
+    unchanged_count = facts.token_counts_over_seeds.unchanged_seed_count
+    return (
+        f"Dividing by {facts.divisor} cannot make {facts.reader} attend to fewer tokens, and in "
+        f"{unchanged_count:,} of {facts.seed_count:,} seeds it hardly changes how many: {after} "
+        f"with scaling, {before} without."
+    )
 
 
 def _undecided_scaling(facts: ScalingFacts) -> str:
     before, after = facts.token_counts_over_seeds.format_bands(TOKEN_AMOUNT)
-    counts_text = f"{after} divided by {facts.divisor}, {before} unscaled"
-    opening = f"Over {facts.seed_count:,} seeds, it is not clear whether scaling makes {facts.reader} attend to"
-    return f"{opening} more or fewer tokens: {counts_text}."
+    return (
+        f"Over {facts.seed_count:,} seeds, it is not clear whether scaling makes {facts.reader} "
+        f"attend to more or fewer tokens: {after} divided by {facts.divisor}, {before} unscaled."
+    )
 
 
 def _gradient_text(facts: ScalingFacts) -> str:
-    """How many times the gradient, where it is more in 8 of 10 seeds."""
+    """Says how many times the softmax's gradient grows; empty unless it grows in most seeds."""
     pair = facts.measure_over_seeds("gradient")
     ratios = pair.after.double() / pair.before.double()  # infinite where there was none
     if pair.direction <= 0 or bool(ratios.isnan().any()):
@@ -267,19 +264,19 @@ def _gradient_text(facts: ScalingFacts) -> str:
 
 
 def _ratio_text(ratio: float) -> str:
-    """`1.6 times`; nothing where it is not more."""
+    """Returns `1.6 times`; empty for a ratio of about 1 or less."""
     if ratio < MIN_WRITTEN_RATIO:
         return ""
     return f"{ratio:.1f} times" if ratio < THOUSAND else "over a thousand times"
 
 
-NO_EFFECT_OPENING = "Scaling changes nothing here"
 SCALING_FINDINGS: tuple[Finding[ScalingFacts], ...] = (
     Finding(
         "a query sees one token",
         lambda facts: bool((facts.visible.sum(-1) == 1).all()),
         lambda facts: (
-            f"{NO_EFFECT_OPENING}: {facts.reader} sees only one token, which gets all its attention."
+            f"{NO_EFFECT_OPENING}: {facts.reader} sees only one token, which gets all its "
+            "attention."
         ),
     ),
     Finding(
@@ -306,7 +303,9 @@ SCALING_FINDINGS: tuple[Finding[ScalingFacts], ...] = (
             facts.seed_count > 0 and facts.token_counts_over_seeds.differs_clearly(TOKEN_AMOUNT)
         ),
         _changed_count_over_seeds,
-        _spread_over_seeds_title,
+        lambda facts: _spread_title(
+            facts, *facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT)
+        ),
     ),
     Finding(
         "never less",

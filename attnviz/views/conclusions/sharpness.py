@@ -1,4 +1,4 @@
-"""How sharply ways of attending read: a table of what can be found of their measures."""
+"""Sentences about how sharp attention is in several ways, and when each is true."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from attnviz.wording.words import and_list, as_sentence
 
 @dataclass(frozen=True, eq=False)
 class SharpnessFacts:
-    """What is known of how sharply each way reads, in the rows that are shown."""
+    """How sharp each way's attention is, in the rows that are shown."""
 
     comparison: Comparison
     repeats: Repeats | None
@@ -42,57 +42,51 @@ class SharpnessFacts:
 
     @property
     def attention_text(self) -> str:
-        """`attention`; or `the attention of "it" (3)`."""
+        """Returns `attention`, or `the attention of "it" (3)`."""
         return "attention" if self.comparison.query is None else f"the attention of {self.reader}"
 
     @property
     def measure_opening(self) -> str:
-        """What comes before a number: `a query attends to` 2.1 tokens."""
+        """Returns the words before a number: `a query attends to` 2.1 tokens."""
         if self.measure_and_amount[0] == "effective":
             return f"{self.reader} attends to"
         return f"{self.attention_text} has"
 
     @cached_property
     def measure_and_amount(self) -> tuple[str, Amount]:
-        """Tokens can be counted against each other only where there are as many to read."""
+        """Tokens attended to, if all ways have equally many visible keys; else entropy."""
         query = self.comparison.query
         rows = slice(None) if query is None else slice(query, query + 1)
-        ways = self.comparison.alternatives
         visible_counts = {
-            tuple(way.visible[..., rows, :].sum(-1).flatten().tolist()) for way in ways
+            tuple(way.visible[..., rows, :].sum(-1).flatten().tolist())
+            for way in self.comparison.alternatives
         }
-        return (
-            ("effective", TOKEN_AMOUNT)
-            if len(visible_counts) == 1
-            else ("share", ENTROPY_SHARE_AMOUNT)
-        )
+        are_equal = len(visible_counts) == 1
+        return ("effective", TOKEN_AMOUNT) if are_equal else ("share", ENTROPY_SHARE_AMOUNT)
 
     @property
     def precise_amount(self) -> Amount:
-        """Of numbers that do not stand for many seeds, in a digit more."""
+        """The format of numbers from a single draw, with one digit more."""
         amount = self.measure_and_amount[1]
         return replace(amount, digits=amount.digits + 1)
 
     @cached_property
     def mean_by_way(self) -> dict[int, float]:
-        """The mean of each way that has one, by its place."""
+        """The mean of each way, by its index; ways without a mean are left out."""
         measure, _ = self.measure_and_amount
-        means = [
-            mean_measures(self.comparison, way_measures)[measure]
-            for way_measures in self.comparison.measures
-        ]
+        means = [mean_measures(self.comparison, each)[measure] for each in self.comparison.measures]
         return {index: mean for index, mean in enumerate(means) if not np.isnan(mean)}
 
     @property
     def has_blind_query(self) -> bool:
-        """Whether any query sees nothing."""
+        """Whether every key is masked for some query."""
         rows = self.comparison.rows
         ways = self.comparison.alternatives
         return not all(bool(way.visible[..., rows, :].any(-1).all()) for way in ways)
 
     @property
     def extreme_means(self) -> tuple[float, float]:
-        """The least and the most."""
+        """The smallest and the largest mean."""
         return min(self.mean_by_way.values()), max(self.mean_by_way.values())
 
     @property
@@ -101,7 +95,7 @@ class SharpnessFacts:
 
     @cached_property
     def numbers_by_way(self) -> dict[int, Seeds]:
-        """The same of each seed, from the sharpest way to the most even one."""
+        """The number of every seed by way, from the sharpest way to the most even."""
         assert self.repeats is not None
         numbers = self.repeats.by_measure[self.measure_and_amount[0]]
         order = sorted(self.mean_by_way, key=lambda index: float(numbers[index].median()))
@@ -114,54 +108,52 @@ class SharpnessFacts:
 
     @cached_property
     def clearest_difference(self) -> tuple[int, int] | None:
-        """The two that are furthest apart of those whose order is sure: sharper, more even."""
+        """The sharper and the more even way, of the pair that differs most; else None."""
         indices, ways = [*self.numbers_by_way], [*self.numbers_by_way.values()]
         pair = most_different_pair(ways, self.measure_and_amount[1])
         return None if pair is None else (indices[pair[0]], indices[pair[1]])
 
     @property
     def alike_over_seeds(self) -> bool:
-        return all(
-            Pair(*two_ways).is_alike for two_ways in combinations(self.numbers_by_way.values(), 2)
-        )
+        return all(Pair(*ways).is_alike for ways in combinations(self.numbers_by_way.values(), 2))
 
     def way_name(self, index: int) -> str:
         return f"'{alternative_name(self.comparison, self.comparison.alternatives[index])}'"
 
     @property
     def way_names(self) -> str:
-        """Those that can be compared."""
+        """Returns the names of the ways that have a mean."""
         if len(self.mean_by_way) < len(self.comparison.alternatives):
             return and_list([self.way_name(index) for index in self.mean_by_way])
         return "both" if len(self.mean_by_way) == 2 else "all of them"
 
 
 def sharpness_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Of given numbers what is true; of drawn ones what holds over seeds, or what is shown."""
+    """Returns which way is sharper: over seeds, in one draw, or in given numbers."""
     return choose_sentence(SHARPNESS_FINDINGS, SharpnessFacts(comparison, repeats))
 
 
 def sharpness_title(comparison: Comparison, repeats: Repeats | None) -> str:
-    """The same as a title."""
+    """Returns which way is sharper, as a title."""
     return choose_title(SHARPNESS_FINDINGS, SharpnessFacts(comparison, repeats))
 
 
 def reader_text(comparison: Comparison) -> str:
-    """Who reads: a query of all that are, or the one that is shown alone."""
+    """Returns `a query`, or `"it" (3)` if only one query is shown."""
     query = comparison.query
-    return (
-        "a query" if query is None else f'"{compared_query_label(comparison, query)}" ({query + 1})'
-    )
+    if query is None:
+        return "a query"
+    return f'"{compared_query_label(comparison, query)}" ({query + 1})'
 
 
 def _few_seeds_sharpness(facts: SharpnessFacts) -> str:
     (low, high), (_, amount) = facts.outermost_ways, facts.measure_and_amount
-    least, greatest = Pair(facts.numbers_by_way[low], facts.numbers_by_way[high]).format_medians(
-        amount
-    )
+    pair = Pair(facts.numbers_by_way[low], facts.numbers_by_way[high])
+    least, greatest = pair.format_medians(amount)
     return (
-        f"In the median of {facts.seed_count} seeds, {facts.measure_opening} {least}{amount.unit} in "
-        f"{facts.way_name(low)} and {greatest} in {facts.way_name(high)}: too few seeds to tell more."
+        f"In the median of {facts.seed_count} seeds, {facts.measure_opening} {least}{amount.unit} "
+        f"in {facts.way_name(low)} and {greatest} in {facts.way_name(high)}: too few seeds to tell "
+        "more."
     )
 
 
@@ -178,8 +170,8 @@ def _clear_difference_sentence(facts: SharpnessFacts) -> str:
 def _alike_over_seeds_sentence(facts: SharpnessFacts) -> str:
     low, high = (float(np.median(facts.numbers_by_way[index])) for index in facts.outermost_ways)
     range_text = _amount_range_text(facts.measure_and_amount[1], low, high)
-    opening = f"Over {facts.seed_count:,} seeds, {facts.attention_text} is equally sharp in {facts.way_names}"
-    return f"{opening}: {range_text}."
+    opening = f"Over {facts.seed_count:,} seeds, {facts.attention_text}"
+    return f"{opening} is equally sharp in {facts.way_names}: {range_text}."
 
 
 def _undecided_sharpness(facts: SharpnessFacts) -> str:
@@ -187,63 +179,51 @@ def _undecided_sharpness(facts: SharpnessFacts) -> str:
     pair = Pair(facts.numbers_by_way[low], facts.numbers_by_way[high])
     before, after = pair.format_bands(facts.measure_and_amount[1])
     return (
-        f"Over {facts.seed_count:,} seeds, there is no clear difference in how sharp {facts.attention_text} "
-        f"is: {after} in {facts.way_name(high)}, {before} in {facts.way_name(low)}."
+        f"Over {facts.seed_count:,} seeds, there is no clear difference in how sharp "
+        f"{facts.attention_text} is: {after} in {facts.way_name(high)}, {before} in "
+        f"{facts.way_name(low)}."
     )
 
 
 def _alike_sharpness_sentence(facts: SharpnessFacts) -> str:
     range_text = _amount_range_text(facts.precise_amount, *facts.extreme_means)
-    return as_sentence(
-        f"{facts.attention_text} is equally sharp in {facts.way_names}: {range_text}"
-    )
+    opening = f"{facts.attention_text} is equally sharp in {facts.way_names}"
+    return as_sentence(f"{opening}: {range_text}")
 
 
 def _amount_range_text(amount: Amount, low: float, high: float) -> str:
-    """One number, where both read the same."""
+    """Returns `2.1 to 2.3 tokens`, or one number if both are written alike."""
     if amount.reads_same(low, high):
         return amount(low)
     least, greatest = amount.format_pair(low, high)
     return f"{least} to {greatest}{amount.unit}"
 
 
-def _one_draw_sharpness(facts: SharpnessFacts) -> str:
-    return f"{ONE_DRAW_OPENING}, {_extremes_text(facts)}."
-
-
-def _chance_difference_sentence(facts: SharpnessFacts) -> str:
-    return as_sentence(f"{_extremes_text(facts)}: seeds differ only by chance")
-
-
 def _extremes_text(facts: SharpnessFacts) -> str:
-    """Two numbers, and no more."""
+    """Returns the sharpest and the most even way with their numbers."""
     amount, (low, high) = facts.precise_amount, facts.extreme_means
     least, greatest = amount.format_pair(low, high)
-    sharpest, flattest = (_ways_with_mean(facts, end)[0] for end in (low, high))
+    means = facts.mean_by_way
+    sharpest, flattest = (facts.way_name(pick(means, key=means.__getitem__)) for pick in (min, max))
     return (
-        f"{facts.measure_opening} {least}{amount.unit} in {facts.way_name(sharpest)} and {greatest} in "
-        f"{facts.way_name(flattest)}"
+        f"{facts.measure_opening} {least}{amount.unit} in {sharpest} and {greatest} in {flattest}"
     )
 
 
 def _extremes_sentence(facts: SharpnessFacts) -> str:
-    """Who is first and last; all that read the same, where that is more than one."""
+    """Names the sharpest and the most even way, and all others with the same number."""
     amount, (low, high) = facts.precise_amount, facts.extreme_means
-    precise_amount = replace(amount, digits=amount.digits_for(low, high))
-    sharp, even = (
-        and_list(
-            [
-                facts.way_name(index)
-                for index, mean in facts.mean_by_way.items()
-                if precise_amount.reads_same(mean, end)
-            ]
+    amount = replace(amount, digits=amount.digits_for(low, high))
+
+    def way_names(end: float) -> str:
+        means = facts.mean_by_way.items()
+        return and_list(
+            [facts.way_name(way) for way, mean in means if amount.reads_same(mean, end)]
         )
-        for end in (low, high)
-    )
-    return as_sentence(
-        f"{facts.attention_text} is sharpest in {sharp} ({precise_amount(low)}) and most even in {even} "
-        f"({precise_amount(high)})"
-    )
+
+    sharp = f"sharpest in {way_names(low)} ({amount(low)})"
+    even = f"most even in {way_names(high)} ({amount(high)})"
+    return as_sentence(f"{facts.attention_text} is {sharp} and {even}")
 
 
 def _sharper_title(facts: SharpnessFacts, sharp: int, even: int) -> str:
@@ -252,17 +232,13 @@ def _sharper_title(facts: SharpnessFacts, sharp: int, even: int) -> str:
     return f"{subject} sharper in {facts.way_name(sharp)} than in {facts.way_name(even)}"
 
 
-def _ways_with_mean(facts: SharpnessFacts, end: float) -> list[int]:
-    return [index for index, mean in facts.mean_by_way.items() if mean == end]
-
-
 SHARPNESS_FINDINGS: tuple[Finding[SharpnessFacts], ...] = (
     Finding(
         "one has a choice",
         lambda facts: len(facts.mean_by_way) == 1,
         lambda facts: as_sentence(
-            f"{facts.reader} sees more than one token only in {facts.way_name(*facts.mean_by_way)}, so "
-            "there is nothing to compare"
+            f"{facts.reader} sees more than one token only in {facts.way_name(*facts.mean_by_way)},"
+            " so there is nothing to compare"
         ),
     ),
     Finding(
@@ -315,8 +291,12 @@ SHARPNESS_FINDINGS: tuple[Finding[SharpnessFacts], ...] = (
     Finding(
         "between seeds",
         lambda facts: facts.comparison.by == "seed" and has_random_weights(facts.comparison),
-        _chance_difference_sentence,
+        lambda facts: as_sentence(f"{_extremes_text(facts)}: seeds differ only by chance"),
     ),
-    Finding("one draw", lambda facts: has_random_weights(facts.comparison), _one_draw_sharpness),
+    Finding(
+        "one draw",
+        lambda facts: has_random_weights(facts.comparison),
+        lambda facts: f"{ONE_DRAW_OPENING}, {_extremes_text(facts)}.",
+    ),
     Finding("sharpest and most even", otherwise, _extremes_sentence),
 )

@@ -1,4 +1,4 @@
-"""What becomes of scores and weights along a number: tables of what can be found of a Sweep."""
+"""Sentences about a sweep: how scores and weights change along a number."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ MEASURE_AMOUNTS = {
     "spread": Amount(significant_text, 2),
     "entropy": Amount(significant_text, 2, " bits"),
 }
-STEADINESS_MARGIN = 0.05  # of the way from one end to the other
+STEADINESS_MARGIN = 0.05  # of the difference between both ends
 
 
 @dataclass(frozen=True, eq=False)
 class SweepFacts:
-    """What is known of the whole course."""
+    """A sweep, and the comparison that it extends."""
 
     comparison: Comparison
     sweep: Sweep
@@ -53,10 +53,8 @@ class SweepFacts:
 
     @property
     def few_seeds_suffix(self) -> str:
-        seeds = self.sweep.repeats
-        return (
-            "" if seeds == 1 or seeds >= MIN_SEEDS_TO_CONCLUDE else ": too few seeds to tell more"
-        )
+        has_few = 1 < self.sweep.repeats < MIN_SEEDS_TO_CONCLUDE
+        return ": too few seeds to tell more" if has_few else ""
 
     @property
     def sees_one_token(self) -> bool:
@@ -69,28 +67,26 @@ class SweepFacts:
 
     @property
     def has_bias(self) -> bool:
-        """Whether a distance adds to the scores."""
+        """Whether ALiBi or a learned bias is added to the scores."""
         layer = self.comparison.base.layer
         return layer is not None and layer.attended.bias is not None
 
     def course_text(self, measure: str, series: str) -> str:
-        """From one end to the other."""
+        """Describes how a measure changes from the first value to the last."""
         numbers: Tensor = self.sweep.curves[measure][series]
         by_theorem = self.sweep.by == "temperature" and self.comparison.base.uses_scores_alone
         never_falls = measure == "entropy" and by_theorem
-        return choose_sentence(
-            MEASURE_FINDINGS,
-            MeasureCourse(numbers[self.order], MEASURE_AMOUNTS[measure], never_falls),
-        )
+        course = MeasureCourse(numbers[self.order], MEASURE_AMOUNTS[measure], never_falls)
+        return choose_sentence(MEASURE_FINDINGS, course)
 
 
 @dataclass(frozen=True, eq=False)
 class MeasureCourse:
-    """One measure: a row for each value, in order, and a column for each seed."""
+    """One measure: a row per value, in order, and a column per seed."""
 
     numbers: Tensor
     amount: Amount
-    never_falls: bool = False  # whatever the numbers are: a theorem
+    never_falls: bool = False  # by a theorem, whatever the numbers are
 
     @cached_property
     def pair(self) -> Pair:
@@ -110,15 +106,14 @@ class MeasureCourse:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the medians read the same all the way, and no direction can be told."""
-        clearly_differs = self.pair.differs_clearly(self.amount)
-        return not clearly_differs and all(
-            self.amount.reads_same(self.medians[0], median) for median in self.medians
-        )
+        """Whether all medians are written alike, and no direction is clear."""
+        if self.pair.differs_clearly(self.amount):
+            return False
+        return all(self.amount.reads_same(self.medians[0], median) for median in self.medians)
 
     @property
     def is_steady(self) -> bool:
-        """Whether the medians never leave what lies between their ends, by more than a little."""
+        """Whether the medians stay between those at both ends, within a small margin."""
         low, high = sorted((self.medians[0], self.medians[-1]))
         margin = STEADINESS_MARGIN * (high - low)
         return all(low - margin <= median <= high + margin for median in self.medians)
@@ -129,27 +124,23 @@ class MeasureCourse:
 
 
 def sweep_sentence(comparison: Comparison, sweep: Sweep) -> str:
-    """From one end of the sweep to the other: what scaling keeps, and what is lost without it."""
+    """Returns how spread and entropy change along the sweep, unscaled and scaled."""
     return choose_sentence(SWEEP_FINDINGS, SweepFacts(comparison, sweep))
 
 
 def sweep_title(comparison: Comparison, sweep: Sweep) -> str:
-    """The same in as few words as stand over a picture."""
+    """Returns how the entropy changes along the sweep, as a title."""
     return choose_sentence(SWEEP_TITLE_FINDINGS, SweepFacts(comparison, sweep))
 
 
 def _seeds_opening(seeds: int) -> str:
-    if seeds == 1:
-        return ONE_DRAW_OPENING
-    return (
-        f"Over {seeds:,} seeds"
-        if seeds >= MIN_SEEDS_TO_CONCLUDE
-        else f"In the median of {seeds} seeds"
-    )
+    if seeds < MIN_SEEDS_TO_CONCLUDE:
+        return ONE_DRAW_OPENING if seeds == 1 else f"In the median of {seeds} seeds"
+    return f"Over {seeds:,} seeds"
 
 
 def _exact_number_text(number: float) -> str:
-    """In as few digits as there can be, and no fewer."""
+    """Returns the shortest text that reads back as the same number."""
     short_text = f"{number:g}"
     return short_text if float(short_text) == number else repr(number)
 
@@ -161,7 +152,8 @@ def _full_course_sentence(facts: SweepFacts) -> str:
     )
     return (
         f"{facts.opening}, the spread of unscaled scores {unscaled[0]} and the entropy of a row "
-        f"{unscaled[1]}; scaled, the spread {scaled[0]} and the entropy {scaled[1]}{facts.few_seeds_suffix}."
+        f"{unscaled[1]}; scaled, the spread {scaled[0]} and the entropy "
+        f"{scaled[1]}{facts.few_seeds_suffix}."
     )
 
 

@@ -1,4 +1,4 @@
-"""What came of learning: how it ended, what is right, and which heads read what, as far as true."""
+"""The result of training: how it ended, the accuracy, and what each head does."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from attnviz.wording.numbers import percent_text
 from attnviz.wording.printable import FIGURE_SPACE, PERCENT
 from attnviz.wording.words import and_list, counted
 
-MIN_CLEAR_SHARE = 0.5  # a head does what it puts so much of its weight on: more than on all else
+MIN_CLEAR_SHARE = 0.5  # of a head's attention: more than on everything else together
 
 
 def training_sentence(learned: Learned) -> str:
-    """`After 310 steps, every verb is right; L1H1 reads the subject (99 %).`"""
+    """Returns `After 310 steps, every verb is right; L1H1 reads the subject (99 %).`"""
     last_moment = learned.moments[-1]
     opening = choose_sentence(ENDING_FINDINGS, Ending(learned.ended, last_moment.step))
     heads = _heads_text(collect_reading_scores(learned))
@@ -26,9 +26,9 @@ def training_sentence(learned: Learned) -> str:
 
 
 def moment_title(learned: Learned, index: int) -> str:
-    """How right it is then, in whole per cents; of the last moment all there is to say.
+    """Returns the accuracy at a moment in whole per cents; at the last one the full sentence.
 
-    Numbers have the same room in every title, so that no word moves.
+    Numbers are padded to one width, so that no word moves between the titles of a film.
     """
     if index == len(learned.moments) - 1:
         return training_sentence(learned).removesuffix(".")
@@ -40,7 +40,7 @@ def moment_title(learned: Learned, index: int) -> str:
 
 @dataclass(frozen=True)
 class Ending:
-    """How it ended, after how many steps."""
+    """Why training ended, and after how many steps."""
 
     ended: EndReason
     step: int
@@ -70,7 +70,7 @@ ENDING_FINDINGS: tuple[Finding[Ending], ...] = (
 
 @dataclass(frozen=True)
 class AnswerAccuracy:
-    """How many of the answers are right, and what each of them is."""
+    """The share of answers that are right, and the noun for an answer."""
 
     accuracy: float
     answer_noun: str
@@ -96,77 +96,64 @@ ACCURACY_FINDINGS: tuple[Finding[AnswerAccuracy], ...] = (
 
 
 def accuracy_text(accuracy: float, answer_noun: str) -> str:
-    """
+    """Writes an accuracy in words.
+
     >>> accuracy_text(1.0, "verb"), accuracy_text(0.9995, "verb"), accuracy_text(0.0, "verb")
-    ('every verb is right', 'over 99.9\\xa0% of the verbs are right', 'no verb is right')
+    ('every verb is right', 'over 99.9\xa0% of the verbs are right', 'no verb is right')
     """
     return choose_sentence(ACCURACY_FINDINGS, AnswerAccuracy(accuracy, answer_noun))
 
 
 @dataclass(frozen=True, eq=False)
 class HeadClaim:
-    """What is said of one reading, after others."""
+    """A reading by a head, and the verb phrase for it."""
 
-    found_head: ReadingScores
-    verb_phrase: str  # "reads the subject"; without its verb, where the one before has the same
+    scores: ReadingScores
+    verb_phrase: str  # "reads the subject"; only "the subject" if the claim before has this verb
 
 
 HEAD_CLAIM_FINDINGS: tuple[Finding[HeadClaim], ...] = (
     Finding(
         "several do it",
-        lambda claim: bool(claim.found_head.other_heads(MIN_CLEAR_SHARE)),
-        lambda claim: f"{_best_head_text(claim)}; {_other_heads_text(claim.found_head)})",
+        lambda claim: bool(claim.scores.other_heads(MIN_CLEAR_SHARE)),
+        lambda claim: f"{_best_head_text(claim)}; {_other_heads_text(claim.scores)})",
     ),
     Finding("one does it", otherwise, lambda claim: f"{_best_head_text(claim)})"),
 )
 
 
-def _heads_text(found_heads: Sequence[ReadingScores]) -> str:
-    """What heads came to do; where none does anything, how little of what matters most."""
-    clear_heads = [
-        found_head for found_head in found_heads if found_head.final_score >= MIN_CLEAR_SHARE
-    ]
-    if clear_heads:
-        return ", ".join(
-            choose_sentence(HEAD_CLAIM_FINDINGS, claim) for claim in _head_claims(clear_heads)
-        )
-    weak_readings = [
-        f"{found_head.reading.does} with more than {_percent_rounded_up(found_head.final_score)}"
-        for found_head in found_heads[:1]
-    ]
-    return f"no head {weak_readings[0]} of its attention" if weak_readings else ""
+def _heads_text(readings: Sequence[ReadingScores]) -> str:
+    """Describes the heads that do something; if none does, how weak the first reading is."""
+    clear = [scores for scores in readings if scores.final_score >= MIN_CLEAR_SHARE]
+    if clear:
+        claims = _head_claims(clear)
+        return ", ".join(choose_sentence(HEAD_CLAIM_FINDINGS, claim) for claim in claims)
+    if not readings:
+        return ""
+    limit = percent_text(math.ceil(readings[0].final_score * 100 - 1e-9) / 100)  # rounded up
+    return f"no head {readings[0].reading.does} with more than {limit} of its attention"
 
 
-def _head_claims(found_heads: Sequence[ReadingScores]) -> Iterator[HeadClaim]:
-    """One of each reading; a verb that the one before has is not said again."""
+def _head_claims(readings: Sequence[ReadingScores]) -> Iterator[HeadClaim]:
+    """Yields a claim per reading; a verb that repeats the one before is left out."""
     previous_verb = ""
-    for found_head in found_heads:
-        verb, _, object_phrase = found_head.reading.does.partition(" ")
-        yield HeadClaim(
-            found_head,
-            object_phrase if object_phrase and verb == previous_verb else found_head.reading.does,
-        )
+    for scores in readings:
+        verb, _, object_phrase = scores.reading.does.partition(" ")
+        is_repeated = object_phrase and verb == previous_verb
+        yield HeadClaim(scores, object_phrase if is_repeated else scores.reading.does)
         previous_verb = verb
 
 
 def _best_head_text(claim: HeadClaim) -> str:
-    return f"{claim.found_head.best_head_label} {claim.verb_phrase} ({percent_text(claim.found_head.final_score)}"
+    share = percent_text(claim.scores.final_score)
+    return f"{claim.scores.best_head_label} {claim.verb_phrase} ({share}"
 
 
-def _other_heads_text(found_head: ReadingScores) -> str:
-    """The heads that do the same, and how much of their weight at least."""
-    other_heads = found_head.other_heads(MIN_CLEAR_SHARE)
+def _other_heads_text(scores: ReadingScores) -> str:
+    """Returns the other heads with the same reading, and their smallest share."""
+    other_heads = scores.other_heads(MIN_CLEAR_SHARE)
     least = min(other_heads.values())
     if len(other_heads) == 1:
         return f"{and_list([*other_heads])}: {percent_text(least)}"
-    return f"{len(other_heads)} more heads: at least {_percent_rounded_down(least)}"
-
-
-def _percent_rounded_up(share: float) -> str:
-    """Whole per cents that are no less."""
-    return percent_text(math.ceil(share * 100 - 1e-9) / 100)
-
-
-def _percent_rounded_down(share: float) -> str:
-    """Whole per cents that are no more."""
-    return percent_text(math.floor(share * 100 + 1e-9) / 100)
+    least_text = percent_text(math.floor(least * 100 + 1e-9) / 100)  # rounded down
+    return f"{len(other_heads)} more heads: at least {least_text}"

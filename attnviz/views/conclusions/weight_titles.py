@@ -1,7 +1,7 @@
-"""What a picture of attention weights shows: the title over it, and when that may be said.
+"""The title above a picture of attention weights, and the condition under which each is true.
 
-Of all heads that are shown, or of what one token attends to in them. Each is a table of findings:
-the first whose condition holds is the title.
+Titles are about all shown heads, or about what one token attends to in them. Each table lists
+findings: the first whose condition holds is the title.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product, starmap
 from math import floor
 
 import numpy as np
 
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cells import Cells, CellValues, StoredCells
+from attnviz.cells import CellValues, StoredCells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.conclusions.findings import Finding, choose_sentence, otherwise
@@ -24,17 +25,15 @@ from attnviz.views.reading import attention_head_name, quoted_token
 from attnviz.wording.numbers import fixed_text, percent_text
 from attnviz.wording.words import and_list, counted
 
-MAX_EQUAL_UNEVENNESS = (
-    0.01  # of an even share: weights that differ from it by less are called equal
-)
-MAX_SLIGHT_UNEVENNESS = 0.4  # the same of weights that are called almost equal
+MAX_EQUAL_UNEVENNESS = 0.01  # of an even share, for weights that are called equal
+MAX_SLIGHT_UNEVENNESS = 0.4  # of an even share, for weights that are called almost equal
 MAJORITY_SHARE = 0.5  # of a token's attention
-MIN_ROWS_FOR_MOST = 3  # tokens: of fewer nothing is said that is true of most
+MIN_ROWS_FOR_MOST = 3  # a title says "most tokens" only of at least so many
 
 
 @dataclass(frozen=True, eq=False)
 class ShownHead:
-    """A head whose weights are shown, and what it is called: "" where there is no other."""
+    """A head whose weights are shown; its name is "" if there is no other head."""
 
     name: str
     layer: Layer
@@ -43,13 +42,13 @@ class ShownHead:
 
     @property
     def opening(self) -> str:
-        """`In L1H0, `, before a sentence."""
+        """Returns `In L1H0, ` to begin a sentence; empty for an unnamed head."""
         return f"In {self.name}, " if self.name else ""
 
 
 @dataclass(frozen=True, eq=False)
 class ShownWeights:
-    """The weights that a picture shows: of every head that is on, all rows or that of a query."""
+    """The weights that a picture shows: every active head, with all rows or one query's."""
 
     trace: Trace
     heads: tuple[ShownHead, ...]
@@ -77,18 +76,18 @@ class ShownWeights:
 
     @property
     def mistake(self) -> str:
-        """The one that made all of them, if one did."""
+        """The mistake that all heads have in common; empty if there is none."""
         mistakes = {head.layer.mistake for head in self.heads}
-        return next(iter(mistakes)) if len(mistakes) == 1 else ""
+        return mistakes.pop() if len(mistakes) == 1 else ""
 
     @property
     def is_self_attention(self) -> bool:
-        """Whether tokens attend to those of their own sentence alone."""
+        """Whether all tokens attend only to tokens of their own sentence."""
         return all(head.keys is self.tokens for head in self.heads)
 
     @cached_property
     def shape(self) -> MaskShape | None:
-        """What the masks leave of a sentence, where they are alike and nothing goes round them."""
+        """The shape of the mask; None if heads differ or weights were written by hand."""
         by_hand = any(head.layer.attended.mixed_by in ("hand", "mistake") for head in self.heads)
         if not self.is_self_attention or by_hand:
             return None
@@ -97,8 +96,18 @@ class ShownWeights:
 
     @property
     def visible_by_mask(self) -> str:
-        """`itself and earlier tokens`: all that a token may attend to; "" if no rule leaves any."""
-        return "" if self.shape is None else _visible_by_mask_text(self.shape)
+        """What a token may attend to: `itself and earlier tokens`; empty without a rule."""
+        shape = self.shape
+        if shape is None or not shape.is_exact or shape.chunk is not None:
+            return ""
+        if shape.window is None:
+            return "itself and earlier tokens" if shape.causal else ""
+        before = shape.window - 1
+        if before == 0:
+            return "itself"
+        if shape.causal:
+            return f"itself and the {'token' if before == 1 else f'{before} tokens'} before it"
+        return "itself and its neighbours" if before == 1 else f"tokens up to {before} places away"
 
     @property
     def has_masked_keys(self) -> bool:
@@ -106,78 +115,64 @@ class ShownWeights:
 
     @cached_property
     def link(self) -> tuple[ShownHead, StrongestLink] | None:
-        """The strongest link, if it is the only one that is as strong as it reads."""
+        """The strongest link of all heads; None if another one reads the same."""
         links = [(head, link) for head in self.heads if (link := head.rows.strongest_link)]
         if not links:
             return None
         head, best = max(links, key=lambda head_and_link: head_and_link[1].weight)
         other_weights = [link.weight for _, link in links if link is not best]
         next_weight = max([best.next_weight, *other_weights])
-        is_clear = best.weight - next_weight > MIN_CLEAR_LEAD and percent_text(
-            best.weight
-        ) != percent_text(next_weight)
+        reads_same = percent_text(best.weight) == percent_text(next_weight)
+        is_clear = best.weight - next_weight > MIN_CLEAR_LEAD and not reads_same
         return (head, best) if is_clear else None
 
     @property
     def asked_position(self) -> int | None:
-        """The token that is spoken of: the query, or the only one a model is asked about."""
+        """The position of the query, or of the only token that the model is asked about."""
         prediction = self.trace.prediction
         only_asked = prediction.asked[0] if prediction and len(prediction.asked) == 1 else None
         return only_asked if self.query is None else self.query
 
     def row(self, head: ShownHead, query: int) -> CellValues:
-        """How much of its attention a token gives each key; the only row is that of the query."""
+        """Returns a query's attention weights in a head, 0 where keys are masked."""
         patch = head.rows.cells.row(query if self.query is None else 0)
         weights: CellValues = np.where(patch.hidden, 0.0, patch.values)[0]
         return weights
 
     @property
     def is_even(self) -> bool:
-        """Whether someone has a choice, and all weights are equal shares."""
-        return (
-            self.rows_sum_to_one
-            and self.rows_with_choice > 0
-            and self.unevenness < MAX_EQUAL_UNEVENNESS
-        )
+        """Whether all weights are equal shares and at least one token has a choice."""
+        has_choice = self.rows_sum_to_one and self.rows_with_choice > 0
+        return has_choice and self.unevenness < MAX_EQUAL_UNEVENNESS
 
     @property
     def depends_on_distance(self) -> bool:
-        """Whether nothing but ALiBi tells tokens apart, in every head."""
-        trace, is_uncompared = (
-            self.trace,
-            self.is_self_attention and not self.trace.variant.compared,
-        )
-        biased = all(head.layer.attended.bias is not None for head in self.heads)
-        plain = {"visible", "hidden", "mask", "scores"}.isdisjoint(trace.layers[0].given)
-        return (
-            is_uncompared
-            and biased
-            and plain
-            and self.rows_sum_to_one
-            and self.rows_with_choice > 0
-        )
+        """Whether ALiBi alone decides the weights, in every head."""
+        trace = self.trace
+        if not self.is_self_attention or trace.variant.compared:
+            return False
+        if not {"visible", "hidden", "mask", "scores"}.isdisjoint(trace.layers[0].given):
+            return False
+        is_biased = all(head.layer.attended.bias is not None for head in self.heads)
+        return is_biased and self.rows_sum_to_one and self.rows_with_choice > 0
 
     @property
     def least_self_weight(self) -> float:
-        """How much of its attention each token gives itself in every head, at least."""
-        return (
-            min(head.rows.least_self_weight for head in self.heads)
-            if self.is_self_attention
-            else 0.0
-        )
+        """The smallest weight that any token gives itself in any head."""
+        if not self.is_self_attention:
+            return 0.0
+        return min(head.rows.least_self_weight for head in self.heads)
 
     @property
     def least_mirrored_weight(self) -> float:
-        """How much each token gives the one as far from the end as it is from the start."""
-        return (
-            min(head.rows.least_mirrored_weight for head in self.heads)
-            if self.is_self_attention
-            else 0.0
-        )
+        """The smallest weight given to the token that mirrors the query's position."""
+        if not self.is_self_attention:
+            return 0.0
+        return min(head.rows.least_mirrored_weight for head in self.heads)
 
     @cached_property
     def column(self) -> tuple[int, int] | None:
-        """Of one head: the key that most tokens attend to most, and how many do."""
+        """For one head: the key that most tokens attend to most, and their number; else None."""
         if len(self.heads) > 1 or self.rows_with_choice < MIN_ROWS_FOR_MOST:
             return None
         key, count = next(iter(self.heads[0].rows.favourite_keys.most_common(1)), (0, 0))
@@ -185,7 +180,7 @@ class ShownWeights:
 
     @cached_property
     def similar_links(self) -> list[tuple[int, int]]:
-        """Of one head: the strongest links, if two or three are about alike and lead to one key."""
+        """For one head: the strongest links, if two or three are about equal and share a key."""
         best = self.heads[0].rows.strongest_link
         if best is None or len(self.heads) > 1 or self.query is not None:
             return []
@@ -195,41 +190,38 @@ class ShownWeights:
 
     @property
     def only_keys(self) -> set[int]:
-        """The keys that a query may attend to, if it has no choice in any head."""
-        if (
-            self.rows_with_choice
-            or self.query is None
-            or len({id(head.keys) for head in self.heads}) > 1
-        ):
+        """The keys a query may attend to, if it has no choice in any head; else empty."""
+        has_one_sentence = len({id(head.keys) for head in self.heads}) == 1
+        if self.rows_with_choice or self.query is None or not has_one_sentence:
             return set()
         rows = (head.rows.cells.row(0) for head in self.heads)
         return {int(key) for row in rows for key in np.flatnonzero(~row.hidden[0])}
 
     @property
     def opening(self) -> str:
-        """`Each token attends`, or `In head 1, "it" attends`"""
+        """Returns `Each token attends`, or `In head 1, "it" attends`."""
         if self.query is None:
             return "Each token attends"
         head_text = self.heads[0].opening if len(self.heads) == 1 else ""
         return f"{head_text}{quoted_token(self.tokens, self.query)} attends"
 
     def key_text(self, head: ShownHead, query: int, key: int) -> str:
-        """The key that a query attends to: itself, or another token."""
+        """Returns `itself`, or the quoted token at the key's position."""
         is_itself = head.keys is self.tokens and query == key
         return "itself" if is_itself else quoted_token(head.keys, key)
 
     def link_title(self, head: ShownHead, link: StrongestLink) -> str:
-        """`In head 1, "this" gives "am" 74 % of its attention`"""
-        query = link.query if self.query is None else self.query
+        """Returns `In head 1, "this" gives "am" 74 % of its attention`."""
+        query, share = link.query if self.query is None else self.query, percent_text(link.weight)
         query_text, key_text = (
             quoted_token(self.tokens, query),
             self.key_text(head, query, link.key),
         )
-        return f"{head.opening}{query_text} gives {key_text} {percent_text(link.weight)} of its attention"
+        return f"{head.opening}{query_text} gives {key_text} {share} of its attention"
 
 
 def weights_title(trace: Trace, query: int | None = None) -> str:
-    """The title over all weights of a trace, or over what one token attends to."""
+    """Returns the title for all weights of a trace, or for one query's."""
     facts = ShownWeights(trace, tuple(_active_heads(trace, query)), query)
     if not facts.heads:
         return "Every head is switched off"
@@ -237,31 +229,25 @@ def weights_title(trace: Trace, query: int | None = None) -> str:
 
 
 def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | None = None) -> str:
-    """The same of one head among others."""
+    """Returns the title for one head among others, or for one query in it."""
     name = _shown_head_name(trace, layer, number)
     heads = tuple(head for head in _active_heads(trace, query) if head.name == name)
     if not heads:
         return f"{name} is switched off"
-    return choose_sentence(
-        HEAD_FINDINGS if query is None else QUERY_FINDINGS, ShownWeights(trace, heads, query)
-    )
+    table = HEAD_FINDINGS if query is None else QUERY_FINDINGS
+    return choose_sentence(table, ShownWeights(trace, heads, query))
 
 
 def _active_heads(trace: Trace, query: int | None) -> Iterator[ShownHead]:
-    """Heads that are off are not spoken of: nothing goes on of what they attend to."""
+    """Yields the heads that are not switched off: others pass nothing on."""
     for layer in trace.attentions:
-        for number in range(layer.heads):
-            if number not in layer.off:
-                cells = layer.weights.cells("mixing", number)
-                rows = RowFacts(cells if query is None else _query_row_cells(cells, query))
-                yield ShownHead(
-                    _shown_head_name(trace, layer, number), layer, rows, trace.keys_of(layer)
-                )
-
-
-def _query_row_cells(cells: Cells, query: int) -> Cells:
-    patch = cells.row(query)
-    return StoredCells(patch.values, patch.hidden)
+        for number in (number for number in range(layer.heads) if number not in layer.off):
+            cells = layer.weights.cells("mixing", number)
+            if query is not None:
+                row = cells.row(query)
+                cells = StoredCells(row.values, row.hidden)
+            name = _shown_head_name(trace, layer, number)
+            yield ShownHead(name, layer, RowFacts(cells), trace.keys_of(layer))
 
 
 def _shown_head_name(trace: Trace, layer: Layer, number: int) -> str:
@@ -269,43 +255,21 @@ def _shown_head_name(trace: Trace, layer: Layer, number: int) -> str:
     return attention_head_name(trace, layer, number) if several else ""
 
 
-def _visible_by_mask_text(shape: MaskShape) -> str:
-    if not shape.is_exact or shape.chunk is not None:
-        return ""
-    if shape.window is None:
-        return "itself and earlier tokens" if shape.causal else ""
-    before = shape.window - 1
-    if before == 0:
-        return "itself"
-    if not shape.causal:
-        return "itself and its neighbours" if before == 1 else f"tokens up to {before} places away"
-    return f"itself and the {'token' if before == 1 else f'{before} tokens'} before it"
-
-
-def _only_token_title(facts: ShownWeights) -> str:
-    return f"{quoted_token(facts.tokens, 0)} attends only to itself: there is no other token"
-
-
 def _mistake_title(facts: ShownWeights) -> str:
-    """What is done wrong; and what comes of it, where that shows in every head."""
+    """Returns the mistake, with its symptoms only if every head shows them."""
     mistake = MISTAKES[facts.mistake]
-    visible = all(
-        has_symptom(head.layer, symptom) for head in facts.heads for symptom in mistake.symptoms
-    )
-    return f"✗ {mistake.about if visible else mistake.cause}"
+    pairs = product([head.layer for head in facts.heads], mistake.symptoms)
+    return f"✗ {mistake.about if all(starmap(has_symptom, pairs)) else mistake.cause}"
 
 
 def _largest_weight_title(facts: ShownWeights) -> str:
-    """Of weights that are no shares of a whole."""
+    """Returns the title for weights whose rows do not sum to 1."""
     assert facts.link is not None
     head, link = facts.link
     query = link.query if facts.query is None else facts.query
     query_text, key_text = quoted_token(facts.tokens, query), facts.key_text(head, query, link.key)
-    return f"{head.opening}{query_text} gives {key_text} the largest weight, {fixed_text(link.weight, 2)}"
-
-
-def _even_weights_title(facts: ShownWeights) -> str:
-    return f"{facts.opening} equally to {_all_visible_text(facts)}"
+    weight = fixed_text(link.weight, 2)
+    return f"{head.opening}{query_text} gives {key_text} the largest weight, {weight}"
 
 
 def _all_visible_text(facts: ShownWeights) -> str:
@@ -314,19 +278,16 @@ def _all_visible_text(facts: ShownWeights) -> str:
 
 
 def _find_agreeing_layer(facts: ShownWeights) -> tuple[list[ShownHead], int] | None:
-    """The last layer in whose heads a token attends most to one and the same token."""
+    """Returns the last layer whose heads all give most attention to one key, and that key."""
     position = facts.asked_position
     if position is None:
         return None
     for layer in reversed(facts.trace.layers):
-        heads = [shown_head for shown_head in facts.heads if shown_head.layer is layer]
+        heads = [head for head in facts.heads if head.layer is layer]
         rows = [facts.row(head, position) for head in heads]
         keys = {int(row.argmax()) for row in rows}
-        if (
-            len(heads) > 1
-            and len(keys) == 1
-            and min(float(row.max()) for row in rows) > MAJORITY_SHARE
-        ):
+        have_majority = all(float(row.max()) > MAJORITY_SHARE for row in rows)
+        if len(heads) > 1 and len(keys) == 1 and have_majority:
             return heads, keys.pop()
     return None
 
@@ -339,11 +300,9 @@ def _agreeing_layer_title(facts: ShownWeights) -> str:
     share = _common_share_text([float(facts.row(head, position)[key]) for head in heads])
     heads_text = "both heads" if len(heads) == 2 else f"all {len(heads)} heads"
     layer_text = f" of layer {heads[0].layer.layer}" if len(facts.trace.layers) > 1 else ""
-    query_text, key_text = (
-        quoted_token(facts.tokens, position),
-        facts.key_text(heads[0], position, key),
-    )
-    return f"{query_text} gives {key_text} {share} of its attention in {heads_text}{layer_text}"
+    query_text = quoted_token(facts.tokens, position)
+    opening = f"{query_text} gives {facts.key_text(heads[0], position, key)}"
+    return f"{opening} {share} of its attention in {heads_text}{layer_text}"
 
 
 def _column_title(facts: ShownWeights) -> str:
@@ -354,33 +313,29 @@ def _column_title(facts: ShownWeights) -> str:
 
 
 def _similar_links_title(facts: ShownWeights) -> str:
-    """`"am" and "this" each give "am" 99 % of their attention`"""
-    head = facts.heads[0]
-    names = and_list([quoted_token(facts.tokens, query) for query, _ in facts.similar_links])
-    key = facts.similar_links[0][1]
-    share = _common_share_text(
-        [float(facts.row(head, query)[key]) for query, _ in facts.similar_links]
-    )
+    """Returns `"am" and "this" each give "am" 99 % of their attention`."""
+    head, links = facts.heads[0], facts.similar_links
+    names, key = and_list([quoted_token(facts.tokens, query) for query, _ in links]), links[0][1]
+    share = _common_share_text([float(facts.row(head, query)[key]) for query, _ in links])
     return f"{names} each give {quoted_token(head.keys, key)} {share} of their attention"
 
 
 def _common_share_text(weights: Sequence[float]) -> str:
-    """What each is, if all read alike; or what none is less than."""
+    """Returns the share if all are written alike, else `40 % or more`."""
     least, most = percent_text(min(weights)), percent_text(max(weights))
     return least if least == most else f"{_percent_at_least(min(weights))} or more"
 
 
 def _percent_at_least(share: float) -> str:
-    """In whole per cents, of which there are no fewer."""
+    """Rounds down to whole per cents."""
     return percent_text(floor(100 * share) / 100)
 
 
 def _plain_title(facts: ShownWeights) -> str:
-    """What is shown, of which nothing stands out."""
-    several, name = len(facts.heads) > 1, facts.heads[0].name
-    heads_text = (
-        f" in {counted(len(facts.heads), 'head')}" if several else f" in {name}" if name else ""
-    )
+    """Returns a title that only names what is shown, because nothing stands out."""
+    heads_text = f" in {facts.heads[0].name}" if facts.heads[0].name else ""
+    if len(facts.heads) > 1:
+        heads_text = f" in {counted(len(facts.heads), 'head')}"
     if facts.query is not None or len(facts.tokens) == 1:
         return f"What {quoted_token(facts.tokens, facts.query or 0)} attends to{heads_text}"
     return f"Attention between {counted(len(facts.tokens), 'token')}{heads_text}"
@@ -388,59 +343,57 @@ def _plain_title(facts: ShownWeights) -> str:
 
 def _only_key_title(facts: ShownWeights) -> str:
     assert facts.query is not None
-    return (
-        f"{facts.opening} only to {facts.key_text(facts.heads[0], facts.query, *facts.only_keys)}"
-    )
+    key_text = facts.key_text(facts.heads[0], facts.query, *facts.only_keys)
+    return f"{facts.opening} only to {key_text}"
 
 
 def _asked_token_title(facts: ShownWeights) -> str:
-    """To what the token that a model is asked about gives most of its attention."""
+    """Returns the key with most of the attention of the token asked about; empty if none."""
     head, position = facts.heads[0], facts.asked_position
     if position is None or head.keys is not facts.tokens:
         return ""
     row = facts.row(head, position)
     key = int(row.argmax())
-    return (
-        facts.link_title(head, StrongestLink(position, key, float(row[key]), 0.0))
-        if row[key] > MAJORITY_SHARE
-        else ""
-    )
+    if row[key] <= MAJORITY_SHARE:
+        return ""
+    return facts.link_title(head, StrongestLink(position, key, float(row[key]), 0.0))
 
 
 def _top_keys_title(facts: ShownWeights) -> str:
-    """`"it" attends mostly to itself (46 %) and "crossing" (16 %)`, or to one token alone."""
+    """Returns `"it" attends mostly to itself (46 %) and "crossing" (16 %)`, or names one key."""
     assert facts.query is not None
     query, head = facts.query, facts.heads[0]
-    (first, share), (second, second_share), *_ = _top_three_keys(facts)
-    first_text, second_text = (facts.key_text(head, query, key) for key in (first, second))
-    if share > MAJORITY_SHARE:
-        query_text = quoted_token(facts.tokens, query)
-        return (
-            f"{head.opening}{query_text} gives {first_text} {percent_text(share)} of its attention"
-        )
-    return f"{facts.opening} mostly to {first_text} ({percent_text(share)}) and {second_text} ({percent_text(second_share)})"
+    first, second, *_ = _top_three_keys(facts)
+    if first[1] > MAJORITY_SHARE:
+        return facts.link_title(head, StrongestLink(query, *first, 0.0))
+    first_text, second_text = (
+        f"{facts.key_text(head, query, key)} ({percent_text(share)})"
+        for key, share in (first, second)
+    )
+    return f"{facts.opening} mostly to {first_text} and {second_text}"
 
 
 def _has_clear_top_keys(facts: ShownWeights) -> bool:
-    """Whether one key has most of a query's attention, or two have it that nobody else is near."""
+    """Returns whether one key has most of the attention, or two keys clearly lead all others."""
     if len(facts.heads) > 1 or facts.rows_with_choice == 0:
         return False
     (_, first), (_, second), *other_keys = _top_three_keys(facts)
     third = other_keys[0][1] if other_keys else 0.0
-    clear = percent_text(second) != percent_text(third) and second - third > MIN_CLEAR_LEAD
-    return first > MAJORITY_SHARE or (
-        first + second > MAJORITY_SHARE and clear and first - second > MIN_CLEAR_LEAD
-    )
+    leads = min(first - second, second - third)
+    is_clear = percent_text(second) != percent_text(third) and leads > MIN_CLEAR_LEAD
+    return first > MAJORITY_SHARE or (first + second > MAJORITY_SHARE and is_clear)
 
 
 def _top_three_keys(facts: ShownWeights) -> list[tuple[int, float]]:
-    """The three keys that a query attends to most, and how much of its attention each gets."""
+    """Returns the three keys with the largest weights of the query, and these weights."""
     row = facts.row(facts.heads[0], 0)
     return [(int(key), float(row[key])) for key in np.argsort(-row, kind="stable")[:3]]
 
 
 EVEN_FINDING: Finding[ShownWeights] = Finding(
-    "equal shares", lambda facts: facts.is_even, _even_weights_title
+    "equal shares",
+    lambda facts: facts.is_even,
+    lambda facts: f"{facts.opening} equally to {_all_visible_text(facts)}",
 )
 ONE_TOKEN_FINDING: Finding[ShownWeights] = Finding(
     "one token",
@@ -450,7 +403,9 @@ ONE_TOKEN_FINDING: Finding[ShownWeights] = Finding(
         and len(facts.tokens) == 1
         and not facts.rows_are_blind
     ),
-    _only_token_title,
+    lambda facts: (
+        f"{quoted_token(facts.tokens, 0)} attends only to itself: there is no other token"
+    ),
 )
 MISTAKE_FINDING: Finding[ShownWeights] = Finding(
     "a mistake", lambda facts: facts.mistake != "", _mistake_title
@@ -512,7 +467,8 @@ ALL_HEADS_FINDINGS: tuple[Finding[ShownWeights], ...] = (
         "mostly itself",
         lambda facts: facts.rows_sum_to_one and facts.least_self_weight > MAJORITY_SHARE,
         lambda facts: (
-            f"Each token gives itself {_percent_at_least(facts.least_self_weight)} or more of its attention"
+            f"Each token gives itself {_percent_at_least(facts.least_self_weight)} or more of its "
+            "attention"
         ),
     ),
     Finding(

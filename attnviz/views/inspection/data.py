@@ -1,4 +1,4 @@
-"""The numbers behind what is looked at: everything by name, and lines for spreadsheets."""
+"""The numbers of an Inspection as a JSON document and as tables."""
 
 from __future__ import annotations
 
@@ -26,54 +26,39 @@ LINK_HEADER = (
     "weight of the most read",
     "others that attend to it most",
 )
-MAP_CHANGING_OPTIONS = (
-    "hide_special",
-    "hide_first",
-    "words",
-    "merge",
-    "weigh",
-)  # by which maps are others
+MAP_CHANGING_OPTIONS = ("hide_special", "hide_first", "words", "merge", "weigh")
 
 
 def all_heads_data(inspection: Inspection) -> TableData:
-    """What every head does."""
+    """Returns the inspection with the table of head kinds."""
     heads_data = head_kinds_data(inspection)
     return TableData(partial(inspection_document, inspection), heads_data.header, heads_data.lines)
 
 
 def maps_data(inspection: Inspection) -> TableData:
-    """A line for each weight of the maps that are looked at."""
-    lines = partial(_weight_lines, inspection.maps, inspection.looking)
-    return TableData(
-        partial(inspection_document, inspection), _weights_header(inspection.looking), lines
-    )
+    """Returns a table with one line per weight of the maps that are shown."""
+    header, lines = _weights_header(inspection.looking), partial(_weight_lines, inspection.maps)
+    return TableData(partial(inspection_document, inspection), header, lines)
 
 
 def reading_data(inspection: Inspection, token_query: TokenQuery) -> TableData:
-    """A line for each weight of one row: in all maps, and in their mean."""
-    readings = [
-        *token_query.map_rows,
-        *([token_query.mean] if len(token_query.map_rows) > 1 else []),
-    ]
-    lines = partial(
-        _weight_lines, [reading.map for reading in readings], token_query.options, token_query.row
-    )
-    return TableData(
-        partial(_reading_document, inspection, readings),
-        _weights_header(token_query.options),
-        lines,
-    )
+    """Returns a table with one line per weight of one query, in all maps and in their mean."""
+    readings = [*token_query.map_rows]
+    if len(readings) > 1:
+        readings.append(token_query.mean)
+    header = _weights_header(token_query.options)
+    lines = partial(_weight_lines, [reading.map for reading in readings], token_query.row)
+    return TableData(partial(_reading_document, inspection, readings), header, lines)
 
 
 def link_data(inspection: Inspection, link: TokenLink) -> TableData:
-    """A line for each map, in their order."""
-    return TableData(
-        partial(_link_document, inspection, link), LINK_HEADER, partial(_link_lines, link)
-    )
+    """Returns a table with one line per map, in ranked order."""
+    document = partial(_link_document, inspection, link)
+    return TableData(document, LINK_HEADER, partial(_link_lines, link))
 
 
 def inspection_document(inspection: Inspection) -> Contents:
-    """Everything in the Trace, what was asked of it, and what came out."""
+    """Returns the Trace, the options that were changed, and the results."""
     looking = inspection.looking
     inspected: Contents = {"looking": changed_options(looking), **head_kinds_document(inspection)}
     if any(name in changed_options(looking) for name in MAP_CHANGING_OPTIONS):
@@ -82,17 +67,15 @@ def inspection_document(inspection: Inspection) -> Contents:
 
 
 def extended_document(inspection: Inspection, additions: Contents) -> Contents:
-    """The same, and what else was found."""
+    """Returns the inspection's document with more results added."""
     base = inspection_document(inspection)
     return {**base, "inspection": {**base["inspection"], **additions}}
 
 
 def _reading_document(inspection: Inspection, readings: Sequence[MapRow]) -> Contents:
-    columns = readings[0].map.columns
     rows = [{"head": reading.map.name, "weights": reading.patch.values[0]} for reading in readings]
-    return extended_document(
-        inspection, {"reading": {"keys": _side_document(columns), "heads": rows}}
-    )
+    contents = {"keys": _side_document(readings[0].map.columns), "heads": rows}
+    return extended_document(inspection, {"reading": contents})
 
 
 def _link_document(inspection: Inspection, link: TokenLink) -> Contents:
@@ -108,12 +91,9 @@ def _link_document(inspection: Inspection, link: TokenLink) -> Contents:
         }
         for map_link in link.ranked
     ]
-    link_contents = {
-        "from": attention_map.rows.numbers[link.token_query.row],
-        "to": attention_map.columns.numbers[link.column],
-        "ranked": ranked,
-    }
-    return extended_document(inspection, {"link": link_contents})
+    query = attention_map.rows.numbers[link.token_query.row]
+    key = attention_map.columns.numbers[link.column]
+    return extended_document(inspection, {"link": {"from": query, "to": key, "ranked": ranked}})
 
 
 def _map_document(attention_map: Map) -> Contents:
@@ -134,43 +114,32 @@ def _weights_header(looking: InspectOptions) -> tuple[str, ...]:
     return ("head", *sides, measure_name(looking), "visible")
 
 
-def _weight_lines(
-    maps: Sequence[Map], looking: InspectOptions, row: int | None = None
-) -> Iterator[TableLines]:
-    """All keys of a query at once."""
+def _weight_lines(maps: Sequence[Map], row: int | None = None) -> Iterator[TableLines]:
+    """Yields the keys of one query at a time, for all rows or for one."""
     for attention_map in maps:
-        keys = WordColumns(
-            (tuple(map(str, attention_map.columns.numbers)), attention_map.columns.labels)
-        )
-        for query in range(len(attention_map.rows)) if row is None else [row]:
+        rows, columns = attention_map.rows, attention_map.columns
+        keys = WordColumns((tuple(map(str, columns.numbers)), columns.labels))
+        for query in range(len(rows)) if row is None else [row]:
             patch = attention_map.cells.row(query)
-            start = (
-                attention_map.name,
-                attention_map.rows.numbers[query],
-                attention_map.rows.labels[query],
-            )
+            start = (attention_map.name, rows.numbers[query], rows.labels[query])
             yield TableLines(start, keys, (patch.values[0], ~patch.hidden[0]))
 
 
-def _link_lines(link: TokenLink) -> Iterator[TableLines]:
-    """One for each map; of the last column how many of the others, as a share."""
-    ranked, columns = link.ranked, link.ranked[0].map.columns
-    top_keys = [map_link.map_row.most for map_link in ranked]
+def _link_lines(token_link: TokenLink) -> Iterator[TableLines]:
+    """Yields all maps at once; the last column is the share of others that attend to it most."""
+    ranked, columns = token_link.ranked, token_link.ranked[0].map.columns
+    top_keys = [link.map_row.most for link in ranked]
     words = WordColumns((
-        tuple(map_link.map.name for map_link in ranked),
+        tuple(link.map.name for link in ranked),
         tuple(f"{columns.numbers[key]} {columns.labels[key]}" for key in top_keys),
     ))  # fmt: skip
+    others = [link.others for link in ranked]
     numbers: tuple[list[float | None], ...] = (
-        [map_link.weight for map_link in ranked],
-        [map_link.others.mean if map_link.others.count else None for map_link in ranked],
-        [map_link.lift if map_link.sees else None for map_link in ranked],
-        [map_link.rank for map_link in ranked],
-        [map_link.map_row.peak for map_link in ranked],
-        [
-            map_link.others.attend_most_count / map_link.others.count
-            if map_link.others.count
-            else None
-            for map_link in ranked
-        ],
+        [link.weight for link in ranked],
+        [each.mean if each.count else None for each in others],
+        [link.lift if link.sees else None for link in ranked],
+        [link.rank for link in ranked],
+        [link.map_row.peak for link in ranked],
+        [each.attend_most_count / each.count if each.count else None for each in others],
     )
     yield TableLines((), words, numbers)

@@ -1,4 +1,4 @@
-"""Heads ranked by what each changes of what a model comes to: as bars, in sentences, as data."""
+"""Head ablation: heads ranked by how much the output changes without them."""
 
 from __future__ import annotations
 
@@ -32,50 +32,46 @@ ABLATION_CAVEAT = (
     "each head is switched off by itself (its output is 0) while all others stay on: heads that "
     "do the same can replace each other, and a head may matter only together with others"
 )
-MIN_NOTABLE_CHANGE = 5e-4  # below, nothing is told of a head
+MIN_NOTABLE_CHANGE = 5e-4  # smaller changes are called "almost nothing"
 
 
 def ranked_effects(inspection: Inspection) -> RankedBars:
-    """A bar for each head, the one first that changes most."""
+    """Returns one bar per head, the largest effect first."""
     effects, tokens = inspection.effects, inspection.trace.tokens
     values = np.array([[effect.mean] for effect in effects.heads])
-    scale_end = round_up(float(values.max(initial=0)))
     grid = Grid(
         EFFECT_TITLES[effects.measured],
         plain_axis("head", [effect.name for effect in effects.heads]),
         plain_axis("column", ["change"]),
         unmasked_cells(values),
-        Scale("change", 0.0, scale_end),
+        Scale("change", 0.0, round_up(float(values.max(initial=0)))),
         note=_effects_note(effects, tokens),
     )
-    return RankedBars(
-        grid, tuple(_effect_remark(effects, effect, tokens) for effect in effects.heads)
-    )
+    return RankedBars(grid, tuple(_effect_remark(effects, each, tokens) for each in effects.heads))
 
 
 def _effects_note(effects: Effects, tokens: Tokens) -> str:
-    token_count_text = counted(len(effects.tokens), "token")
+    over_tokens = f"mean over {counted(len(effects.tokens), 'token')}"
     if effects.measured == "vectors":
-        return f"change = length of the difference / length of the last vector, mean over {token_count_text}"
-    token_text = _token_name(tokens, effects.tokens[0])
-    scope_text = (
-        f"the mean over {token_count_text}" if len(effects.tokens) > 1 else f"at {token_text}"
-    )
-    return f"change = Kullback-Leibler divergence of all answers from those before, {scope_text}"
+        return f"change = length of the difference / length of the last vector, {over_tokens}"
+    is_single = len(effects.tokens) == 1
+    scope = f"at {_token_name(tokens, effects.tokens[0])}" if is_single else f"the {over_tokens}"
+    return f"change = Kullback-Leibler divergence of all answers from those before, {scope}"
 
 
 def _effect_remark(effects: Effects, effect: Effect, tokens: Tokens) -> str:
-    """What becomes of the answer that is spoken of; of vectors, which changes most."""
+    """Names the other answer or the answer's probability; for vectors, what moves most."""
     if effects.measured == "vectors":
-        position = int(effect.amounts.argmax())
-        return f"most {_token_name(tokens, effects.tokens[position])}: {share_text(float(effect.amounts[position]))}"
+        index = int(effect.amounts.argmax())
+        amount = share_text(float(effect.amounts[index]))
+        return f"most {_token_name(tokens, effects.tokens[index])}: {amount}"
     if effect.other_answer:
         return f"{bidi_isolated(effect.other_answer)} instead of {bidi_isolated(effects.answer)}"
     return f"{bidi_isolated(effects.answer)} {fixed_text(effect.likely, 2)}"
 
 
 def effect_sentences(inspection: Inspection) -> Iterator[str]:
-    """What is lost without the head that changes most; and what the numbers do not show."""
+    """Yields the largest effect, how many heads change the answer, and ablation's caveat."""
     effects, tokens = inspection.effects, inspection.trace.tokens
     top_effect, *other_effects = effects.heads
     rank_suffix = f", the most of {len(effects.heads)} heads" if other_effects else ""
@@ -84,11 +80,13 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
         any_head_opening = "with any one of these heads switched off"
         yield f"{any_head_opening if other_effects else opening}, almost nothing changes"
     elif effects.measured == "vectors":
-        yield f"{opening}, the last vectors change by {percent_text(top_effect.mean)} of their length{rank_suffix}"
-        cosine_text = share_text(top_effect.cosine or 0.0)
-        yield f"that is the mean over {counted(len(effects.tokens), 'token')}; mean cosine {cosine_text}"
+        change = f"{percent_text(top_effect.mean)} of their length{rank_suffix}"
+        yield f"{opening}, the last vectors change by {change}"
+        cosine = share_text(top_effect.cosine or 0.0)
+        yield f"that is the mean over {counted(len(effects.tokens), 'token')}; mean cosine {cosine}"
     else:
-        yield f"{opening}, {_changing_answers_text(effects, tokens)} by {_bits_text(top_effect.mean)}{rank_suffix}"
+        change = f"{fixed_text(top_effect.mean, 2)} bits{rank_suffix}"
+        yield f"{opening}, {_changing_answers_text(effects, tokens)} by {change}"
     if effects.measured == "answers":
         yield _answer_sentence(effects, tokens)
     yield ABLATION_CAVEAT
@@ -101,47 +99,33 @@ def _changing_answers_text(effects: Effects, tokens: Tokens) -> str:
 
 
 def _answer_sentence(effects: Effects, tokens: Tokens) -> str:
-    """Switching off how many heads changes the answer at one place."""
-    changing_count, head_count = (
-        sum(bool(effect.other_answer) for effect in effects.heads),
-        len(effects.heads),
-    )
-    where_text = (
-        f"{'after' if effects.next else 'at'} {_token_name(tokens, effects.answer_position)}"
-    )
-    answer_text = f"{where_text} the model answers {bidi_isolated(effects.answer)} ({percent_text(effects.likely)})"
+    """Says how many single heads change the answer at one position when switched off."""
+    changing = sum(bool(effect.other_answer) for effect in effects.heads)
+    head_count, likely = len(effects.heads), percent_text(effects.likely)
+    where = f"{'after' if effects.next else 'at'} {_token_name(tokens, effects.answer_position)}"
+    answer = f"{where} the model answers {bidi_isolated(effects.answer)} ({likely})"
     if head_count == 1:
-        verb = "changes" if changing_count else "does not change"
-        return f"{answer_text}; switching off {effects.heads[0].name} {verb} that"
-    if not changing_count:
-        return f"{answer_text}; switching off any one of these heads does not change that"
-    heads_text = (
-        f"any of the {head_count} heads"
-        if changing_count == head_count
-        else f"{changing_count} of the {head_count} heads"
-    )
-    if changing_count == 1:
-        return (
-            f"{answer_text}; only 1 of the {head_count} heads changes that when it is switched off"
-        )
-    return f"{answer_text}; switching off {heads_text}, one at a time, changes that"
+        verb = "changes" if changing else "does not change"
+        return f"{answer}; switching off {effects.heads[0].name} {verb} that"
+    if not changing:
+        return f"{answer}; switching off any one of these heads does not change that"
+    if changing == 1:
+        return f"{answer}; only 1 of the {head_count} heads changes that when it is switched off"
+    quantifier = "any" if changing == head_count else changing
+    heads_text = f"{quantifier} of the {head_count} heads"
+    return f"{answer}; switching off {heads_text}, one at a time, changes that"
 
 
 def _token_name(tokens: Tokens, position: int) -> str:
     return side_label(token_side(tokens), position)
 
 
-def _bits_text(number: float) -> str:
-    return f"{fixed_text(number, 2)} bits"
-
-
 def effects_data(inspection: Inspection) -> TableData:
-    """A line for each head, the one first that changes most."""
+    """Returns a table with one line per head, the largest effect first."""
     effects = inspection.effects
     header = ("head", "change", "cosine" if effects.measured == "vectors" else "answer without it")
-    return TableData(
-        partial(_effects_document, inspection), header, partial(_effect_lines, effects)
-    )
+    lines = partial(_effect_lines, effects)
+    return TableData(partial(_effects_document, inspection), header, lines)
 
 
 def _effects_document(inspection: Inspection) -> Contents:
@@ -169,7 +153,5 @@ def _effects_document(inspection: Inspection) -> Contents:
 def _effect_lines(effects: Effects) -> Iterator[TableLines]:
     names = tuple(effect.name for effect in effects.heads)
     changes = [effect.mean for effect in effects.heads]
-    last_column = [
-        effect.likely if effect.cosine is None else effect.cosine for effect in effects.heads
-    ]
+    last_column = [each.likely if each.cosine is None else each.cosine for each in effects.heads]
     yield TableLines((), WordColumns((names,)), (changes, last_column))

@@ -1,10 +1,10 @@
-"""All heads of an Inspection, of one sentence or two, for pages to explore."""
+"""The heads of an Inspection, or of a comparison of sentences, for interactive pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 
 import numpy as np
 
@@ -32,12 +32,13 @@ from attnviz.views.inspection.map_numbers import measure_name
 from attnviz.views.trace_data import lazy_scores
 
 SideKey = tuple[int, tuple[tuple[int, ...], ...]]
-SINK_KINDS = frozenset(("first", "separators"))  # what heads attend to that find nothing else
+SINK_KINDS = frozenset(("first", "separators"))  # where heads attend that find nothing else
+DIFFERENCE_NAME = "difference"
 
 
 @dataclass(frozen=True)
 class InitialSelection:
-    """The head that is looked at first, and the places of the tokens that are asked for."""
+    """The head that a page opens with, and the query and key that were asked for."""
 
     head: str
     query: int | None = None
@@ -45,17 +46,14 @@ class InitialSelection:
 
 
 def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
-    """Every head that is kept, that first which is asked for; before heads what they are as one."""
+    """Returns every traced head, opened at the one asked for; merged maps come first."""
     maps, flags = _explored_maps(inspection), head_flags(inspection)
-    names = [attention_map.name for attention_map in maps]
+    names = [each.name for each in maps]
     selection = _initial_selection(inspection, flags)
     sides: dict[SideKey, Axis] = {}
     heads = [
-        (
-            *_row_and_column_names(attention_map, inspection),
-            _explored_head(attention_map, inspection, sides),
-        )
-        for attention_map in maps
+        (*_row_and_column_names(each, inspection), _explored_head(each, inspection, sides))
+        for each in maps
     ]
     first_index = names.index(selection.head)
     query = selection.query
@@ -74,22 +72,19 @@ def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
 
 
 def _explored_maps(inspection: Inspection) -> Sequence[Map]:
-    """With one head is every other that was traced; with several as one, each of them."""
+    """Returns all heads' maps, after the merged maps or the mean that sentences speak of."""
     looking, maps = inspection.looking, inspection.maps
     if looking.merge is not None:
-        return [
-            *maps,
-            *(attention_map for merged_map in maps for attention_map in merged_map.merged_maps),
-        ]
-    if looking.query is not None and len(maps) > 1:  # which is what is said of it
+        return [*maps, *chain.from_iterable(each.merged_maps for each in maps)]
+    if looking.query is not None and len(maps) > 1:  # sentences about a query speak of the mean
         return [mean_map(maps), *maps]
     if looking.head is None:
         return maps
-    return replace(inspection, looking=replace(inspection.looking, head=None)).maps
+    return replace(inspection, looking=replace(looking, head=None)).maps
 
 
 def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> InitialSelection:
-    """What is asked for; else the head that tells most of those that are flagged."""
+    """Returns the head and tokens asked for, or else the most telling flagged head."""
     looking = inspection.looking
     if looking.source is not None:
         link = build_link(inspection)
@@ -104,27 +99,21 @@ def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> Initial
 
 
 def most_telling_head(inspection: Inspection, flags: Sequence[Flag]) -> int:
-    """The head that does one thing most; a sink, or one that reads broadly, is the last to tell."""
-    kinds, patterns = (
-        {known_kind.short: known_kind for known_kind in PATTERN_KINDS},
-        inspection.patterns,
-    )
+    """Returns the flagged head with the highest score; sinks and broad heads come last."""
+    kinds = {kind.short: kind for kind in PATTERN_KINDS}
 
-    def told(flag: Flag) -> tuple[bool, bool, float]:
+    def sort_key(flag: Flag) -> tuple[bool, bool, float]:
         kind = kinds[flag.short]
-        return (
-            kind is BROAD_PATTERN,
-            flag.short in SINK_KINDS,
-            -patterns.score(flag.map_index, kind),
-        )
+        score = inspection.patterns.score(flag.map_index, kind)
+        return kind is BROAD_PATTERN, flag.short in SINK_KINDS, -score
 
-    return min(flags, key=told).map_index
+    return min(flags, key=sort_key).map_index
 
 
 def _reindexed_flags(
     flags: Sequence[Flag], inspection: Inspection, names: Sequence[str]
 ) -> tuple[Flag, ...]:
-    """Flags at the heads that they are about, among all."""
+    """Returns flags that count heads in the order of `names`; flags of other heads are dropped."""
     pattern_names = inspection.patterns.names
     return tuple(
         replace(flag, map_index=names.index(pattern_names[flag.map_index]))
@@ -134,7 +123,7 @@ def _reindexed_flags(
 
 
 def _row_and_column_names(attention_map: Map, inspection: Inspection) -> tuple[str, str]:
-    """The names of its row and of its column."""
+    """Returns the labels of a map's place among the heads: `L3`, `H1`."""
     if attention_map.layer is None or attention_map.head is None:
         return inspection.looking.merge or "mean", "all"
     return f"L{attention_map.layer.layer}", f"H{attention_map.head}"
@@ -143,16 +132,13 @@ def _row_and_column_names(attention_map: Map, inspection: Inspection) -> tuple[s
 def _explored_head(
     attention_map: Map, inspection: Inspection, sides: dict[SideKey, Axis]
 ) -> HeadMap:
-    prompt = inspection.trace.prompt
-    for side, title in (
-        (attention_map.columns, "key (is read)"),
-        (attention_map.rows, "query (reads)"),
-    ):
-        sides.setdefault(_side_key(side), side_axis(title, side, prompt))
+    rows, columns, prompt = attention_map.rows, attention_map.columns, inspection.trace.prompt
+    key_axis = side_axis("key (is read)", columns, prompt)
+    query_axis = side_axis("query (reads)", rows, prompt)
     return HeadMap(
         name=attention_map.name,
-        query_axis=sides[_side_key(attention_map.rows)],
-        key_axis=sides[_side_key(attention_map.columns)],
+        key_axis=sides.setdefault(_side_key(columns), key_axis),
+        query_axis=sides.setdefault(_side_key(rows), query_axis),
         weights=attention_map.cells,
         scores=_map_scores(attention_map, inspection),
         share=attention_map.share,
@@ -162,20 +148,18 @@ def _explored_head(
 
 
 def _side_key(side: MapSide) -> SideKey:
-    """What a side stands for: where it is the same, a sentence reads itself."""
+    """Identifies a side, so that maps with the same tokens share one axis."""
     return id(side.tokens), side.groups
 
 
 def _caption_options(attention_map: Map, inspection: Inspection) -> InspectOptions:
-    """How: what several heads together are is said of no single one."""
+    """Returns the options for a map's caption: only merged maps mention --merge."""
     looking = inspection.looking
-    if attention_map.merged_maps:
-        return replace(looking, merge=looking.merge or "mean")
-    return replace(looking, merge=None)
+    return replace(looking, merge=(looking.merge or "mean") if attention_map.merged_maps else None)
 
 
 def _map_scores(attention_map: Map, inspection: Inspection) -> Cells | None:
-    """What the softmax received, where its result is what is shown, if not all of it."""
+    """Returns the scores before softmax; None if the map shows anything but plain weights."""
     looking = inspection.looking
     is_transformed = looking.weigh != "weight" or looking.words or looking.renormalise
     if attention_map.layer is None or attention_map.head is None or is_transformed:
@@ -187,12 +171,9 @@ def _map_scores(attention_map: Map, inspection: Inspection) -> Cells | None:
     return RegroupedCells(scores, attention_map.rows.groups, attention_map.columns.groups)
 
 
-DIFFERENCE_NAME = "difference"
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Differences(Cells):
-    """The weights in the second sentence minus those in the first, of tokens that are paired."""
+    """The weights in the second sentence minus those in the first, for paired tokens."""
 
     first: Cells
     second: Cells
@@ -204,46 +185,41 @@ class Differences(Cells):
         return len(self.rows), len(self.columns)
 
     def window(self, rows: slice, columns: slice) -> Patch:
-        first_patch = _paired_cells(self.first, self.rows.first[rows], self.columns.first[columns])
-        second_patch = _paired_cells(
-            self.second, self.rows.second[rows], self.columns.second[columns]
-        )
-        values = second_patch.values.astype(np.float64) - first_patch.values
-        return Patch(values, first_patch.hidden & second_patch.hidden)
+        first = _paired_cells(self.first, self.rows.first[rows], self.columns.first[columns])
+        second = _paired_cells(self.second, self.rows.second[rows], self.columns.second[columns])
+        values = second.values.astype(np.float64) - first.values
+        return Patch(values, first.hidden & second.hidden)
 
 
 def explored_of_sentences(sentences: Sentences, above: str) -> HeadExplorer:
-    """What differs in each head, first in the one that changes most; beside it both sentences."""
+    """Returns the difference of each head, opened at the largest; beside it both sentences."""
     sides: dict[tuple[int, str], Axis] = {}
-    sorted_heads = sorted(sentences.heads, key=lambda read_head: _head_sort_key(read_head.first))
-    note, query = f"{_subtraction_text(sentences)} · above 0 = {above}", sentences.query
-    maps = [
-        (
-            f"L{_head_sort_key(each.first)[0]}",
-            f"H{_head_sort_key(each.first)[1]}",
-            replace(_difference_head(sentences, each, sides), note=note, pair=(index, index + 1)),
-        )
-        for index, each in zip(count(len(sorted_heads), 2), sorted_heads, strict=False)
-    ]
+    heads = sorted(sentences.heads, key=lambda head: _head_numbers(head.first))
+    note = f"{' − '.join(short_names(sentences)[::-1])} · above 0 = {above}"
+    maps = []
+    for index, head in zip(count(len(heads), 2), heads, strict=False):
+        layer_number, head_number = _head_numbers(head.first)
+        difference = _difference_head(sentences, head, sides)
+        difference = replace(difference, note=note, pair=(index, index + 1))
+        maps.append((f"L{layer_number}", f"H{head_number}", difference))
+    top_head, query = sentences.heads[0], sentences.query
     explored = arrange_heads(
         maps,
-        query=sentences.link(sentences.heads[0]).query if query is None else query,
-        first=[each.name for *_, each in maps].index(sentences.heads[0].name),
+        query=sentences.link(top_head).query if query is None else query,
+        first=[head.name for head in heads].index(top_head.name),
         note=AXES_NOTE,
     )
-    sentence_maps = [
-        head for each in sorted_heads for head in _sentence_heads(sentences, each, sides)
-    ]
-    return replace(explored, heads=(*explored.heads, *sentence_maps))
+    both = chain.from_iterable(_sentence_heads(sentences, head, sides) for head in heads)
+    return replace(explored, heads=(*explored.heads, *both))
 
 
 def difference_cells(sentences: Sentences, head: HeadComparison) -> Cells:
-    """What a head reads more or less in the second sentence."""
+    """Returns how much more attention a head pays in the second sentence, for paired tokens."""
     return Differences(head.first.cells, head.second.cells, sentences.rows, sentences.columns)
 
 
 def pair_axis(title: str, pairs: TokenPairs) -> Axis:
-    """A place for each pair of tokens, numbered as in the first sentence."""
+    """Returns an axis with one label per token pair, numbered as in the first sentence."""
     indices = range(len(pairs))
     return Axis(
         title,
@@ -257,7 +233,7 @@ def pair_axis(title: str, pairs: TokenPairs) -> Axis:
 
 
 def short_names(sentences: Sentences) -> list[str]:
-    """`first` and `second`; or what the numbers are computed in."""
+    """Returns `first` and `second`, or the two names that were given, such as data types."""
     has_own_names = sentences.names not in (DEFAULT_SENTENCE_NAMES, DEFAULT_WEIGHT_NAMES)
     return [name if has_own_names else name.split()[0] for name in sentences.names]
 
@@ -265,12 +241,13 @@ def short_names(sentences: Sentences) -> list[str]:
 def _sentence_heads(
     sentences: Sentences, head: HeadComparison, sides: dict[tuple[int, str], Axis]
 ) -> Iterator[HeadMap]:
-    """A head on the first sentence, and on the second."""
+    """Yields a head on the first sentence, then on the second."""
     traces, rows, columns = (sentences.first, sentences.second), sentences.rows, sentences.columns
-    paired = (rows.first, columns.first), (rows.second, columns.second)
-    sentence_maps = zip(
-        short_names(sentences), traces, (head.first, head.second), paired, strict=True
+    paired, maps = (
+        ((rows.first, columns.first), (rows.second, columns.second)),
+        (head.first, head.second),
     )
+    sentence_maps = zip(short_names(sentences), traces, maps, paired, strict=True)
     for name, trace, attention_map, positions in sentence_maps:
         head_map = _single_sentence_head(f"{head.name} · {name}", attention_map, trace, sides)
         own_rows, own_columns = (tuple(map(int, each)) for each in positions)
@@ -293,20 +270,14 @@ def _difference_head(
 def _single_sentence_head(
     name: str, attention_map: Map, trace: Trace, sides: dict[tuple[int, str], Axis]
 ) -> HeadMap:
-    layer, head, rows, columns = (
-        attention_map.layer,
-        attention_map.head,
-        attention_map.rows,
-        attention_map.columns,
-    )
-    keys_axis = sides.setdefault(
-        (id(columns), ""), side_axis("key (is read)", columns, trace.prompt)
-    )
-    rows_axis = keys_axis if rows is columns else side_axis("query (reads)", rows, trace.prompt)
+    layer, head, prompt = attention_map.layer, attention_map.head, trace.prompt
+    rows, columns = attention_map.rows, attention_map.columns
+    key_axis = sides.setdefault((id(columns), ""), side_axis("key (is read)", columns, prompt))
+    query_axis = key_axis if rows is columns else side_axis("query (reads)", rows, prompt)
     return HeadMap(
         name=name,
-        query_axis=sides.setdefault((id(rows), ""), rows_axis),
-        key_axis=keys_axis,
+        query_axis=sides.setdefault((id(rows), ""), query_axis),
+        key_axis=key_axis,
         weights=attention_map.cells,
         scores=None if layer is None or head is None else lazy_scores(trace, layer, head),
         share=attention_map.share,
@@ -317,20 +288,14 @@ def _shared_pair_axis(title: str, pairs: TokenPairs, sides: dict[tuple[int, str]
     return sides.setdefault((id(pairs), "pairs"), pair_axis(title, pairs))
 
 
-def _subtraction_text(sentences: Sentences) -> str:
-    return " − ".join(short_names(sentences)[::-1])
-
-
-def _head_sort_key(attention_map: Map) -> tuple[int, int]:
-    """Of its layer, and its own."""
-    return (
-        -1 if attention_map.layer is None else attention_map.layer.layer,
-        attention_map.head or 0,
-    )
+def _head_numbers(attention_map: Map) -> tuple[int, int]:
+    """Returns the numbers of a map's layer and head; a merged map gets (-1, 0)."""
+    layer = -1 if attention_map.layer is None else attention_map.layer.layer
+    return layer, attention_map.head or 0
 
 
 def _paired_cells(cells: Cells, rows: Sequence[int], columns: Sequence[int]) -> Patch:
-    """Some rows, and of these some columns."""
+    """Returns the cells at some rows and columns; an empty patch if there are no rows."""
     if not rows:
         return Patch(np.zeros((0, len(columns))), np.ones((0, len(columns)), dtype=bool))
     patch = cells.window(slice(rows[0], rows[-1] + 1), FULL_SLICE)

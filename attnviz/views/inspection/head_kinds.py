@@ -1,4 +1,4 @@
-"""What the heads of a model do: a table of the strongest of each kind, and what it comes to."""
+"""What each head does: a table of the strongest heads of every kind, and sentences."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from attnviz.wording.words import and_list, as_sentence, counted
 
 RANK_LABELS = ("1st", "2nd", "3rd", "4th", "5th")
 SHARE_SCALE = Scale("share", 0.0, 1.0)
-MIN_TOKENS_WITHOUT_NOTE = 5  # tokens: a mean over fewer is said to be one
+MIN_TOKENS_WITHOUT_NOTE = 5  # tokens: the note says if a mean is over fewer
 SHARE_NOTES: dict[Weigh, str] = {
     "weight": "each head with its share of a token's attention",
     "norm": "each head with its share of a token's weight × length",
@@ -51,39 +51,35 @@ COLUMN_NOTE = (
 
 
 def heads_table(inspection: Inspection) -> Grid | None:
-    """The strongest heads of each kind, and what even attention would give; of a word nothing."""
+    """Returns the strongest heads of each kind, beside even attention; None if there are none."""
     patterns = inspection.patterns
-    kinds = [each for each in PATTERN_KINDS if patterns.strongest(each)]
-    best_heads = [patterns.strongest(each)[: len(RANK_LABELS)] for each in kinds]
+    kinds = [kind for kind in PATTERN_KINDS if patterns.strongest(kind)]
+    best_heads = [patterns.strongest(kind)[: len(RANK_LABELS)] for kind in kinds]
     ranks = RANK_LABELS[: len(patterns.names)]
     if not kinds:
         return None
     values = np.full((len(kinds), len(ranks) + 1), np.nan)  # masks may leave few that can show it
     for row, (kind, heads) in enumerate(zip(kinds, best_heads, strict=True)):
-        values[row, 0] = _even_share(patterns, kind)
+        # the mean, because masks may differ between heads
+        values[row, 0] = float(np.nanmean(patterns.even[:, PATTERN_KINDS.index(kind)]))
         values[row, 1 : len(heads) + 1] = [patterns.score(head, kind) for head in heads]
     names = [[patterns.names[head] for head in heads] for heads in best_heads]
     return Grid(
         "what heads do",
-        plain_axis("kind", [_with_unit_of_map(each.name, inspection) for each in kinds]),
+        plain_axis("kind", [_with_unit_of_map(kind.name, inspection) for kind in kinds]),
         plain_axis("rank", ["even", *ranks]),
         unmasked_cells(values),
         SHARE_SCALE,
         note=_with_unit_of_map(_kinds_note(patterns, inspection.looking), inspection),
         decimals=2,
-        words=tuple(("", *each, *[""] * (len(ranks) - len(each))) for each in names),
+        words=tuple(("", *heads, *[""] * (len(ranks) - len(heads))) for heads in names),
     )
 
 
-def _even_share(patterns: HeadPatterns, kind: PatternKind) -> float:
-    """What even attention would give; the mean, where masks of heads differ."""
-    return float(np.nanmean(patterns.even[:, PATTERN_KINDS.index(kind)]))
-
-
 def _kinds_note(patterns: HeadPatterns, looking: InspectOptions) -> str:
-    remainder_suffix = f" {REMAINDER_PHRASE}" if looking.hides else ""
+    share_note = f"{SHARE_NOTES[looking.weigh]}{f' {REMAINDER_PHRASE}' if looking.hides else ''}"
     parts = [
-        f"{SHARE_NOTES[looking.weigh]}{remainder_suffix}, averaged over the tokens that can show it",
+        f"{share_note}, averaged over the tokens that can show it",
         "even = a head that attends to all tokens equally",
         *([COLUMN_NOTE] if patterns.strongest(COLUMN_PATTERN) else []),
         *([BROAD_NOTE] if patterns.strongest(BROAD_PATTERN) else []),
@@ -102,12 +98,12 @@ def _kinds_note(patterns: HeadPatterns, looking: InspectOptions) -> str:
 
 
 def _with_unit_of_map(text: str, inspection: Inspection) -> str:
-    """The same of words, where those are what is looked at."""
+    """Replaces "token" by "word" where maps have one row per word."""
     return text.replace("token", "word") if inspection.looking.words else text
 
 
 def head_kind_sentences(inspection: Inspection) -> tuple[str, ...]:
-    """Which head does what the most, and what most heads do; nothing if none does anything."""
+    """Returns which head is the strongest of each kind, and what most heads do."""
     patterns, looking = inspection.patterns, inspection.looking
     strongest_heads = _strongest_heads(patterns)
     if len(patterns.names) == 1:
@@ -119,26 +115,24 @@ def head_kind_sentences(inspection: Inspection) -> tuple[str, ...]:
         _strongest_head_phrase(inspection, *pair, with_verb=not rank)
         for rank, pair in enumerate(strongest_heads)
     ]
-    statements = [
-        and_list(parts),
-        *map(partial(_with_unit_of_map, inspection=inspection), _common_kind_texts(patterns)),
-    ]
+    common_text = _with_unit_of_map(_common_kind_text(patterns), inspection)
+    statements = filter(None, (and_list(parts), common_text))
     return tuple(as_sentence(f"{_weigh_opening(looking)}{statement}") for statement in statements)
 
 
 def _strongest_heads(patterns: HeadPatterns) -> list[tuple[PatternKind, int]]:
-    """Of each kind that any head has, the head that does it most."""
+    """Returns the strongest head of each kind that any head belongs to."""
     return [(kind, heads[0]) for kind in PATTERN_KINDS if (heads := patterns.heads_of_kind(kind))]
 
 
 def _weigh_opening(looking: InspectOptions) -> str:
-    """`by weight × length, of what is left, `: what a sentence is about, if not all weights."""
+    """Returns the opening `by weight × length, of what is left, `; empty for plain weights."""
     parts = (*WEIGH_OPENINGS[looking.weigh], *((REMAINDER_PHRASE,) if looking.hides else ()))
     return "".join(f"{part}, " for part in parts)
 
 
 def head_flags(inspection: Inspection) -> tuple[Flag, ...]:
-    """The head that does most of each kind, to be marked among all heads."""
+    """Returns a flag for the strongest head of each kind, to mark it in the overview."""
     patterns = inspection.patterns
     return tuple(
         Flag(
@@ -154,7 +148,7 @@ def head_flags(inspection: Inspection) -> tuple[Flag, ...]:
 
 
 def read_target_text(inspection: Inspection, head: int, kind: PatternKind) -> str:
-    """What a head reads: `the previous token`; of a column which token it is."""
+    """Returns what a head attends to: `the previous token`, or its column's token."""
     patterns = inspection.patterns
     key = patterns.columns[head]
     if kind is COLUMN_PATTERN and key is not None:
@@ -163,16 +157,13 @@ def read_target_text(inspection: Inspection, head: int, kind: PatternKind) -> st
 
 
 def head_kind_text(inspection: Inspection, head: int) -> str:
-    """What one head does: `L5H11: most tokens attend to "animal" (41 % on average)`."""
+    """Describes one head: `L5H11: most tokens attend to "animal" (41 % on average)`."""
     patterns, looking = inspection.patterns, inspection.looking
     kind, name = _dominant_kind(patterns, head), patterns.names[head]
     if kind is None:
         return ""
-    score_text, target = (
-        percent_text(patterns.score(head, kind)),
-        read_target_text(inspection, head, kind),
-    )
-    opening = _weigh_opening(looking)
+    score, target = patterns.score(head, kind), read_target_text(inspection, head, kind)
+    opening, score_text = _weigh_opening(looking), percent_text(score)
     if kind is BROAD_PATTERN:
         return f"{opening}{name} attends broadly (entropy {score_text} of the largest possible)"
     if not kind.one_key or not patterns.is_most_attended(head, kind):
@@ -183,14 +174,14 @@ def head_kind_text(inspection: Inspection, head: int) -> str:
 
 
 def head_kind_title(inspection: Inspection, head: int) -> str:
-    """The same as a title; and of a head that does nothing much, what is shown."""
+    """Describes one head as a title; a head of no kind gets a neutral one."""
     name = inspection.patterns.names[head]
     text = head_kind_text(inspection, head) or f"what tokens attend to in {name}"
     return f"{text[0].upper()}{text[1:]}"
 
 
 def _dominant_kind(patterns: HeadPatterns, head: int) -> PatternKind | None:
-    """What a head does most; or, if that is not much, the one key that most tokens attend to."""
+    """Returns a head's kind, or else the kind of the one key that most tokens attend to."""
     columns = (
         kind for kind in PATTERN_KINDS if kind.one_key and patterns.is_most_attended(head, kind)
     )
@@ -200,7 +191,7 @@ def _dominant_kind(patterns: HeadPatterns, head: int) -> PatternKind | None:
 def _strongest_head_phrase(
     inspection: Inspection, kind: PatternKind, head: int, *, with_verb: bool
 ) -> str:
-    """`L0H2 attends to the previous token (98 %)`; of those that follow not the verb again."""
+    """Returns `L0H2 attends to the previous token (98 %)`, the verb only if asked for."""
     patterns, verb = inspection.patterns, "attends " * with_verb
     name, score = patterns.names[head], percent_text(patterns.score(head, kind))
     if kind is BROAD_PATTERN:
@@ -208,8 +199,8 @@ def _strongest_head_phrase(
     return f"{name} {verb}to {read_target_text(inspection, head, kind)} ({score})"
 
 
-def _common_kind_texts(patterns: HeadPatterns) -> tuple[str, ...]:
-    """What most tokens attend to in most heads, or that heads attend broadly."""
+def _common_kind_text(patterns: HeadPatterns) -> str:
+    """Says what most heads do; empty if no kind has two heads."""
     heads = len(patterns.names)
     counts = {
         kind: sum(
@@ -221,22 +212,19 @@ def _common_kind_texts(patterns: HeadPatterns) -> tuple[str, ...]:
     common_kind = max(counts, key=lambda kind: counts[kind])
     count = counts[common_kind]
     if count < 2:
-        return ()
+        return ""
     all_heads = "both heads" if heads == 2 else f"all {heads} heads"
     heads_text = all_heads if count == heads else f"{count} of {heads} heads"
     if common_kind is BROAD_PATTERN:
-        return (f"{heads_text} attend broadly: nothing stands out",)
-    return (f"{heads_text} attend mostly to {common_kind.read}",)
+        return f"{heads_text} attend broadly: nothing stands out"
+    return f"{heads_text} attend mostly to {common_kind.read}"
 
 
 def head_kinds_data(inspection: Inspection) -> TableData:
-    """What every head does, of every kind."""
+    """Returns a table with the scores of every head for every kind."""
     header = ("head", "kind", "column", *(kind.name for kind in PATTERN_KINDS))
-    return TableData(
-        partial(head_kinds_document, inspection),
-        header,
-        partial(_head_kind_lines, inspection.patterns),
-    )
+    lines = partial(_head_kind_lines, inspection.patterns)
+    return TableData(partial(head_kinds_document, inspection), header, lines)
 
 
 def head_kinds_document(inspection: Inspection) -> Contents:
@@ -263,21 +251,23 @@ def _head_scores_document(patterns: HeadPatterns, head: int) -> Contents:
 
 
 def _column_text(patterns: HeadPatterns, head: int) -> str:
-    """`3 animal`: the token that is the column of a head, if any is."""
+    """Returns the token that is the head's column: `3 animal`; empty if there is none."""
     key = patterns.columns[head]
     return "" if key is None else f"{patterns.keys.numbers[key]} {patterns.keys.labels[key]}"
 
 
 def _numbers_by_kind(numbers: np.ndarray) -> dict[str, float | None]:
-    pairs = zip(PATTERN_KINDS, numbers.tolist(), strict=True)
-    return {kind.name: None if math.isnan(number) else number for kind, number in pairs}
+    return {
+        kind.name: number for kind, number in zip(PATTERN_KINDS, _nan_to_none(numbers), strict=True)
+    }
+
+
+def _nan_to_none(numbers: np.ndarray) -> list[float | None]:
+    return [None if math.isnan(number) else number for number in numbers.tolist()]
 
 
 def _head_kind_lines(patterns: HeadPatterns) -> Iterator[TableLines]:
     kinds = tuple("" if kind is None else kind.name for kind in patterns.kinds)
-    columns = [
-        [None if math.isnan(number) else number for number in column]
-        for column in patterns.scores.T.tolist()
-    ]
     keys = tuple(_column_text(patterns, head) for head in range(len(patterns.names)))
-    yield TableLines((), WordColumns((patterns.names, kinds, keys)), tuple(columns))
+    columns = tuple(map(_nan_to_none, patterns.scores.T))
+    yield TableLines((), WordColumns((patterns.names, kinds, keys)), columns)

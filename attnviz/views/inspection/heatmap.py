@@ -1,4 +1,4 @@
-"""Maps of heads as grids, one or all of them small, with captions about weighing."""
+"""Maps of heads as grids and as an overview of small maps, with captions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from attnviz.views.facts import do_rows_sum_to_one
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, ROW_SUM_NOTE, Axis
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.overview import MAX_CELLS_PER_SIDE, Flag, Overview
-from attnviz.views.grids.scales import ScaleBend
 from attnviz.views.inspection.map_numbers import (
     head_name,
     map_scale,
@@ -34,10 +33,29 @@ from attnviz.wording.words import bidi_isolated
 SINK_LOSS_NOTE = (
     "rows sum to less than 1: the rest goes to the model's attention sinks, which are not tokens"
 )
+MERGE_CAPTIONS: dict[Merge, str] = {
+    "mean": "mean = the sum over the heads / their number · it hides what single heads do",
+    "max": "max = the largest weight of any head, cell by cell · rows do not sum to 1, and "
+    "neighbouring cells may come from different heads",
+    "rollout": "estimates where information could come from; ignores values and feed-forward "
+    "layers · Abnar & Zuidema 2020 · rollout = product over layers of ½ mean of heads + ½ residual "
+    "connection{divided}",
+}
+ROLLOUT_DIVISION_TEXT = ", each row divided by its sum"
+WEIGH_CAPTIONS: dict[Weigh, str] = {
+    "norm": "weight × length = length of the vector that a head passes on from a key: weight × "
+    "value × W_o (Kobayashi et al. 2020) · it ignores directions: long vectors may cancel, and the "
+    "residual connection may be longer",
+    "gradient": "weight × gradient = how much of an answer's score depends on a weight, to first "
+    "order and through all later layers · it does not say what the answer would be without the "
+    "weight",
+}
+OVERVIEW_NOTE = "each map: rows attend to columns"
+WEIGHT_LETTERS_NOTE = "letters: by weight alone"  # where gradients, which may be below 0, are shown
 
 
 def heatmaps(inspection: Inspection, only: Sequence[Map] | None = None) -> list[Grid]:
-    """A grid for each map, or for some, all on one scale."""
+    """Returns a grid for each map, or for those in `only`, all on one scale."""
     prompt, maps = inspection.trace.prompt, inspection.maps if only is None else only
     grids = [map_grid(each, inspection.looking, prompt) for each in maps]
     all_sum_to_one = all(each.share and do_rows_sum_to_one(each.cells) for each in maps)
@@ -51,33 +69,21 @@ def heatmaps(inspection: Inspection, only: Sequence[Map] | None = None) -> list[
 
 
 def _sink_note(inspection: Inspection) -> str:
-    """What rows lose where nothing that is looked at leaves out, or weighs, any of them."""
+    """Explains rows that sum to less than 1; empty unless only attention sinks cause it."""
     maps, looking = inspection.maps, inspection.looking
-    layers = (
-        attention_map.layer
-        for shown_map in maps
-        for attention_map in (shown_map, *shown_map.merged_maps)
-        if attention_map.layer is not None
-    )
-    sinks = any(layer.attended.sink is not None for layer in layers)
+    sources = [source for shown_map in maps for source in (shown_map, *shown_map.merged_maps)]
+    has_sinks = any(each.layer and each.layer.attended.sink is not None for each in sources)
     hides = looking.hide_special or looking.hide_first
-    return (
-        SINK_LOSS_NOTE
-        if sinks and not hides and all(attention_map.share for attention_map in maps)
-        else ""
-    )
+    return SINK_LOSS_NOTE if has_sinks and not hides and all(each.share for each in maps) else ""
 
 
 def map_grid(attention_map: Map, looking: InspectOptions, prompt: int | None = None) -> Grid:
-    """A map; with a line where what the model wrote begins, after so many tokens."""
+    """Returns a map as a grid; its axes mark where generated tokens begin after the prompt."""
     scale = rollout_scale if looking.merge == "rollout" else map_scale
-    measure_suffix = (
-        "" if looking.weigh == "weight" else f" {measure_name(looking).partition(' ')[2]}"
-    )
+    suffix = "" if looking.weigh == "weight" else f" {measure_name(looking).partition(' ')[2]}"
+    name = head_name(attention_map)
     return Grid(
-        head_name(attention_map)
-        if attention_map.merged_maps
-        else f"weights{measure_suffix} {head_name(attention_map)}",
+        name if attention_map.merged_maps else f"weights{suffix} {name}",
         side_axis("query (reads)", attention_map.rows, prompt),
         side_axis("key (is read)", attention_map.columns, prompt),
         attention_map.cells,
@@ -87,33 +93,15 @@ def map_grid(attention_map: Map, looking: InspectOptions, prompt: int | None = N
 
 
 def side_axis(title: str, side: MapSide, prompt: int | None = None) -> Axis:
-    """A place for each token, or word, numbered as in the sentence."""
+    """Returns an axis with one label per token or word, numbered as in the sentence."""
     numbers = tuple(map(str, side.numbers))
-    border = _prompt_border(side, prompt)
+    prompt_length = 0 if prompt is None else sum(group[0] < prompt for group in side.groups)
+    border = prompt_length if 0 < prompt_length < len(side) else None
     return Axis(title, "token", side.labels, numbers, side.spaced, border, side.special)
 
 
-def _prompt_border(side: MapSide, prompt: int | None) -> int | None:
-    """The first place that stands for what the model wrote; none where all or nothing is."""
-    prompt_length = 0 if prompt is None else sum(group[0] < prompt for group in side.groups)
-    return prompt_length if 0 < prompt_length < len(side) else None
-
-
-MERGE_CAPTIONS: dict[Merge, str] = {
-    "mean": "mean = the sum over the heads / their number · it hides what single heads do",
-    "max": "max = the largest weight of any head, cell by cell · rows do not sum to 1, and "
-    "neighbouring cells may come from different heads",
-    "rollout": "estimates where information could come from; ignores values and feed-forward "
-    "layers · Abnar & Zuidema 2020 · rollout = product over layers of ½ mean of heads + ½ residual "
-    "connection{divided}",
-}
-ROLLOUT_DIVISION_TEXT = (
-    ", each row divided by its sum"  # of rollout, which is a product of rows that sum to 1
-)
-
-
 def map_captions(looking: InspectOptions, maps: Sequence[Map]) -> tuple[str, ...]:
-    """What stands below maps, or a row of one."""
+    """Returns the captions that explain --weigh and --merge."""
     weighed = WEIGH_CAPTIONS.get(looking.weigh)
     merged = "" if looking.merge is None else MERGE_CAPTIONS[looking.merge]
     if looking.merge == "rollout":
@@ -121,32 +109,19 @@ def map_captions(looking: InspectOptions, maps: Sequence[Map]) -> tuple[str, ...
             do_rows_sum_to_one(head.cells) for each in maps for head in _single_head_maps(each)
         )
         merged = merged.format(divided="" if all_sum_to_one else ROLLOUT_DIVISION_TEXT)
-    return tuple(each for each in (weighed, merged) if each)
+    return tuple(filter(None, (weighed, merged)))
 
 
 def _single_head_maps(attention_map: Map) -> Iterator[Map]:
-    """The single heads that a map is made of."""
+    """Yields the maps of single heads that a map was merged from."""
     if not attention_map.merged_maps:
         yield attention_map
     for part in attention_map.merged_maps:
         yield from _single_head_maps(part)
 
 
-WEIGH_CAPTIONS: dict[Weigh, str] = {
-    "norm": (
-        "weight × length = length of the vector that a head passes on from a key: weight × value "
-        "× W_o (Kobayashi et al. 2020) · it ignores directions: long vectors may cancel, and the "
-        "residual connection may be longer"
-    ),
-    "gradient": (
-        "weight × gradient = how much of an answer's score depends on a weight, to first order and "
-        "through all later layers · it does not say what the answer would be without the weight"
-    ),
-}
-
-
 def weighing_sentences(inspection: Inspection) -> Iterator[str]:
-    """How much of a sink is left by lengths; of which answer a gradient is."""
+    """Yields the first token's share by length, or which answer a gradient belongs to."""
     weigh = inspection.looking.weigh
     if weigh == "norm":
         yield from _first_token_sentences(inspection)
@@ -155,14 +130,14 @@ def weighing_sentences(inspection: Inspection) -> Iterator[str]:
 
 
 def _gradient_sentence(inspection: Inspection) -> str:
-    gradient_answer = find_answer_gradients(inspection.trace, inspection.looking)
-    token_name = side_label(token_side(inspection.trace.tokens), gradient_answer.position)
-    where_text = f"after {token_name}" if gradient_answer.next else f"at {token_name}"
-    return f'gradient of the score of "{bidi_isolated(gradient_answer.answer)}" {where_text}'
+    gradients = find_answer_gradients(inspection.trace, inspection.looking)
+    token_name = side_label(token_side(inspection.trace.tokens), gradients.position)
+    where_text = f"{'after' if gradients.next else 'at'} {token_name}"
+    return f'gradient of the score of "{bidi_isolated(gradients.answer)}" {where_text}'
 
 
 def _first_token_sentences(inspection: Inspection) -> Iterator[str]:
-    """How much of all attention the first token gets, by weight and by length."""
+    """Yields the first token's share of all attention, by weight and by length."""
     plain, weighed = inspection.plain, inspection.weighed
     if len(plain[0].columns) < 2:
         return
@@ -173,79 +148,59 @@ def _first_token_sentences(inspection: Inspection) -> Iterator[str]:
 
 
 def _first_token_share(maps: Sequence[Map]) -> float:
-    """The mean over heads of what the first key gets of a head's numbers."""
+    """Returns the first key's share of a head's numbers, averaged over heads."""
     shares = []
-    for attention_map in maps:
-        sums = np.array(
-            [[band.values[:, 0].sum(), band.values.sum()] for band in attention_map.cells.bands()]
-        )
-        first_sum, total = sums.sum(0)
+    for each in maps:
+        sums = [[band.values[:, 0].sum(), band.values.sum()] for band in each.cells.bands()]
+        first_sum, total = np.array(sums).sum(0)
         shares.append(first_sum / total if total else 0.0)
     return float(np.mean(shares))
 
 
-OVERVIEW_NOTE = "each map: rows attend to columns"
-WEIGHT_LETTERS_NOTE = "letters: by weight alone"  # where gradients, which may be below 0, are shown
-
-
 def heads_overview(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
-    """A small map of each head that is looked at."""
-    maps = inspection.maps
-    layers = list(dict.fromkeys(_layer_number(attention_map) for attention_map in maps))
-    heads = list(dict.fromkeys(attention_map.head for attention_map in maps))
-    patches = [_overview_patch(attention_map.cells) for attention_map in maps]
+    """Returns a small map for each head."""
+    maps, looking = inspection.maps, inspection.looking
+    layers = list(dict.fromkeys(map(_layer_number, maps)))
+    heads = list(dict.fromkeys(each.head for each in maps))
+    patches = [_overview_patch(each.cells) for each in maps]
     values = np.stack([patch.values for patch in patches]).astype(np.float32)
     if values.size and values.min() < 0:
-        refuse_logarithms(inspection.looking)
-    bend: ScaleBend = "log" if inspection.looking.log else "root"
+        refuse_logarithms(looking)
     first_map, prompt = maps[0], inspection.trace.prompt
     row_count, column_count = first_map.cells.shape
+    letter_notes = [WEIGHT_LETTERS_NOTE] if flags and looking.weigh == "gradient" else []
     return Overview(
         title="all heads",
-        rows=_overview_axis(
-            "layer", [f"L{layer}" if layer is not None else "" for layer in layers]
-        ),
-        columns=_overview_axis("head", [f"H{head}" if head is not None else "" for head in heads]),
+        rows=_overview_axis("layer", "L", layers),
+        columns=_overview_axis("head", "H", heads),
         groups=_key_value_groups(maps),
-        names=tuple(attention_map.name for attention_map in maps),
-        places=tuple(
-            (layers.index(_layer_number(head_map)), heads.index(head_map.head)) for head_map in maps
-        ),
+        names=tuple(each.name for each in maps),
+        places=tuple((layers.index(_layer_number(each)), heads.index(each.head)) for each in maps),
         values=values,
         hidden=np.stack([patch.hidden for patch in patches]),
         query_axis=side_axis("query (reads)", first_map.rows, prompt),
         key_axis=side_axis("key (is read)", first_map.columns, prompt),
         tokens_per_row=_block_counts(row_count),
         tokens_per_column=_block_counts(column_count),
-        measure=measure_name(inspection.looking),
-        share=inspection.looking.weigh == "weight"
-        and all(attention_map.share for attention_map in maps),
-        bend=bend,
-        note=" · ".join(
-            (
-                OVERVIEW_NOTE,
-                *_letter_notes(inspection, flags),
-                *map_captions(inspection.looking, maps),
-            )
-        ),
+        measure=measure_name(looking),
+        share=looking.weigh == "weight" and all(each.share for each in maps),
+        bend="log" if looking.log else "root",
+        note=" · ".join((OVERVIEW_NOTE, *letter_notes, *map_captions(looking, maps))),
         flags=tuple(flags),
     )
-
-
-def _letter_notes(inspection: Inspection, flags: Sequence[Flag]) -> tuple[str, ...]:
-    return (WEIGHT_LETTERS_NOTE,) if flags and inspection.looking.weigh == "gradient" else ()
 
 
 def _layer_number(attention_map: Map) -> int | None:
     return None if attention_map.layer is None else attention_map.layer.layer
 
 
-def _overview_axis(counts: str, labels: Sequence[str]) -> Axis:
-    return Axis(counts, counts, tuple(labels), ("",) * len(labels))
+def _overview_axis(counts: str, letter: str, numbers: Sequence[int | None]) -> Axis:
+    labels = tuple("" if number is None else f"{letter}{number}" for number in numbers)
+    return Axis(counts, counts, labels, ("",) * len(labels))
 
 
 def _key_value_groups(maps: Sequence[Map]) -> tuple[int, ...]:
-    """Which keys and values the heads of a layer share, where they do so in all layers alike."""
+    """Returns which key-value group each head uses; empty if none share or layers differ."""
     layers: dict[int, Layer] = {each.layer.layer: each.layer for each in maps if each.layer}
     shared = {each.heads // each.kv_heads for each in layers.values()}
     heads = list(dict.fromkeys(each.head for each in maps))
@@ -256,7 +211,7 @@ def _key_value_groups(maps: Sequence[Map]) -> tuple[int, ...]:
 
 
 def _overview_patch(cells: Cells) -> Patch:
-    """As it is, or in blocks: of a long text no more than a part is asked for at once."""
+    """Returns the weights; those of long texts are pooled in blocks, to limit memory."""
     high, wide = map(_block_size, cells.shape)
     if high == wide == 1:
         return cells.window(FULL_SLICE, FULL_SLICE)
@@ -264,11 +219,11 @@ def _overview_patch(cells: Cells) -> Patch:
 
 
 def _block_size(count: int) -> int:
-    """How many tokens one cell stands for."""
+    """Returns how many tokens one cell of the overview stands for."""
     return math.ceil(count / MAX_CELLS_PER_SIDE)
 
 
 def _block_counts(count: int) -> Int[np.ndarray, "block"]:
-    """How many tokens each cell along a side stands for; the last may have fewer."""
+    """Returns how many tokens each cell along a side stands for; the last may have fewer."""
     starts = np.arange(0, count, _block_size(count))
     return np.diff(np.append(starts, count))

@@ -1,8 +1,6 @@
-"""What the numbers of maps are called, and what their colours stand for."""
+"""Names, formats and colour scales of the numbers in attention maps."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -37,51 +35,43 @@ MIN_FULL_SCALE_WEIGHT = 0.5  # a weight for which the whole scale is shown
 
 
 def measure_name(looking: InspectOptions) -> str:
-    """What one of its numbers is."""
+    """Returns the name of a map's numbers: `weight`, `weight × length`, …"""
     return WEIGH_MEASURE_NAMES[looking.weigh]
 
 
 def unit_name(looking: InspectOptions) -> str:
-    """What one place of a map stands for."""
+    """Returns what one row or column of a map stands for: a token, or with --words a word."""
     return "word" if looking.words else "token"
 
 
 def rollout_scale(attention_map: Map, looking: InspectOptions) -> Scale:
-    """As far as most numbers reach beside the columns of special tokens and of the first token.
+    """Returns a scale that ignores special tokens and the first token.
 
-    Nearly all of a rollout comes from these: beside them nothing else would have a colour.
+    They receive nearly all of a rollout: with them, no other column would have a visible colour.
     """
     values = attention_map.cells.window(FULL_SLICE, FULL_SLICE).values
-    other_columns = [
-        column
-        for column, special in enumerate(attention_map.columns.special)
-        if column and not special
-    ]
-    positive_values = values[:, other_columns][values[:, other_columns] > 0]
-    high = round_up(
-        float(np.quantile(positive_values, STATED_MAXIMUM_QUANTILE))
-        if positive_values.size
-        else 1.0
-    )
+    special = attention_map.columns.special
+    others = [key for key, is_special in enumerate(special) if key and not is_special]
+    positive = values[:, others][values[:, others] > 0]
+    high = round_up(float(np.quantile(positive, STATED_MAXIMUM_QUANTILE)) if positive.size else 1.0)
     scale = Scale("weight", 0.0, high, is_exceeded=bool(values.max() > high))
     return apply_log_option(scale, values.shape[1], looking)
 
 
 def map_scale(attention_map: Map, looking: InspectOptions) -> Scale:
-    """What the colours of a map stand for."""
+    """Returns the colour scale of a map; diverging if its numbers go below 0."""
     cells = attention_map.cells
     if looking.weigh == "weight":
-        return apply_log_option(weight_scale(cells), cells.shape[1], looking)
-    if cells.extent[0] < 0:
-        return apply_log_option(
-            centred_scale(measure_name(looking), cells), cells.shape[1], looking
-        )
-    scale = Scale(measure_name(looking), 0.0, round_up(float(cells.extent[1])))
+        scale = weight_scale(cells)
+    elif cells.extent[0] < 0:
+        scale = centred_scale(measure_name(looking), cells)
+    else:
+        scale = Scale(measure_name(looking), 0.0, round_up(float(cells.extent[1])))
     return apply_log_option(scale, cells.shape[1], looking)
 
 
 def apply_log_option(scale: Scale, keys: int, looking: InspectOptions) -> Scale:
-    """The same, or with --log even steps of colour for each factor of ten."""
+    """Returns a logarithmic scale with --log, else the given scale."""
     if not looking.log:
         return scale
     if scale.kind == "diverging":
@@ -90,7 +80,7 @@ def apply_log_option(scale: Scale, keys: int, looking: InspectOptions) -> Scale:
 
 
 def refuse_logarithms(looking: InspectOptions) -> None:
-    """Of numbers below 0 there are none."""
+    """Raises AttnvizError if --log is given, because negative numbers have no logarithm."""
     if looking.log:
         raise AttnvizError(
             f"--log colours by the logarithm, but --weigh {looking.weigh} has numbers below 0",
@@ -100,20 +90,19 @@ def refuse_logarithms(looking: InspectOptions) -> None:
 
 
 def row_scale(numbers: np.ndarray, looking: InspectOptions) -> Scale:
-    """From 0 to what a row of numbers reaches, or from as far below it."""
-    largest = float(np.abs(numbers).max(initial=0))
+    """Returns the scale of one row; weights whose largest is at least .5 get the scale 0 to 1."""
+    name, largest = measure_name(looking), float(np.abs(numbers).max(initial=0))
     are_weights = looking.weigh == "weight" and looking.merge != "rollout"
     is_full_scale = are_weights and MIN_FULL_SCALE_WEIGHT <= largest <= 1.001
     high = 1.0 if is_full_scale else round_up(largest)
-    if (numbers < 0).any():
-        return apply_log_option(
-            Scale(measure_name(looking), -high, high, "diverging"), len(numbers), looking
-        )
-    return apply_log_option(Scale(measure_name(looking), 0.0, high), len(numbers), looking)
+    signed = (numbers < 0).any()
+    scale = Scale(name, -high, high, "diverging") if signed else Scale(name, 0.0, high)
+    return apply_log_option(scale, len(numbers), looking)
 
 
 def format_map_value(value: float, looking: InspectOptions) -> str:
-    """
+    """Formats a weight, or a weight × length; tiny numbers as powers of ten.
+
     >>> [format_map_value(value, InspectOptions()) for value in (0.647, 0.0012)]
     ['.65', '1.2e-03']
     >>> format_map_value(1.25, InspectOptions(weigh="norm"))
@@ -124,29 +113,23 @@ def format_map_value(value: float, looking: InspectOptions) -> str:
     return share_text(value) if looking.weigh == "weight" else fixed_text(value, 2)
 
 
-def map_amount_text(
-    attention_map: Map, value: float, looking: InspectOptions, digits: int = 0
-) -> str:
-    """How much of something a token reads in a map: a share in per cent; what is none as it is."""
+def map_amount_text(attention_map: Map, value: float, looking: InspectOptions) -> str:
+    """Formats shares of attention in per cent, and other numbers as they are."""
     if attention_map.share and looking.weigh == "weight" and 0 <= value <= 1 + SUM_ROUNDING:
-        return percent_text(value, digits)
+        return percent_text(value)
     return format_map_value(value, looking)
 
 
 def head_name(attention_map: Map) -> str:
-    """`L4H7`; and where heads share keys and values, those of which one: `L4H7 (kv 1)`."""
+    """Returns `L4H7`, and with shared keys and values also their number: `L4H7 (kv 1)`."""
     layer = attention_map.layer
     if layer is None or attention_map.head is None or layer.kv_heads == layer.heads:
         return attention_map.name
     return f"{attention_map.name} (kv {attention_map.head * layer.kv_heads // layer.heads})"
 
 
-def head_names(maps: Sequence[Map]) -> tuple[str, ...]:
-    return tuple(head_name(attention_map) for attention_map in maps)
-
-
 def side_label(side: MapSide, index: int) -> str:
-    """`"animal"`; with its number where the word is there twice: `"the" (8)`; `[CLS]`"""
+    """Returns a quoted label, numbered if it occurs twice: `"animal"`, `"the" (8)`, `[CLS]`."""
     label = side.labels[index]
     name = bidi_isolated(label) if side.special[index] else f'"{bidi_isolated(label)}"'
     return name if side.labels.count(label) == 1 else f"{name} ({side.numbers[index]})"

@@ -1,4 +1,4 @@
-"""Two sentences read by a trained model, as what can be shown of them."""
+"""The comparison of two sentences, or of one in two models, as a View."""
 
 from __future__ import annotations
 
@@ -38,10 +38,8 @@ from attnviz.wording.commands import Command
 from attnviz.wording.numbers import digits_apart, percent_text
 from attnviz.wording.words import and_list, as_sentence, bidi_isolated
 
-MAX_SCREEN_HEADS, MAX_EXCERPT_HEADS = (
-    10,
-    5,
-)  # heads on the screen, of very many; and where there is room for no more
+MAX_SCREEN_HEADS = 10
+MAX_EXCERPT_HEADS = 5  # where a screen is small
 DIVERGENCE_COLUMN = "apart"
 RANKING_NOTES = {
     True: "sorted by the change between tokens that both sentences have, special tokens aside",
@@ -51,7 +49,7 @@ DIVERGENCE_NOTE = (
     "apart = mean Jensen-Shannon divergence of a head's rows: 0 bits = the same attention, 1 bit = "
     "no key in common"
 )
-MAX_NAMING_WORD_LENGTH = 20  # characters of a word that a sentence is called by
+MAX_NAMING_WORD_LENGTH = 20  # characters
 UNPAIRED_NOTE = (
     "attention to tokens without a counterpart in the other sentence counts as one number"
 )
@@ -59,57 +57,49 @@ HEAD_CHANGES_HEADER = ("head", "query", "key", "apart", "first", "second")
 
 
 def view(sentences: Sentences, *, full: bool = False, command: Command | None = None) -> View:
-    """The heads that change most, the first of them on both sentences, and what that comes to."""
-    settings_text, closing = (
-        _pairing_settings_line(sentences),
-        tuple(map(as_sentence, _change_sentences(sentences))),
-    )
-    maps, more_text = _top_head_maps(sentences), f"more attention {_sentence_phrases(sentences)[1]}"
+    """Shows the heads that change most, and the maps of the first on both sentences."""
+    settings = _pairing_settings_line(sentences)
+    closing = tuple(map(as_sentence, _change_sentences(sentences)))
+    heads = _changes_group(sentences, None if full else MAX_SCREEN_HEADS)
+    more_text = f"more attention {_sentence_phrases(sentences)[1]}"
+    document = partial(_sentences_document, sentences, closing)
+    lines = partial(_head_change_lines, sentences)
     return View(
         title=_sentences_title(sentences),
         headline=closing[0].removesuffix("."),
-        settings=settings_text,
-        screen=build_page(
-            [
-                Group("heads", (_changes_table(sentences, None if full else MAX_SCREEN_HEADS),)),
-                maps,
-            ],
-            settings_text,
+        settings=settings,
+        screen=build_page([heads, _top_head_maps(sentences)], settings),
+        # without maps: those of one head fill a small screen three times over
+        excerpt=Excerpt(
+            (_changes_group(sentences, MAX_EXCERPT_HEADS),),
+            f"--full shows the maps of {sentences.heads[0].name}, too",
         ),
-        excerpt=_heads_excerpt(sentences),
-        picture=build_page([_picture_maps(sentences)], settings_text),
+        picture=build_page([_picture_maps(sentences)], settings),
         closing=closing,
         explored=partial(explored_of_sentences, sentences, more_text),
-        data=TableData(
-            partial(_sentences_document, sentences, closing),
-            HEAD_CHANGES_HEADER,
-            partial(_head_change_lines, sentences),
-        ),
+        data=TableData(document, HEAD_CHANGES_HEADER, lines),
         provenance=sentences.first.provenance,
         command=command,
     )
 
 
 def _sentences_title(sentences: Sentences) -> str:
-    """`two sentences, read by MiniLM`; `one sentence, read by A and B`; or `in` given weights."""
+    """Returns `two sentences, read by MiniLM`, `one sentence, read by A and B`, …."""
     traces = sentences.first, sentences.second
     cards = [trace.trained for trace in traces if trace.trained is not None]
     count_text = "one sentence" if is_one_sentence(*traces) else "two sentences"
     if sentences.names == DEFAULT_SENTENCE_NAMES:
         return f"{count_text}, {f'read by {cards[0].name}' if cards else 'in given weights'}"
-    names_text = (
-        "first and second weights"
-        if sentences.names == DEFAULT_WEIGHT_NAMES
-        else and_list(sentences.names)
-    )
+    have_own_names = sentences.names != DEFAULT_WEIGHT_NAMES
+    names = and_list(sentences.names) if have_own_names else "first and second weights"
     models = {trace.origin.settings.model for trace in traces}
     if len(cards) == len(models) == 2:
-        return f"{count_text}, read by {names_text}"
-    return f"{count_text}, {f'read by {cards[0].name} ' if len(cards) == 2 else ''}in {names_text}"
+        return f"{count_text}, read by {names}"
+    return f"{count_text}, {f'read by {cards[0].name} ' if len(cards) == 2 else ''}in {names}"
 
 
 def _sentence_phrases(sentences: Sentences) -> tuple[str, str]:
-    """`with "tired"`, `with "wide"`; `in the first sentence`, `in the second`; `in float32`, …"""
+    """Returns a phrase for each sentence: `with "tired"`, `with "wide"`; `in float32`, …."""
     words = _telling_words(sentences)
     if words is not None:
         return f'with "{words[0]}"', f'with "{words[1]}"'
@@ -119,17 +109,15 @@ def _sentence_phrases(sentences: Sentences) -> tuple[str, str]:
 
 
 def _telling_words(sentences: Sentences) -> tuple[str, str] | None:
-    """What two sentences can be called by."""
+    """Returns the two words that tell the sentences apart; None if there is no such pair."""
     first_text, second_text = sentences.first.text, sentences.second.text
-    return (
-        only_different_words(first_text, second_text)
-        if first_text and second_text and sentences.names == DEFAULT_SENTENCE_NAMES
-        else None
-    )
+    if not first_text or not second_text or sentences.names != DEFAULT_SENTENCE_NAMES:
+        return None
+    return only_different_words(first_text, second_text)
 
 
 def only_different_words(first_text: str, second_text: str) -> tuple[str, str] | None:
-    """The only word that differs, in both texts, if there is one that no other place has.
+    """Returns the one pair of words that differs; None if a word also occurs in the other text.
 
     >>> only_different_words("it was too tired.", "it was too wide.")
     ('tired', 'wide')
@@ -140,59 +128,47 @@ def only_different_words(first_text: str, second_text: str) -> tuple[str, str] |
         return None
     if any(word in there for word, there in zip(different_pairs[0], texts[::-1], strict=True)):
         return None
-    first_word, second_word = (piece.strip(punctuation) for piece in different_pairs[0])
-    is_usable = (
-        first_word
-        and second_word
-        and first_word != second_word
-        and max(len(first_word), len(second_word)) <= MAX_NAMING_WORD_LENGTH
-    )
-    return (bidi_isolated(first_word), bidi_isolated(second_word)) if is_usable else None
+    first, second = (word.strip(punctuation) for word in different_pairs[0])
+    lengths = len(first), len(second)
+    if first == second or not min(lengths) or max(lengths) > MAX_NAMING_WORD_LENGTH:
+        return None
+    return bidi_isolated(first), bidi_isolated(second)
 
 
 def _pairing_settings_line(sentences: Sentences) -> str:
-    """What the numbers depend on, and how many tokens stand for each other."""
+    """Returns the settings, and how many tokens of the two sentences are paired."""
     rows = sentences.rows
     counts = dict.fromkeys((len(rows.tokens), len(rows.others)))
     all_paired = len(counts) == 1 and len(rows) in counts
     counts_text = "" if all_paired else f" of {' and '.join(map(str, counts))}"
-    return f"{len(rows)}{counts_text} tokens paired · {two_settings_line(sentences.first, sentences.second)}"
+    settings = two_settings_line(sentences.first, sentences.second)
+    return f"{len(rows)}{counts_text} tokens paired · {settings}"
 
 
-def _heads_excerpt(sentences: Sentences) -> Excerpt:
-    """The first heads: the maps of one of them fill a small screen three times over."""
-    heads_group = Group("heads", (_changes_table(sentences, MAX_EXCERPT_HEADS),))
-    return Excerpt((heads_group,), f"--full shows the maps of {sentences.heads[0].name}, too")
-
-
-def _changes_table(sentences: Sentences, max_heads: int | None = MAX_SCREEN_HEADS) -> Grid:
-    """A row for each head: the weight that changes most, and how far apart all of the head is."""
+def _changes_group(sentences: Sentences, max_heads: int | None) -> Group:
+    """Returns a row per head: the weight that changes most, and the divergence of all rows."""
     count = len(sentences.heads)
-    shown_heads = sentences.heads[:max_heads]
-    names = tuple(each.name for each in shown_heads)
-    links = [sentences.link(each) for each in shown_heads]
-    pairs = zip(shown_heads, links, strict=True)
-    values = np.array([[link.before, link.after, each.divergence] for each, link in pairs])
+    heads = sentences.heads[:max_heads]
+    links = [sentences.link(head) for head in heads]
+    pairs = zip(heads, links, strict=True)
+    values = np.array([[link.before, link.after, head.divergence] for head, link in pairs])
     title = "the link that changes most in each head" if count > 1 else "how the head changes"
-    notes = [
-        RANKING_NOTES[sentences.shared],
-        DIVERGENCE_NOTE,
-        *([UNPAIRED_NOTE] if _has_unpaired_keys(sentences) else []),
-    ]
-    notes += (
-        [f"the first {len(shown_heads)} of {count} (--full shows all)"]
-        if len(shown_heads) < count
-        else []
-    )
-    return Grid(
+    notes = [RANKING_NOTES[sentences.shared], DIVERGENCE_NOTE]
+    if _has_unpaired_keys(sentences):
+        notes.append(UNPAIRED_NOTE)
+    if len(heads) < count:
+        notes.append(f"the first {len(heads)} of {count} (--full shows all)")
+    labels = tuple(_link_label(sentences, link) for link in links)
+    grid = Grid(
         title,
-        Axis("", "head", tuple(_link_label(sentences, each) for each in links), names),
+        Axis("", "head", labels, tuple(head.name for head in heads)),
         plain_axis("column", [*short_names(sentences), DIVERGENCE_COLUMN]),
         unmasked_cells(values),
         Scale("share", 0.0, 1.0),
         note=" · ".join(notes),
         decimals=3,
     )
+    return Group("heads", (grid,))
 
 
 def _has_unpaired_keys(sentences: Sentences) -> bool:
@@ -201,30 +177,25 @@ def _has_unpaired_keys(sentences: Sentences) -> bool:
 
 
 def _link_label(sentences: Sentences, link: WeightChange) -> str:
-    """`it → animal`, `it → itself`"""
+    """Returns `it → animal`, or `it → itself`."""
     if sentences.rows is sentences.columns and link.query == link.key:
         return f"{sentences.rows.name(link.query)} → itself"
     return f"{sentences.rows.name(link.query)} → {sentences.columns.name(link.key)}"
 
 
 def _top_head_maps(sentences: Sentences) -> Group:
-    """The head that changes most, on both sentences, and what it attends to more or less."""
+    """Returns the head that changes most on both sentences, and the difference."""
     top_head = sentences.heads[0]
-    grids = [
-        _sentence_map(sentences, head_map, index)
-        for index, head_map in enumerate((top_head.first, top_head.second))
-    ]
-    return Group(
-        "alternatives",
-        (*with_common_scales(grids), _head_difference_grid(sentences, top_head)),
-        kind="pair",
-    )
+    maps = top_head.first, top_head.second
+    grids = [_sentence_map(sentences, each, index) for index, each in enumerate(maps)]
+    difference = _head_difference_grid(sentences, top_head)
+    return Group("alternatives", (*with_common_scales(grids), difference), kind="pair")
 
 
 def _picture_maps(sentences: Sentences) -> Group:
-    """Of two sentences both maps, large; of one, what tells them apart, too.
+    """Returns the maps for a picture: two of different texts, else the difference as well.
 
-    Of one token alone three rows, whose tokens are named once where each has a counterpart.
+    For one query these are three rows, which share an axis if every key has a counterpart.
     """
     maps = _top_head_maps(sentences)
     *sentence_grids, difference = (grid for grid in maps.panels if isinstance(grid, Grid))
@@ -241,13 +212,12 @@ def _picture_maps(sentences: Sentences) -> Group:
 
 
 def _sentence_map(sentences: Sentences, attention_map: Map, index: int) -> Grid:
-    """A head on one sentence; of one token alone its row."""
-    trace, words = (sentences.first, sentences.second)[index], _telling_words(sentences)
-    grid = replace(
-        map_grid(attention_map, sentences.looking, trace.prompt),
-        title=f"{attention_map.name} · {(_sentence_phrases(sentences) if words else sentences.names)[index]}",
-    )
-    grid = replace(grid, note=f"{AXES_NOTE} · {GENERATED_NOTE}" if grid.rows.border else AXES_NOTE)
+    """Returns a head's map on one sentence, or only the row of the query asked for."""
+    trace = (sentences.first, sentences.second)[index]
+    names = _sentence_phrases(sentences) if _telling_words(sentences) else sentences.names
+    grid = map_grid(attention_map, sentences.looking, trace.prompt)
+    note = f"{AXES_NOTE} · {GENERATED_NOTE}" if grid.rows.border else AXES_NOTE
+    grid = replace(grid, title=f"{attention_map.name} · {names[index]}", note=note)
     if sentences.query is None:
         return grid
     row = (sentences.rows.first, sentences.rows.second)[index][sentences.query]
@@ -255,7 +225,7 @@ def _sentence_map(sentences: Sentences, attention_map: Map, index: int) -> Grid:
 
 
 def _head_difference_grid(sentences: Sentences, head: HeadComparison) -> Grid:
-    """The weights in the second sentence minus those in the first, of tokens that are paired."""
+    """Returns the second sentence's weights minus the first's, for paired tokens."""
     cells, query = difference_cells(sentences, head), sentences.query
     patch = cells.window(FULL_SLICE if query is None else slice(query, query + 1), FULL_SLICE)
     row_cells = unmasked_cells(patch.values)
@@ -273,7 +243,7 @@ def _head_difference_grid(sentences: Sentences, head: HeadComparison) -> Grid:
 
 
 def _change_sentences(sentences: Sentences) -> tuple[str, ...]:
-    """The link that changes most; among which it was found; in which layers heads change most."""
+    """Returns the largest change, which links were compared, and which layers change most."""
     if not sentences.changes:
         return (f"no head attends differently {_sentence_phrases(sentences)[1]}",)
     return (
@@ -285,55 +255,46 @@ def _change_sentences(sentences: Sentences) -> tuple[str, ...]:
 
 
 def _largest_change_sentence(sentences: Sentences) -> str:
-    """`in L3H1, "it" gives "animal" 64 % of its attention with "tired", 27 % with "wide"`"""
+    """Returns `in L3H1, "it" gives "animal" 64 % of its attention with "a", 27 % with "b"`."""
     top_head = sentences.heads[0]
     change, phrases = sentences.link(top_head), _sentence_phrases(sentences)
     digits = digits_apart(change.before, change.after, 0, percent_text)
     before, after = percent_text(change.before, digits), percent_text(change.after, digits)
     (query, key), (other_query, other_key) = _link_token_pairs(sentences, change)
-    second_link_text = "" if key == other_key else f"{other_key} "
-    second_link_text = (
-        second_link_text if query == other_query else f"{other_query} gives {other_key} "
-    )
-    if second_link_text and _telling_words(sentences):
-        phrases = ("", "")  # the words themselves say which sentence it is
-    first, second = (f" {phrase}" if phrase else "" for phrase in phrases)
-    link_text = (
-        f"{query} gives {key} {before} of its attention{first}, {second_link_text}{after}{second}"
-    )
+    other_link = "" if key == other_key else f"{other_key} "
+    if query != other_query:
+        other_link = f"{other_query} gives {other_key} "
+    first, second = (f" {phrase}" for phrase in phrases)
+    if other_link and _telling_words(sentences):
+        first = second = ""  # the words themselves say which sentence it is
+    link_text = f"{query} gives {key} {before} of its attention{first}, {other_link}{after}{second}"
     return f"in {top_head.name}, {link_text}"
 
 
 def _link_token_pairs(sentences: Sentences, change: WeightChange) -> Iterator[tuple[str, str]]:
-    """Who attends, and to what, in each sentence."""
+    """Yields the names of the query and of the key, for each sentence."""
     rows, columns = sentences.rows, sentences.columns
     for trace, query, key in (
         (sentences.first, rows.first[change.query], columns.first[change.key]),
         (sentences.second, rows.second[change.query], columns.second[change.key]),
     ):
-        itself = trace.keys is trace.tokens and query == key
-        yield (
-            _quoted_token(trace.tokens, query),
-            "itself" if itself else _quoted_token(trace.keys, key),
-        )
+        is_same = trace.keys is trace.tokens and query == key
+        key_name = "itself" if is_same else _quoted_token(trace.keys, key)
+        yield _quoted_token(trace.tokens, query), key_name
 
 
 def _quoted_token(tokens: Tokens, position: int) -> str:
-    """`"animal"`; with its number where the word is there twice: `"the" (8)`; `[CLS]`"""
+    """Returns a quoted token, numbered if it occurs twice: `"animal"`, `"the" (8)`, `[CLS]`."""
     label = tokens.labels[position]
     name = bidi_isolated(label) if position in tokens.special else f'"{bidi_isolated(label)}"'
     return name if tokens.labels.count(label) == 1 else f"{name} ({position + 1})"
 
 
 def _search_scope_sentence(sentences: Sentences) -> str:
-    """Which weights count, where no other changes more."""
-    count, query = len(sentences.heads), sentences.query
+    """Says among which weights this is the largest change."""
+    count, query, rows = len(sentences.heads), sentences.query, sentences.rows
     heads_text = f"in {count} heads" if count > 1 else "in this head"
-    query_text = (
-        ""
-        if query is None
-        else f" for {_quoted_token(sentences.rows.tokens, sentences.rows.first[query])}"
-    )
+    query_text = "" if query is None else f" for {_quoted_token(rows.tokens, rows.first[query])}"
     scope_text = f"this is the largest change{query_text} {heads_text}"
     if not sentences.shared:
         return scope_text
@@ -344,7 +305,7 @@ def _search_scope_sentence(sentences: Sentences) -> str:
 
 
 def _layer_sentences(sentences: Sentences) -> Iterator[str]:
-    """In which layer heads change most on average, and in which least."""
+    """Yields the layers whose heads change most and least; nothing if they differ too little."""
     layers: dict[int, list[float]] = {}
     for head in sentences.heads:
         if head.first.layer is not None:
@@ -352,26 +313,27 @@ def _layer_sentences(sentences: Sentences) -> Iterator[str]:
     if len(layers) < 2:
         return
     means = {layer: sum(changes) / len(changes) for layer, changes in layers.items()}
-    most_changed, least_changed = (
-        max(means, key=means.__getitem__),
-        min(means, key=means.__getitem__),
-    )
-    if means[most_changed] - means[least_changed] >= MIN_SHOWN_CHANGE:
+    most, least = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
+    if means[most] - means[least] >= MIN_SHOWN_CHANGE:
         yield (
-            f"on average, heads change most in layer {most_changed} ({means[most_changed]:.3f} bits) and least in "
-            f"layer {least_changed} ({means[least_changed]:.3f})"
+            f"on average, heads change most in layer {most} ({means[most]:.3f} bits) and least in "
+            f"layer {least} ({means[least]:.3f})"
         )
 
 
 def _replacement_sentences(sentences: Sentences) -> Iterator[str]:
-    """Tokens that are not the same, and stand at the same place."""
+    """Yields which different tokens are compared because they share a position."""
     rows = sentences.rows
     pairs = [
-        f"{_quoted_token(rows.tokens, rows.first[index])} and {_quoted_token(rows.others, rows.second[index])}"
+        (
+            _quoted_token(rows.tokens, rows.first[index]),
+            _quoted_token(rows.others, rows.second[index]),
+        )
         for index in rows.replaced
     ]
     if pairs:
-        yield f"{', '.join(pairs)} are compared because they are at the same position"
+        pairs_text = ", ".join(" and ".join(pair) for pair in pairs)
+        yield f"{pairs_text} are compared because they are at the same position"
 
 
 def _sentences_document(sentences: Sentences, closing: tuple[str, ...]) -> Contents:
@@ -380,9 +342,7 @@ def _sentences_document(sentences: Sentences, closing: tuple[str, ...]) -> Conte
         "names": list(sentences.names),
         "first": _tokens_document(sentences.first.tokens),
         "second": _tokens_document(sentences.second.tokens),
-        "pairs": [
-            [first + 1, second + 1] for first, second in zip(rows.first, rows.second, strict=True)
-        ],
+        "pairs": [[a + 1, b + 1] for a, b in zip(rows.first, rows.second, strict=True)],
         "conclusion": " ".join(closing),
         "heads": [_head_document(sentences, head) for head in sentences.heads],
         "most changed": {
@@ -412,13 +372,10 @@ def _head_document(sentences: Sentences, head: HeadComparison) -> Contents:
 def _head_change_lines(sentences: Sentences) -> Iterator[TableLines]:
     heads, links = sentences.heads, [*map(sentences.link, sentences.heads)]
     words = WordColumns((
-        tuple(each.name for each in heads),
-        tuple(sentences.rows.name(each.query) for each in links),
-        tuple(sentences.columns.name(each.key) for each in links),
+        tuple(head.name for head in heads),
+        tuple(sentences.rows.name(link.query) for link in links),
+        tuple(sentences.columns.name(link.key) for link in links),
     ))  # fmt: skip
-    numbers = (
-        [each.divergence for each in heads],
-        [each.before for each in links],
-        [each.after for each in links],
-    )
-    yield TableLines((), words, numbers)
+    divergences = [head.divergence for head in heads]
+    before, after = [link.before for link in links], [link.after for link in links]
+    yield TableLines((), words, (divergences, before, after))

@@ -1,4 +1,4 @@
-"""What one token reads: its sentence in colour, and what is read most, where."""
+"""The attention of one token: the coloured sentence, and bars ranked by weight."""
 
 from __future__ import annotations
 
@@ -32,38 +32,34 @@ ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
 def reading_parts(token_query: TokenQuery) -> tuple[Sentence | RankedBars, ...]:
-    """Of one map the sentence; of several that of their mean, and what is read most in which."""
+    """Returns a coloured sentence; for several maps that of their mean, and two bar charts."""
     if len(token_query.map_rows) == 1:
         return (coloured_sentence(token_query, token_query.mean, listed=True),)
-    colours = coloured_sentence(token_query, token_query.mean)
-    scale = replace(
-        colours.grid.scale, is_exceeded=abs(token_query.by_peak[0].peak) > colours.grid.scale.high
-    )
-    colours = replace(colours, grid=replace(colours.grid, scale=scale))
-    return (colours, ranked_tokens(token_query, scale), ranked_heads(token_query, scale))
+    sentence = coloured_sentence(token_query, token_query.mean)
+    scale = sentence.grid.scale
+    scale = replace(scale, is_exceeded=abs(token_query.by_peak[0].peak) > scale.high)
+    sentence = replace(sentence, grid=replace(sentence.grid, scale=scale))
+    return (sentence, ranked_tokens(token_query, scale), ranked_heads(token_query, scale))
 
 
 def link_parts(link: TokenLink) -> tuple[Sentence | RankedBars, ...]:
-    """The sentence in the map that links the two most, and all maps ranked."""
+    """Returns the bars of all maps, and the sentence in the map with the strongest link."""
     first_reading = link.ranked[0].map_row
     if len(link.ranked) == 1:
         return (coloured_sentence(link.token_query, first_reading, listed=True),)
-    colours = coloured_sentence(link.token_query, first_reading)
-    return (ranked_link_heads(link, colours.grid.scale), colours)
+    sentence = coloured_sentence(link.token_query, first_reading)
+    return (ranked_link_heads(link, sentence.grid.scale), sentence)
 
 
 def coloured_sentence(
     token_query: TokenQuery, reading: MapRow, *, listed: bool = False
 ) -> Sentence:
-    """The words, each in the colour of how much is read of it."""
+    """Returns the sentence, each token coloured by the weight it gets from the query."""
     attention_map, looking = reading.map, token_query.options
     cells = StoredCells(reading.patch.values, reading.patch.hidden)
     is_rollout = looking.merge == "rollout"  # whose caption is long enough
-    sums_note = (
-        SINGLE_ROW_SUM_NOTE
-        if listed and not is_rollout and attention_map.share and do_rows_sum_to_one(cells)
-        else ""
-    )
+    has_sum_note = listed and not is_rollout and attention_map.share and do_rows_sum_to_one(cells)
+    sum_note = SINGLE_ROW_SUM_NOTE if has_sum_note else ""
     verb = "draws on" if is_rollout else "attends to"
     grid = Grid(
         f"what {side_label(attention_map.rows, token_query.row)} {verb} in {map_phrase(reading)}",
@@ -71,46 +67,39 @@ def coloured_sentence(
         side_axis("key (is read)", attention_map.columns),
         cells,
         row_scale(reading.patch.values[0], looking),
-        note=" · ".join(filter(None, (sums_note, *map_captions(looking, [attention_map])))),
+        note=" · ".join(filter(None, (sum_note, *map_captions(looking, [attention_map])))),
         share=looking.weigh == "weight",
     )
     return Sentence(grid, token_query.own_column, listed)
 
 
 def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
-    """What is read most in the mean of all maps, and in which of them most."""
-    columns, mean = token_query.map_rows[0].map.columns, token_query.mean
+    """Ranks the keys by mean weight, and names the map that gives each the most."""
+    looking, mean = token_query.options, token_query.mean
     values = mean.patch.values[0]
-    visible_keys = [key for key in np.argsort(-np.abs(values), kind="stable") if mean.sees(key)]
-    top_readings = [token_query.strongest(key) for key in visible_keys]
-    axis = side_axis("key (is read)", columns)
-    names = Axis(
-        "",
-        "token",
-        tuple(axis.labels[key] for key in visible_keys),
-        tuple(axis.numbers[key] for key in visible_keys),
-    )
-    remarks = [
-        f"{_top_map_text(token_query, key, reading)}: {format_map_value(reading.weight(key), token_query.options)}"
-        for key, reading in zip(visible_keys, top_readings, strict=True)
-    ]
-    title = f"its mean {measure_name(token_query.options)}"
-    numbers = [float(values[key]) for key in visible_keys]
-    return _ranked_bars(title, names, numbers, remarks, token_query.options, scale)
+    keys = [key for key in np.argsort(-np.abs(values), kind="stable") if mean.sees(key)]
+    axis = side_axis("key (is read)", token_query.map_rows[0].map.columns)
+    labels, numbers = (tuple(texts[key] for key in keys) for texts in (axis.labels, axis.numbers))
+    remarks = []
+    for key in keys:
+        reading = token_query.strongest(key)
+        weight = format_map_value(reading.weight(key), looking)
+        remarks.append(f"{_top_map_text(token_query, key, reading)}: {weight}")
+    title, weights = f"its mean {measure_name(looking)}", [float(values[key]) for key in keys]
+    rows = Axis("", "token", labels, numbers)
+    return _ranked_bars(title, rows, weights, remarks, looking, scale)
 
 
 def _top_map_text(token_query: TokenQuery, key: int, top_reading: MapRow) -> str:
-    """The map that reads most of a token; or how many do, where several read as much."""
-    equal_count = sum(
-        reading.weight(key) == top_reading.weight(key) for reading in token_query.map_rows
-    )
+    """Names the map with the largest weight, or how many maps share it."""
+    equal_count = sum(each.weight(key) == top_reading.weight(key) for each in token_query.map_rows)
     if equal_count == len(token_query.map_rows) > 1:
         return "as much in all"
     return f"most in {head_name(top_reading.map) if equal_count == 1 else f'{equal_count} heads'}"
 
 
 def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
-    """The maps by how much they read of one token."""
+    """Ranks the maps by the largest weight that the query gives to any key."""
     columns = token_query.map_rows[0].map.columns
     remarks = [
         f"to {side_label(columns, reading.most)}" if reading.peak else ALL_ZERO_REMARK
@@ -127,31 +116,27 @@ def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
 
 
 def ranked_link_heads(link: TokenLink, scale: Scale) -> RankedBars:
-    """The maps by how much they link two tokens, each with what other tokens give the same key."""
-    attention_map, looking = link.ranked[0].map, link.options
-    query_name, key_name = (
-        side_label(attention_map.rows, link.token_query.row),
-        side_label(attention_map.columns, link.column),
-    )
-    other_means = [
-        map_link.others.mean if map_link.sees and map_link.others.count else np.nan
-        for map_link in link.ranked
-    ]
+    """Ranks the maps by the weight of a link, beside the mean weight from other tokens."""
+    attention_map, looking, ranked = link.ranked[0].map, link.options, link.ranked
+    query_name = side_label(attention_map.rows, link.token_query.row)
+    key_name = side_label(attention_map.columns, link.column)
     return _ranked_bars(
         f"attention from {query_name} to {key_name} in each head",
-        _heads_axis([map_link.map_row for map_link in link.ranked]),
-        [map_link.weight for map_link in link.ranked],
-        [rank_remark(map_link, looking) for map_link in link.ranked],
+        _heads_axis([each.map_row for each in ranked]),
+        [each.weight for each in ranked],
+        [rank_remark(each, looking) for each in ranked],
         looking,
         scale,
-        hidden=[not map_link.sees for map_link in link.ranked],
-        other_values=other_means,
+        hidden=[not each.sees for each in ranked],
+        other_values=[
+            each.others.mean if each.sees and each.others.count else np.nan for each in ranked
+        ],
         note=" · ".join(_ranking_notes(link, key_name)),
     )
 
 
 def _ranking_notes(link: TokenLink, key_name: str) -> Iterator[str]:
-    """What the ranking goes by, and which the other tokens are."""
+    """Yields the sort order, and which tokens count as others."""
     looking, rows = link.options, link.ranked[0].map.rows
     measure, units = measure_name(looking), f"{unit_name(looking)}s"
     if looking.rank == "weight":
@@ -167,7 +152,7 @@ def _ranking_notes(link: TokenLink, key_name: str) -> Iterator[str]:
 
 
 def rank_remark(map_link: MapLink, looking: InspectOptions) -> str:
-    """What is to be said of a link in a map: `2nd; [SEP] gets .31`."""
+    """Describes the link's rank in its row: `2nd; [SEP] gets .31`."""
     if not map_link.sees:
         return "hidden by the mask"
     if not map_link.map_row.peak:
@@ -177,11 +162,13 @@ def rank_remark(map_link: MapLink, looking: InspectOptions) -> str:
     if map_link.rank == 1:
         return "its strongest link"
     top_key = side_label(map_link.map.columns, map_link.map_row.most)
-    return f"{ordinal(map_link.rank or 0)}; {top_key} gets {format_map_value(map_link.map_row.peak, looking)}"
+    peak = format_map_value(map_link.map_row.peak, looking)
+    return f"{ordinal(map_link.rank or 0)}; {top_key} gets {peak}"
 
 
 def ordinal(number: int) -> str:
-    """
+    """Returns a number with its English suffix.
+
     >>> ordinal(2), ordinal(11), ordinal(22)
     ('2nd', '11th', '22nd')
     """
@@ -217,11 +204,10 @@ def _ranked_bars(
 
 
 def _heads_axis(readings: Sequence[MapRow]) -> Axis:
-    names = [head_name(reading.map) for reading in readings]
-    return plain_axis("head", names)
+    return plain_axis("head", [head_name(reading.map) for reading in readings])
 
 
 def map_phrase(reading: MapRow) -> str:
-    """`L5H11`, `the mean of 72 heads`."""
+    """Returns a map's name for a sentence: `L5H11`, `the mean of 72 heads`."""
     name = head_name(reading.map)
     return f"the {name}" if reading.map.merged_maps else name

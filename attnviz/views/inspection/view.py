@@ -15,12 +15,7 @@ from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.section import Drawable
 from attnviz.views.headline import attention_headline
-from attnviz.views.inspection.data import (
-    all_heads_data,
-    link_data,
-    maps_data,
-    reading_data,
-)
+from attnviz.views.inspection.data import all_heads_data, link_data, maps_data, reading_data
 from attnviz.views.inspection.explored import explored_of_inspection
 from attnviz.views.inspection.head_kinds import (
     head_flags,
@@ -56,40 +51,45 @@ from attnviz.views.view import (
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.words import as_sentence
 
-ROLLOUT_OPENING = "In the rollout, "  # so begins what is said of the only map that there is
-MAX_SCREEN_TOKENS = 100  # tokens of a sentence that stands on a screen beside what was asked for
+ROLLOUT_OPENING = "In the rollout, "  # of every headline about a rollout
+MAX_SCREEN_TOKENS = 100  # longer sentences are not coloured on the screen beside ranked heads
+MAX_HEADS_WITH_SLIDES = 16  # of more heads only the strongest of each kind get a slide
+MORE_SLIDES_HINT = "--layer 0, or --head 0, makes a slide for each of its heads"
 
 
 @dataclass(frozen=True, eq=False)
 class ShownInspection:
-    """What is shown, and what there is to say of it."""
+    """The groups, sentences and data of an Inspection that a View is built from."""
 
     groups: tuple[Group, ...]
     data: TableData
     headline: str = ""
     closing: tuple[str, ...] = ()
     excerpt: Excerpt | None = None
-    picture: tuple[Group, ...] = ()  # if it is a choice of them
-    caption: str = ""  # a picture: what it comes to, where that is not drawn
-    slides: Callable[[], Excerpt] | None = None  # what has one of its own, if not each of those
+    picture: tuple[Group, ...] = ()  # empty if a picture shows all groups
+    caption: str = ""  # below a picture: notes on results that it does not draw
+    slides: Callable[[], Excerpt] | None = None  # None if every group gets slides
 
     @property
     def picture_groups(self) -> list[Group]:
-        """What a picture shows, in which no panel repeats what stands over all."""
+        """Returns the picture's panels, without titles that repeat the headline."""
         return [
             _without_repeated_titles(group, self.headline) for group in self.picture or self.groups
         ]
 
 
 def view(inspection: Inspection, *, command: Command | None = None) -> View:
-    """What was asked for: an overview and what the heads do, or the maps of some."""
+    """Returns the View of an Inspection: an overview, maps in full, a query or a link."""
     trace = inspection.trace
-    settings_text = settings_line(trace)
-    content = _with_output_tables(
-        _with_arcs(_show_inspection(inspection), inspection, command), inspection
-    )
-    title = attention_headline(trace)
+    settings_text, title = settings_line(trace), attention_headline(trace)
+    content = _with_arcs(_show_inspection(inspection), inspection, command)
+    content = _with_output_tables(content, inspection)
     caption = " · ".join(filter(None, (content.caption, left_out_caption(inspection))))
+    notes = [
+        *weighing_sentences(inspection),
+        *closing_notes(trace, names=("given weights", "heads off")),
+        *output_notes(inspection),
+    ]
     return View(
         title=title,
         headline=content.headline or title,
@@ -97,12 +97,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         screen=build_page(content.groups, settings_text),
         picture=build_page(content.picture_groups, settings_text, caption),
         excerpt=content.excerpt,
-        closing=(
-            *content.closing,
-            *map(as_sentence, weighing_sentences(inspection)),
-            *map(as_sentence, closing_notes(trace, names=("given weights", "heads off"))),
-            *map(as_sentence, output_notes(inspection)),
-        ),
+        closing=(*content.closing, *map(as_sentence, notes)),
         explored=partial(explored_of_inspection, inspection),
         slides=content.slides,
         data=content.data,
@@ -112,7 +107,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
 
 
 def _inspect_command(inspection: Inspection) -> Command | None:
-    """The one that would show the same."""
+    """Returns the command that shows this inspection; None if the trace has no command."""
     command = source_command("inspect", build_source(inspection.trace))
     return command and command.with_options(**changed_options(inspection.looking))
 
@@ -126,15 +121,11 @@ def _without_repeated_titles(group: Group, headline: str) -> Group:
 def _without_title(panel: Drawable, title: str, *, always: bool) -> Drawable:
     if not isinstance(panel, Sentence | Grid):
         return panel
-    if not always and _title_of_panel(panel).casefold() != title.casefold():
+    grid = panel.grid if isinstance(panel, Sentence) else panel
+    if not always and grid.title.casefold() != title.casefold():
         return panel
-    if isinstance(panel, Sentence):
-        return replace(panel, grid=replace(panel.grid, title=""))
-    return replace(panel, title="")
-
-
-def _title_of_panel(panel: Sentence | Grid) -> str:
-    return panel.grid.title if isinstance(panel, Sentence) else panel.title
+    grid = replace(grid, title="")
+    return replace(panel, grid=grid) if isinstance(panel, Sentence) else grid
 
 
 def _show_inspection(inspection: Inspection) -> ShownInspection:
@@ -153,7 +144,7 @@ def _show_inspection(inspection: Inspection) -> ShownInspection:
 def _with_arcs(
     content: ShownInspection, inspection: Inspection, command: Command | None
 ) -> ShownInspection:
-    """With a picture of lines between words, if it is asked for: a group for each layer."""
+    """With --as arcs, replaces the picture by lines between words, a group per layer."""
     looking, command = inspection.looking, command or _inspect_command(inspection)
     if looking.as_ != "arcs":
         return content
@@ -162,26 +153,21 @@ def _with_arcs(
     commands_by_title: dict[str, str] = {}
     for attention_map, grid in zip(inspection.maps, heatmaps(inspection), strict=True):
         layers.setdefault(attention_map.layer.name if attention_map.layer else "", []).append(grid)
-        if command and attention_map.layer:
-            head_command = command.with_options(
-                layer=attention_map.layer.layer, head=attention_map.head, as_="arcs"
-            )
-            commands_by_title[grid.title] = head_command.line
+        if command and (layer := attention_map.layer):
+            options = {"layer": layer.layer, "head": attention_map.head, "as_": "arcs"}
+            commands_by_title[grid.title] = command.with_options(**options).line
     groups = [Group(f"weights {name}", tuple(grids)) for name, grids in layers.items()]
     return replace(content, picture=tuple(arcs_groups(groups, row, commands_by_title)))
 
 
 def _show_maps(inspection: Inspection) -> ShownInspection:
-    """The heads of a layer, or a head in all layers, in full; or a single map."""
+    """Shows in full the heads of a layer, a head in all layers, or a single map."""
     weights, data = Group("weights", tuple(heatmaps(inspection))), maps_data(inspection)
     if inspection.looking.merge is not None:
         attention_map = inspection.maps[0]
-        is_rollout = inspection.looking.merge == "rollout"
-        title = (
-            rollout_title(attention_map)
-            if is_rollout
-            else f"{attention_map.name[0].upper()}{attention_map.name[1:]}"
-        )
+        title = f"{attention_map.name[0].upper()}{attention_map.name[1:]}"
+        if inspection.looking.merge == "rollout":
+            title = rollout_title(attention_map)
         return ShownInspection((weights,), data, title, _left_out_closing(inspection))
     sentences = head_kind_sentences(inspection)
     closing = (*sentences, *_left_out_closing(inspection))
@@ -192,7 +178,7 @@ def _show_maps(inspection: Inspection) -> ShownInspection:
 
 
 def _last_sentence_title(sentences: Sequence[str]) -> str:
-    """The last of some sentences, to stand over a picture."""
+    """Returns the last sentence without its full stop, as a picture's title."""
     return sentences[-1].removesuffix(".") if sentences else ""
 
 
@@ -201,52 +187,43 @@ def _overview_group(inspection: Inspection) -> Group:
 
 
 def _show_heads(inspection: Inspection) -> ShownInspection:
-    """All heads, small, and which of them do what."""
+    """Shows the overview of all heads, and what they do."""
     table, sentences = heads_table(inspection), head_kind_sentences(inspection)
     overview, data = _overview_group(inspection), all_heads_data(inspection)
-    closing = (
-        *sentences[1:],
-        *_left_out_closing(inspection),
-    )  # the first says what the overview does
+    # the first sentence only repeats the overview's flags
+    closing = (*sentences[1:], *_left_out_closing(inspection))
     slides = partial(inspection_slides, inspection, overview)
     if table is None:
         return ShownInspection((overview,), data, closing=closing, slides=slides)
     groups = (overview, Group("what heads do", (table,)))
     excerpt = Excerpt((overview,), "--full shows which others do what")
-    return ShownInspection(
-        groups, data, _last_sentence_title(sentences), closing, excerpt, (overview,), slides=slides
-    )
+    title = _last_sentence_title(sentences)
+    return ShownInspection(groups, data, title, closing, excerpt, (overview,), slides=slides)
 
 
 def _show_effects(inspection: Inspection) -> ShownInspection:
-    """All heads, the one first without which most changes."""
+    """Shows the effect of switching off each head, the largest first."""
     from attnviz.views.inspection.effects import effect_sentences, effects_data, ranked_effects
 
-    first, *rest = effect_sentences(inspection)
     groups = (Group("effects", (ranked_effects(inspection),)),)
-    closing = tuple(map(as_sentence, (first, *rest)))
-    return ShownInspection(
-        groups, effects_data(inspection), _last_sentence_title(closing[:1]), closing
-    )
+    closing = tuple(map(as_sentence, effect_sentences(inspection)))
+    title = closing[0].removesuffix(".")
+    return ShownInspection(groups, effects_data(inspection), title, closing)
 
 
 def _with_output_tables(content: ShownInspection, inspection: Inspection) -> ShownInspection:
-    """With what is answered, if that is asked for; and what becomes of vectors without heads."""
+    """Adds the model's answers if asked for, and how vectors move without heads."""
     tables, notes = output_tables(inspection), output_notes(inspection)
-    excerpt = content.excerpt and replace(
-        content.excerpt, groups=(*content.excerpt.groups, *tables)
-    )
+    excerpt = content.excerpt
+    excerpt = excerpt and replace(excerpt, groups=(*excerpt.groups, *tables))
     extended = replace(content, groups=(*content.groups, *tables), excerpt=excerpt)
-    pictured, below = content.picture or content.groups, " · ".join(notes)
-    if tables and any(isinstance(panel, Overview) for group in pictured for panel in group.panels):
+    pictured = content.picture or content.groups
+    panels = [panel for group in pictured for panel in group.panels]
+    if tables and any(isinstance(panel, Overview) for panel in panels):
         return replace(extended, picture=output_pictures(inspection), headline=notes[0])
-    added_tables = tables if inspection.looking.predict and _are_all_grids(pictured) else ()
-    return replace(extended, picture=(*pictured, *added_tables), caption=below)
-
-
-def _are_all_grids(groups: Sequence[Group]) -> bool:
-    """Whether a table has room beside them: nothing of them has a page of its own."""
-    return all(isinstance(panel, Grid) for group in groups for panel in group.panels)
+    has_room = all(isinstance(panel, Grid) for panel in panels)  # other panels fill a page each
+    added_tables = tables if inspection.looking.predict and has_room else ()
+    return replace(extended, picture=(*pictured, *added_tables), caption=" · ".join(notes))
 
 
 def _show_link(inspection: Inspection) -> ShownInspection:
@@ -254,16 +231,13 @@ def _show_link(inspection: Inspection) -> ShownInspection:
     title = link_sentence(link)
     statements = (*link_ranking_sentences(link), *weak_link_sentences(link))
     closing = (*map(as_sentence, statements), *_left_out_closing(inspection, link.token_query))
-    data = link_data(inspection, link)
-    all_parts = link_parts(link)
-    screen_parts = [
+    data, parts = link_data(inspection, link), link_parts(link)
+    screen_parts = tuple(
         part
-        for part in all_parts
+        for part in parts
         if isinstance(part, RankedBars) or len(part.grid.columns) <= MAX_SCREEN_TOKENS
-    ]
-    screen, picture = (
-        Group("link", tuple(parts)) for parts in (screen_parts or all_parts, all_parts)
     )
+    screen, picture = Group("link", screen_parts or parts), Group("link", parts)
     return ShownInspection((screen,), data, title, closing, picture=(picture,))
 
 
@@ -285,7 +259,7 @@ def _left_out_closing(
 
 
 def output_tables(inspection: Inspection) -> tuple[Group, ...]:
-    """Tables of answers, where they are asked for; and of vectors, where heads are off."""
+    """Returns the best answers with --predict, and how far vectors move with heads off."""
     trace = inspection.trace
     answers = best_answers_grid(trace) if inspection.looking.predict else None
     vectors = None
@@ -293,14 +267,12 @@ def output_tables(inspection: Inspection) -> tuple[Group, ...]:
         from attnviz.views.vector_shift import vector_shift_table
 
         vectors = vector_shift_table(trace)
-    tables_by_name = {"prediction": answers, "moved": vectors}
-    return tuple(
-        Group(name, (table,)) for name, table in tables_by_name.items() if table is not None
-    )
+    tables = {"prediction": answers, "moved": vectors}
+    return tuple(Group(name, (table,)) for name, table in tables.items() if table is not None)
 
 
 def output_pictures(inspection: Inspection) -> tuple[Group, ...]:
-    """The same, to be drawn by themselves: vectors as bars."""
+    """Returns the answers as a table, or else the moved vectors as bars, for a picture."""
     from attnviz.views.vector_shift import vector_shift_bars
 
     bars = vector_shift_bars(inspection.trace)
@@ -309,39 +281,22 @@ def output_pictures(inspection: Inspection) -> tuple[Group, ...]:
 
 
 def output_notes(inspection: Inspection) -> tuple[str, ...]:
-    """What is answered, where that is asked for, or heads are off; or what becomes of vectors."""
+    """Returns the answer with --predict or heads off, and how far vectors move."""
     trace = inspection.trace
     shows_answers = inspection.looking.predict or heads_off_suffix(trace)
     return closing_notes(trace, names=[*["answers"] * bool(shows_answers), "shifted vectors"])
 
 
-MAX_HEADS_WITH_SLIDES = (
-    16  # heads: each has a slide of its own; of more those alone that do most of something
-)
-MORE_SLIDES_HINT = "--layer 0, or --head 0, makes a slide for each of its heads"
-
-
 def inspection_slides(inspection: Inspection, overview: Group) -> Excerpt:
-    """All heads small, and the heads that do most of each kind."""
-    flags, count = head_flags(inspection), len(inspection.maps)
-    shown_indices = (
-        range(count)
-        if count <= MAX_HEADS_WITH_SLIDES
-        else dict.fromkeys(flag.map_index for flag in flags)
-    )
-    grids = heatmaps(inspection, [inspection.maps[index] for index in shown_indices])
-    titles = tuple(PanelTitle(head_kind_title(inspection, index)) for index in shown_indices)
+    """Returns a slide for the overview, and one for each head, or each flagged head of many."""
+    count, note = len(inspection.maps), ""
+    indices = list(range(count))
+    if count > MAX_HEADS_WITH_SLIDES:
+        indices = list(dict.fromkeys(flag.map_index for flag in head_flags(inspection)))
+        strongest = f"{len(indices)} of {count} heads, the strongest of each kind"
+        heads_text = strongest if indices else "none"
+        note = f"heads with slides of their own: {heads_text}; {MORE_SLIDES_HINT}"
+    grids = heatmaps(inspection, [inspection.maps[index] for index in indices])
+    titles = tuple(PanelTitle(head_kind_title(inspection, index)) for index in indices)
     groups = (overview, Group(FINDINGS_GROUP, tuple(grids), panel_titles=titles))
-    return Excerpt(
-        groups, "" if count <= MAX_HEADS_WITH_SLIDES else _slides_note(len(shown_indices), count)
-    )
-
-
-def _slides_note(shown_count: int, head_count: int) -> str:
-    """How many have one, and how others would get one."""
-    heads_text = (
-        "none"
-        if not shown_count
-        else f"{shown_count} of {head_count} heads, the strongest of each kind"
-    )
-    return f"heads with slides of their own: {heads_text}; {MORE_SLIDES_HINT}"
+    return Excerpt(groups, note)

@@ -24,8 +24,7 @@ ACTIVATION_EFFECTS: dict[Activation, str] = {
     "gelu": "negative numbers are moved towards 0",
     "gelu-tanh": "negative numbers are moved towards 0, by a formula with tanh",
 }
-# What comes out of a residual, for terminal and Markdown; by where the norm stands.
-RESIDUAL_FORMULAS: dict[NormPlacement, tuple[str, str]] = {
+RESIDUAL_FORMULAS: dict[NormPlacement, tuple[str, str]] = {  # plain, and in TeX
     "post": ("outputs = LayerNorm(x + f(x))", r"\mathrm{LayerNorm}(x + f(x))"),
     "pre": ("outputs = x + f(LayerNorm(x))", r"x + f(\mathrm{LayerNorm}(x))"),
     "none": ("outputs = x + f(x)", "x + f(x)"),
@@ -35,7 +34,7 @@ SUBLAYER_NAMES = {
     "cross-attention": "cross-attention",
     "feed-forward": "the feed-forward layer",
 }
-CROSS_ATTENTION_STEPS = (  # to a second sentence, of which nothing is hidden
+CROSS_ATTENTION_STEPS = (  # without a mask: nothing of the second sentence is hidden
     vectors.projections_step,
     vectors.vectors_step,
     scoring.scores_step,
@@ -49,14 +48,14 @@ CROSS_ATTENTION_STEPS = (  # to a second sentence, of which nothing is hidden
 
 
 def steps_before_attention(scene: Scene) -> Iterator[Section]:
-    """LayerNorm of what attention reads, in a pre-norm block."""
+    """Yields the LayerNorm of attention's input, in a pre-norm block."""
     block = scene.layer.block
     if block is not None and block.norm_placement == "pre":
         yield _pre_norm_step(scene, block.attention, "2b", "norm")
 
 
 def steps_after_attention(scene: Scene) -> Iterator[Section]:
-    """What follows the ten steps, in its order, not yet numbered."""
+    """Yields the block's steps after attention, in order and not yet numbered."""
     block = scene.layer.block
     if block is None:
         return
@@ -84,7 +83,7 @@ def _sublayer_steps(scene: Scene, block: Block) -> Iterator[Section]:
 
 
 def _cross_attention_steps(scene: Scene) -> Iterator[Section]:
-    """The steps of attention to a second sentence."""
+    """Yields the steps of attention to a second sentence."""
     yield _memory_step(scene, scene.layer)
     for section in (section for make in CROSS_ATTENTION_STEPS for section in make(scene)):
         title = f"{section.title} (cross-attention)"
@@ -110,28 +109,26 @@ def _memory_step(scene: Scene, layer: Layer) -> Section:
 
 
 def _residual_step(scene: Scene, block: Block, residual: Residual, sublayer: str) -> Section:
-    """x + f(x), and LayerNorm of it where that comes after."""
+    """Returns the step x + f(x), and in a post-norm block its LayerNorm."""
     rows, is_post_norm = token_axis("token", scene.trace.tokens), block.norm_placement == "post"
     grids = [scene.grid("sum", residual.added, rows, followed=True)]
     about = (
-        f"Residual connection: the output of {SUBLAYER_NAMES[sublayer]} is added to its input, so it only has "
-        "to compute a change."
+        f"Residual connection: the output of {SUBLAYER_NAMES[sublayer]} is added to its input, so "
+        "it only has to compute a change."
     )
     if residual.norm is not None and is_post_norm:
         grids.append(scene.grid("normed", residual.outputs, rows, followed=True))
         about += f" {_norm_description(residual.outputs, residual.norm)}"
-    input_size, output_size = (
-        scene.size_text(residual.inputs),
-        scene.size_text(residual.sublayer_outputs),
-    )
+    sizes = scene.size_text(residual.inputs), scene.size_text(residual.sublayer_outputs)
+    formula, tex = RESIDUAL_FORMULAS[block.norm_placement]
     return Section(
         number="",
         name=f"add-{sublayer}",
         title="add & norm" if is_post_norm else "add",
         about=about,
-        shapes=f"input {input_size} + sub-layer output {output_size}",
-        formula=RESIDUAL_FORMULAS[block.norm_placement][0],
-        tex=RESIDUAL_FORMULAS[block.norm_placement][1],
+        shapes="input {} + sub-layer output {}".format(*sizes),
+        formula=formula,
+        tex=tex,
         grids=tuple(grids),
         sums=sums.residual_sums(scene, residual),
         remarks=(_gain_and_shift_note(scene, residual.inputs),) if is_post_norm else (),
@@ -139,28 +136,28 @@ def _residual_step(scene: Scene, block: Block, residual: Residual, sublayer: str
 
 
 def _pre_norm_step(scene: Scene, residual: Residual, number: str, name: str) -> Section:
-    """LayerNorm of what a sub-layer reads, in a pre-norm block."""
+    """Returns the LayerNorm of a sub-layer's input, in a pre-norm block."""
     assert residual.norm is not None
-    return layer_norm_step(
-        scene, (residual.inputs, residual.sublayer_inputs), residual.norm, number, name
-    )
+    vectors_before_and_after = (residual.inputs, residual.sublayer_inputs)
+    return layer_norm_step(scene, vectors_before_and_after, residual.norm, number, name)
 
 
 def layer_norm_step(
     scene: Scene, vector_pair: tuple[Tensor, Tensor], norm: Norm, number: str, name: str
 ) -> Section:
-    """LayerNorm of vectors: as they were, and as they are then."""
+    """Returns a LayerNorm step, given the vectors before and after it."""
     before, after = vector_pair
-    rows, has_parameters = token_axis("token", scene.trace.tokens), has_learned_norm(norm)
-    tex = r"\frac{x - \mu}{\sqrt{\sigma^2 + 10^{-5}}}"
+    rows, is_learned = token_axis("token", scene.trace.tokens), has_learned_norm(norm)
+    formula = "normed = (x - mean) / √(variance + 1e-05)" + " · gain + shift" * is_learned
+    tex = r"\frac{x - \mu}{\sqrt{\sigma^2 + 10^{-5}}}" + r" \, \gamma + \beta" * is_learned
     return Section(
         number=number,
         name=name,
         title="LayerNorm",
         about=_norm_description(after, norm),
         shapes=f"normed {scene.size_text(after)}",
-        formula=f"normed = (x - mean) / √(variance + 1e-05){' · gain + shift' if has_parameters else ''}",
-        tex=tex + (r" \, \gamma + \beta" if has_parameters else ""),
+        formula=formula,
+        tex=tex,
         grids=(scene.grid("normed", after, rows, followed=True),),
         sums=sums.norm_sums(scene, before, after, norm),
         remarks=(_gain_and_shift_note(scene, before),),
@@ -168,45 +165,41 @@ def layer_norm_step(
 
 
 def _norm_description(outputs: Tensor, norm: Norm) -> str:
-    """What LayerNorm does; mean 0 and variance 1 are said only where they hold."""
+    """Describes LayerNorm; mentions mean 0 and variance 1 only where they are true."""
     about = "LayerNorm subtracts the mean from each vector and divides by √(variance + 1e-05)"
     if is_normalised(outputs, norm):
         about = "LayerNorm shifts and scales each vector to mean 0 and variance 1"
-    parameters_text = (
-        "; then each number is multiplied by a gain, and a shift is added" * has_learned_norm(norm)
-    )
-    return f"{about}{parameters_text}."
+    if has_learned_norm(norm):
+        about += "; then each number is multiplied by a gain, and a shift is added"
+    return f"{about}."
 
 
 def _gain_and_shift_note(scene: Scene, normed_vectors: Tensor) -> str:
-    width = normed_vectors.shape[1]
-    return (
-        f"gain and shift: 2 × {width} = {2 * width:,} numbers {parameter_count_suffix(scene.trace)}"
-    )
+    width, suffix = normed_vectors.shape[1], parameter_count_suffix(scene.trace)
+    return f"gain and shift: 2 × {width} = {2 * width:,} numbers {suffix}"
 
 
 def _feed_forward_step(scene: Scene, block: Block, feed_forward: FeedForwardStages) -> Section:
     rows, activation = token_axis("token", scene.trace.tokens), feed_forward.parameters.activation
-    residual = feed_forward.residual
+    residual, hidden = feed_forward.residual, feed_forward.hidden
+    inputs, outputs = residual.sublayer_inputs, residual.sublayer_outputs
     function = activation.replace("-", "_")  # or it would read as a difference
-    sizes = [
-        scene.size_text(tensor)
-        for tensor in (residual.sublayer_inputs, feed_forward.hidden, residual.sublayer_outputs)
-    ]
-    widths = residual.sublayer_inputs.shape[1], feed_forward.hidden.shape[1]
+    sizes = tuple(map(scene.size_text, (inputs, hidden, outputs)))
+    width = inputs.shape[1]
     return Section(
         number="",
         name="feed-forward",
         title="feed-forward",
-        about=f"For each token separately: a matrix {_width_change_text(*widths)}, {activation} is applied "
-        f"({ACTIVATION_EFFECTS[activation]}), and a second matrix maps it back to width {widths[0]}."
+        about="For each token separately: a matrix "
+        f"{_width_change_text(width, hidden.shape[1])}, {activation} is applied "
+        f"({ACTIVATION_EFFECTS[activation]}), and a second matrix maps it back to width {width}."
         f"{_matrices_origin_note(scene)}",
         shapes="input {} → hidden {} → output {}".format(*sizes),
         formula=f"output = {function}(x W_1 + b_1) W_2 + b_2",
         tex=rf"\mathrm{{{function}}}(x W_1 + b_1) W_2 + b_2".replace("_tanh", r"\_tanh"),
         grids=(
-            scene.grid("hidden", feed_forward.hidden, rows, side="hidden", followed=True),
-            scene.grid("output", residual.sublayer_outputs, rows, followed=True),
+            scene.grid("hidden", hidden, rows, side="hidden", followed=True),
+            scene.grid("output", outputs, rows, followed=True),
         ),
         sums=sums.feed_forward_sums(scene, block),
         remarks=(
@@ -216,21 +209,20 @@ def _feed_forward_step(scene: Scene, block: Block, feed_forward: FeedForwardStag
 
 
 def _matrices_origin_note(scene: Scene) -> str:
-    """Where the matrices come from, if one was given."""
+    """Says which of the two matrices are given; empty if both are random."""
     matrix_names = ("w_1", "w_2")
     given_names = [name for name in matrix_names if name in scene.layer.given]
     if len(given_names) == len(matrix_names):
         return f" Both {parameters_origin_text(scene.trace)}."
-    random_names = [name for name in matrix_names if name not in given_names]
-    return (
-        f" {given_names[0]} is given; {random_names[0]} is random (set by the seed)."
-        if given_names
-        else ""
-    )
+    if not given_names:
+        return ""
+    (random_name,) = (name for name in matrix_names if name not in given_names)
+    return f" {given_names[0]} is given; {random_name} is random (set by the seed)."
 
 
 def _width_change_text(width: int, hidden: int) -> str:
-    """
+    """Says what the first matrix does to a vector.
+
     >>> _width_change_text(8, 32), _width_change_text(8, 1), _width_change_text(8, 8)
     ('widens its vector to 32', 'narrows its vector to 1', 'maps its vector to another of width 8')
     """
@@ -240,7 +232,7 @@ def _width_change_text(width: int, hidden: int) -> str:
 
 
 def _parameter_total_note(scene: Scene, block: Block) -> str:
-    """How many parameters the layer has in all."""
+    """Says how many parameters the layer has in all."""
     matrices = [
         matrix
         for layer in scene.layer.attentions

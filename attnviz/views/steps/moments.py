@@ -1,6 +1,6 @@
-"""What an animation shows of a step: the followed token's row, cell by cell.
+"""The frames of an animated step: the followed token's row, cell by cell.
 
-The tables keep their places and fill up: what is not yet computed is NaN, and drawn empty.
+Tables keep their size and fill up: cells that are not computed yet are NaN and drawn empty.
 """
 
 from __future__ import annotations
@@ -22,57 +22,52 @@ from attnviz.wording.sums import MAX_TERMS, Sum, vector_entry_sum
 
 
 def moments_of(section: Section, scene: Scene) -> tuple[Section, ...]:
-    """The moments of a step, if it is one that an animation lingers on."""
+    """Returns the frames of a step; empty if the step is not animated."""
     if section.name not in MOMENT_MAKERS or scene.layer.memory is not None:
         return ()
-    followed_options = replace(scene.options, query=scene.followed_query, key=None)
-    options = replace(followed_options, head=scene.shown_heads[0], full=False)
+    options = replace(
+        scene.options, query=scene.followed_query, key=None, head=scene.shown_heads[0], full=False
+    )
     return tuple(MOMENT_MAKERS[section.name](section, replace(scene, options=options)))
 
 
 def _score_moments(section: Section, scene: Scene) -> Iterator[Section]:
-    """One key after the other beside the query."""
+    """Yields a frame per key, beside the query."""
     layer = scene.layer
-    is_compared = has_product_scores(layer) or layer.w_score is not None
-    if layer.queries is None or layer.keys is None or not is_compared:
+    has_sums = has_product_scores(layer) or layer.w_score is not None
+    if layer.queries is None or layer.keys is None:
         return
-    if not scene.trace.variant.compared:
+    if not has_sums or not scene.trace.variant.compared:
         return
     queries = token_axis("query", scene.trace.tokens)
     (query,) = scene.head_grids("query", layer.queries, queries, side="width", followed=True)
     (keys,) = scene.head_grids("keys", layer.keys, token_axis("key", scene.keys), side="width")
     (row,) = scene.score_grids("scores", "scores")
     write_sums = sums.score_sums if layer.w_score is None else sums.additive_score_sums
-    lines = write_sums(scene, layer)
-    for index, (revealed, line) in enumerate(
-        zip(_revealed_keys(scene, scene.written_keys), lines, strict=True)
-    ):
-        key = scene.written_keys[index]
+    about = f"the query is compared with a key{_selection_suffix(scene)}"
+    for key, revealed, line in _keys_with_sums(scene, scene.written_keys, write_sums(scene, layer)):
         grids = (query, _rows_alone(keys, [key]), _columns_alone(row, revealed))
-        about = f"the query is compared with a key{_selection_suffix(scene)}"
         yield _moment_section(section, about, grids, line, (0, 0, None), (1, key, None))
 
 
 def _softmax_moments(section: Section, scene: Scene) -> Iterator[Section]:
-    """One weight after the other, below the scores that they are made of."""
+    """Yields a frame per weight, below the scores."""
     if scene.layer.mistake:
         return
     name = "masked scores" if scene.has_masked_keys else scene.stage_before("masked scores")
     (scores,) = scene.score_grids(name, "masked scores")
     (row,) = scene.weight_grids("weights", "softmax")
-    lines = sums.softmax_sums(scene, scene.layer)
     masked = scene.masked_keys(scene.shown_heads[0])
-    unmasked_keys = [key for key in scene.visible_keys if key not in masked]
-    for key, revealed, line in zip(
-        unmasked_keys, _revealed_keys(scene, unmasked_keys), lines, strict=True
-    ):
+    keys = [key for key in scene.visible_keys if key not in masked]
+    lines = sums.softmax_sums(scene, scene.layer)
+    about = f"scores become weights{_selection_suffix(scene)}"
+    for key, revealed, line in _keys_with_sums(scene, keys, lines):
         grids = (scores, _columns_alone(row, revealed))
-        about = f"scores become weights{_selection_suffix(scene)}"
         yield _moment_section(section, about, grids, line, (0, 0, key))
 
 
 def _weighted_value_moments(section: Section, scene: Scene) -> Iterator[Section]:
-    """One value after the other, times its weight."""
+    """Yields a frame per value, multiplied by its weight."""
     layer, keys = scene.layer, token_axis("key", scene.keys)
     (weights,) = scene.weight_grids("mixing", layer.attended.mixed_by)
     (values,) = scene.head_grids("values", layer.values, keys, side="head_value")
@@ -80,15 +75,14 @@ def _weighted_value_moments(section: Section, scene: Scene) -> Iterator[Section]
         "weighted values", scene.weighted_values, keys, side="head_value", scale="weighted"
     )
     lines = sums.weighted_value_sums(scene, layer)
-    keys_read = scene.visible_keys
-    for key, revealed, line in zip(keys_read, _revealed_keys(scene, keys_read), lines, strict=True):
+    about = f"each value times its weight{_selection_suffix(scene)}"
+    for key, revealed, line in _keys_with_sums(scene, scene.visible_keys, lines):
         grids = (weights, values, _rows_alone(products, revealed))
-        about = f"each value times its weight{_selection_suffix(scene)}"
         yield _moment_section(section, about, grids, line, (0, 0, key), (1, key, None))
 
 
 def _context_moments(section: Section, scene: Scene) -> Iterator[Section]:
-    """The weighted values added up, one number of the context vector after another."""
+    """Yields a frame per number of the context vector, then the output matrix."""
     head, axis = scene.shown_heads[0], token_axis("key", scene.keys)
     contexts = scene.layer.attended.contexts
     (products,) = scene.head_grids(
@@ -96,57 +90,47 @@ def _context_moments(section: Section, scene: Scene) -> Iterator[Section]:
     )
     rows = token_axis("query (reads)", scene.trace.tokens)
     (result,) = scene.head_grids("context vector", contexts, rows, side="head_value", followed=True)
-    columns, ends = (
-        tensor_to_numpy(scene.weighted_values[head]),
-        contexts[head, scene.followed_query].tolist(),
-    )
+    columns = tensor_to_numpy(scene.weighted_values[head])
+    ends = contexts[head, scene.followed_query].tolist()
     has_read = bool(scene.read_keys) and head not in scene.layer.off
     written_count = min(len(ends), MAX_TERMS) if has_read else 0
+    suffix = _selection_suffix(scene, of_keys=False)
+    about = f"the weighted values add up to the context vector{suffix}"
     for number in range(written_count):
         revealed = range(len(ends) if number + 1 == written_count else number + 1)
         left_side = f"context({scene.query_name}), number {number + 1}"
         read_values = columns[scene.read_keys, number].tolist()
         line = vector_entry_sum(left_side, read_values, number, ends, scene.style)
-        about = f"the weighted values add up to the context vector{_selection_suffix(scene, of_keys=False)}"
-        yield _moment_section(
-            section, about, (products, _columns_alone(result, revealed)), line, (0, None, number)
-        )
+        grids = (products, _columns_alone(result, revealed))
+        yield _moment_section(section, about, grids, line, (0, None, number))
     yield from _output_moments(section, scene)
 
 
 def _output_moments(section: Section, scene: Scene) -> Iterator[Section]:
-    """The concatenated heads, and their product with the output matrix."""
+    """Yields the joined heads times the output matrix; nothing without one."""
     layer = scene.layer
     if layer.projections is None or layer.projections.w_out is None:
         return
     axis = token_axis("query (reads)", scene.trace.tokens)
-    joined = join_heads(layer.attended.contexts)
+    joined, name, vector = join_heads(layer.attended.contexts), "context", "the context vector"
+    if layer.heads > 1:
+        name, vector = "joined heads", "the concatenated heads"
     grids = (
-        scene.grid(
-            "joined heads" if layer.heads > 1 else "context",
-            joined,
-            axis,
-            side="joined_width",
-            followed=True,
-        ),
+        scene.grid(name, joined, axis, side="joined_width", followed=True),
         scene.matrix_grid("w_out", layer.projections.w_out),
         scene.grid("output", layer.context, axis, followed=True),
     )
-    vector = "the concatenated heads" if layer.heads > 1 else "the context vector"
-    about = f"{vector} times the output matrix, for {quoted_token(scene.trace.tokens, scene.followed_query)}"
+    token = quoted_token(scene.trace.tokens, scene.followed_query)
+    about = f"{vector} times the output matrix, for {token}"
     yield _moment_section(section, about, grids, sums.context_sums(scene, layer)[-1])
 
 
 def _selection_suffix(scene: Scene, *, of_keys: bool = True) -> str:
-    """Which head is followed of several, and which keys of very many."""
-    head_count, key_count, written_count = (
-        scene.layer.heads,
-        len(scene.keys),
-        len(scene.written_keys),
-    )
+    """Says which head of several is shown, and how many keys of very many."""
+    key_count, written_count = len(scene.keys), len(scene.written_keys)
     parts = []
-    if head_count > 1:
-        parts.append(f"head {scene.shown_heads[0]} of {head_count}")
+    if scene.layer.heads > 1:
+        parts.append(f"head {scene.shown_heads[0]} of {scene.layer.heads}")
     if of_keys and written_count < key_count:
         parts.append(f"the {written_count} of {key_count:,} keys with the largest weights")
     return f" ({', '.join(parts)})" if parts else ""
@@ -174,20 +158,21 @@ def _moment_section(
     )
 
 
-def _revealed_keys(scene: Scene, keys: Sequence[int]) -> Iterator[list[int]]:
-    """The keys that are done after each; those that are not written out come with the last."""
-    for index in range(len(keys)):
-        is_last = index + 1 == len(keys)
-        yield list(range(len(scene.keys))) if is_last else list(keys[: index + 1])
+def _keys_with_sums(
+    scene: Scene, keys: Sequence[int], lines: Sequence[Sum]
+) -> Iterator[tuple[int, Sequence[int], Sum]]:
+    """Yields each key, the keys visible in its frame, and its sum; the last frame has all keys."""
+    for count, (key, line) in enumerate(zip(keys, lines, strict=True), start=1):
+        yield key, range(len(scene.keys)) if count == len(keys) else keys[:count], line
 
 
 def _columns_alone(grid: Grid, revealed: Sequence[int]) -> Grid:
-    """The grid with nothing yet in the other columns."""
+    """Returns the grid with all columns empty but the revealed ones."""
     is_empty = np.isin(np.arange(grid.values.shape[1]), revealed, invert=True)
     return grid.with_values(np.where(is_empty[None, :], np.nan, grid.values))
 
 
 def _rows_alone(grid: Grid, revealed: Sequence[int]) -> Grid:
-    """The grid with nothing in the other rows."""
+    """Returns the grid with all rows empty but the revealed ones."""
     is_empty = np.isin(np.arange(grid.values.shape[0]), revealed, invert=True)
     return grid.with_values(np.where(is_empty[:, None], np.nan, grid.values))

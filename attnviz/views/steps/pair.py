@@ -1,4 +1,4 @@
-"""One score: a query and a key as arrows, with their lengths, their angle and its cosine."""
+"""One score: a query and a key as arrows, with their lengths, angle and cosine."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from attnviz.wording.sums import Sum
 from attnviz.wording.words import and_list
 
 Vector = list[float]
-MAX_UPRIGHT_COSINE = 0.01  # cosines below: the angle reads 90° or nearly so
+MAX_UPRIGHT_COSINE = 0.01  # the angle is written as 90° or nearly 90°
 
 
 def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
-    """Refuse a --key where there is no score to draw."""
+    """Raises AttnvizError if --key has no score that could be drawn."""
     if query is None:
         raise AttnvizError(
             "--key needs a --query: a score has a query and a key", "add --query TOKEN"
@@ -52,27 +52,20 @@ def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
 
 
 def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:
-    """The two vectors of one score, in the plane that both lie in."""
+    """Yields the query and the key of one score, drawn in the plane that contains both."""
     pairs = [(head, *_pair_vectors(scene, head, key)) for head in scene.written_heads]
-    planes = tuple(
-        _pair_plane(scene, head, query_vector, key_vector, key)
-        for head, query_vector, key_vector in pairs
-    )
-    name = _pair_names(scene, key)[0]
-    width = scene.layer.head_dim
+    planes = tuple(_pair_plane(scene, *pair, key) for pair in pairs)
+    names, width = _pair_names(scene, key), scene.layer.head_dim
     yield Section(
         number="5",
         name="scores",
         title=_pair_title(scene, key),
         finding=_pair_title(scene, key),
         about=_pair_description(scene, key, planes),
-        shapes=f"{name} [{width}] · {_pair_names(scene, key)[1]} [{width}] → score",
+        shapes=f"{names[0]} [{width}] · {names[1]} [{width}] → score",
         formula="score = |query| |key| cos(angle)",
         tex=r"q \cdot k = |q| \, |k| \cos \theta",
-        grids=tuple(
-            _pair_grid(scene, head, query_vector, key_vector, key)
-            for head, query_vector, key_vector in pairs
-        ),
+        grids=tuple(_pair_grid(scene, *pair, key) for pair in pairs),
         planes=planes,
         sums=tuple(line for pair in pairs for line in _pair_sums(scene, *pair, key)),
         remarks=_masked_key_remarks(scene, key),
@@ -80,7 +73,7 @@ def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:
 
 
 def _pair_title(scene: Scene, key: int) -> str:
-    """`this · am = 2.16: the score is a dot product`; of several heads without a number."""
+    """Returns `this · am = 2.16: the score is a dot product`, for several heads without number."""
     pair_text = f"{scene.query_name} · {scene.token_name(scene.keys, key)}"
     scores = scene.layer.attended.scores[scene.written_heads, scene.followed_query, key].tolist()
     score_text = f" = {scene.style.for_values(*scores)(scores[0])}" if len(scores) == 1 else ""
@@ -96,37 +89,29 @@ def _pair_vectors(scene: Scene, head: int, key: int) -> tuple[Vector, Vector]:
 
 
 def _pair_names(scene: Scene, key: int, head: int | None = None) -> tuple[str, str]:
-    """What both are called; of one head with its number, and a key with all that share it."""
+    """Returns the names of query and key, and with `head` the heads they belong to."""
     query_suffix, key_suffix = "", ""
     if head is not None:
         (group_heads,) = scene.head_groups(scene.layer.kv_heads, [head]).values()
         query_suffix, key_suffix = scene.head_suffix(head), scene.group_suffix(group_heads)
-    return (
-        f"query{query_suffix}({scene.query_name})",
-        f"key{key_suffix}({scene.token_name(scene.keys, key)})",
-    )
+    key_name = scene.token_name(scene.keys, key)
+    return f"query{query_suffix}({scene.query_name})", f"key{key_suffix}({key_name})"
 
 
-def _pair_grid(
-    scene: Scene, head: int, query_vector: Vector, key_vector: Vector, key_position: int
-) -> Grid:
-    """Both vectors, one below the other: numbers in the same column are multiplied."""
-    cells = unmasked_cells(np.array([query_vector, key_vector]))
+def _pair_grid(scene: Scene, head: int, query: Vector, key: Vector, key_position: int) -> Grid:
+    """Returns query and key one below the other: numbers in a column are multiplied."""
+    cells = unmasked_cells(np.array([query, key]))
     rows = plain_axis("vector", _pair_names(scene, key_position))
-    columns = vector_axis(scene.trace, scene.layer, "width", len(query_vector), head)
-    title = scene.head_title("the two vectors", head)
-    return Grid(
-        title, rows, columns, cells, centred_scale("value", cells), decimals=scene.options.digits
-    )
+    columns = vector_axis(scene.trace, scene.layer, "width", len(query), head)
+    title, scale = scene.head_title("the two vectors", head), centred_scale("value", cells)
+    return Grid(title, rows, columns, cells, scale, decimals=scene.options.digits)
 
 
-def _pair_plane(
-    scene: Scene, head: int, query_vector: Vector, key_vector: Vector, key_position: int
-) -> Plane:
-    names, cosine = _pair_names(scene, key_position, head), cosine_between(query_vector, key_vector)
+def _pair_plane(scene: Scene, head: int, query: Vector, key: Vector, key_position: int) -> Plane:
+    names, cosine = _pair_names(scene, key_position, head), cosine_between(query, key)
     first, second = (
         Arrow(name, length := vector_length(vector), scene.style.for_values(length)(length))
-        for name, vector in zip(names, (query_vector, key_vector), strict=True)
+        for name, vector in zip(names, (query, key), strict=True)
     )
     title = f"head {head}" if scene.layer.heads > 1 else ""
     return Plane(title, (first, second), cosine, _degrees_text(cosine, scene.style))
@@ -140,7 +125,7 @@ def _degrees_text(cosine: float | None, style: NumberStyle) -> str:
 
 
 def _pair_description(scene: Scene, key: int, planes: tuple[Plane, ...]) -> str:
-    """What is drawn; and of one head alone what its angle says."""
+    """Says what is drawn, and for a single head what the angle means."""
     about = "The query and the key, drawn in one plane, with their true lengths and angle."
     if len(planes) > 1:
         return about
@@ -155,11 +140,10 @@ def _angle_description(plane: Plane, score: float) -> str:
     if score == 0 and cosine:
         return "Their products are so small that they are rounded to 0, and so is the score."
     if plane.on_a_line:
-        same = "They point in the same direction: the score is the product of their lengths."
-        opposite = (
-            "They point in opposite directions: the score is minus the product of their lengths."
+        direction, sign = (
+            ("the same direction", "") if cosine > 0 else ("opposite directions", "minus ")
         )
-        return same if cosine > 0 else opposite
+        return f"They point in {direction}: the score is {sign}the product of their lengths."
     if abs(cosine) < MAX_UPRIGHT_COSINE:
         return (
             "They are nearly at right angles: the score is small compared with the product of "
@@ -170,37 +154,30 @@ def _angle_description(plane: Plane, score: float) -> str:
 
 
 def _pair_sums(
-    scene: Scene, head: int, query_vector: Vector, key_vector: Vector, key_position: int
+    scene: Scene, head: int, query: Vector, key: Vector, key_position: int
 ) -> Iterator[Sum]:
-    """The score as a sum of products; lengths, cosine and angle; and the score made of them."""
-    style, of_head = scene.style, scene.head_suffix(head)
+    """Yields the dot product, lengths, cosine and angle, and the score computed from them."""
+    style, suffix = scene.style, scene.head_suffix(head)
     row = scene.stage_row("scores", head)
-    left_side = f"score{of_head}({scene.query_name}, {scene.token_name(scene.keys, key_position)})"
-    yield sums.dot_product_sum(
-        left_side, query_vector, key_vector, row[key_position], style, style.for_values(*row)
-    )
-    lengths = [vector_length(query_vector), vector_length(key_vector)]
-    for name, vector, length in zip(
-        _pair_names(scene, key_position, head), (query_vector, key_vector), lengths, strict=True
-    ):
+    score = row[key_position]
+    left_side = f"score{suffix}({scene.query_name}, {scene.token_name(scene.keys, key_position)})"
+    yield sums.dot_product_sum(left_side, query, key, score, style, style.for_values(*row))
+    lengths, names = [*map(vector_length, (query, key))], _pair_names(scene, key_position, head)
+    for name, vector, length in zip(names, (query, key), lengths, strict=True):
         yield sums.vector_length_sum(f"|{name}|", vector, length, style)
-    cosine = cosine_between(query_vector, key_vector)
+    cosine = cosine_between(query, key)
     if cosine is not None:
         angle = math.degrees(math.acos(cosine))
-        yield sums.cosine_sum(f"cosine{of_head}", row[key_position], lengths, cosine, style)
-        yield sums.angle_sum(f"angle{of_head}", cosine, angle, style)
-        yield sums.polar_product_sum(left_side, lengths, cosine, row[key_position], style)
+        yield sums.cosine_sum(f"cosine{suffix}", score, lengths, cosine, style)
+        yield sums.angle_sum(f"angle{suffix}", cosine, angle, style)
+        yield sums.polar_product_sum(left_side, lengths, cosine, score, style)
 
 
 def _masked_key_remarks(scene: Scene, key: int) -> tuple[str, ...]:
-    """What happens to a score that the mask hides."""
+    """Says that the mask sets this score to −∞; empty if it does not."""
     mistake = MISTAKES.get(scene.layer.mistake)
-    masking_heads = [head for head in scene.mask_heads if key in scene.masked_keys(head)]
-    if not masking_heads or (mistake and not mistake.masked):
+    heads = [f"head {head}" for head in scene.mask_heads if key in scene.masked_keys(head)]
+    if not heads or (mistake and not mistake.masked):
         return ()
-    heads_text = (
-        f"in {and_list([f'head {head}' for head in masking_heads])} "
-        if len(scene.mask_heads) > 1
-        else ""
-    )
-    return (f"{heads_text}the mask hides this key from this query: step 7 sets the score to −∞",)
+    opening = f"in {and_list(heads)} " if len(scene.mask_heads) > 1 else ""
+    return (f"{opening}the mask hides this key from this query: step 7 sets the score to −∞",)

@@ -1,4 +1,4 @@
-"""The steps from the last vectors of a model to what it answers."""
+"""The steps from the last vectors of a model to its answers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from attnviz.views.steps.scene import Scene, parameter_count_text
 from attnviz.wording.sums import MAX_TERMS
 from attnviz.wording.words import bidi_isolated
 
-ANSWER_SIDE = "answer"  # what columns count
+ANSWER_SIDE = "answer"
 
 
 def answer_steps(scene: Scene) -> Iterator[Section]:
-    """What follows the last layer of a model that answers, not yet numbered."""
+    """Yields the steps after the last layer, not yet numbered; nothing without answers."""
     prediction = scene.trace.prediction
     if prediction is None:
         return
@@ -45,19 +45,15 @@ def _last_norm_step(scene: Scene, scoring: AnswerScoring) -> Iterator[Section]:
     if scoring.norm is not None:
         vectors = (scoring.inputs, scoring.vectors)
         section = block.layer_norm_step(scene, vectors, scoring.norm, "", "last-norm")
-        yield replace(
-            section, about=f"{_vectors_origin_text(scene)}{section.about}", title="last LayerNorm"
-        )
+        about = f"{_vectors_origin_text(scene)}{section.about}"
+        yield replace(section, about=about, title="last LayerNorm")
 
 
 def _vectors_origin_text(scene: Scene) -> str:
-    """Which layer the vectors come from, where the steps before were those of another one."""
+    """Names the layer that the vectors come from, if it is not the one shown before."""
     last_layer = scene.trace.layers[-1].layer
-    return (
-        ""
-        if scene.layer.layer == last_layer
-        else f"The vectors are the outputs of layer {last_layer}. "
-    )
+    is_last = scene.layer.layer == last_layer
+    return "" if is_last else f"The vectors are the outputs of layer {last_layer}. "
 
 
 def _answer_scores_step(
@@ -67,19 +63,21 @@ def _answer_scores_step(
     matrices = {"w_answers": scoring.w_answers}
     if scoring.b_answers is not None:
         matrices["b_answers"] = scoring.b_answers
-    origin_text = "" if scoring.norm is not None else _vectors_origin_text(scene)
+    origin = "" if scoring.norm is not None else _vectors_origin_text(scene)
+    sizes = map(scene.size_text, (scoring.vectors, scoring.w_answers, prediction.logits))
+    rows = replace(vector_axis(scene.trace, scene.layer, "dim", len(scoring.w_answers)), title="")
+    matrix_grid = scene.grid("w_answers", scoring.w_answers, rows, side=ANSWER_SIDE)
     return Section(
         number="",
         name="logits",
         title="scores of the answers",
-        about=f"{origin_text}Each score is the dot product of a vector and an answer's vector, a column "
+        about=f"{origin}Each score is the dot product of a vector and an answer's vector, a column "
         "of w_answers: the larger the score, the more likely the answer.",
-        shapes=f"vectors {scene.size_text(scoring.vectors)} · w_answers {scene.size_text(scoring.w_answers)} → "
-        f"scores {scene.size_text(prediction.logits)}",
+        shapes="vectors {} · w_answers {} → scores {}".format(*sizes),
         formula=f"scores = x W_answers{' + b_answers' * has_bias}",
         tex=r"x W_\mathrm{answers}" + r" + b_\mathrm{answers}" * has_bias,
         grids=(
-            _with_answer_columns(_answer_matrix_grid(scene, scoring), prediction, order),
+            _with_answer_columns(matrix_grid, prediction, order),
             _token_answers_grid(scene, "scores", prediction.logits, prediction, order),
         ),
         sums=sums.answer_score_sums(scene, prediction, scoring, _written_answers(scene, order)),
@@ -88,14 +86,15 @@ def _answer_scores_step(
 
 
 def _top_answers_step(scene: Scene, prediction: Prediction) -> Section:
-    """What a transformer answers, where only its most likely answers are kept."""
+    """Returns the step of a transformer whose most likely answers alone were kept."""
+    tokens_size = scene.size_text(prediction.probabilities[:, 0])
     return Section(
         number="",
         name="prediction",
         title="prediction",
         about="The model computes a score for each answer from its last vectors, in its own way, "
         f"and a softmax turns the scores into the probabilities of {prediction.of:,} answers.",
-        shapes=f"vectors of {scene.size_text(prediction.probabilities[:, 0])} tokens → {prediction.of:,} answers",
+        shapes=f"vectors of {tokens_size} tokens → {prediction.of:,} answers",
         formula="probability = exp(score) / sum of exp(scores in its row)",
         tex=r"p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}}",
         grids=(best_answers_grid(scene.trace, scene.options.query),),
@@ -104,19 +103,18 @@ def _top_answers_step(scene: Scene, prediction: Prediction) -> Section:
 
 
 def _probabilities_step(scene: Scene, prediction: Prediction, order: Sequence[int]) -> Section:
-    probabilities_grid = _token_answers_grid(
-        scene, "prediction", prediction.probabilities, prediction, order
-    )
+    probabilities = prediction.probabilities
+    grid = _token_answers_grid(scene, "prediction", probabilities, prediction, order)
     return Section(
         number="",
         name="prediction",
         title="prediction",
         about="A softmax turns the scores into the probability of each answer. Each row of "
         "probabilities sums to 1.",
-        shapes=f"probabilities {scene.size_text(prediction.probabilities)}",
+        shapes=f"probabilities {scene.size_text(probabilities)}",
         formula="probability = exp(score) / sum of exp(scores in its row)",
         tex=r"p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}}",
-        grids=(replace(probabilities_grid, scale=PROBABILITY_SCALE),),
+        grids=(replace(grid, scale=PROBABILITY_SCALE),),
         sums=sums.answer_probability_sums(scene, prediction, _written_answers(scene, order)),
         remarks=(
             *unasked_position_notes(prediction, scene.trace.tokens, scene.options.query),
@@ -126,23 +124,16 @@ def _probabilities_step(scene: Scene, prediction: Prediction, order: Sequence[in
     )
 
 
-def _answer_matrix_grid(scene: Scene, scoring: AnswerScoring) -> Grid:
-    """A row for each number of a vector, by its name where it has one."""
-    rows = vector_axis(scene.trace, scene.layer, "dim", len(scoring.w_answers))
-    return scene.grid("w_answers", scoring.w_answers, replace(rows, title=""), side=ANSWER_SIDE)
-
-
 def _token_answers_grid(
     scene: Scene, title: str, numbers: Tensor, prediction: Prediction, order: Sequence[int]
 ) -> Grid:
     rows = token_axis("token", scene.trace.tokens)
-    return _with_answer_columns(
-        scene.grid(title, numbers, rows, side=ANSWER_SIDE, followed=True), prediction, order
-    )
+    grid = scene.grid(title, numbers, rows, side=ANSWER_SIDE, followed=True)
+    return _with_answer_columns(grid, prediction, order)
 
 
 def _with_answer_columns(grid: Grid, prediction: Prediction, order: Sequence[int]) -> Grid:
-    """With a column for each answer, what the followed token answers first."""
+    """Returns the grid with a column per answer, the followed token's most likely first."""
     labels = [bidi_isolated(prediction.answers[answer]) for answer in order]
     values = grid.with_values(grid.values[:, list(order)])
     return replace(values, columns=plain_axis(ANSWER_SIDE, labels))
@@ -153,10 +144,8 @@ def _written_answers(scene: Scene, order: Sequence[int]) -> Sequence[int]:
 
 
 def _unwritten_answers_note(scene: Scene, order: Sequence[int]) -> tuple[str, ...]:
-    """What is not written out, if anything is."""
+    """Says how many answers are not written out; empty if all are."""
     if scene.options.query is None or len(_written_answers(scene, order)) == len(order):
         return ()
-    return (
-        f"written out: the {MAX_TERMS} most likely of {len(order)} answers "
-        "(--full writes out everything)",
-    )
+    written = f"the {MAX_TERMS} most likely of {len(order)} answers"
+    return (f"written out: {written} (--full writes out everything)",)

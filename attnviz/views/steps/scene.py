@@ -1,8 +1,7 @@
-"""What every step is drawn from: the trace, one attention of it, and what was asked for."""
+"""What every step is built from: the trace, one attention layer, and the user's options."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,10 +28,8 @@ from attnviz.wording.numbers import NumberStyle
 from attnviz.wording.sums import MAX_TERMS
 from attnviz.wording.words import bracketed_shape, shape_text
 
-LABELLED_MATRICES = PARTS_BY_GIVEN_NAME | {
-    part.data: part for part in PARTS_OF_PREDICTION
-}  # with the last, to the answers
-# Of a trained model these are of different sizes, and have scales of their own.
+LABELLED_MATRICES = PARTS_BY_GIVEN_NAME | {part.data: part for part in PARTS_OF_PREDICTION}
+# Numbers of a trained model differ in size by kind: each kind has its own colour scale.
 SCALE_KINDS = {
     "w_": "parameter",
     "b_": "parameter",
@@ -42,34 +39,34 @@ SCALE_KINDS = {
     "joined": "context",
     "output": "context",
 }
-MAX_WRITTEN_HEADS = 4  # so many are written out, and of more only the first
+MAX_WRITTEN_HEADS = 4  # of more heads only the first is written out
 DIGITS_RANGE = (1, 12)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings:
-    """What is asked for: which token and head are followed, and how numbers are written."""
+    """The options of a walk: the followed query, key and head, and how numbers are written."""
 
     query: int | None = None
-    key: int | None = None  # the one whose arithmetic alone is shown
+    key: int | None = None  # the only key whose arithmetic is shown
     head: int | None = None
-    layer: int | None = None  # None: the first that attends
+    layer: int | None = None  # None: the first layer with attention
     digits: int = 2
     full: bool = False
 
     def __post_init__(self) -> None:
-        if not DIGITS_RANGE[0] <= self.digits <= DIGITS_RANGE[1]:
-            nearest = min(max(self.digits, DIGITS_RANGE[0]), DIGITS_RANGE[1])
+        low, high = DIGITS_RANGE
+        if not low <= self.digits <= high:
             raise AttnvizError(
-                f"--digits is {self.digits}, and must be from {DIGITS_RANGE[0]} to {DIGITS_RANGE[1]}",
-                f"try --digits {nearest}",
+                f"--digits is {self.digits}, and must be from {low} to {high}",
+                f"try --digits {min(max(self.digits, low), high)}",
                 about="digits",
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """One attention of a trace, as asked for."""
+    """One attention layer of a trace, with the options of the walk."""
 
     trace: Trace
     layer: Layer
@@ -85,7 +82,7 @@ class Scene:
 
     @property
     def followed_query(self) -> int:
-        """The query whose arithmetic is shown: the one asked for, or the last."""
+        """The position of the followed query: that of --query, or the last."""
         last_query = len(self.trace.tokens) - 1
         return last_query if self.options.query is None else self.options.query
 
@@ -100,7 +97,7 @@ class Scene:
         return self.shown_heads[:1] if are_too_many else self.shown_heads
 
     def stage_before(self, stage: Stage) -> Stage:
-        """The last of the stages before it that are there, from scaled scores on."""
+        """Returns the stage that precedes `stage`, among those that the layer has."""
         attended = self.layer.attended
         is_present: dict[Stage, bool] = {
             "scaled scores": True,
@@ -110,28 +107,23 @@ class Scene:
             "masked scores": True,
         }
         stages = list(is_present)
-        return [
-            earlier_stage
-            for earlier_stage in stages[: stages.index(stage)]
-            if is_present[earlier_stage]
-        ][-1]
+        return [each for each in stages[: stages.index(stage)] if is_present[each]][-1]
 
     def stage_row(self, stage: Stage, head: int) -> list[float]:
-        """The numbers of the followed query at one stage on the way to its weights."""
-        numbers: list[float] = (
-            self.layer.weights.cells(stage, head).row(self.followed_query).values[0].tolist()
-        )
+        """Returns the followed query's row at a stage, such as the masked scores."""
+        row = self.layer.weights.cells(stage, head).row(self.followed_query)
+        numbers: list[float] = row.values[0].tolist()
         return numbers
 
     @cached_property
     def weighted_values(self) -> Float[Tensor, "head key width"]:
-        """What each key hands to the followed query."""
+        """The values times their weights for the followed query."""
         rows = [torch.tensor(self.stage_row("mixing", head)) for head in range(self.layer.heads)]
         return weigh_values(torch.stack(rows).to(self.layer.values), self.layer.values_of_heads)
 
     @cached_property
     def written_keys(self) -> Sequence[int]:
-        """The keys whose arithmetic is written out: of very many those that weigh most."""
+        """The keys whose arithmetic is written out: of very many, those with the most weight."""
         count = len(self.keys)
         if self.options.key is not None:
             return [self.options.key]
@@ -142,81 +134,79 @@ class Scene:
 
     @cached_property
     def read_keys(self) -> list[int]:
-        """The keys that the followed token reads: the visible ones, and what a mistake adds."""
+        """The keys that the followed query attends to in any head, mistakes included."""
         cells = (self.layer.weights.cells("mixing", head) for head in range(self.layer.heads))
-        hidden = np.stack([head_cells.row(self.followed_query).hidden[0] for head_cells in cells])
-        key_positions: list[int] = np.flatnonzero(~hidden.all(axis=0)).tolist()
-        return key_positions
+        hidden = np.stack([each.row(self.followed_query).hidden[0] for each in cells])
+        keys: list[int] = np.flatnonzero(~hidden.all(axis=0)).tolist()
+        return keys
 
     @property
     def visible_keys(self) -> list[int]:
-        """Those of them whose arithmetic is written out."""
+        """The keys with written arithmetic that the followed query attends to in any head."""
         return [key for key in self.written_keys if key in self.read_keys]
 
     def masked_keys(self, head: int) -> set[int]:
-        """The keys that the followed token may not read in a head."""
+        """Returns the keys that the mask hides from the followed query in a head."""
         row = head_mask(head, self.layer.visible)[self.followed_query]
         return set((~row).nonzero().flatten().tolist())
 
     @cached_property
     def has_masked_keys(self) -> bool:
-        """Whether any token is hidden from another."""
+        """Whether any key is hidden from any query."""
         return not bool(self.layer.visible.all())
 
     @property
     def mask_heads(self) -> Sequence[int]:
-        """The heads whose masks are shown: the first one's will do where all have the same."""
+        """The heads whose masks are shown: only the first if all heads share one mask."""
         return self.shown_heads if self.layer.visible.ndim == 3 else self.shown_heads[:1]
 
     def unwritten_notes(self, *, by_key: bool) -> tuple[str, ...]:
-        """What is not written out, if something is not."""
+        """Says which keys and heads are not written out; empty if all are."""
         keys, heads = len(self.keys), len(self.shown_heads)
         notes = []
         if by_key and len(self.written_keys) < keys and self.options.key is None:
-            several = len(self.written_heads) > 1
-            head_text = f" in head {self.written_heads[0]}" if several else ""
-            notes.append(
-                f"written out: the {MAX_TERMS} of {keys:,} keys with the largest weights{head_text}"
-            )
+            head = f" in head {self.written_heads[0]}" if len(self.written_heads) > 1 else ""
+            largest = f"the {MAX_TERMS} of {keys:,} keys with the largest weights{head}"
+            notes.append(f"written out: {largest}")
         if len(self.written_heads) < heads:
             notes.append(f"written out: head 0 of {heads} (--head picks another)")
         return (*notes, "--full writes out everything") if notes else ()
 
     def token_name(self, tokens: Tokens, position: int) -> str:
-        """A token's label; with its number where it stands more than once."""
+        """Returns a token's label, numbered if it occurs more than once: `3 the`."""
         label = tokens.labels[position]
-        return label if _label_counts(tokens)[label] == 1 else f"{position + 1} {label}"
+        return label if tokens.labels.count(label) == 1 else f"{position + 1} {label}"
 
     @property
     def query_name(self) -> str:
         return self.token_name(self.trace.tokens, self.followed_query)
 
     def head_suffix(self, head: int) -> str:
-        """What names of numbers carry where there are several heads: ` H1`."""
+        """Returns ` H1`; empty if there is a single head."""
         return "" if self.layer.heads == 1 else f" H{head}"
 
     def group_suffix(self, heads: range) -> str:
-        """The same of what some heads share: ` H0–1`."""
+        """Returns ` H0–1` for a group of heads that share keys and values."""
         return self.head_suffix(heads[0]) if len(heads) == 1 else f" H{heads[0]}–{heads[-1]}"
 
     def head_title(self, name: str, head: int) -> str:
-        """What a table of one head is called, where there are several: `scores · head 1`."""
+        """Returns `scores · head 1`; only the name if there is a single head."""
         return name if self.layer.heads == 1 else f"{name} · head {head}"
 
     def head_groups(self, count: int, heads: Sequence[int]) -> dict[int, range]:
-        """Which of so many groups these heads belong to, and all heads of each of them."""
+        """Returns the groups that `heads` belong to, each with all of its heads."""
         size = self.layer.heads // count
         group_numbers = dict.fromkeys(head // size for head in heads)
         return {group: range(group * size, (group + 1) * size) for group in group_numbers}
 
     def group_title(self, name: str, heads: range) -> str:
-        """What a table is called that some heads share: `keys · heads 0–1`."""
+        """Returns `keys · heads 0–1` for a group of heads that share keys and values."""
         if len(heads) == 1:
             return self.head_title(name, heads[0])
         return f"{name} · heads {heads[0]}–{heads[-1]}"
 
     def size_text(self, tensor: Tensor) -> str:
-        """The shape of a matrix, or of as many as there are heads."""
+        """Returns a shape for people: `[3 × 8]`, with several heads `2 × [3 × 8]`."""
         if tensor.ndim == 1:
             return bracketed_shape(*tensor.shape)
         *heads, rows, columns = tensor.shape
@@ -239,28 +229,26 @@ class Scene:
         head: int = 0,
         followed: bool = False,
     ) -> Grid:
-        """Vectors, all of them or the followed token's; `side` is what their numbers count."""
+        """Returns a table of vectors, all or the followed one; `side` says what columns count."""
         columns = vector_axis(self.trace, self.layer, side, vectors.shape[-1], head)
-        full_grid = vectors_grid(title, vectors, rows, columns)
-        return self._followed_part(
-            full_grid if self.trace.trained is None else _with_own_scale(full_grid), followed
-        )
+        grid = vectors_grid(title, vectors, rows, columns)
+        if self.trace.trained is not None:
+            grid = _with_own_scale(grid)
+        return self._followed_part(grid, followed)
 
     def matrix_grid(self, name: str, matrix: Tensor) -> Grid:
-        """A matrix that vectors are multiplied with, or a bias as one row."""
+        """Returns the table of a parameter matrix, or of a bias as one row."""
         *above, side = LABELLED_MATRICES[name].axes
-        rows = plain_axis("row", ["+"])
-        for axis_name in above:
-            rows = replace(vector_axis(self.trace, self.layer, axis_name, len(matrix)), title="")
-        return self.grid(name, matrix if above else matrix[None], rows, side=side)
+        if not above:
+            return self.grid(name, matrix[None], plain_axis("row", ["+"]), side=side)
+        rows = vector_axis(self.trace, self.layer, above[-1], len(matrix))
+        return self.grid(name, matrix, replace(rows, title=""), side=side)
 
     def head_matrix_grid(self, name: str, matrix: Tensor, head: int) -> Grid:
-        """The columns that make the vectors of one head."""
+        """Returns the columns of a matrix that make the vectors of one head."""
         side = "head_value" if name == "w_value" else "width"
-        rows = vector_axis(self.trace, self.layer, "dim", len(matrix))
-        return self.grid(
-            self.head_title(name, head), matrix, replace(rows, title=""), side=side, head=head
-        )
+        rows = replace(vector_axis(self.trace, self.layer, "dim", len(matrix)), title="")
+        return self.grid(self.head_title(name, head), matrix, rows, side=side, head=head)
 
     def head_grids(
         self,
@@ -272,51 +260,38 @@ class Scene:
         followed: bool = False,
         scale: str = "",
     ) -> tuple[Grid, ...]:
-        """A grid for each head that is shown; with a name, its colours have their own scale."""
-        grids = [
-            self.grid(
-                self.group_title(name, heads),
-                vectors[group],
-                rows,
-                side=side,
-                head=heads[0],
-                followed=followed,
-            )
-            for group, heads in self.head_groups(len(vectors), self.shown_heads).items()
-        ]
-        scaled = [replace(grid, scale=replace(grid.scale, label=scale)) for grid in grids]
-        return tuple(scaled if scale else grids)
+        """Returns a table per shown head; `scale` names a colour scale that only they share."""
+        grids = []
+        for group, heads in self.head_groups(len(vectors), self.shown_heads).items():
+            title, part = self.group_title(name, heads), vectors[group]
+            grid = self.grid(title, part, rows, side=side, head=heads[0], followed=followed)
+            grids.append(replace(grid, scale=replace(grid.scale, label=scale or grid.scale.label)))
+        return tuple(grids)
 
     def score_grids(self, name: str, stage: Stage, note: str = "") -> tuple[Grid, ...]:
         grids = scores_grids(name, self.trace, self.layer, stage, note)
-        return tuple(
-            self._followed_part(self._with_head_title(grids[head], name, head))
-            for head in self.shown_heads
-        )
+        return self._titled_by_head(grids, name)
 
     def weight_grids(self, stage: Stage, mixed_by: MixedBy) -> tuple[Grid, ...]:
-        grids, name = (
-            weights_grids(self.trace, self.layer, stage, mixed_by),
-            WEIGHTS_NAMES[mixed_by],
-        )
+        grids = weights_grids(self.trace, self.layer, stage, mixed_by)
+        return self._titled_by_head(grids, WEIGHTS_NAMES[mixed_by])
+
+    def _titled_by_head(self, grids: Sequence[Grid], name: str) -> tuple[Grid, ...]:
         return tuple(
-            self._followed_part(self._with_head_title(grids[head], name, head))
+            self._followed_part(replace(grids[head], title=self.head_title(name, head)))
             for head in self.shown_heads
         )
 
-    def _with_head_title(self, grid: Grid, name: str, head: int) -> Grid:
-        return replace(grid, title=self.head_title(name, head))
-
     def _followed_part(self, grid: Grid, followed: bool = True) -> Grid:
-        """With so many digits, and only the row of the token that is followed."""
-        exact = replace(grid, decimals=self.options.digits)
+        """Sets the number of digits; keeps only the followed query's row if `followed`."""
+        grid = replace(grid, decimals=self.options.digits)
         if not followed or self.options.query is None:
-            return exact
-        row = self._named_row(exact.part(slice(self.followed_query, self.followed_query + 1)))
+            return grid
+        row = self._named_row(grid.part(slice(self.followed_query, self.followed_query + 1)))
         return row if row.share else replace(row, scale=centred_scale(row.scale.label, row.cells))
 
     def _named_row(self, grid: Grid) -> Grid:
-        """A word that stands several times in the text needs its number, alone as it is."""
+        """Numbers the row's label if its token occurs several times in the text."""
         name = self.query_name
         if grid.rows.labels == (name,) or not grid.rows.labels[0]:
             return grid
@@ -324,40 +299,37 @@ class Scene:
 
 
 def _with_own_scale(grid: Grid) -> Grid:
-    """With a scale that only its like share: numbers of a trained model are of any size."""
+    """Labels the scale by kind of numbers, since those of trained models differ in size."""
     kind = next((kind for start, kind in SCALE_KINDS.items() if grid.title.startswith(start)), None)
     return replace(grid, scale=replace(grid.scale, label=kind)) if kind else grid
 
 
 def build_scene(trace: Trace, options: StepSettings) -> Scene:
-    """The attention of the layer that is asked for."""
+    """Returns the scene of the selected layer; raises AttnvizError if it does not exist."""
     layer = _find_layer(trace, options.layer)
     refuse_missing_head(options.head, layer.heads)
     return Scene(trace, layer, options)
 
 
 def _find_layer(trace: Trace, number: int | None) -> Layer:
-    """The layer of this number: of some models not every layer attends."""
+    """Returns the layer with this number; in some models not every layer has attention."""
     if number is None:
         return trace.layers[0]
     layers_by_number = {layer.layer: layer for layer in trace.layers}
     if number not in layers_by_number:
-        all_attend = list(layers_by_number) == list(range(len(layers_by_number)))
-        refuse_missing_layer(number, len(layers_by_number)) if all_attend else None
+        numbers = [*layers_by_number]
+        if numbers == [*range(len(numbers))]:
+            refuse_missing_layer(number, len(numbers))
         raise AttnvizError(
-            f"layer {number} has no attention; layers that do: {', '.join(map(str, layers_by_number))}",
-            f"try --layer {next(iter(layers_by_number))}",
+            f"layer {number} has no attention; layers that do: {', '.join(map(str, numbers))}",
+            f"try --layer {numbers[0]}",
             about="layer",
         )
     return layers_by_number[number]
 
 
 def parameter_count_text(scene: Scene, matrices: Mapping[str, Tensor]) -> str:
-    """`w_query 8 × 8 + w_key 8 × 8 = 128 numbers to learn`"""
+    """Returns `w_query 8 × 8 + w_key 8 × 8 = 128 numbers to learn`."""
     parts = [f"{name} {shape_text(matrix.shape)}" for name, matrix in matrices.items()]
     count = sum(matrix.numel() for matrix in matrices.values())
     return f"{' + '.join(parts)} = {count:,} numbers {parameter_count_suffix(scene.trace)}"
-
-
-def _label_counts(tokens: Tokens) -> Counter[str]:
-    return Counter(tokens.labels)

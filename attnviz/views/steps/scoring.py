@@ -1,4 +1,4 @@
-"""The steps from queries and keys to the scores that a softmax is taken of."""
+"""The steps from queries and keys to the scores that the softmax receives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ADDITIVE_MASK_DESCRIPTION = (
 
 
 def scores_step(scene: Scene) -> Iterator[Section]:
-    """How well each query matches each key."""
+    """Yields the scores: how well each query matches each key."""
     layer = scene.layer
     if scene.options.key is not None:
         yield from pair.score_pair_step(scene, scene.options.key)
@@ -32,10 +32,8 @@ def scores_step(scene: Scene) -> Iterator[Section]:
         return
     shapes = f"scores {scene.weights_size_text}"
     if is_compared and layer.queries is not None and layer.keys is not None:
-        keys = layer.keys.transpose(-2, -1)
-        shapes = (
-            f"queries {scene.size_text(layer.queries)} · keysᵀ {scene.size_text(keys)} → {shapes}"
-        )
+        sizes = map(scene.size_text, (layer.queries, layer.keys.transpose(-2, -1)))
+        shapes = "queries {} · keysᵀ {} → {}".format(*sizes, shapes)
     yield Section(
         number="5",
         name="scores",
@@ -53,14 +51,16 @@ def _additive_scores_step(scene: Scene, w_score: Tensor) -> Section:
     layer = scene.layer
     assert layer.queries is not None
     assert layer.keys is not None
-    sources_text = f"queries {scene.size_text(layer.queries)} + keys {scene.size_text(layer.keys)}"
+    sizes = map(scene.size_text, (layer.queries, layer.keys, w_score))
     return Section(
         number="5",
         name="scores",
         title="scores",
         about="Each query is added to each key, and tanh limits every number to -1 to 1. The "
         "score is their sum weighted by w_score: the larger it is, the better query and key match.",
-        shapes=f"{sources_text}, w_score {scene.size_text(w_score)} → scores {scene.weights_size_text}",
+        shapes="queries {} + keys {}, w_score {} → scores {}".format(
+            *sizes, scene.weights_size_text
+        ),
         formula="score = w_score · tanh(query + key)",
         tex=r"S_{ij} = w \cdot \tanh(q_i + k_j)",
         grids=scene.score_grids("scores", "scores", AXES_NOTE),
@@ -80,7 +80,7 @@ def _scores_description(scene: Scene) -> str:
 
 
 def scaling_step(scene: Scene) -> Iterator[Section]:
-    """Scores over the root of a head's width, and over the temperature."""
+    """Yields the division of scores by √d_k and by the temperature."""
     divisors = sums.divisor_texts(scene, scene.layer)
     yield Section(
         number="6",
@@ -112,10 +112,10 @@ def _scaling_description(scene: Scene) -> str:
             ": sums of more products tend to be larger, and with large scores the softmax gives "
             "nearly all the weight to the largest."
         )
-    temperature_text = (
-        f" They are also divided by the temperature, here {exact_text(variant.temperature)}."
-    )
-    return about + temperature_text if has_temperature else about
+    if has_temperature:
+        temperature = exact_text(variant.temperature)
+        about += f" They are also divided by the temperature, here {temperature}."
+    return about
 
 
 def _scaling_tex(scene: Scene) -> str:
@@ -124,37 +124,37 @@ def _scaling_tex(scene: Scene) -> str:
         root_tex = trained.divisor_text(scene.layer).replace("√", r"\sqrt ")
         return rf"\frac{{S}}{{{root_tex}}}" if root_tex else ""
     factors = [rf"\sqrt{{{scene.layer.head_dim}}}"] if variant.scaled else []
-    factors += [f"{exact_text(variant.temperature)}"] if variant.temperature != 1 else []
+    factors += [exact_text(variant.temperature)] if variant.temperature != 1 else []
     divisor = r" \cdot ".join(factors)
     return rf"\frac{{S}}{{{divisor}}}" if factors else ""
 
 
 def soft_cap_step(scene: Scene) -> Iterator[Section]:
-    """Scores limited by a cap."""
-    cap = scene.trace.variant.soft_cap
-    if cap is None or scene.layer.attended.capped_scores is None:
+    """Yields the scores limited by tanh; nothing without a soft cap."""
+    if scene.trace.variant.soft_cap is None or scene.layer.attended.capped_scores is None:
         return
+    cap = exact_text(scene.trace.variant.soft_cap)
     yield Section(
         number="6a",
         name="soft-cap",
         title="soft cap",
-        about=f"tanh keeps scores between -{exact_text(cap)} and {exact_text(cap)}: the further a "
-        "score is from 0, the more it is reduced.",
+        about=f"tanh keeps scores between -{cap} and {cap}: the further a score is from 0, the "
+        "more it is reduced.",
         shapes=f"scores {scene.weights_size_text}",
-        formula=f"capped = {exact_text(cap)} · tanh(score / {exact_text(cap)})",
-        tex=rf"{exact_text(cap)} \tanh(S_{{ij}} / {exact_text(cap)})",
+        formula=f"capped = {cap} · tanh(score / {cap})",
+        tex=rf"{cap} \tanh(S_{{ij}} / {cap})",
         grids=scene.score_grids("capped scores", "capped scores"),
         sums=sums.soft_cap_sums(scene, scene.layer),
     )
 
 
 def alibi_step(scene: Scene) -> Iterator[Section]:
-    """What is subtracted from a score for distance."""
+    """Yields the distance penalty or learned position bias; nothing without either."""
     bias, layer = scene.layer.attended.bias, scene.layer
     if bias is None:
         return
     if scene.trace.trained is not None:
-        if bias.any():  # T5 has one of zeros, between encoder and decoder
+        if bias.any():  # T5 has a bias of zeros between encoder and decoder
             yield trained.position_bias_step(scene, bias, sums.position_bias_sums(scene, layer))
         return
     yield Section(
@@ -179,21 +179,17 @@ def _alibi_description(heads: int) -> str:
 
 
 def additive_mask_step(scene: Scene) -> Iterator[Section]:
-    """What a mask of numbers adds to scores."""
-    mask_numbers = scene.layer.attended.mask
-    if mask_numbers is None:
+    """Yields the scores plus a mask of numbers; nothing without such a mask."""
+    mask = scene.layer.attended.mask
+    if mask is None:
         return
+    preferences = preference_sentences(scene.trace, scene.layer, scene.shown_heads)
     yield Section(
         number="6c",
         name="additive-mask",
         title="additive mask",
-        about=" ".join(
-            [
-                ADDITIVE_MASK_DESCRIPTION,
-                *preference_sentences(scene.trace, scene.layer, scene.shown_heads),
-            ]
-        ),
-        shapes=f"scores {scene.weights_size_text} + mask {scene.size_text(mask_numbers)}",
+        about=" ".join([ADDITIVE_MASK_DESCRIPTION, *preferences]),
+        shapes=f"scores {scene.weights_size_text} + mask {scene.size_text(mask)}",
         formula="scores + mask",
         tex=r"S_{ij} + M_{ij}",
         grids=scene.score_grids("scores with mask", "scores with mask"),

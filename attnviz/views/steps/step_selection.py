@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.wording.words import counted
 
-if TYPE_CHECKING:  # whoever misspells a step need not wait for numpy
+if TYPE_CHECKING:  # a misspelled step is reported without importing numpy
     from attnviz.views.grids.section import Section
 
-ATTENTION_STEP_NAMES = (  # whatever the variant is
+ATTENTION_STEP_NAMES = (  # of every variant
     "tokens",
     "embeddings",
     "projections",
@@ -24,7 +24,7 @@ ATTENTION_STEP_NAMES = (  # whatever the variant is
     "weighted",
     "context",
 )
-STEP_REQUIREMENTS = {  # what a step that is not there would need
+STEP_REQUIREMENTS = {  # what the other steps need
     "rotary": "--positions rotary, and queries and keys",
     "soft-cap": "--soft-cap 50",
     "alibi": "--positions alibi",
@@ -59,7 +59,7 @@ BEFORE_ALL, AFTER_ALL = (0, ""), (999, "")
 
 
 def refuse_unknown_step(selection: str | None) -> None:
-    """Refuse a name that no step of any walk has, before there is a walk."""
+    """Raises AttnvizError for a name that no walk has, before a walk is computed."""
     names = [*ATTENTION_STEP_NAMES, *STEP_REQUIREMENTS, *LAYER_STEP_NAMES, *STEP_ALIASES]
     names += [f"cross-{name}" for name in (*names, "norm")]
     for part in (selection or "").split(","):
@@ -80,15 +80,14 @@ def refuse_missing_head(head: int | None, count: int) -> None:
 
 
 def select_steps(sections: Sequence[Section], selection: str | None) -> list[Section]:
-    """The steps that are asked for, in their order: `scores`, `5`, `5-8`, `5,softmax`."""
+    """Returns the selected steps in their order: `scores`, `5`, `5-8`, `5,softmax`."""
     if selection is None:
         return list(sections)
     names = [name.strip() for name in selection.split(",") if name.strip()]
     numbers = {section.number for name in names for section in _matching_sections(sections, name)}
     if not numbers:
-        raise AttnvizError(
-            "--step is empty", f"use --step scores, or another of: {_steps_text(sections)}"
-        )
+        hint = f"use --step scores, or another of: {_steps_text(sections)}"
+        raise AttnvizError("--step is empty", hint)
     return [section for section in sections if section.number in numbers]
 
 
@@ -99,41 +98,31 @@ def _matching_sections(sections: Sequence[Section], part: str) -> list[Section]:
     order_by_name |= {
         alias: order_by_name[name] for alias, name in STEP_ALIASES.items() if name in order_by_name
     }
-    ends = [] if exact else _range_ends(order_by_name, part)
+    if exact:
+        return exact
+    steps_hint = f"the steps are: {_steps_text(sections)}"
+    ends = _range_ends(order_by_name, part)
     if ends:
-        inside = [
-            section for section in sections if ends[0] <= _step_order(section.number) <= ends[1]
-        ]
+        inside = [each for each in sections if ends[0] <= _step_order(each.number) <= ends[1]]
         if not inside:
-            problem = f"there are no steps {part}"
-            raise AttnvizError(problem, f"the steps are: {_steps_text(sections)}")
+            raise AttnvizError(f"there are no steps {part}", steps_hint)
         return inside
-    if not exact:
-        raise _missing_step_error(sections, part)
-    return exact
-
-
-def _missing_step_error(sections: Sequence[Section], part: str) -> AttnvizError:
     if part in STEP_REQUIREMENTS:
-        return AttnvizError(
-            f"there is no step '{part}' here", f"it needs {STEP_REQUIREMENTS[part]}"
-        )
+        hint = f"it needs {STEP_REQUIREMENTS[part]}"
+        raise AttnvizError(f"there is no step '{part}' here", hint)
     if re.fullmatch(r"\d+[a-z]?", part):
-        return AttnvizError(f"there is no step {part}", f"the steps are: {_steps_text(sections)}")
-    return unknown_name_error("step", part, [section.name for section in sections])
+        raise AttnvizError(f"there is no step {part}", steps_hint)
+    raise unknown_name_error("step", part, [section.name for section in sections])
 
 
 def _range_ends(order_by_name: Mapping[str, StepNumber], part: str) -> list[StepNumber]:
-    """The first and the last of a range, of numbers or of names (`5-8`, `scores-softmax`, `5-`)."""
+    """Returns the first and last step of `5-8`, `scores-softmax` or `5-`; empty if no range."""
     for dash in re.finditer("[-–]", part):
         first_text, last_text = part[: dash.start()].strip(), part[dash.end() :].strip()
-        ends = [
-            _range_end(first_text, order_by_name, BEFORE_ALL),
-            _range_end(last_text, order_by_name, AFTER_ALL),
-        ]
-        if (first_text or last_text) and ends[0] is not None and ends[1] is not None:
-            # 4-5 holds 4b, and so does 1-4, but not 5-8.
-            return [ends[0], ends[1] if ends[1][1] else (ends[1][0], "z")]
+        first = _range_end(first_text, order_by_name, BEFORE_ALL)
+        last = _range_end(last_text, order_by_name, AFTER_ALL)
+        if (first_text or last_text) and first is not None and last is not None:
+            return [first, last if last[1] else (last[0], "z")]  # 1-4 and 4-5 include step 4b
     return []
 
 
@@ -146,7 +135,8 @@ def _range_end(
 
 
 def _step_order(number: str) -> StepNumber:
-    """
+    """Returns a key that sorts step numbers.
+
     >>> sorted(["10", "4b", "4", "5"], key=_step_order)
     ['4', '4b', '5', '10']
     """

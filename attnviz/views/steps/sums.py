@@ -33,7 +33,7 @@ Sums = tuple[Sum, ...]
 
 
 class MatrixRows(Sequence[list[float]]):
-    """The rows of a matrix as numbers, each when it is written: a model's have thousands."""
+    """The rows of a matrix as lists, converted when they are used: a model has thousands."""
 
     def __init__(self, matrix: Tensor) -> None:
         self._matrix = matrix
@@ -46,7 +46,7 @@ class MatrixRows(Sequence[list[float]]):
 
 
 def _if_followed(write: Callable[..., Iterator[Sum]]) -> Callable[..., Sums]:
-    """The sums, if a token is followed."""
+    """Makes a generator of sums return a tuple, which is empty if no token is followed."""
 
     @wraps(write)
     def written(scene: Scene, *arguments: Any) -> Sums:
@@ -57,22 +57,18 @@ def _if_followed(write: Callable[..., Iterator[Sum]]) -> Callable[..., Sums]:
 
 @_if_followed
 def input_sums(scene: Scene) -> Iterator[Sum]:
-    row, entering, embeddings = (
-        scene.followed_query,
-        scene.layer.layer_inputs,
-        scene.trace.embeddings,
-    )
-    position_vectors = entering - embeddings
-    terms = [embeddings[row].tolist(), position_vectors[row].tolist()]
+    row = scene.followed_query
+    inputs, embeddings = scene.layer.layer_inputs[row], scene.trace.embeddings[row]
+    terms = [embeddings.tolist(), (inputs - embeddings).tolist()]
     left_side = f"input({scene.query_name})"
-    yield sums.added_vectors_sum(left_side, terms, entering[row].tolist(), scene.style)
+    yield sums.added_vectors_sum(left_side, terms, inputs.tolist(), scene.style)
 
 
 @_if_followed
 def vector_sums(scene: Scene, layer: Layer, vectors_by_kind: dict[str, Tensor]) -> Iterator[Sum]:
-    """The followed token's query, key and value; key and value of --key, if it is given.
+    """Writes the followed token's query, key and value, or the key and value of --key.
 
-    Where keys come from other tokens, those of the one it attends to most.
+    If keys come from other tokens, they are those of the key with the largest weight.
     """
     matrices = layer.projections
     names = {"queries": "query", "keys": "key", "values": "value"}
@@ -96,7 +92,7 @@ def vector_sums(scene: Scene, layer: Layer, vectors_by_kind: dict[str, Tensor]) 
 
 
 def _vector_source(scene: Scene, layer: Layer, name: str) -> tuple[str, Tensor, int]:
-    """Whose vector a query, a key or a value is made of: its name, the vector, and its place."""
+    """Returns the name, vector and position that a query, key or value is computed from."""
     row, asked_key = scene.followed_query, scene.options.key
     if name == "query" or (layer.key_inputs is None and asked_key is None):
         return scene.query_name, layer.inputs[row], row
@@ -106,7 +102,7 @@ def _vector_source(scene: Scene, layer: Layer, name: str) -> tuple[str, Tensor, 
 
 
 def _written_key(scene: Scene) -> int:
-    """The key that is asked for; the followed token's own, or of others the one read most."""
+    """Returns the key of --key, else the followed token's own, or that with the most weight."""
     if scene.options.key is not None:
         return scene.options.key
     if scene.keys is scene.trace.tokens:
@@ -118,19 +114,18 @@ def _written_key(scene: Scene) -> int:
 @_if_followed
 def rotation_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     assert layer.before_rotary is not None
-    key = _written_key(scene)
     kinds = (
         ("query", scene.followed_query, layer.before_rotary.queries, layer.queries),
-        ("key", key, layer.before_rotary.keys, layer.keys),
+        ("key", _written_key(scene), layer.before_rotary.keys, layer.keys),
     )
+    base, width = resolved_settings(scene.trace.origin).position_base, layer.head_dim
+    halves = scene.trace.positions == "rotary-halves"
     for name, row, before, after in kinds:
         assert after is not None
         token = scene.token_name(scene.trace.tokens if name == "query" else scene.keys, row)
-        width, settings = layer.head_dim, resolved_settings(scene.trace.origin)
-        angles = positions.rotation_angles(row + 1, width, settings.position_base)[row].tolist()
+        angles = positions.rotation_angles(row + 1, width, base)[row].tolist()
         for group, heads in scene.head_groups(len(before), scene.written_heads).items():
             for pair, angle in enumerate(angles[: None if scene.options.full else sums.MAX_TERMS]):
-                halves = scene.trace.positions == "rotary-halves"
                 cells = positions.pair_indices(pair, width, halves=halves)
                 yield sums.rotation_sum(
                     f"{name}{scene.group_suffix(heads)}({token}), pair {pair + 1}",
@@ -147,12 +142,10 @@ def score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     keys, row = layer.keys_of_heads, scene.followed_query
     assert keys is not None
     for head, key, left_side in _written_cells(scene, "score", scene.written_keys):
-        query_vector, key_vector = layer.queries[head, row].tolist(), keys[head, key].tolist()
+        pair = layer.queries[head, row].tolist(), keys[head, key].tolist()
         results = scene.stage_row("scores", head)
         ends = scene.style.for_values(*results)
-        yield sums.dot_product_sum(
-            left_side, query_vector, key_vector, results[key], scene.style, ends
-        )
+        yield sums.dot_product_sum(left_side, *pair, results[key], scene.style, ends)
 
 
 @_if_followed
@@ -161,27 +154,23 @@ def additive_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     assert queries is not None
     assert keys is not None
     assert w_score is not None
-    weights = w_score.view(layer.heads, -1)
+    row, weights = scene.followed_query, w_score.view(layer.heads, -1).tolist()
     for head, key, left_side in _written_cells(scene, "score", scene.written_keys):
-        query_vector, key_vector = (
-            queries[head, scene.followed_query].tolist(),
-            keys[head, key].tolist(),
-        )
+        pair = queries[head, row].tolist(), keys[head, key].tolist()
         results = scene.stage_row("scores", head)
         ends = scene.style.for_values(*results)
-        score_weights = weights[head].tolist()
         yield sums.additive_score_sum(
-            left_side, score_weights, (query_vector, key_vector), results[key], scene.style, ends
+            left_side, weights[head], pair, results[key], scene.style, ends
         )
 
 
 def divisor_texts(scene: Scene, layer: Layer) -> list[str]:
-    """What scores are divided by, as it is written."""
+    """Returns the divisors of the scores as they are written: `√64`, and the temperature."""
     variant = scene.trace.variant
     if scene.trace.trained is not None:
-        return [text for text in (trained.divisor_text(layer),) if text]
+        return list(filter(None, [trained.divisor_text(layer)]))
     root = [f"√{layer.head_dim}"] if variant.scaled else []
-    return [*root, *([exact_text(variant.temperature)] if variant.temperature != 1 else [])]
+    return [*root, *[exact_text(variant.temperature)] * (variant.temperature != 1)]
 
 
 @_if_followed
@@ -189,10 +178,10 @@ def scaling_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     variant = scene.trace.variant
     root = layer.head_dim**0.5 if variant.scaled else 1.0
     divisor = 1 / layer.scale if scene.trace.trained is not None else root * variant.temperature
+    texts = divisor_texts(scene, layer)
     for head, key, left_side in _written_cells(scene, "scaled", scene.written_keys):
         values, results = scene.stage_row("scores", head), scene.stage_row("scaled scores", head)
-        factor_texts = divisor_texts(scene, layer)
-        yield sums.quotient_sum(left_side, values, key, factor_texts, divisor, results, scene.style)
+        yield sums.quotient_sum(left_side, values, key, texts, divisor, results, scene.style)
 
 
 @_if_followed
@@ -200,10 +189,8 @@ def soft_cap_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     cap = scene.trace.variant.soft_cap
     assert cap is not None
     for head, key, left_side in _written_cells(scene, "capped", scene.written_keys):
-        values, results = (
-            scene.stage_row("scaled scores", head),
-            scene.stage_row("capped scores", head),
-        )
+        values = scene.stage_row("scaled scores", head)
+        results = scene.stage_row("capped scores", head)
         yield sums.capped_score_sum(left_side, values, key, cap, results, scene.style)
 
 
@@ -230,7 +217,7 @@ def additive_mask_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 
 def _addition_sums(scene: Scene, name: str, stage: Stage, numbers: Tensor) -> Iterator[Sum]:
-    """A score, and what is added to it, of each key."""
+    """Yields each key's score, and the number added to it."""
     before = scene.stage_before(stage)
     for head, key, left_side in _written_cells(scene, name, scene.written_keys):
         values, results = scene.stage_row(before, head), scene.stage_row(stage, head)
@@ -240,17 +227,16 @@ def _addition_sums(scene: Scene, name: str, stage: Stage, numbers: Tensor) -> It
 
 @_if_followed
 def mask_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    of_heads = len(scene.mask_heads) > 1
-    for head in (each for each in scene.mask_heads if each in scene.written_heads):
-        for key in (each for each in scene.written_keys if each in scene.masked_keys(head)):
+    for head in (head for head in scene.mask_heads if head in scene.written_heads):
+        suffix = scene.head_suffix(head) if len(scene.mask_heads) > 1 else ""
+        for key in (key for key in scene.written_keys if key in scene.masked_keys(head)):
             cell = f"({scene.query_name}, {scene.token_name(scene.keys, key)})"
-            left_side = f"masked{scene.head_suffix(head) if of_heads else ''}{cell}"
-            yield Sum(left_side, MINUS_INFINITY, "", True)
+            yield Sum(f"masked{suffix}{cell}", MINUS_INFINITY, "", True)
 
 
 @_if_followed
 def softmax_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    # Weights by hand may be given to what the softmax gives none.
+    # weights written by hand may be above 0 where the mask hides a key from the softmax
     for head, key, left_side in _written_cells(scene, "weight", scene.visible_keys):
         if key in scene.masked_keys(head) and not layer.mistake:
             continue
@@ -260,7 +246,7 @@ def softmax_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 
 def _softmax_exponents(scene: Scene, layer: Layer, head: int, key: int) -> tuple[list[float], int]:
-    """The numbers among whose exps 1 is shared out, and the place of this cell's among them."""
+    """Returns the numbers that the softmax runs over, and the index of this cell in them."""
     row, cells = scene.followed_query, layer.weights.cells("exponents", head)
     mistake = MISTAKES.get(layer.mistake)
     over = mistake.softmax_axis if mistake else "row"
@@ -269,10 +255,8 @@ def _softmax_exponents(scene: Scene, layer: Layer, head: int, key: int) -> tuple
     elif over == "column":
         exponents, position = cells.window(FULL_SLICE, slice(key, key + 1)).values[:, 0], row
     else:
-        exponents, position = (
-            cells.window(FULL_SLICE, FULL_SLICE).values.ravel(),
-            row * cells.shape[1] + key,
-        )
+        exponents = cells.window(FULL_SLICE, FULL_SLICE).values.ravel()
+        position = row * cells.shape[1] + key
     sink = layer.attended.sink
     if sink is not None:
         exponents = np.append(exponents, sink[head].item())
@@ -282,26 +266,21 @@ def _softmax_exponents(scene: Scene, layer: Layer, head: int, key: int) -> tuple
 
 @_if_followed
 def match_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """What the softmax receives of each key that has any of what is asked for, number by number.
+    """Writes the score of each key that shares a feature with the query, product by product.
 
-    Where a cap bends the scores, that is no sum.
+    Yields nothing with a soft cap, after which a score is no longer a sum.
     """
     assert layer.queries is not None
-    keys, factor_texts = layer.keys_of_heads, divisor_texts(scene, layer)
+    keys, division = layer.keys_of_heads, (divisor_texts(scene, layer), 1 / layer.scale)
     assert keys is not None
     for head, key, left_side in _written_cells(scene, "match", scene.visible_keys):
-        numbers = (layer.queries[head, scene.followed_query].tolist(), keys[head, key].tolist())
-        named_products = zip(
-            dimension_names(scene.trace, layer, "width", head), *numbers, strict=True
-        )
-        shared_features = [product for product in named_products if product[1] and product[2]]
+        names = dimension_names(scene.trace, layer, "width", head)
+        pair = layer.queries[head, scene.followed_query].tolist(), keys[head, key].tolist()
+        shared = [feature for feature in zip(names, *pair, strict=True) if all(feature[1:])]
         result = scene.stage_row("masked scores", head)[key]
-        if shared_features and isfinite(result) and layer.attended.capped_scores is None:
-            added_score = result - scene.stage_row("scaled scores", head)[key]
-            division = (factor_texts, 1 / layer.scale)
-            yield sums.named_products_sum(
-                left_side, shared_features, division, added_score, result, scene.style
-            )
+        if shared and isfinite(result) and layer.attended.capped_scores is None:
+            added = result - scene.stage_row("scaled scores", head)[key]
+            yield sums.named_products_sum(left_side, shared, division, added, result, scene.style)
 
 
 @_if_followed
@@ -316,12 +295,9 @@ def dropout_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 @_if_followed
 def weighted_value_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     for head, key, left_side in _written_cells(scene, "weighted", scene.visible_keys):
-        weight = scene.stage_row("mixing", head)[key]
-        value, result = (
-            layer.values_of_heads[head, key].tolist(),
-            scene.weighted_values[head, key].tolist(),
-        )
-        yield sums.scaled_vector_sum(left_side, weight, value, result, scene.style)
+        weight, value = scene.stage_row("mixing", head)[key], layer.values_of_heads[head, key]
+        result = scene.weighted_values[head, key].tolist()
+        yield sums.scaled_vector_sum(left_side, weight, value.tolist(), result, scene.style)
 
 
 @_if_followed
@@ -329,11 +305,9 @@ def context_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     row, style, matrices = scene.followed_query, scene.style, layer.projections
     read_keys = scene.read_keys
     for head in scene.written_heads:
-        row_of_weights = scene.stage_row("mixing", head)
-        weights, values = (
-            [row_of_weights[key] for key in read_keys],
-            MatrixRows(layer.values_of_heads[head, read_keys]),
-        )
+        all_weights = scene.stage_row("mixing", head)
+        weights = [all_weights[key] for key in read_keys]
+        values = MatrixRows(layer.values_of_heads[head, read_keys])
         left_side = f"context{scene.head_suffix(head)}({scene.query_name})"
         result = layer.attended.contexts[head, row].tolist()
         if layer.off.get(head) == "mean":
@@ -353,7 +327,7 @@ def context_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def residual_sums(scene: Scene, residual: Residual) -> Iterator[Sum]:
-    """x + f(x), and LayerNorm of it where that comes after."""
+    """Writes x + f(x), and in a post-norm block its LayerNorm."""
     row = scene.followed_query
     terms = [residual.inputs[row].tolist(), residual.sublayer_outputs[row].tolist()]
     left_side = f"sum({scene.query_name})"
@@ -369,45 +343,32 @@ def norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterat
 
 
 def _layer_norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
-    """Mean and variance, and what is made with them; a gain of 1 and a shift of 0 not written."""
+    """Yields mean, variance and result; a gain of 1 with a shift of 0 is not written."""
     vector, name, style = before[scene.followed_query], scene.query_name, scene.style
     mean, variance = vector.mean().item(), vector.var(correction=0).item()
     numbers, result = vector.tolist(), after[scene.followed_query].tolist()
     yield sums.mean_sum(f"mean({name})", numbers, mean, style)
     yield sums.variance_sum(f"variance({name})", numbers, mean, variance, style)
     gain_and_shift = (norm.gain.tolist(), norm.shift.tolist()) if has_learned_norm(norm) else None
-    spread = (variance, NORM_EPSILON)
-    yield sums.layer_norm_sum(
-        f"normed({name})", numbers, mean, spread, result, style, gain_and_shift
-    )
+    spread, left_side = (variance, NORM_EPSILON), f"normed({name})"
+    yield sums.layer_norm_sum(left_side, numbers, mean, spread, result, style, gain_and_shift)
 
 
 @_if_followed
 def feed_forward_sums(scene: Scene, block: Block) -> Iterator[Sum]:
-    """Through the first matrix, the activation, and the second matrix."""
+    """Writes the first matrix with the activation, then the second matrix."""
     feed_forward, row, style = block.required_feed_forward, scene.followed_query, scene.style
     parameters, name, residual = feed_forward.parameters, scene.query_name, feed_forward.residual
-    input_vector, hidden_vector = (
+    inputs, outputs = (
         residual.sublayer_inputs[row].tolist(),
-        feed_forward.hidden[row].tolist(),
-    )
-    yield sums.activation_sum(
-        f"hidden({name})",
-        parameters.activation,
-        input_vector,
-        MatrixRows(parameters.w_1),
-        _nonzero_bias(parameters.b_1),
-        hidden_vector,
-        style,
-    )
-    yield sums.weighted_vectors_sum(
-        f"output({name})",
-        hidden_vector,
-        MatrixRows(parameters.w_2),
         residual.sublayer_outputs[row].tolist(),
-        style,
-        bias=_nonzero_bias(parameters.b_2),
     )
+    hidden = feed_forward.hidden[row].tolist()
+    w_1, b_1 = MatrixRows(parameters.w_1), _nonzero_bias(parameters.b_1)
+    w_2, b_2 = MatrixRows(parameters.w_2), _nonzero_bias(parameters.b_2)
+    activation = parameters.activation
+    yield sums.activation_sum(f"hidden({name})", activation, inputs, w_1, b_1, hidden, style)
+    yield sums.weighted_vectors_sum(f"output({name})", hidden, w_2, outputs, style, bias=b_2)
 
 
 @_if_followed
@@ -418,12 +379,10 @@ def answer_score_sums(
     vector, ends = scoring.vectors[row].tolist(), style.for_values(*prediction.logits[row].tolist())
     for answer in answers:
         left_side = f"score({scene.query_name}, {prediction.answers[answer]})"
-        column, result = (
-            scoring.w_answers[:, answer].tolist(),
-            prediction.logits[row, answer].item(),
-        )
-        answer_bias = None if scoring.b_answers is None else scoring.b_answers[answer].item()
-        yield sums.dot_product_sum(left_side, vector, column, result, style, ends, answer_bias)
+        column = scoring.w_answers[:, answer].tolist()
+        result = prediction.logits[row, answer].item()
+        bias = None if scoring.b_answers is None else scoring.b_answers[answer].item()
+        yield sums.dot_product_sum(left_side, vector, column, result, style, ends, bias)
 
 
 @_if_followed
@@ -445,7 +404,7 @@ def _nonzero_bias(bias: Tensor) -> list[float] | None:
 
 
 def _written_cells(scene: Scene, name: str, keys: Any) -> Iterator[tuple[int, int, str]]:
-    """Head and key of every cell of the followed row, and what its number is called."""
+    """Yields head, key and the name of the number, for each cell of the followed row."""
     for head in scene.written_heads:
         for key in keys:
             key_name = scene.token_name(scene.keys, key)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from torch import Tensor
 
 from attnviz.traces import parts
 from attnviz.traces.origin import resolved_settings
 from attnviz.traces.settings import ADDED_POSITIONS
-from attnviz.traces.trace import GIVEN_LABEL, Layer, Projections
+from attnviz.traces.trace import GIVEN_LABEL, Layer
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import (
     JOINED_TABLES,
@@ -33,7 +34,7 @@ from attnviz.wording.words import and_list, bracketed_shape, counted
 
 VECTOR_KINDS = ("queries", "keys", "values")
 SINGULAR_KINDS = {"queries": "query", "keys": "key", "values": "value"}
-NORMED_INPUTS = "normed"  # in place of X in a pre-norm block
+NORMED_INPUTS = "normed"  # instead of X in formulas of a pre-norm block
 TEX_NAMES = {NORMED_INPUTS: r"\hat X"}
 MATRIX_PURPOSES = {
     "w_query": "a query (what it looks for)",
@@ -43,7 +44,7 @@ MATRIX_PURPOSES = {
 
 
 def tokens_step(scene: Scene) -> Iterator[Section]:
-    """What the text is split into."""
+    """Yields the tokens that the text is split into."""
     about = "The text is split into tokens, each with an id; nothing else of the text is used."
     if scene.trace.tokenizer == GIVEN_LABEL:
         about = "The tokens are given or numbered; a repeated word keeps its id."
@@ -59,7 +60,7 @@ def tokens_step(scene: Scene) -> Iterator[Section]:
 
 
 def inputs_step(scene: Scene) -> Iterator[Section]:
-    """Embeddings and positions; in a layer above the first, the output of the one below."""
+    """Yields embeddings and positions; above the first layer, the output of the layer below."""
     layer = scene.layer
     if scene.trace.trained is not None:
         yield trained.trained_inputs_step(scene)
@@ -77,14 +78,14 @@ def inputs_step(scene: Scene) -> Iterator[Section]:
 
 
 def _lower_layer_step(scene: Scene) -> Section:
-    entering = scene.layer.layer_inputs
+    inputs = scene.layer.layer_inputs
     return Section(
         number="2",
         name="inputs",
         title="inputs",
         about=f"The output of layer {scene.layer.layer - 1} for each token.",
-        shapes=f"inputs {scene.size_text(entering)}",
-        grids=(scene.grid("inputs", entering, token_axis("token", scene.trace.tokens)),),
+        shapes=f"inputs {scene.size_text(inputs)}",
+        grids=(scene.grid("inputs", inputs, token_axis("token", scene.trace.tokens)),),
     )
 
 
@@ -95,16 +96,15 @@ def _embeddings_step(scene: Scene) -> Section:
     are_positions_given = "positions" in scene.layer.given
     has_positions = are_positions_given or trace.positions in ADDED_POSITIONS
     if has_positions:
-        position_vectors, entering = (
-            scene.layer.layer_inputs - trace.embeddings,
-            scene.layer.layer_inputs,
+        inputs = scene.layer.layer_inputs
+        grids.append(scene.grid("positions", inputs - trace.embeddings, rows))
+        grids.append(scene.grid("inputs", inputs, rows))
+        # "given"; or for a model "learned" or "written by hand"
+        origin = f"{parameters_origin_text(trace).partition(' ')[2]} " * are_positions_given
+        about += (
+            f" A {origin}vector for the position is added, so a token differs from position to "
+            "position."
         )
-        grids += [
-            scene.grid("positions", position_vectors, rows),
-            scene.grid("inputs", entering, rows),
-        ]
-        vector_text = f"{_origin_word(scene)} vector" if are_positions_given else "vector"
-        about += f" A {vector_text} for the position is added, so a token differs from position to position."
     other_kinds = _kinds_from_other_tokens(scene)
     if scene.layer.key_inputs is not None and other_kinds:
         keys_axis = token_axis("token", trace.keys)
@@ -138,16 +138,10 @@ def _embeddings_description(scene: Scene) -> str:
     return about
 
 
-def _origin_word(scene: Scene) -> str:
-    """`given`; or for a model `learned` or `written by hand`."""
-    return parameters_origin_text(scene.trace).partition(" ")[2]
-
-
 def _kinds_from_other_tokens(scene: Scene) -> str:
-    """What is computed from the other tokens that are read; empty if all of it is given."""
-    given_parts = scene.layer.given
-    kinds = [] if {"keys", "scores"} & given_parts else ["keys"]
-    kinds += [] if "values" in given_parts else ["values"]
+    """Returns `Keys and values`, whichever are computed from other tokens, or nothing."""
+    given = scene.layer.given
+    kinds = ["keys"] * (not {"keys", "scores"} & given) + ["values"] * ("values" not in given)
     return " and ".join(kinds).capitalize()
 
 
@@ -162,12 +156,11 @@ def _embedding_table_remarks(scene: Scene) -> tuple[str, ...]:
 
 
 def projections_step(scene: Scene) -> Iterator[Section]:
-    """The matrices that make queries, keys and values."""
+    """Yields the matrices that make queries, keys and values."""
     matrices = projection_matrices(scene)
     if not matrices:
-        yield Section(
-            number="3", name="projections", title="projections", about=_no_matrices_text(scene)
-        )
+        about = _no_matrices_text(scene)
+        yield Section(number="3", name="projections", title="projections", about=about)
         return
     origin = _matrices_origin_text(scene, matrices)
     if scene.trace.trained is not None:
@@ -183,15 +176,13 @@ def projections_step(scene: Scene) -> Iterator[Section]:
         title="projections",
         about=f"{about}{origin}",
         shapes=" · ".join(f"{name} {scene.size_text(matrix)}" for name, matrix in matrices.items()),
-        grids=tuple(
-            grid for name, matrix in matrices.items() for grid in _matrix_grids(scene, name, matrix)
-        ),
+        grids=tuple(grid for pair in matrices.items() for grid in _matrix_grids(scene, *pair)),
         remarks=(parameter_count_text(scene, matrices),),
     )
 
 
 def _matrix_grids(scene: Scene, name: str, matrix: Tensor) -> Iterator[Grid]:
-    """A matrix; where its columns have names, a part for each head."""
+    """Yields a matrix, split by head if its columns have names."""
     if scene.trace.trained is not None and scene.options.head is not None:
         yield trained.trained_head_matrix_grid(scene, name, matrix, scene.options.head)
         return
@@ -205,7 +196,7 @@ def _matrix_grids(scene: Scene, name: str, matrix: Tensor) -> Iterator[Grid]:
 
 
 def projection_matrices(scene: Scene) -> dict[str, Tensor]:
-    """The matrices and biases that are there, but for those that join the heads."""
+    """Returns the matrices and biases of the layer, except those that join the heads."""
     learned = parts.learned_tensors(scene.trace, scene.layer)
     return {name: matrix for name, matrix in learned.items() if not name.endswith("_out")}
 
@@ -218,54 +209,54 @@ def _no_matrices_text(scene: Scene) -> str:
     verbs = [*["compares"] * is_compared, *["mixes"] * ("values" not in given_parts)]
     if variant.projected or not verbs:
         return "No matrices are needed: queries, keys and values, or the scores, are given."
-    return f"There are no matrices: '{variant.name}' attention {and_list(verbs)} the vectors themselves."
+    subject = f"'{variant.name}' attention"
+    return f"There are no matrices: {subject} {and_list(verbs)} the vectors themselves."
 
 
 def _matrices_origin_text(scene: Scene, matrices: Mapping[str, Tensor]) -> str:
     random_names = [name for name in matrices if name not in scene.layer.given]
     is_single, given_count = len(matrices) == 1, len(matrices) - len(random_names)
     if not random_names:
-        return f"{'It' if is_single else 'They'} {parameters_origin_text(scene.trace, is_plural=not is_single)}."
+        origin = parameters_origin_text(scene.trace, is_plural=not is_single)
+        return f"{'It' if is_single else 'They'} {origin}."
     if given_count:
-        verb, others_text = (
-            "is" if len(random_names) == 1 else "are",
-            "other is" if given_count == 1 else "others are",
-        )
-        return f"{and_list(random_names)} {verb} random (set by the seed); the {others_text} given."
+        verb = "is" if len(random_names) == 1 else "are"
+        others = "other is" if given_count == 1 else "others are"
+        return f"{and_list(random_names)} {verb} random (set by the seed); the {others} given."
     subject, pronoun = ("it is", "it") if is_single else ("they are", "them")
     return f"Here {subject} random (set by the seed); training would learn {pronoun}."
 
 
 def vectors_step(scene: Scene) -> Iterator[Section]:
-    """Queries, keys and values, before rotary positions turn them."""
+    """Yields queries, keys and values, before rotary positions turn them."""
     layer = scene.layer
     before = layer.before_rotary or layer
     is_compared = scene.trace.variant.compared
-    kinds = {"queries": before.queries, "keys": before.keys} if is_compared else {}
-    vectors_by_kind = {name: each for name, each in kinds.items() if each is not None}
-    vectors_by_kind |= {"values": layer.values}
-    formula, tex = _vector_formulas(scene, [*vectors_by_kind])
-    grids = {name: _head_vector_grids(scene, name, each) for name, each in vectors_by_kind.items()}
+    compared = {"queries": before.queries, "keys": before.keys} if is_compared else {}
+    vectors = {kind: tensor for kind, tensor in compared.items() if tensor is not None}
+    vectors |= {"values": layer.values}
+    kinds = [*vectors]
+    formula, tex = _vector_formulas(scene, kinds)
+    grids = [_head_vector_grids(scene, *pair) for pair in vectors.items()]
+    about = "Each token searches with its query, is found by its key, and passes on its value."
+    if kinds == ["values"]:
+        about = "Each token passes on its value."
     yield Section(
         number="4",
         name="queries",
-        title=", ".join(vectors_by_kind),
-        about=_vectors_description([*vectors_by_kind])
-        + _head_columns_text(layer, [*vectors_by_kind])
-        + _shared_heads_text(layer),
-        shapes=" · ".join(
-            f"{name} {scene.size_text(each)}" for name, each in vectors_by_kind.items()
-        ),
+        title=", ".join(kinds),
+        about=f"{about}{_head_columns_text(layer, kinds)}{_shared_heads_text(layer)}",
+        shapes=" · ".join(f"{kind} {scene.size_text(each)}" for kind, each in vectors.items()),
         formula=formula,
         tex=tex,
-        grids=tuple(grid for each in grids.values() for grid in each),
-        sums=sums.vector_sums(scene, layer, vectors_by_kind),
-        stages=_head_split_stages(scene, [len(each) for each in grids.values()]),
+        grids=tuple(chain.from_iterable(grids)),
+        sums=sums.vector_sums(scene, layer, vectors),
+        stages=_head_split_stages(scene, [*map(len, grids)]),
     )
 
 
 def _shared_heads_text(layer: Layer) -> str:
-    """Which heads share keys and values, where any do."""
+    """Says how many heads share keys and values; empty if none do."""
     group_size = layer.heads // layer.kv_heads
     if group_size == 1:
         return ""
@@ -276,7 +267,7 @@ def _shared_heads_text(layer: Layer) -> str:
 
 
 def _head_columns_text(layer: Layer, names: Sequence[str]) -> str:
-    """How heads get their vectors, except those that were given for each head."""
+    """Says how projected vectors are split between heads; empty for a single head."""
     projected_names = [name for name in names if name not in layer.given]
     if layer.heads == 1 or not projected_names:
         return ""
@@ -285,20 +276,16 @@ def _head_columns_text(layer: Layer, names: Sequence[str]) -> str:
 
 
 def _head_split_stages(scene: Scene, counts: Sequence[int]) -> Stages:
-    """The columns of all heads together, and cut apart, a line for each kind of vectors."""
+    """Lays out the columns of all heads joined, then split: one line per kind of vector."""
     heads = scene.layer.heads
     if heads == 1 or any(count < heads for count in counts):
         return ()
-    starts = range(0, heads * len(counts), heads)
-    columns = [range(start, start + heads) for start in starts]
-    return tuple(
-        (
-            *with_sign_between(head_columns, JOINED_TABLES),
-            "→",
-            *with_sign_between(head_columns, SEPARATE_TABLES),
-        )
-        for head_columns in columns
-    )
+    lines = []
+    for start in range(0, heads * len(counts), heads):
+        tables = range(start, start + heads)
+        joined = with_sign_between(tables, JOINED_TABLES)
+        lines.append((*joined, "→", *with_sign_between(tables, SEPARATE_TABLES)))
+    return tuple(lines)
 
 
 def _head_vector_grids(scene: Scene, name: str, vectors: Tensor) -> tuple[Grid, ...]:
@@ -308,78 +295,62 @@ def _head_vector_grids(scene: Scene, name: str, vectors: Tensor) -> tuple[Grid, 
     return scene.head_grids(name, vectors, rows, side=side, followed=queries)
 
 
-def _vectors_description(names: list[str]) -> str:
-    if names == ["values"]:
-        return "Each token passes on its value."
-    return "Each token searches with its query, is found by its key, and passes on its value."
-
-
 def _vector_formulas(scene: Scene, names: list[str]) -> tuple[str, str]:
-    """What vectors are made of, for terminal and Markdown: `Q = X W_query + b_query`."""
+    """Returns the formulas for the terminal and in TeX: `Q = X W_query + b_query`."""
     projections, (queries_input, keys_input) = scene.layer.projections, _input_names(scene.layer)
     if projections is None or not projection_matrices(scene):
         return _unprojected_formula(scene, names), ""
-    kinds = [name for name in ("query", "key", "value") if _has_matrix(projections, "w", name)]
     plain, tex = [], []
-    for name in kinds:
+    for name in ("query", "key", "value"):
+        if getattr(projections, f"w_{name}") is None:
+            continue
         letter, input_name = name[0], queries_input if name == "query" else keys_input
-        bias = _has_matrix(projections, "b", name)
-        plain.append(f"{letter.upper()} = {input_name} W_{name}{f' + b_{name}' if bias else ''}")
-        tex.append(
-            f"{letter.upper()} = {TEX_NAMES.get(input_name, input_name)} W_{letter}{f' + b_{letter}' if bias else ''}"
-        )
+        input_tex = TEX_NAMES.get(input_name, input_name)
+        has_bias = getattr(projections, f"b_{name}") is not None
+        plain.append(f"{letter.upper()} = {input_name} W_{name}{f' + b_{name}' * has_bias}")
+        tex.append(f"{letter.upper()} = {input_tex} W_{letter}{f' + b_{letter}' * has_bias}")
     return " · ".join(plain), r" \quad ".join(tex)
 
 
 def _unprojected_formula(scene: Scene, names: Sequence[str]) -> str:
-    """The same where nothing is projected: `Q = K = V = X`."""
+    """Returns `Q = K = V = X`, for vectors that are not projected; empty if any are given."""
     if scene.trace.variant.projected or scene.layer.given & {*names}:
         return ""
     queries_input, keys_input = _input_names(scene.layer)
-    of_others = [name for name in names if name != "queries" and keys_input != queries_input]
-    formula_parts = [
-        ([name for name in names if name not in of_others], queries_input),
-        (of_others, keys_input),
-    ]
-    return " · ".join(
-        f"{' = '.join(name[0].upper() for name in kind_names)} = {input_name}"
-        for kind_names, input_name in formula_parts
-        if kind_names
-    )
+    letters: dict[str, list[str]] = {}  # by input
+    for name in names:
+        input_name = queries_input if name == "queries" else keys_input
+        letters.setdefault(input_name, []).append(name[0].upper())
+    return " · ".join(" = ".join([*each, input_name]) for input_name, each in letters.items())
 
 
 def _input_names(layer: Layer) -> tuple[str, str]:
-    """What queries are made of, and what keys and values are."""
-    own_input = (
-        NORMED_INPUTS if layer.block is not None and layer.block.norm_placement == "pre" else "X"
-    )
+    """Returns the names of the inputs of queries, and of keys and values: `X`, `Y`, `M`."""
     if layer.memory is not None:
-        return ("X", "M")
+        return "X", "M"
+    is_pre_norm = layer.block is not None and layer.block.norm_placement == "pre"
+    own_input = NORMED_INPUTS if is_pre_norm else "X"
     return own_input, own_input if layer.key_inputs is None else "Y"
 
 
-def _has_matrix(projections: Projections, kind: str, name: str) -> bool:
-    return getattr(projections, f"{kind}_{name}") is not None
-
-
 def rotary_step(scene: Scene) -> Iterator[Section]:
-    """Queries and keys, rotated."""
+    """Yields the rotated queries and keys; nothing without rotary positions."""
     layer = scene.layer
     if layer.before_rotary is None or layer.queries is None or layer.keys is None:
         return
     queries = token_axis("query", scene.trace.tokens)
     own_description = trained.own_rotation_text(scene.trace)
     base = f"{resolved_settings(scene.trace.origin).position_base:.15g}"
+    formula = f"pair i at position p is rotated by (p - 1) / {base}^(2(i - 1)/d_k)"
+    tex = rf"\theta_{{p,i}} = (p - 1) / {base}^{{2(i - 1)/d_k}}"
     yield Section(
         number="4b",
         name="rotary",
         title="rotary positions",
         about=own_description or _rotation_description(scene),
         shapes=f"queries {scene.size_text(layer.queries)} · keys {scene.size_text(layer.keys)}",
-        formula=""
-        if own_description
-        else f"pair i at position p is rotated by (p - 1) / {base}^(2(i - 1)/d_k)",
-        tex="" if own_description else rf"\theta_{{p,i}} = (p - 1) / {base}^{{2(i - 1)/d_k}}",
+        formula="" if own_description else formula,
+        tex="" if own_description else tex,
         grids=(
             *scene.head_grids("queries", layer.queries, queries, side="width", followed=True),
             *scene.head_grids("keys", layer.keys, token_axis("key", scene.keys), side="width"),
@@ -391,13 +362,13 @@ def rotary_step(scene: Scene) -> Iterator[Section]:
 
 def _rotation_description(scene: Scene) -> str:
     return (
-        f"{_rotated_pair_text(scene)} is rotated by an angle that grows with the position and is 0 at "
-        "the first: positions then affect a score only through the distance of its two tokens."
+        f"{_rotated_pair_text(scene)} is rotated by an angle that grows with the position and is "
+        "0 at the first: positions then affect a score only through the distance of its two tokens."
     )
 
 
 def _rotated_pair_text(scene: Scene) -> str:
-    """Which numbers are a pair."""
+    """Says which numbers are rotated as a pair."""
     if scene.trace.positions != "rotary-halves":
         return "Each pair of adjacent numbers of a query or a key"
     half = scene.layer.head_dim // 2
@@ -408,7 +379,7 @@ def _rotated_pair_text(scene: Scene) -> str:
 
 
 def _unwritten_pairs_note(scene: Scene) -> tuple[str, ...]:
-    """How many pairs of numbers are rotated without their arithmetic written out."""
+    """Says how many rotated pairs are not written out; empty if all are."""
     pairs = scene.layer.head_dim // 2
     if scene.options.query is None or scene.options.full or pairs <= MAX_TERMS:
         return ()

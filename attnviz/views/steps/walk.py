@@ -1,7 +1,7 @@
 """The walk of a Trace: each step with what it does and why, its shapes, tables and arithmetic.
 
-Attention has ten steps, whose numbers are the same in every variant. What some variants add
-stands between two of them (`4b rotary`); what a transformer block adds follows them.
+Attention has ten steps, whose numbers are the same in every variant. A step that only some variants
+have stands between two of them (`4b rotary`); those of a transformer block follow.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ ATTENTION_STEPS: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     attention.weighted_values_step,
     attention.context_step,
 )
-# Steps whose arithmetic is written out for each key, and for each head alone.
-STEPS_WRITTEN_BY_KEY = (
+STEPS_WRITTEN_BY_KEY = (  # one sum per key and head
     "scores",
     "scaling",
     "soft-cap",
@@ -66,12 +65,12 @@ STEPS_WRITTEN_BY_KEY = (
     "weighted",
 )
 STEPS_WRITTEN_BY_HEAD = ("queries", "rotary", "context")
-FIRST_BLOCK_STEP_NUMBER = 11  # the number of the step that follows those of attention
+FIRST_BLOCK_STEP_NUMBER = 11
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Walk(Showable):
-    """The steps of a Trace that are asked for."""
+    """The selected steps of a Trace."""
 
     trace: Trace
     asked: StepSettings
@@ -106,10 +105,13 @@ def steps(
         traced = text
     else:
         traced = trace(text, **changes)
-    query_position = None if query is None else find_query(traced.tokens, str(query))
-    key_position = None if key is None else find_query(traced.keys, str(key), "--key")
     options = StepSettings(
-        query=query_position, key=key_position, head=head, layer=layer, digits=digits, full=full
+        query=None if query is None else find_query(traced.tokens, str(query)),
+        key=None if key is None else find_query(traced.keys, str(key), "--key"),
+        head=head,
+        layer=layer,
+        digits=digits,
+        full=full,
     )
     return Walk(traced, options, tuple(select_steps(step_sections(traced, options), step)), step)
 
@@ -117,62 +119,44 @@ def steps(
 def step_sections(
     traced: Trace, options: StepSettings | None = None, *, still: bool = False
 ) -> list[Section]:
-    """Every step of one layer, with its number; `still` ones have no moments for an animation."""
+    """Returns every step of one layer, numbered; with `still`, without frames for animation."""
     attentions = traced.layers[0].attentions
-    by_row = [
-        attention_layer
-        for attention_layer in attentions
-        if attention_layer.weights_on_demand is not None
-    ]
+    by_row = [each for each in attentions if each.weights_on_demand is not None]
     refuse_oversized_steps(sum(map(weight_count, attentions)), sum(map(weight_count, by_row)))
     refuse_walk_without_vectors(traced)
-    here = build_scene(traced, options or StepSettings())
-    if here.options.key is not None:
-        refuse_pair(traced, here.layer, here.options.query)
-    attention_sections = [section for make in ATTENTION_STEPS for section in make(here)]
-    later_sections = (*block.steps_after_attention(here), *prediction.answer_steps(here))
-    numbers = enumerate(later_sections, start=FIRST_BLOCK_STEP_NUMBER)
-    numbered_sections = [replace(section, number=str(number)) for number, section in numbers]
-    finished = [
-        _finished_section(section, here, still=still)
-        for section in (*attention_sections, *numbered_sections)
-    ]
-    return with_one_scale(finished)
+    scene = build_scene(traced, options or StepSettings())
+    if scene.options.key is not None:
+        refuse_pair(traced, scene.layer, scene.options.query)
+    sections = [section for make in ATTENTION_STEPS for section in make(scene)]
+    later = (*block.steps_after_attention(scene), *prediction.answer_steps(scene))
+    for number, section in enumerate(later, start=FIRST_BLOCK_STEP_NUMBER):
+        sections.append(replace(section, number=str(number)))
+    return with_one_scale([_finished_section(each, scene, still=still) for each in sections])
 
 
 def weight_count(layer: Layer) -> int:
-    """How many weights there are, of all heads."""
+    """Returns the number of weights in all heads of a layer."""
     rows, columns = layer.weights.cells("mixing", 0).shape
     return layer.heads * rows * columns
 
 
 def view(walk: Walk) -> View:
-    """A panel for each step."""
-    settings_text = settings_line(walk.trace)
-    page = build_page(
-        [Group("steps", walk.sections)],
-        settings_text,
-        random_numbers_caveat(walk.trace, PARTS_BY_SHOW_NAME),
-    )
-    title = _walk_title(walk)
-    positions = {"query": walk.asked.query, "key": walk.asked.key}
-    numbers = {
-        name: None if position is None else str(position + 1)
-        for name, position in positions.items()
-    }
-    options = chosen_options(walk.asked) | numbers | {"step": walk.step}
+    """Returns the View of a walk, with one panel per step."""
+    settings_text, asked = settings_line(walk.trace), walk.asked
+    caveat = random_numbers_caveat(walk.trace, PARTS_BY_SHOW_NAME)
+    page = build_page([Group("steps", walk.sections)], settings_text, caveat)
+    options = chosen_options(asked) | {"step": walk.step}
+    for name, position in (("query", asked.query), ("key", asked.key)):
+        options[name] = None if position is None else str(position + 1)
+    title, query = _walk_title(walk), _followed_position(walk)
     return View(
         title=title,
-        headline=_only_step_finding(walk) or title,
+        headline=_only_step_finding(walk.sections) or title,
         settings=settings_text,
         screen=page,
         picture=page,
         explored=lambda: explore_trace(
-            walk.trace,
-            _followed_position(walk),
-            walk.asked.key,
-            layer=walk.asked.layer,
-            head=walk.asked.head,
+            walk.trace, query, asked.key, layer=asked.layer, head=asked.head
         ),
         following=lambda position: _steps_of_query(walk, position),
         data=build_trace_data(walk.trace),
@@ -182,38 +166,30 @@ def view(walk: Walk) -> View:
 
 
 def _walk_title(walk: Walk) -> str:
-    """What the steps lead to, of the token that is followed."""
+    """Returns `How "it" gets its context vector, step by step`."""
     token_text = quoted_token(walk.trace.tokens, _followed_position(walk))
     return f"How {token_text} gets its context vector, step by step"
 
 
-def _only_step_finding(walk: Walk) -> str:
-    """What the only step that is asked for shows."""
-    only_section = walk.sections[0] if len(walk.sections) == 1 else None
-    return only_section.finding if only_section else ""
+def _only_step_finding(sections: Sequence[Section]) -> str:
+    """Returns the finding of the only selected step; empty if several are selected."""
+    return sections[0].finding if len(sections) == 1 else ""
 
 
 def _followed_position(walk: Walk) -> int:
-    """The token that is asked for, or the last."""
-    last_position = len(walk.trace.tokens) - 1
-    return last_position if walk.asked.query is None else walk.asked.query
+    """Returns the position of the followed token, or of the last."""
+    return len(walk.trace.tokens) - 1 if walk.asked.query is None else walk.asked.query
 
 
 def _steps_of_query(current: Walk, position: int) -> tuple[str, tuple[Section, ...]]:
-    """The title and the steps of a walk that follows another token."""
-    followed_walk = replace(current, asked=replace(current.asked, query=position))
-    sections = tuple(
-        select_steps(
-            step_sections(followed_walk.trace, followed_walk.asked, still=True), followed_walk.step
-        )
-    )
-    return _only_step_finding(replace(followed_walk, sections=sections)) or _walk_title(
-        followed_walk
-    ), sections
+    """Returns the title and the steps of the walk for another query."""
+    walk = replace(current, asked=replace(current.asked, query=position))
+    sections = select_steps(step_sections(walk.trace, walk.asked, still=True), walk.step)
+    return _only_step_finding(sections) or _walk_title(walk), tuple(sections)
 
 
 def _finished_section(section: Section, scene: Scene, *, still: bool) -> Section:
-    """With what is left out said, and what an animation shows of it."""
+    """Adds the notes on arithmetic that is not written out, and the frames of an animation."""
     return replace(
         section,
         remarks=(*section.remarks, *_unwritten_remarks(section, scene)),
@@ -222,13 +198,11 @@ def _finished_section(section: Section, scene: Scene, *, still: bool) -> Section
 
 
 def _unwritten_remarks(section: Section, scene: Scene) -> Sequence[str]:
-    """What is not written out, said where something is."""
+    """Says which keys and heads are not written out; empty if all are."""
     name = section.name.removeprefix("cross-")
     if not section.sums or name not in (*STEPS_WRITTEN_BY_KEY, *STEPS_WRITTEN_BY_HEAD):
         return ()
-    described = scene
     if name != section.name and scene.layer.cross is not None:
-        described = replace(
-            scene, layer=scene.layer.cross, options=replace(scene.options, key=None)
-        )
-    return described.unwritten_notes(by_key=name in STEPS_WRITTEN_BY_KEY)
+        options = replace(scene.options, key=None)
+        scene = replace(scene, layer=scene.layer.cross, options=options)
+    return scene.unwritten_notes(by_key=name in STEPS_WRITTEN_BY_KEY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import Float
@@ -30,44 +30,36 @@ MIN_WRITTEN_WEIGHT = 0.005  # smaller weights are left out
 
 
 def why_step(scene: Scene) -> Iterator[Section]:
-    """What each head looks for, and which of its features a query and its keys have."""
+    """Yields what each head looks for, and which features a query and its keys have."""
     layer, is_followed = scene.layer, scene.options.query is not None
-    if (
-        not dimension_names(scene.trace, layer, "width")
-        or layer.queries is None
-        or layer.keys is None
-    ):
+    if layer.queries is None or layer.keys is None:
         return
+    if not dimension_names(scene.trace, layer, "width"):
+        return
+    heads = scene.written_heads if is_followed else ()
     yield Section(
         number="8a",
         name="why",
         title="why these weights",
         about=" ".join([WHY_DESCRIPTION, *_head_sentences(scene)]),
-        grids=tuple(_product_grid(scene, head) for head in _asking_heads(scene))
-        if is_followed
-        else (),
+        grids=tuple(
+            _product_grid(scene, head) for head in heads if _query_and_keys(scene, head)[0].any()
+        ),
         sums=sums.match_sums(scene, layer),
         remarks=tuple(_feature_remarks(scene)) if is_followed else (FOLLOW_TOKEN_HINT,),
     )
 
 
-def _asking_heads(scene: Scene) -> Iterator[int]:
-    """The heads in which the followed token asks for anything."""
-    return (head for head in scene.written_heads if _query_and_keys(scene, head)[0].any())
-
-
 def _head_sentences(scene: Scene) -> Iterator[str]:
-    """`In head 0, a word that refers back looks for a noun before it.`"""
+    """Yields `In head 0, a word that refers back looks for a noun before it.`"""
     for head in scene.shown_heads:
-        head_text = written_head_role(scene.trace, scene.layer, head)
-        if head_text:
-            yield (
-                f"In head {head}, {head_text}." if scene.layer.heads > 1 else as_sentence(head_text)
-            )
+        role = written_head_role(scene.trace, scene.layer, head)
+        if role:
+            yield f"In head {head}, {role}." if scene.layer.heads > 1 else as_sentence(role)
 
 
 def _product_grid(scene: Scene, head: int) -> Grid:
-    """The products of the followed query's numbers and each key's, before they are added up."""
+    """Returns the followed query's numbers times those of each key, not yet added up."""
     query, keys = _query_and_keys(scene, head)
     cells = unmasked_cells(keys * query)
     return Grid(
@@ -90,37 +82,24 @@ def _query_and_keys(
 
 
 def _feature_remarks(scene: Scene) -> Iterator[str]:
-    """What the followed token asks for in each head, and what the tokens it reads are found by."""
+    """Yields what the followed token asks for, and the features of the keys with most weight."""
     for head in scene.written_heads:
         query, keys = _query_and_keys(scene, head)
-        head_prefix, query_name = (
-            f"head {head}: " if scene.layer.heads > 1 else "",
-            scene.query_name,
-        )
-        asked_features, weights = (
-            _features_text(scene, head, query),
-            scene.stage_row("weights", head),
-        )
-        yield f'{head_prefix}"{query_name}" asks for {asked_features or "nothing, so every score is 0"}'
-        for key in _most_read_keys(weights) if asked_features else ():
-            key_features = _features_text(scene, head, keys[key])
-            key_name, weight_text = scene.token_name(scene.keys, key), percent_text(weights[key])
-            yield f'{head_prefix}"{key_name}" ({weight_text}) is found by {key_features or "nothing"}'
-
-
-def _most_read_keys(weights: Sequence[float]) -> list[int]:
-    """The keys with weights worth mentioning, the largest first."""
-    order = np.argsort(-np.asarray(weights), kind="stable")[:MAX_TERMS].tolist()
-    return [key for key in order if weights[key] >= MIN_WRITTEN_WEIGHT]
+        prefix = f"head {head}: " if scene.layer.heads > 1 else ""
+        features, weights = _features_text(scene, head, query), scene.stage_row("weights", head)
+        yield f'{prefix}"{scene.query_name}" asks for {features or "nothing, so every score is 0"}'
+        order = np.argsort(-np.asarray(weights), kind="stable")[:MAX_TERMS].tolist()
+        for key in (key for key in order if features and weights[key] >= MIN_WRITTEN_WEIGHT):
+            key_name = f'"{scene.token_name(scene.keys, key)}" ({percent_text(weights[key])})'
+            key_features = _features_text(scene, head, keys[key]) or "nothing"
+            yield f"{prefix}{key_name} is found by {key_features}"
 
 
 def _features_text(scene: Scene, head: int, vector: Float[np.ndarray, "width"]) -> str:
-    """`animal 14, place 8 and singular 6`: the numbers that are not 0, by name."""
+    """Returns the nonzero numbers by name: `animal 14, place 8 and singular 6`."""
     numbers: list[float] = vector.tolist()
-    names, write = (
-        dimension_names(scene.trace, scene.layer, "width", head),
-        scene.style.for_values(*numbers),
-    )
+    names = dimension_names(scene.trace, scene.layer, "width", head)
+    write = scene.style.for_values(*numbers)
     pairs = zip(names, numbers, strict=True)
-    feature_texts = [f"{name} {write(number)}" for name, number in pairs if number]
-    return and_list(feature_texts) if feature_texts else ""
+    features = [f"{name} {write(number)}" for name, number in pairs if number]
+    return and_list(features) if features else ""
