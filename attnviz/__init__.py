@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from attnviz.views.trace import draw as draw
     from attnviz.views.view import View as View
 
-_DOOR = {  # loaded when first asked for: torch takes two seconds, and --help does not need it
+_DOOR = {  # imported on first use: torch takes two seconds to load, and --help does not need it
     "AttnvizError": "attnviz.errors:AttnvizError",
     "Choices": "attnviz.learning.choices:Choices",
     "Comparison": "attnviz.analysis.comparison:Comparison",

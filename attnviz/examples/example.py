@@ -192,7 +192,7 @@ class Example(Showable):
         )
         names_file = located_error.file == str(self.path)
         return (
-            located_error if names_file else located_error.told(f"'{self.path}': {located_error}")
+            located_error if names_file else located_error.with_problem(f"'{self.path}': {located_error}")
         )
 
 

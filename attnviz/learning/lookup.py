@@ -82,7 +82,7 @@ def task_of_saved_model(request: Mapping[str, str], source: str, folder: Path) -
 
         return read_grammar_task(Path(name), source)
     except AttnvizError as error:
-        raise error.told(f"the task that '{folder}' holds is damaged: {error}") from None
+        raise error.with_problem(f"the task that '{folder}' holds is damaged: {error}") from None
 
 
 def _missing_task_error(request: Mapping[str, str], folder: Path) -> AttnvizError:

@@ -50,10 +50,7 @@ def train_shipped_model(name: str) -> Model:
 
 def build_information() -> dict[str, str]:
     """What its last digits depend on, beside the processor itself."""
-    return {
-        "torch": torch.__version__,
-        "instructions": torch.backends.cpu.get_cpu_capability(),
-    }
+    return {"torch": torch.__version__, "instructions": torch.backends.cpu.get_cpu_capability()}
 
 
 def write_shipped_model(name: str) -> int:

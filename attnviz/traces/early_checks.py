@@ -176,7 +176,7 @@ def tokenize_memory(settings: Settings) -> Tokens | None:
     try:
         return tokenize(settings.memory, settings.tokenizer)
     except AttnvizError as error:
-        raise error.told(f"--memory: {error}") from None
+        raise error.with_problem(f"--memory: {error}") from None
 
 
 TRAINED_ONLY_SETTINGS = ("attention", "target", "generate", "truncate", "trust_remote_code")
