@@ -13,12 +13,12 @@ from attnviz.traces.source import Source, source_tokens
 from attnviz.wording.printable import printable_text
 
 MAX_NAME_LETTERS = 24  # longer sentences are named "first text", "second text"
-SINGLE_SENTENCE_PARTS = "embeddings key_embeddings queries keys values scores weights".split()
-SINGLE_SENTENCE_PARTS += ("visible", "hidden", "mask", "kept")
+VECTOR_PARTS = ("embeddings", "key_embeddings", "queries", "keys", "values")
+SINGLE_SENTENCE_PARTS = (*VECTOR_PARTS, "scores", "weights", "visible", "hidden", "mask", "kept")
 
 
 def second_source(source: Source, other_text: str) -> Source:
-    """The source for tracing the other sentence; refused if it cannot be compared with the first."""
+    """The source of the other sentence's trace; refused if it cannot be compared with the first."""
     if source.text is None:
         raise AttnvizError(
             "tokens are given in place of the first sentence, so a second sentence cannot be "
