@@ -39,8 +39,8 @@ DRAW_DESCRIPTIONS: dict[Draw, str] = {
 }
 
 
-WEIGHT_OPTIONS = ("weigh", "query", "source", "merge", "words", "log", "hide_special")
-WEIGHT_OPTIONS += ("hide_first", "as_")
+HIDE_OPTIONS = ("hide_special", "hide_first")
+WEIGHT_OPTIONS = ("weigh", "query", "source", "merge", "words", "log", *HIDE_OPTIONS, "as_")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,7 +104,8 @@ def passed_on_lengths(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "k
         # Of W_oᵀ = Q R only R changes lengths, and it is smaller.
         triangle = torch.linalg.qr(w_out_rows.T.double(), mode="r").R
         vectors = values.double() @ triangle.T
-    return torch.linalg.vector_norm(vectors, dim=-1).to(values)
+    lengths: Tensor = torch.linalg.vector_norm(vectors, dim=-1)
+    return lengths.to(values)
 
 
 def _w_out_rows(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "width dim"] | None:
