@@ -122,10 +122,10 @@ def refuse_learning_by(by: str, repeats: int) -> None:
     if by not in TRAINING_ASPECTS:
         raise unknown_name_error("way to compare learning by", by, TRAINING_ASPECTS)
     if not 1 <= repeats <= MAX_TRAINING_SEEDS:
-        problem = (
-            f"--repeats is {repeats}, and must be from 1 to {MAX_TRAINING_SEEDS:,} with --learn"
+        raise AttnvizError(
+            f"--repeats is {repeats}, and must be from 1 to {MAX_TRAINING_SEEDS:,} with --learn",
+            f"try --repeats {min(max(repeats, 1), MAX_TRAINING_SEEDS)}",
         )
-        raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MAX_TRAINING_SEEDS)}")
 
 
 def choose_reference(names: Sequence[str], reference: object) -> int:

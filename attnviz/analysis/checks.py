@@ -88,9 +88,8 @@ def _check_returned_weights(card: TrainedCard) -> Check:
 
 def _check_given_weights(trace: Trace, origin: FromWeights) -> Iterator[Check]:
     """Check that the rows of weights computed elsewhere sum to 1."""
-    tolerance = CHECK_TOLERANCE.get(
-        getattr(torch, origin.stored_as, torch.float32), EIGHT_BIT_TOLERANCE
-    )
+    dtype = getattr(torch, origin.stored_as, torch.float32)
+    tolerance = CHECK_TOLERANCE.get(dtype, EIGHT_BIT_TOLERANCE)
     for layer in trace.layers:
         check = _check_row_sums(layer, "", tolerance)
         yield replace(check, claim=f"{layer.name}: {check.claim}")
@@ -121,9 +120,8 @@ def _verify_mixing(trace: Trace, layer: Layer, value_tolerance: float) -> Iterat
         scaled_weights = attended.weights / (1 - trace.variant.dropout)
         difference = torch.minimum(mixing.abs(), (mixing - scaled_weights).abs())
         tolerance = CHECK_TOLERANCE[attended.weights.dtype] * largest
-        yield _check_difference(
-            "dropout sets weights to 0 or scales them up", difference, tolerance
-        )
+        claim = "dropout sets weights to 0 or scales them up"
+        yield _check_difference(claim, difference, tolerance)
     if attended.mixed_by in ("dropout", "hand"):
         contexts = arithmetic.mix_values(mixing, layer.values_of_heads)
         difference = arithmetic.switch_off_heads(contexts, layer.off) - attended.contexts
@@ -143,7 +141,7 @@ def _verify_cap(layer: Layer, soft_cap: float | None) -> Iterator[Check]:
 
 
 def _verify_sums(layer: Layer) -> Iterator[Check]:
-    """Check additive scores by adding up the components of the heads one by one."""
+    """Check additive scores by adding up the components of queries and keys one by one."""
     w_score, queries, keys = layer.w_score, layer.queries, layer.keys_of_heads
     if w_score is None or queries is None or keys is None:
         return
@@ -152,26 +150,20 @@ def _verify_sums(layer: Layer) -> Iterator[Check]:
         pair_sums = queries[:, :, None, index] + keys[:, None, :, index]
         expected_scores += factor[:, None, None] * pair_sums.tanh()
     tolerance = CHECK_TOLERANCE[expected_scores.dtype] * max(1.0, float(w_score.abs().sum()))
-    yield _check_difference(
-        "scores are weighted sums of tanh", expected_scores - layer.attended.scores, tolerance
-    )
+    difference = expected_scores - layer.attended.scores
+    yield _check_difference("scores are weighted sums of tanh", difference, tolerance)
 
 
 def _check_row_sums(layer: Layer, weights_phrase: str, tolerance: float) -> Check:
     """Check that every row sums to 1, or to 0 if all its keys are masked."""
-    has_keys = layer.visible.any(-1)
+    has_keys, sums = layer.visible.any(-1), layer.attended.weights.double().sum(-1)
     if layer.attended.sink is not None:
         claim = "rows sum to 1, including the share of the sink"
-        return _check_difference(
-            claim, layer.attended.weights.double().sum(-1) - _share_beside_sink(layer), tolerance
-        )
-    claim = (
-        "rows sum to 1"
-        if has_keys.all()
-        else ("rows sum to 1, and rows that attend to nothing sum to 0")
-    )
-    difference = layer.attended.weights.double().sum(-1) - has_keys.double()
-    return _check_difference(f"{claim}{weights_phrase}", difference, tolerance)
+        return _check_difference(claim, sums - _share_beside_sink(layer), tolerance)
+    claim = "rows sum to 1"
+    if not has_keys.all():
+        claim += ", and rows that attend to nothing sum to 0"
+    return _check_difference(f"{claim}{weights_phrase}", sums - has_keys.double(), tolerance)
 
 
 def _share_beside_sink(layer: Layer) -> Tensor:

@@ -159,10 +159,9 @@ class Comparison(Showable):
         if difference is None:
             return None
         values = tensor_to_numpy(_head_or_mean_weights(difference, head))
-        visible = tensor_to_numpy(
-            self.alternatives[index].visible_cells(head) | self.base.visible_cells(head)
-        )
-        return StoredCells(values, ~visible & (abs(values) <= MIN_VISIBLE_WEIGHT))
+        either = self.alternatives[index].visible_cells(head) | self.base.visible_cells(head)
+        hidden = ~tensor_to_numpy(either) & (abs(values) <= MIN_VISIBLE_WEIGHT)
+        return StoredCells(values, hidden)
 
 
 @with_checked_arguments

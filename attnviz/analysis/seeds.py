@@ -68,11 +68,9 @@ def batch_seeds(plans: Sequence[Plan], tokens: Sequence[int], repeats: int) -> l
         first, last = plan.settings.seed, plan.settings.seed + repeats
         numbers = plan.settings.width * plan.variant.heads * (plan.width or 1)
         cells = plan.variant.heads * count**2
-        seeds_at_once = max(
-            1, min(PROJECTION_NUMBERS_AT_ONCE // numbers, SCORE_CELLS_AT_ONCE // cells)
-        )
-        for start in range(first, last, seeds_at_once):
-            steps.append(SeedBatch(way_index, range(start, min(start + seeds_at_once, last))))
+        size = max(1, min(PROJECTION_NUMBERS_AT_ONCE // numbers, SCORE_CELLS_AT_ONCE // cells))
+        for start in range(first, last, size):
+            steps.append(SeedBatch(way_index, range(start, min(start + size, last))))
     return steps
 
 
@@ -136,9 +134,8 @@ def measure_repeats(
     pairs = zip(sources, traces, strict=True)
     plans = [plan_for_seeds(source, trace.embeddings.shape[-1]) for source, trace in pairs]
     first = plans[0].settings.seed
-    by_measure = {
-        name: torch.full((len(traces), repeats), torch.nan) for name in SEED_MEASURE_NAMES
-    }
+    shape = len(traces), repeats
+    by_measure = {name: torch.full(shape, torch.nan) for name in SEED_MEASURE_NAMES}
     for step in track(batch_seeds(plans, [len(item.tokens) for item in traces], repeats)):
         columns = slice(step.seeds.start - first, step.seeds.stop - first)
         way = sources[step.way_index], traces[step.way_index]
@@ -151,11 +148,8 @@ def is_repeatable(comparison: Comparison) -> bool:
     """Whether all weights depend on a seed alone, and another seed would draw others."""
     traces = [alternative.trace for alternative in comparison.alternatives]
     is_drawn = [trace is not None and isinstance(trace.origin, FromSeed) for trace in traces]
-    return (
-        comparison.by not in SINGLE_SEED_ASPECTS
-        and all(is_drawn)
-        and has_random_weights(comparison)
-    )
+    is_for_all_seeds = comparison.by not in SINGLE_SEED_ASPECTS
+    return is_for_all_seeds and all(is_drawn) and has_random_weights(comparison)
 
 
 def has_random_weights(comparison: Comparison) -> bool:

@@ -107,9 +107,8 @@ def _measure_series(source: Source, tokens: Tokens, seeds: range) -> dict[str, d
         variant = replace(plan.variant, scaled=series == "scaled")
         scaled = scores.scores * arithmetic.score_scale(variant, plan.width or 1)
         capped_scores = arithmetic.cap_scores(scaled, variant.soft_cap)
-        means_by_series[series] = _curve_means(
-            arithmetic.add_to_scores(capped_scores, scores.bias), scores.visible
-        )
+        logits = arithmetic.add_to_scores(capped_scores, scores.bias)
+        means_by_series[series] = _curve_means(logits, scores.visible)
     return means_by_series
 
 

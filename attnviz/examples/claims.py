@@ -65,11 +65,8 @@ def _score_by_loop(layer: Layer, head: int, query: Tensor, key: Tensor) -> Any:
     pairs = list(zip(query, key, strict=True))
     if layer.w_score is None:
         return sum(one * other for one, other in pairs)
-    score_weights = layer.w_score[head * len(pairs) :]
-    return sum(
-        weight * (one + other).tanh()
-        for weight, (one, other) in zip(score_weights, pairs, strict=False)
-    )
+    weighted = zip(layer.w_score[head * len(pairs) :], pairs, strict=False)
+    return sum(weight * (one + other).tanh() for weight, (one, other) in weighted)
 
 
 def _difference_beyond_rounding(one: Any, other: Tensor) -> float:

@@ -75,9 +75,8 @@ def construct_matrix(value: Any, draws_by_name: Mapping[str, Tensor]) -> Tensor:
 def construction_size(value: Any, draw_shapes: Mapping[str, MatrixShape]) -> int:
     """How many numbers are computed for a value, including intermediate matrices."""
     inner = _parse_construction(value)[1] if isinstance(value, Mapping) else []
-    return prod(construction_shape(value, draw_shapes)) + sum(
-        construction_size(part, draw_shapes) for part in inner
-    )
+    size = prod(construction_shape(value, draw_shapes))
+    return size + sum(construction_size(part, draw_shapes) for part in inner)
 
 
 def draws_used_by(value: Any) -> set[str]:

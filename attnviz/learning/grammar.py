@@ -463,9 +463,8 @@ def _choose_kinds(items: tuple[str | Slot, ...], kinds: Kinds) -> Iterator[Sente
     common = next((kinds[slot.words] for slot in slots if slot.kind in letters), ())
     free = [kinds[slot.words] for slot in slots if not slot.kind and kinds[slot.words]]
     for chosen_kinds, free_kinds in product(permutations(common, len(letters)), product(*free)):
-        yield _fill_slots(
-            items, kinds, dict(zip(letters, chosen_kinds, strict=True)), iter(free_kinds)
-        )
+        kind_by_letter = dict(zip(letters, chosen_kinds, strict=True))
+        yield _fill_slots(items, kinds, kind_by_letter, iter(free_kinds))
 
 
 def _fill_slots(

@@ -179,13 +179,13 @@ def _read_sentences(whole: toml.Table, classes: WordClasses) -> tuple[WayShares,
     phrases = _read_phrases(whole.table("phrases"), kinds)
     learned: WayShares = {}
     measured: WayShares = {}
-    places = 0
+    words = 0
     for table in whole.tables("sentences"):
         table.check("key of sentences", SENTENCES_KEYS, "patterns")
         only = table.values.get("only")
         for way, share in _weighted_ways(table, phrases, kinds):
-            places += 1 + len(way)
-            _refuse_many_places(places, table, "patterns")
+            words += 1 + len(way)
+            _refuse_many_words(words, table, "patterns")
             if only != "held out":
                 learned[way] = learned.get(way, 0.0) + share
             if only != "learned":
@@ -202,10 +202,10 @@ def _read_phrases(table: toml.Table, kinds: Kinds) -> Mapping[str, str]:
         if name in kinds:
             problem = f"'{name}' is also a list of words"
             raise table.error(problem, "give the phrase another name", name)
-    places = 0
+    words = 0
     for name, text in table.values.items():
-        places += 1 + _read_pattern(text, table.values, kinds, table, name).size
-        _refuse_many_places(places, table, name)
+        words += 1 + _read_pattern(text, table.values, kinds, table, name).size
+        _refuse_many_words(words, table, name)
     return table.values
 
 
@@ -224,13 +224,13 @@ def _weighted_ways(
                 "patterns",
                 number,
             )
-        _refuse_many_places(most * pattern.size, table, "patterns", number)
+        _refuse_many_words(most * pattern.size, table, "patterns", number)
         for share, way in expand_pattern(pattern, kinds):
             yield way, share * table.values.get("times", 1) / len(patterns)
 
 
-def _refuse_many_places(places: int, table: toml.Table, *keys: str | int) -> None:
-    if places > MAX_WAY_WORDS:
+def _refuse_many_words(words: int, table: toml.Table, *keys: str | int) -> None:
+    if words > MAX_WAY_WORDS:
         raise table.error(
             f"the patterns together have more than {MAX_WAY_WORDS:,} words",
             "make fewer sentences, or shorter ones",

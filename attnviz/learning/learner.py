@@ -35,18 +35,15 @@ class Learner:
     def __init__(self, model: Model, rate: float) -> None:
         self.model = model
         self.plan = model_plan(model, training=True)
-        self.parameters = {
-            name: parameter.requires_grad_() for name, parameter in model.parameters.items()
-        }
+        self.parameters = {name: each.requires_grad_() for name, each in model.parameters.items()}
         self.optimizer = torch.optim.AdamW(self.parameters.values(), lr=rate, fused=True)
 
     @property
     def optimizer_state(self) -> dict[str, dict[str, Tensor]]:
         """The optimizer's state for each parameter, to continue another time."""
-        states = {name: self.optimizer.state[each] for name, each in self.parameters.items()}
         return {
-            name: {kind: copy_to_cpu(tensor) for kind, tensor in state.items()}
-            for name, state in states.items()
+            name: {key: copy_to_cpu(each) for key, each in self.optimizer.state[parameter].items()}
+            for name, parameter in self.parameters.items()
         }
 
     def restore_optimizer(self, optimizer_state: Mapping[str, Mapping[str, Tensor]]) -> None:
@@ -122,7 +119,8 @@ def stack_models(models: Sequence[Model]) -> Model:
     """Models of the same settings as one, with first axes for models and their sentences."""
     by_model = [model.parameters for model in models]
     stacked = {
-        name: _stack_parameter(name, [each[name] for each in by_model]) for name in by_model[0]
+        name: _stack_parameter(name, [parameters[name] for parameters in by_model])
+        for name in by_model[0]
     }
     return models[0].with_parameters(stacked)
 

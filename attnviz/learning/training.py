@@ -263,9 +263,8 @@ def next_moment_step(step: int) -> int:
 
 def copy_model(model: Model) -> Model:
     """A copy of the model whose parameters further training does not change."""
-    return model.with_parameters(
-        {name: copy_to_cpu(parameter) for name, parameter in model.parameters.items()}
-    )
+    copies = {name: copy_to_cpu(parameter) for name, parameter in model.parameters.items()}
+    return model.with_parameters(copies)
 
 
 def complete_choices(task: Task, choices: Choices) -> Choices:

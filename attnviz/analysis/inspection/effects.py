@@ -139,8 +139,8 @@ def _effects_on_answers(
 def _effect_on_answers(
     model_run: ModelRun,
     head_id: HeadId,
-    before: Float[Tensor, "place answer"],
-    after: Float[Tensor, "place answer"],
+    before: Float[Tensor, "token answer"],
+    after: Float[Tensor, "token answer"],
     answer_row: int,
 ) -> Effect:
     answer, other_answer = int(before[answer_row].argmax()), int(after[answer_row].argmax())
@@ -153,14 +153,14 @@ def _effect_on_answers(
 
 
 def divergence_bits(
-    before: Float[Tensor, "place answer"], after: Float[Tensor, "place answer"]
-) -> Float[Tensor, "place"]:
+    before: Float[Tensor, "token answer"], after: Float[Tensor, "token answer"]
+) -> Float[Tensor, "token"]:
     """The Kullback-Leibler divergence of the answers in bits, from logarithms of probabilities."""
     bits: Tensor = (before.exp() * (before - after)).sum(-1) / log(2)
     return bits.clamp(min=0)
 
 
-def _log_shares(result: PassResult, rows: Sequence[int]) -> Float[Tensor, "place answer"]:
+def _log_shares(result: PassResult, rows: Sequence[int]) -> Float[Tensor, "token answer"]:
     assert result.logits is not None
     return result.logits[list(rows)].double().log_softmax(-1)
 

@@ -75,9 +75,7 @@ def _sum_groups(numbers: np.ndarray, row_groups: Groups, column_groups: Groups) 
     """Sums over adjacent groups of rows and columns; the numbers themselves if all are single."""
     if numbers.shape == (len(row_groups), len(column_groups)):
         return numbers
-    rows, columns = (
-        np.cumsum([0, *map(len, groups)])[:-1] for groups in (row_groups, column_groups)
-    )
+    rows, columns = (np.cumsum([0, *map(len, side)])[:-1] for side in (row_groups, column_groups))
     column_sums = np.add.reduceat(numbers, columns, axis=1, dtype=np.float64)
     sums: np.ndarray = np.add.reduceat(column_sums, rows, axis=0)
     return sums

@@ -99,7 +99,7 @@ def read_pattern_tokens(head_map: Map) -> PatternTokens:
 
 def _group_numbers(
     side: MapSide, numbers_by_ids: dict[tuple[int, ...], int]
-) -> Int[np.ndarray, "place"]:
+) -> Int[np.ndarray, "position"]:
     """A number for each group of tokens, equal for equal groups; new ones go to the table."""
     ids = side.tokens.ids
     keys = [tuple(ids[position] for position in group) for group in side.groups]
@@ -110,12 +110,10 @@ def _find_separators(side: MapSide) -> Iterator[bool]:
     """Whether each place is a special token, a new line or punctuation not inside a word."""
     spaced = side.spaced
     marks = [_is_mark(side, position) for position in range(len(side))]
-    for position, special in enumerate(side.special):
-        after = position + 1
-        glued = (
-            after < len(side) and not spaced[position] and not spaced[after] and not marks[after]
-        )
-        yield special or (marks[position] and not glued)
+    for index, special in enumerate(side.special):
+        after = index + 1
+        glued = after < len(side) and not (spaced[index] or spaced[after] or marks[after])
+        yield special or (marks[index] and not glued)
 
 
 def _is_mark(side: MapSide, position: int) -> bool:
@@ -128,8 +126,10 @@ def _is_mark(side: MapSide, position: int) -> bool:
 
 
 def _find_repeated(
-    rows: Int[np.ndarray, "place"], is_special: Bool[np.ndarray, "place"], numbers: tuple[int, ...]
-) -> Bool[np.ndarray, "place"]:
+    rows: Int[np.ndarray, "query"],
+    is_special: Bool[np.ndarray, "query"],
+    numbers: tuple[int, ...],
+) -> Bool[np.ndarray, "query"]:
     """Whether each place is part of two neighbouring tokens that occur elsewhere, too."""
     pairs: dict[tuple[int, int], list[int]] = {}
     for position in range(len(rows) - 1):
@@ -170,7 +170,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the previous token",
         "the share of a token's attention that goes to the token before it",
         "no token has both a token before it and a choice",
-        reads=lambda query, key, places: places.steps(query, key) == -1,
+        reads=lambda query, key, tokens: tokens.steps(query, key) == -1,
         within=True,
     ),
     KeyPattern(
@@ -179,7 +179,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the next token",
         "the share that goes to the token after it",
         "no token can see the one after it",
-        reads=lambda query, key, places: places.steps(query, key) == 1,
+        reads=lambda query, key, tokens: tokens.steps(query, key) == 1,
         within=True,
     ),
     KeyPattern(
@@ -189,7 +189,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the share that goes to the first token, of all others",
         "no token can attend to the first and has a choice",
         one_key=True,
-        reads=lambda query, key, places: places.first(key) & places.apart(query, key),
+        reads=lambda query, key, tokens: tokens.first(key) & tokens.apart(query, key),
     ),
     KeyPattern(
         "itself",
@@ -197,7 +197,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the token itself",
         "the share that goes to the token itself",
         "no token sees itself and others",
-        reads=lambda query, key, places: places.steps(query, key) == 0,
+        reads=lambda query, key, tokens: tokens.steps(query, key) == 0,
         within=True,
     ),
     KeyPattern(
@@ -207,8 +207,8 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the share that goes to punctuation, new lines and tokens that the tokenizer added, "
         "except the first token and the token itself",
         "there are no separators after the first token",
-        reads=lambda query, key, places: (
-            places.separates[key] & ~places.first(key) & places.apart(query, key)
+        reads=lambda query, key, tokens: (
+            tokens.separates[key] & ~tokens.first(key) & tokens.apart(query, key)
         ),
     ),
     KeyPattern(
@@ -217,7 +217,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the same token elsewhere",
         "the share that goes to the same token elsewhere",
         "no token occurs twice",
-        reads=lambda query, key, places: places.same(query, key) & places.apart(query, key),
+        reads=lambda query, key, tokens: tokens.same(query, key) & tokens.apart(query, key),
     ),
     KeyPattern(
         "induction",
@@ -226,7 +226,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "where two tokens or more are repeated: the share that goes to the token that followed "
         "the same token earlier",
         "no two tokens are repeated",
-        reads=lambda query, key, places: places.continues(query, key),
+        reads=lambda query, key, tokens: tokens.continues(query, key),
         within=True,
     ),
 )
@@ -368,9 +368,8 @@ def _strongest_kind(
     best = int(np.argmax(np.nan_to_num(beyond, nan=-1.0)))
     if beyond[best] >= MIN_PATTERN_EXCESS:
         return PATTERN_KINDS[best]
-    return (
-        BROAD_PATTERN if scores[PATTERN_KINDS.index(BROAD_PATTERN)] >= MIN_BROAD_ENTROPY else None
-    )
+    is_broad = scores[PATTERN_KINDS.index(BROAD_PATTERN)] >= MIN_BROAD_ENTROPY
+    return BROAD_PATTERN if is_broad else None
 
 
 def _pattern_masks(
@@ -420,9 +419,8 @@ def _key_totals(
     """
     visible_count, row_sums = visible.sum(axis=1), values.sum(axis=1)
     has_choice = (visible_count > 1) & (row_sums > 0)
-    share, even = (
-        has_choice / np.where(has_choice, divisor, 1) for divisor in (row_sums, visible_count)
-    )
+    share = has_choice / np.where(has_choice, row_sums, 1)
+    even = has_choice / np.where(has_choice, visible_count, 1)
     votes = np.bincount(largest[has_choice & (largest >= 0)], minlength=values.shape[1])
     return np.stack([share @ values, even @ visible, has_choice @ visible, votes])
 
@@ -433,9 +431,8 @@ def _find_column(
     """The key to which most tokens with a choice give their largest weight, if there is one."""
     _, even, _, votes = key_totals
     queries = round(even.sum())  # each query's even attention sums to 1
-    is_candidate = ~(
-        pattern_tokens.separates | pattern_tokens.first(np.arange(len(votes))[None, :])[0]
-    )
+    is_first = pattern_tokens.first(np.arange(len(votes))[None, :])[0]
+    is_candidate = ~(pattern_tokens.separates | is_first)
     key = int(np.where(is_candidate, votes, -1).argmax())
     return key if is_candidate[key] and is_most(votes[key], queries) else None
 

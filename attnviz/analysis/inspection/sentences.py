@@ -90,10 +90,8 @@ class Sentences(Showable):
     @cached_property
     def shared(self) -> bool:
         """Whether heads are ranked by links between shared tokens."""
-        return any(
-            head.largest_shared and head.largest_shared.size >= MIN_SHOWN_CHANGE
-            for head in self.heads
-        )
+        changes = [head.largest_shared for head in self.heads if head.largest_shared]
+        return any(change.size >= MIN_SHOWN_CHANGE for change in changes)
 
     def link(self, head: HeadComparison) -> WeightChange:
         """The weight change that a head is ranked by."""

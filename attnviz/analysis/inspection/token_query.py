@@ -145,9 +145,7 @@ class TokenLink:
 
     @property
     def mean(self) -> float:
-        return float(
-            np.mean([map_row.weight(self.column) for map_row in self.token_query.map_rows])
-        )
+        return float(np.mean([row.weight(self.column) for row in self.token_query.map_rows]))
 
     @property
     def even(self) -> float:
