@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from attnviz.views.trace import draw as draw
     from attnviz.views.view import View as View
 
-_DOOR = {  # loaded when first asked for: torch takes two seconds, and --help does not need it
+# Imported on first use: torch takes two seconds to load, and --help does not need it.
+_LAZY_NAMES = {
     "AttnvizError": "attnviz.errors:AttnvizError",
     "Choices": "attnviz.learning.choices:Choices",
     "Comparison": "attnviz.analysis.comparison:Comparison",
@@ -68,14 +69,14 @@ _DOOR = {  # loaded when first asked for: torch takes two seconds, and --help do
     "steps": "attnviz.views.steps.walk:steps",
     "trace": "attnviz.traces.from_text:trace",
 }
-__all__ = [*_DOOR]
+__all__ = [*_LAZY_NAMES]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _DOOR:
+    if name not in _LAZY_NAMES:
         raise AttributeError(f"module 'attnviz' has no attribute '{name}'")
-    return pkgutil.resolve_name(_DOOR[name])
+    return pkgutil.resolve_name(_LAZY_NAMES[name])
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_DOOR]
+    return [*globals(), *_LAZY_NAMES]

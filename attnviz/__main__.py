@@ -9,18 +9,18 @@ from contextlib import suppress
 
 from attnviz.machine import exit_handling
 
-# Imports make hundreds of thousands of objects, and no garbage: looking for some after every 700
-# would take a tenth of a second.
+# Imports create hundreds of thousands of objects and no garbage: collecting after every 700 of
+# them (Python's default) would take a tenth of a second.
 GARBAGE_THRESHOLD = 100_000
 
 
 def main() -> None:
-    """Run the command line, and leave at once: taking every object apart would take as long as
-    the help does, and with torch a tenth of a second."""
+    """Run the command line and exit without Python's cleanup, which takes as long as the help does
+    and, with torch, a tenth of a second."""
     exit_handling.exit_on_signals()
     status = _run_cli()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError, ValueError):  # it is closed, and that has been said
+        with suppress(AttributeError, OSError, ValueError):  # closed, which was reported before
             stream.flush()
     exit_handling.undo_everything()
     os._exit(status)
@@ -28,11 +28,9 @@ def main() -> None:
 
 def _run_cli() -> int:
     gc.set_threshold(GARBAGE_THRESHOLD)
-    from attnviz.cli.app import (
-        run_command_line as command_line,  # who interrupts may do so from the start
-    )
+    from attnviz.cli.app import run_command_line  # only here: signals are handled while it loads
 
-    return command_line()
+    return run_command_line()
 
 
 if __name__ == "__main__":

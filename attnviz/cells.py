@@ -1,7 +1,7 @@
-"""A table of numbers that need not be kept whole: asked for by row, by window, or in blocks.
+"""A table of numbers that need not be in memory as a whole: it is read by row, window or block.
 
-Whoever has all the numbers in memory answers with `Whole`. Whoever can only work them out, a part
-at a time, says how large the table is and what stands in a window of it; the rest follows.
+A table in memory is a `StoredCells`. A table that is computed one part at a time is a subclass of
+`Cells` that defines `shape` and `window`; everything else follows from those.
 """
 
 from __future__ import annotations
@@ -19,60 +19,60 @@ CellMask = Bool[np.ndarray, "row column"]
 SampledNumbers = Shaped[np.ndarray, "number"]
 
 CELLS_PER_BAND = 2**18
-MAX_SAMPLED_NUMBERS = 1_000_000  # numbers, by which those of a book are judged
+MAX_SAMPLED_NUMBERS = 1_000_000
 FULL_SLICE = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """A part of a table: its numbers, and which of them are hidden."""
+    """The values in part of a table, and which of them are hidden."""
 
     values: CellValues
     hidden: CellMask
 
 
 class Cells(ABC):
-    """A table of numbers, some of them hidden; NaN is what is not yet known."""
+    """A table of numbers, some of them hidden; NaN marks a number that is not known yet."""
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """How many rows and columns there are."""
+        """The numbers of rows and columns."""
 
     @abstractmethod
     def window(self, rows: slice, columns: slice) -> Patch:
-        """What stands in some rows and columns."""
+        """The values and hidden flags in these rows and columns."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.shape[0]} × {self.shape[1]} cells>"
 
     def row(self, row: int) -> Patch:
-        """One row, as a table of one."""
+        """One row, as a patch of height 1."""
         return self.window(slice(row, row + 1), FULL_SLICE)
 
     def pooled(self, height: int, width: int, *, share: bool) -> Patch:
-        """Blocks of cells as one cell each; those at the end may be smaller.
+        """Pool each block of `height` × `width` cells into one; blocks at the end may be smaller.
 
-        A row that is divided up stays so: a share is added over the columns of a block and
-        averaged over its rows. Anything else is averaged, but for −∞, of which nothing is an
-        average. A block is hidden if all of it is.
+        `share`: the cells are shares of a row, so they are summed over a block's columns and
+        averaged over its rows, and rows still sum to 1. Other values are averaged, leaving out −∞.
+        A pooled cell is hidden if its whole block is.
         """
         down, across = (
             -(-count // size) for count, size in zip(self.shape, (height, width), strict=True)
         )
-        # Small pieces that are kept would lie between the large bands that are not, and keep
-        # their memory from whoever wants it next: there is one place for all blocks.
-        pooled_patch = Patch(np.empty((down, across)), np.empty((down, across), dtype=bool))
+        # One array for all blocks: small results kept between the large temporary bands would
+        # fragment the memory.
+        pooled = Patch(np.empty((down, across)), np.empty((down, across), dtype=bool))
         first = 0
         for band in self.bands(height):
             blocks = _pool_blocks(band, height, width, share=share)
             rows = slice(first, first + len(blocks.values))
-            pooled_patch.values[rows], pooled_patch.hidden[rows] = blocks.values, blocks.hidden
+            pooled.values[rows], pooled.hidden[rows] = blocks.values, blocks.hidden
             first = rows.stop
-        return pooled_patch
+        return pooled
 
     def bands(self, height: int = 1) -> Iterator[Patch]:
-        """All rows from the top, a few million cells at once, in multiples of so many rows."""
+        """All rows from the top, about CELLS_PER_BAND cells at a time, in multiples of `height`."""
         rows, columns = self.shape
         rows_per_band = max(1, CELLS_PER_BAND // max(1, columns * height)) * height
         for first in range(0, rows, rows_per_band):
@@ -80,7 +80,7 @@ class Cells(ABC):
 
     @cached_property
     def extent(self) -> tuple[int | float, int | float]:
-        """The lowest and the highest number, 0 among them; whole where all numbers are."""
+        """The lowest and the highest finite number or 0; integers if the table holds integers."""
         lows, highs = [], []
         for band in self.bands():
             numbers = band.values[np.isfinite(band.values)]
@@ -90,7 +90,7 @@ class Cells(ABC):
 
     @property
     def reach(self) -> float:
-        """How far from 0 the numbers go."""
+        """The largest absolute value."""
         return float(max(-self.extent[0], self.extent[1]))
 
     @cached_property
@@ -99,15 +99,14 @@ class Cells(ABC):
         return any(bool(band.hidden.any()) for band in self.bands())
 
     def sample(self) -> SampledNumbers:
-        """All numbers of a table of ordinary size, and every so many of a larger one."""
+        """All numbers, or evenly spaced ones of a table of more than MAX_SAMPLED_NUMBERS."""
         rows, columns = self.shape
         step = max(1, rows * columns // MAX_SAMPLED_NUMBERS)
         samples, numbers_before = [], 0
         for band in self.bands():
             flat = band.values.ravel()
-            samples.append(
-                flat[-numbers_before % step :: step].copy()
-            )  # a part would keep the whole band
+            # A view would keep the whole band in memory.
+            samples.append(flat[-numbers_before % step :: step].copy())
             numbers_before += flat.size
         return np.concatenate(samples) if samples else np.empty(0)
 
@@ -130,7 +129,7 @@ class StoredCells(Cells):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MappedCells(Cells):
-    """A table of which every part is changed by a function before it is handed on."""
+    """A table that applies a function to every patch of another table."""
 
     cells: Cells
     change: Callable[[Patch], Patch]
@@ -145,9 +144,9 @@ class MappedCells(Cells):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LazyCells(Cells):
-    """A table that is made whenever it is asked for: many may be there, and none is kept.
+    """A table that is built anew for every window, so that many of them take no memory.
 
-    Whoever goes through all of it asks for its bands, for which it is made once.
+    To read all of it use `bands`, which builds it once.
     """
 
     size: tuple[int, int]
@@ -165,7 +164,7 @@ class LazyCells(Cells):
 
 
 def unmasked_cells(values: CellValues) -> StoredCells:
-    """A table of which nothing is hidden."""
+    """A table in memory with no hidden cells."""
     return StoredCells(values, np.zeros(values.shape, dtype=bool))
 
 
@@ -188,7 +187,7 @@ def _block_sums(
     down: Shaped[np.ndarray, "down"],
     across: Shaped[np.ndarray, "across"],
 ) -> Shaped[np.ndarray, "down across"]:
-    """The sums of blocks that begin at these rows and columns."""
+    """The sums of the blocks that begin at these rows and columns."""
     rows = np.add.reduceat(values, across, axis=1, dtype=np.float64)
     sums: CellValues = np.add.reduceat(rows, down, axis=0, dtype=np.float64)
     return sums

@@ -1,4 +1,4 @@
-"""The version, in a file of its own: whoever records it need not import the package."""
+"""The version, in a file of its own so that reading it does not import the package."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is found in Traces: checks, measures, comparisons, sweeps."""
+"""Analysis of traces: checks, measures, comparisons, sweeps."""

@@ -1,7 +1,4 @@
-"""What ways of attending can be compared by: a table, each row with the settings of its values.
-
-Nothing here needs torch: `--help` lists the table.
-"""
+"""The table of what kinds of attention can be compared by; no torch, as `--help` lists it."""
 
 from __future__ import annotations
 
@@ -16,43 +13,33 @@ from attnviz.traces.models.card import Card
 from attnviz.traces.settings import DTYPES, POSITIONS, Settings
 
 DEFAULT_WINDOW = 2
-ABLATION_ASPECT, NO_HEADS_OFF = "without", "none"  # heads that are switched off; and that none is
-MODEL_ASPECTS = (
-    "scale",
-    "mask",
-    "temperature",
-    "dtype",
-    "device",
-    ABLATION_ASPECT,
-)  # what one can do that is there
+ABLATION_ASPECT, NO_HEADS_OFF = "without", "none"
+# What can be changed about a model that is already built.
+MODEL_ASPECTS = ("scale", "mask", "temperature", "dtype", "device", ABLATION_ASPECT)
 SCALES = ("unscaled", "scaled")
-TEXT_ASPECT = "text"  # two sentences, in one way of attending
-MASKS = ("causal", "none", "window")  # causal first: mistakes are held against it
-SHARED_VECTORS = "queries, keys, values"  # what all ways of attending may have in common
-SHARED_EMBEDDINGS = "embeddings"
-SHARED_TEXT = "the text"
-SHARED_TRAINING = "sentences and seeds"
-
-MAX_TRAINING_SEEDS = 1000  # seeds that a model learns from
-DEFAULT_TRAINING_SEEDS = 10  # unless somebody says how many
+TEXT_ASPECT = "text"  # two sentences in the same kind of attention
+MASKS = ("causal", "none", "window")  # causal first: mistakes are compared with it
+SHARED_VECTORS = "queries, keys, values"
+SHARED_EMBEDDINGS, SHARED_TEXT, SHARED_TRAINING = "embeddings", "the text", "sentences and seeds"
+MAX_TRAINING_SEEDS, DEFAULT_TRAINING_SEEDS = 1000, 10
 
 SettingsChooser = Callable[[Settings, str], Settings]
 
 
 @dataclass(frozen=True)
 class Aspect:
-    """One thing to compare by."""
+    """One property to compare by, such as the scale or the mask."""
 
     name: str
     values: Callable[[], tuple[str, ...]]
-    choose: SettingsChooser  # the settings that a value stands for
+    choose: SettingsChooser  # returns the settings for a value
     fixed: str  # what all alternatives have in common
     numeric: bool = False  # whether curves can be drawn against it
     about: str = ""  # for --help
 
 
 def choose_aspect(by: str | None, values: object, *, texts: bool) -> str:
-    """What is compared by: a second sentence settles it, and without one it is the scale."""
+    """The name of the aspect: by default the text if there are two, otherwise the scale."""
     aspect_name = by or (TEXT_ASPECT if texts else "scale")
     refuse_unknown_aspect(aspect_name)
     if texts and aspect_name != TEXT_ASPECT:
@@ -84,16 +71,12 @@ def refuse_unknown_aspect(by: str) -> None:
 
 
 def refuse_model_change(by: str, card: Card) -> None:
-    """Refuse what would need another model."""
+    """Refuse an aspect that would need another model."""
     if by in (*MODEL_ASPECTS, TEXT_ASPECT):
         return
-    task = card.facts.get("task")
-    learned = by in TRAINING_ASPECTS and isinstance(task, str)
-    training_hint = (
-        f"attnviz compare --learn {task} --by {by} trains a model for each value; "
-        if learned
-        else ""
-    )
+    task, training_hint = card.facts.get("task"), ""
+    if by in TRAINING_ASPECTS and isinstance(task, str):
+        training_hint = f"attnviz compare --learn {task} --by {by} trains a model for each value; "
     raise AttnvizError(
         f"--by {by} would change the model '{card.name}' itself, which is already built",
         f"{training_hint}compare it by {', '.join(MODEL_ASPECTS)}, or with a second sentence",
@@ -102,7 +85,7 @@ def refuse_model_change(by: str, card: Card) -> None:
 
 
 def refuse_ablation_alone(by: str) -> None:
-    """Refuse heads to switch off where nothing is answered."""
+    """Refuse head ablation without a model, whose answers it compares."""
     if by == ABLATION_ASPECT:
         raise AttnvizError(
             "--by without compares the answers of a model, and no model is given",
@@ -112,14 +95,14 @@ def refuse_ablation_alone(by: str) -> None:
 
 
 def choose_values(by: str, values: Sequence[object] | None) -> tuple[str, ...]:
-    """The values that are asked for, or those that the aspect has of itself."""
+    """The given values, or the aspect's default ones."""
     return list_aspect_values(ASPECTS[by], values, Settings())
 
 
 def list_aspect_values(
     aspect: Aspect, values: Sequence[object] | None, settings: Settings
 ) -> tuple[str, ...]:
-    """The same of any aspect, of ways that have all other settings in common."""
+    """The given or default values of an aspect; refused unless two or more, all different."""
     names = aspect.values() if values is None else tuple(str(value) for value in values)
     # Two names of one value, such as 8 and 08, stand for the same settings; mistakes never do.
     meanings = [(aspect.choose(settings, name), name if name in MISTAKES else "") for name in names]
@@ -135,18 +118,18 @@ def list_aspect_values(
 
 
 def refuse_learning_by(by: str, repeats: int) -> None:
-    """Refuse what no models can be compared by, and seeds that would take too long."""
+    """Refuse an aspect that training cannot be compared by, and too many seeds."""
     if by not in TRAINING_ASPECTS:
         raise unknown_name_error("way to compare learning by", by, TRAINING_ASPECTS)
     if not 1 <= repeats <= MAX_TRAINING_SEEDS:
-        problem = (
-            f"--repeats is {repeats}, and must be from 1 to {MAX_TRAINING_SEEDS:,} with --learn"
+        raise AttnvizError(
+            f"--repeats is {repeats}, and must be from 1 to {MAX_TRAINING_SEEDS:,} with --learn",
+            f"try --repeats {min(max(repeats, 1), MAX_TRAINING_SEEDS)}",
         )
-        raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MAX_TRAINING_SEEDS)}")
 
 
 def choose_reference(names: Sequence[str], reference: object) -> int:
-    """The place of the value that the others are held against."""
+    """The index of the value that the others are compared with."""
     if reference is None:
         return 0
     if str(reference) not in names:
@@ -164,7 +147,7 @@ def _more_values_hint(aspect: Aspect, names: Sequence[str]) -> str:
 def _setting_chooser(
     name: str, parse: Callable[[str], Any], kind: str, values: Callable[[], tuple[str, ...]]
 ) -> SettingsChooser:
-    """Values that are values of one setting."""
+    """A chooser that parses a value and sets the setting `name` to it."""
 
     def choose(settings: Settings, value: str) -> Settings:
         try:
@@ -192,12 +175,12 @@ def _choose_mask(settings: Settings, value: str) -> Settings:
 
 
 def _choose_ablation(settings: Settings, value: str) -> Settings:
-    """`L1H0+L1H1=mean`: a value has no commas."""
+    """Switch off the heads of a value such as `L1H0+L1H1=mean` (values contain no commas)."""
     return replace(settings, without=None if value == NO_HEADS_OFF else value.replace("+", ","))
 
 
 def _device_names() -> tuple[str, ...]:
-    from attnviz.attention.devices import available_devices  # torch, which alone knows
+    from attnviz.attention.devices import available_devices  # imports torch
 
     return tuple(available_devices())
 
@@ -229,7 +212,7 @@ ASPECTS = {
         _number_aspect("dim", ("2", "8", "32", "128", "512"), int, SHARED_TEXT),
         _number_aspect("heads", ("1", "2", "4"), int, SHARED_EMBEDDINGS),
         _number_aspect("temperature", ("0.25", "1", "4"), float, SHARED_VECTORS),
-        # Of numbers that are drawn it says nothing which of them are turned together.
+        # Which numbers are rotated together makes no difference for random numbers.
         _word_aspect(
             "positions",
             lambda: tuple(name for name in POSITIONS if name != "rotary-halves"),
@@ -262,7 +245,7 @@ ASPECTS = {
     )
 }
 
-TRAINING_ASPECTS = {  # what models that learn can be compared by
+TRAINING_ASPECTS = {
     aspect.name: aspect
     for aspect in (
         replace(ASPECTS["scale"], fixed=f"first numbers, {SHARED_TRAINING}"),

@@ -1,4 +1,4 @@
-"""What must be true of every Trace, looked up in the one at hand."""
+"""Checks of what must be true of every trace, such as rows that sum to 1."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz.attention import arithmetic
-from attnviz.attention.arithmetic import AttentionStages
 from attnviz.traces.origin import FromWeights, TrainedCard
 from attnviz.traces.trace import Layer, Trace
 from attnviz.wording.words import counted
@@ -22,13 +21,9 @@ CHECK_TOLERANCE = {
     torch.float16: 5e-3,
     torch.bfloat16: 5e-2,
 }
-
-
-EIGHT_BIT_TOLERANCE = 0.2  # of dtypes of 8 bits
-
-CHECKED_WEIGHTS_PHRASES: dict[
-    arithmetic.MixedBy, str
-] = {  # of which weights a claim is, if of others than shown
+EIGHT_BIT_TOLERANCE = 0.2
+# Added to a claim about other weights than the ones that are shown.
+CHECKED_WEIGHTS_PHRASES: dict[arithmetic.MixedBy, str] = {
     "softmax": "",
     "dropout": ", before dropout",
     "hand": ", before others by hand take their place",
@@ -38,16 +33,16 @@ CHECKED_WEIGHTS_PHRASES: dict[
 
 @dataclass(frozen=True)
 class Check:
-    """Something that must be so; or that a mistake, made on purpose, keeps from being so."""
+    """A claim about a trace, and whether it holds."""
 
     claim: str
     passed: bool
     measurement: str
-    mistake: str = ""  # the mistake for which it may fail
+    mistake: str = ""  # the deliberate mistake because of which it may fail
 
     @property
     def failed(self) -> bool:
-        """Whether something is wrong that nobody meant to be."""
+        """Whether it fails without a deliberate mistake."""
         return not self.passed and not self.mistake
 
     @property
@@ -58,8 +53,7 @@ class Check:
 
 
 def verify_trace(trace: Trace) -> list[Check]:
-    """Rows sum to 1, hidden weights are 0, torch's own attention agrees, and what is shown is
-    made of those weights: for each attention."""
+    """Check each attention of a trace: row sums, masked weights, torch's own attention, mixing."""
     if trace.handed is not None:
         return [*_check_given_weights(trace, trace.handed)]
     if trace.trained is not None and trace.trained.fallback:
@@ -74,7 +68,7 @@ def verify_trace(trace: Trace) -> list[Check]:
 
 
 def _check_eager_attention(card: TrainedCard) -> Check:
-    """What was compared when the model was loaded: one that is too far apart is not listened to."""
+    """The comparison with eager attention that was made when the model was loaded."""
     on, vectors = f"on {counted(card.compared, 'token')}", f"{card.vectors or 0.0:.1e}"
     if card.eager is None:
         claim = "the model's own eager attention gives the same vectors"
@@ -84,7 +78,7 @@ def _check_eager_attention(card: TrainedCard) -> Check:
 
 
 def _check_returned_weights(card: TrainedCard) -> Check:
-    """Of weights that a model hands back there is nothing that could be worked out again."""
+    """The check of weights that a model returned itself, which cannot be recomputed."""
     return Check(
         "the weights are the model's own",
         True,
@@ -93,31 +87,24 @@ def _check_returned_weights(card: TrainedCard) -> Check:
 
 
 def _check_given_weights(trace: Trace, origin: FromWeights) -> Iterator[Check]:
-    """Of weights that were computed elsewhere: whether they are shares."""
-    tolerance = CHECK_TOLERANCE.get(
-        getattr(torch, origin.stored_as, torch.float32), EIGHT_BIT_TOLERANCE
-    )
+    """Check that the rows of weights computed elsewhere sum to 1."""
+    dtype = getattr(torch, origin.stored_as, torch.float32)
+    tolerance = CHECK_TOLERANCE.get(dtype, EIGHT_BIT_TOLERANCE)
     for layer in trace.layers:
         check = _check_row_sums(layer, "", tolerance)
         yield replace(check, claim=f"{layer.name}: {check.claim}")
 
 
 def _verify_layer(trace: Trace, layer: Layer) -> Iterator[Check]:
-    attended = layer.attended
-    tolerance, weights_phrase = (
-        CHECK_TOLERANCE[attended.weights.dtype],
-        CHECKED_WEIGHTS_PHRASES[attended.mixed_by],
-    )
-    value_tolerance = tolerance * _largest_value_size(layer)
+    attended, difference = layer.attended, _torch_difference(layer)
+    phrase = CHECKED_WEIGHTS_PHRASES[attended.mixed_by]
+    tolerance = CHECK_TOLERANCE[attended.weights.dtype]
+    value_tolerance = tolerance * max(1.0, float(layer.values.abs().max()))
     hidden_weights = attended.weights.masked_select(~layer.visible)
     checks = (
-        _check_row_sums(layer, weights_phrase, tolerance * 10),
-        _check_difference(f"hidden weights are 0{weights_phrase}", hidden_weights, 0.0),
-        _check_difference(
-            f"torch's own attention agrees{weights_phrase}",
-            _torch_difference(layer),
-            value_tolerance,
-        ),
+        _check_row_sums(layer, phrase, tolerance * 10),
+        _check_difference(f"hidden weights are 0{phrase}", hidden_weights, 0.0),
+        _check_difference(f"torch's own attention agrees{phrase}", difference, value_tolerance),
     )
     yield from (replace(check, mistake=layer.mistake) for check in checks)
     yield from _verify_sums(layer)
@@ -126,39 +113,25 @@ def _verify_layer(trace: Trace, layer: Layer) -> Iterator[Check]:
 
 
 def _verify_mixing(trace: Trace, layer: Layer, value_tolerance: float) -> Iterator[Check]:
-    """Of the weights that take the place of the softmax's."""
-    attended = layer.attended
-    largest = max(1.0, float(attended.mixing.abs().max()))
+    """Check weights that replace the softmax's: dropout, and weights given by hand."""
+    attended, mixing = layer.attended, layer.attended.mixing
+    largest = max(1.0, float(mixing.abs().max()))
     if attended.mixed_by == "dropout" and "kept" not in layer.given:
-        differences, tolerance = (
-            _dropout_differences(trace, layer),
-            CHECK_TOLERANCE[attended.weights.dtype],
-        )
-        yield _check_difference(
-            "dropout sets weights to 0 or scales them up", differences, tolerance * largest
-        )
+        scaled_weights = attended.weights / (1 - trace.variant.dropout)
+        difference = torch.minimum(mixing.abs(), (mixing - scaled_weights).abs())
+        tolerance = CHECK_TOLERANCE[attended.weights.dtype] * largest
+        claim = "dropout sets weights to 0 or scales them up"
+        yield _check_difference(claim, difference, tolerance)
     if attended.mixed_by in ("dropout", "hand"):
-        contexts = arithmetic.mix_values(attended.mixing, layer.values_of_heads)
-        context_difference = arithmetic.switch_off_heads(contexts, layer.off) - attended.contexts
-        weights_name = {"dropout": "weights after dropout", "hand": "weights by hand"}[
-            attended.mixed_by
-        ]
-        yield _check_difference(
-            f"context vectors are computed from the {weights_name}",
-            context_difference,
-            value_tolerance * largest,
-        )
-
-
-def _dropout_differences(trace: Trace, layer: Layer) -> Tensor:
-    """How far each weight after dropout is from 0 and from what it was over the share kept."""
-    attended = layer.attended
-    scaled_weights = attended.weights / (1 - trace.variant.dropout)
-    return torch.minimum(attended.mixing.abs(), (attended.mixing - scaled_weights).abs())
+        contexts = arithmetic.mix_values(mixing, layer.values_of_heads)
+        difference = arithmetic.switch_off_heads(contexts, layer.off) - attended.contexts
+        weights = "weights after dropout" if attended.mixed_by == "dropout" else "weights by hand"
+        claim = f"context vectors are computed from the {weights}"
+        yield _check_difference(claim, difference, value_tolerance * largest)
 
 
 def _verify_cap(layer: Layer, soft_cap: float | None) -> Iterator[Check]:
-    """What torch's own attention has not, by another formula: tanh x is 2 · sigmoid 2x - 1."""
+    """Check the soft cap, which torch's attention lacks, with tanh x = 2 · sigmoid 2x − 1."""
     capped = layer.attended.capped_scores
     if capped is None or soft_cap is None:
         return
@@ -168,7 +141,7 @@ def _verify_cap(layer: Layer, soft_cap: float | None) -> Iterator[Check]:
 
 
 def _verify_sums(layer: Layer) -> Iterator[Check]:
-    """Additive scores, one number of a head's width after the other."""
+    """Check additive scores by adding up the components of queries and keys one by one."""
     w_score, queries, keys = layer.w_score, layer.queries, layer.keys_of_heads
     if w_score is None or queries is None or keys is None:
         return
@@ -177,30 +150,24 @@ def _verify_sums(layer: Layer) -> Iterator[Check]:
         pair_sums = queries[:, :, None, index] + keys[:, None, :, index]
         expected_scores += factor[:, None, None] * pair_sums.tanh()
     tolerance = CHECK_TOLERANCE[expected_scores.dtype] * max(1.0, float(w_score.abs().sum()))
-    yield _check_difference(
-        "scores are weighted sums of tanh", expected_scores - layer.attended.scores, tolerance
-    )
+    difference = expected_scores - layer.attended.scores
+    yield _check_difference("scores are weighted sums of tanh", difference, tolerance)
 
 
 def _check_row_sums(layer: Layer, weights_phrase: str, tolerance: float) -> Check:
-    """Every row is shared out whole; one from which all is hidden, not at all."""
-    has_keys = layer.visible.any(-1)
+    """Check that every row sums to 1, or to 0 if all its keys are masked."""
+    has_keys, sums = layer.visible.any(-1), layer.attended.weights.double().sum(-1)
     if layer.attended.sink is not None:
         claim = "rows sum to 1, including the share of the sink"
-        return _check_difference(
-            claim, layer.attended.weights.double().sum(-1) - _share_beside_sink(layer), tolerance
-        )
-    claim = (
-        "rows sum to 1"
-        if has_keys.all()
-        else ("rows sum to 1, and rows that attend to nothing sum to 0")
-    )
-    difference = layer.attended.weights.double().sum(-1) - has_keys.double()
-    return _check_difference(f"{claim}{weights_phrase}", difference, tolerance)
+        return _check_difference(claim, sums - _share_beside_sink(layer), tolerance)
+    claim = "rows sum to 1"
+    if not has_keys.all():
+        claim += ", and rows that attend to nothing sum to 0"
+    return _check_difference(f"{claim}{weights_phrase}", sums - has_keys.double(), tolerance)
 
 
 def _share_beside_sink(layer: Layer) -> Tensor:
-    """What a sink leaves of each row: 1 / (1 + exp(sink) / Σ exp(scores)), by logarithms."""
+    """The share of each row beside the sink, 1 / (1 + exp(sink) / Σ exp(scores)), by logarithms."""
     assert layer.attended.sink is not None
     logits = layer.attended.logits.double().masked_fill(~layer.visible, -inf)
     sink = layer.attended.sink.double()[:, None]
@@ -208,13 +175,17 @@ def _share_beside_sink(layer: Layer) -> Tensor:
 
 
 def _torch_difference(layer: Layer) -> Tensor:
-    """The difference between our context vectors, before dropout, and torch's."""
-    ours = arithmetic.mix_values(layer.attended.weights, layer.values_of_heads)
-    mask, (queries, keys) = _torch_attention_mask(layer), (layer.queries, layer.keys)
-    values, (capped, sink) = layer.values, (layer.attended.capped_scores, layer.attended.sink)
+    """The difference between these context vectors, before dropout, and torch's."""
+    attended, values, queries, keys = layer.attended, layer.values, layer.queries, layer.keys
+    ours = arithmetic.mix_values(attended.weights, layer.values_of_heads)
+    capped, sink = attended.capped_scores, attended.sink
+    hidden = torch.zeros_like(attended.scores).masked_fill(~layer.visible, -inf)
+    mask = arithmetic.add_to_scores(hidden, attended.bias, attended.mask)
     if not layer.has_product_scores or capped is not None or sink is not None:
-        mask, queries, keys = mask + _scores_before_bias(layer.attended), None, None
-    if sink is not None:  # a key like any other, whose value is 0
+        # torch takes these scores as part of its additive mask.
+        mask = mask + (attended.scaled_scores if capped is None else capped)
+        queries = keys = None
+    if sink is not None:  # another key, whose value is 0
         mask = torch.cat([mask, sink.to(mask)[:, None, None].expand(*mask.shape[:-1], 1)], -1)
         values = torch.cat([values, torch.zeros_like(values[:, :1])], -2)
     queries = _vectors_or_zeros(layer, queries, layer.heads, mask.shape[-2])
@@ -225,27 +196,11 @@ def _torch_difference(layer: Layer) -> Tensor:
     return ours - theirs
 
 
-def _scores_before_bias(attended: AttentionStages) -> Tensor:
-    """Scores that torch takes as they are: given, or bent in a way that it has not."""
-    capped = attended.capped_scores
-    return attended.scaled_scores if capped is None else capped
-
-
-def _torch_attention_mask(layer: Layer) -> Tensor:
-    """What torch adds to scores: bias and mask, and minus infinity for what is hidden."""
-    hidden = torch.zeros_like(layer.attended.scores).masked_fill(~layer.visible, -inf)
-    return arithmetic.add_to_scores(hidden, layer.attended.bias, layer.attended.mask)
-
-
 def _vectors_or_zeros(layer: Layer, vectors: Tensor | None, heads: int, count: int) -> Tensor:
-    """Queries and keys that add nothing to scores that were given, as many as those need."""
+    """The vectors, or zeros, which add nothing to the scores, if there are none."""
     if vectors is not None:
         return vectors
     return torch.zeros(heads, count, layer.values.shape[-1]).to(layer.values)
-
-
-def _largest_value_size(layer: Layer) -> float:
-    return max(1.0, float(layer.values.abs().max()))
 
 
 def _check_difference(claim: str, difference: Tensor, tolerance: float) -> Check:

@@ -1,7 +1,4 @@
-"""Ways of attending side by side on the same sentence, subtracted and measured.
-
-What may be compared is the table of `aspects.py`.
-"""
+"""Comparing kinds of attention on one sentence; `aspects.py` has the table of what is compared."""
 
 from __future__ import annotations
 
@@ -51,78 +48,69 @@ from attnviz.wording.commands import Command
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.words import and_list
 
-COMPARE_KEYWORDS = (
-    "by",
-    "other",
-    "values",
-    "reference",
-    "layer",
-)  # keywords beside those of Settings
-MIN_VISIBLE_WEIGHT = 1e-6  # a weight, or a difference, that is none
+COMPARE_KEYWORDS = ("by", "other", "values", "reference", "layer")  # beside the fields of Settings
+MIN_VISIBLE_WEIGHT = 1e-6  # smaller weights and differences count as 0
+_PARTS_UNCHANGED_BY_ASPECT = {"mask": ("visible",), "dim": ("queries", "keys", "scores")}
 
 
 @dataclass(frozen=True, eq=False)
 class Alternative:
-    """One way of attending: what it is called, what it does, and what is wrong with it if it is."""
+    """One of the kinds of attention that are compared: its name, weights and mask."""
 
     name: str
     weights: Weights
     visible: Bool[Tensor, "*head query key"]
     tokens: Tokens
     keys: Tokens
-    mistake: str = ""
-    trace: Trace | None = None  # none where only scores were given
+    mistake: str = ""  # what is wrong with it, if it is a mistake
+    trace: Trace | None = None  # None if only scores were given
     number: int = 0  # of the layer that is compared
 
     @property
     def layer(self) -> Layer | None:
-        """The attention that is compared."""
+        """The attention layer that is compared; None if only scores were given."""
         return None if self.trace is None else self.trace.layers[self.number]
 
     @property
     def uses_scores_alone(self) -> bool:
-        """Whether the softmax is taken of scores that are only divided, not bent or added to.
+        """Whether the logits are scores divided by a number: no soft cap, bias or additive mask.
 
-        Then it is a theorem that dividing them by more makes no row sharper. By log(divisor), the
-        derivative of a row's entropy in nats is the variance of what the softmax gets, under the
-        row's weights; and a variance is never negative.
+        Then dividing by more never makes a row sharper: the derivative of its entropy in nats by
+        log(divisor) is the variance of the logits under the row's weights, which is at least 0.
         """
         if self.layer is None:
             return False
         attended = self.layer.attended
-        extra_terms = (attended.capped_scores, attended.bias, attended.mask)
-        return all(term is None for term in extra_terms)
+        return all(term is None for term in (attended.capped_scores, attended.bias, attended.mask))
 
     def cells(self, head: int | None) -> Cells:
-        """The weights of a head, or in the mean of all."""
-        values, masked = (
-            tensor_to_numpy(_head_or_mean_weights(self.weights, head)),
-            ~tensor_to_numpy(self.visible_cells(head)),
-        )
-        leaks = (abs(values) > MIN_VISIBLE_WEIGHT) & bool(self.mistake)  # and is to be seen
-        return StoredCells(values, masked & ~leaks)
+        """The weights of a head, or the mean of all heads."""
+        values = tensor_to_numpy(_head_or_mean_weights(self.weights, head))
+        # Weight that a mistake gives to masked keys is shown.
+        leaks = (abs(values) > MIN_VISIBLE_WEIGHT) & bool(self.mistake)
+        return StoredCells(values, ~tensor_to_numpy(self.visible_cells(head)) & ~leaks)
 
     def visible_cells(self, head: int | None) -> Bool[Tensor, "query key"]:
-        """What a head may read, or any head."""
+        """The keys that are visible to each query in one head, or in any."""
         by_head: Tensor = self.visible if self.visible.ndim == 3 else self.visible[None]
         return by_head.any(0) if head is None else head_mask(head, self.visible)
 
     @property
     def correct_weights(self) -> Weights:
-        """Of a mistake: what the weights of the same scores should be."""
+        """The weights that a correct softmax gives for the same logits."""
         assert self.layer is not None
         return arithmetic.attention_weights(self.layer.attended.logits, self.visible)
 
     def largest_error(self, rows: slice) -> float:
-        """How far a mistake's weights are from those, at most."""
+        """The largest difference between the weights and the correct ones in these rows."""
         return float((self.weights - self.correct_weights)[:, rows].abs().max())
 
 
 @dataclass(frozen=True)
 class LargestChange:
-    """The cell that differs most from the reference."""
+    """The weight that differs most from the reference."""
 
-    head: int | None  # None: in the mean of the heads
+    head: int | None  # None: the mean of the heads
     query: int
     key: int
     before: float
@@ -131,7 +119,7 @@ class LargestChange:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Showable):
-    """Alternatives, what each measures, and how far each is from the reference.
+    """Kinds of attention, their measures, and their differences from the reference.
 
     >>> from attnviz import compare
     >>> found = compare("I am", by="mask", values=["causal", "none"])
@@ -143,38 +131,37 @@ class Comparison(Showable):
     alternatives: tuple[Alternative, ...]
     reference: int
     measures: tuple[Measures, ...]
-    differences: tuple[Weights | None, ...]  # None: for the reference, and for other tokens
+    differences: tuple[Weights | None, ...]  # None for the reference and where tokens differ
     changes: tuple[LargestChange | None, ...]
-    query: int | None = None  # shown alone, if it is not None
+    query: int | None = None  # the only query that is shown; None shows all
     provenance: Provenance | None = None
-    command: Command | None = None  # the one that would make it, where there is one
+    command: Command | None = None  # which repeats this comparison
 
     @property
     def base(self) -> Alternative:
-        """The one that the others are held against."""
+        """The alternative that the others are compared with."""
         return self.alternatives[self.reference]
 
     @property
     def rows(self) -> slice:
-        """The rows that are shown: all, or the one of the query that is shown alone."""
+        """The rows that are shown: all, or the row of `query`."""
         return slice(None) if self.query is None else slice(self.query, self.query + 1)
 
     @property
     def heads(self) -> int | None:
-        """How many all alternatives have; None where they have not as many."""
+        """The number of heads, or None if it differs between alternatives."""
         counts = {len(alternative.weights) for alternative in self.alternatives}
         return counts.pop() if len(counts) == 1 else None
 
-    def difference(self, place: int, head: int | None) -> Cells | None:
-        """What an alternative reads more or less than the reference, in a head or in the mean."""
-        difference = self.differences[place]
+    def difference(self, index: int, head: int | None) -> Cells | None:
+        """An alternative's weights minus the reference's, in one head or in the mean of heads."""
+        difference = self.differences[index]
         if difference is None:
             return None
         values = tensor_to_numpy(_head_or_mean_weights(difference, head))
-        visible = tensor_to_numpy(
-            self.alternatives[place].visible_cells(head) | self.base.visible_cells(head)
-        )
-        return StoredCells(values, ~visible & (abs(values) <= MIN_VISIBLE_WEIGHT))
+        either = self.alternatives[index].visible_cells(head) | self.base.visible_cells(head)
+        hidden = ~tensor_to_numpy(either) & (abs(values) <= MIN_VISIBLE_WEIGHT)
+        return StoredCells(values, hidden)
 
 
 @with_checked_arguments
@@ -190,11 +177,10 @@ def compare(
     command: str | None = None,
     **changes: Any,
 ) -> Comparison:
-    """Ways of attending to a text, held against the first of them, or against `reference`.
+    """Compare kinds of attention on a text with the first of them, or with `reference`.
 
-    In place of a text a Trace will do: it knows what it was made of. With an `other` text both
-    are attended to in one way, and held against each other. Of a model's layers one is compared:
-    the last, unless another is asked for.
+    A Trace in place of the text is traced again. With an `other` text both texts are compared in
+    the same kind of attention. `layer` is the layer of a model to compare: by default the last.
 
     >>> from attnviz import compare
     >>> compare("I am learning this", by="mask", values=["causal", "none"]).view().closing[0]
@@ -211,20 +197,24 @@ def compare(
     alternatives = _build_alternatives(source, aspect, values, other, command, number)
     first = alternatives[0].trace
     names = [alternative.name for alternative in alternatives]
-    contrasted = contrast_alternatives(alternatives, aspect, choose_reference(names, reference))
-    values_text = None if values is None else ",".join(names)
-    named_aspect = None if aspect in ("scale", TEXT_ASPECT) else aspect
-    options = {"by": named_aspect, "values": values_text, "reference": reference, "layer": layer}
-    repeat_command = source_command("compare", source, **options)
+    comparison = contrast_alternatives(alternatives, aspect, choose_reference(names, reference))
+    repeat_command = source_command(
+        "compare",
+        source,
+        by=None if aspect in ("scale", TEXT_ASPECT) else aspect,
+        values=None if values is None else ",".join(names),
+        reference=reference,
+        layer=layer,
+    )
     return replace(
-        contrasted,
+        comparison,
         provenance=first.provenance if first else None,
         command=repeat_command and replace(repeat_command, second=other),
     )
 
 
 def _choose_layer(source: Source, requested: int | None) -> int:
-    """The number of the layer that is compared."""
+    """The number of the layer that is compared: the requested or the last one."""
     layers = source.resolved_settings.layers or 1
     if requested and source.model is None:
         raise AttnvizError(
@@ -238,7 +228,7 @@ def _choose_layer(source: Source, requested: int | None) -> int:
 
 
 def _refuse_trained_sentences(source: Source, other_text: str | None) -> None:
-    """Two sentences that a transformer reads are compared head by head, of any length."""
+    """Refuse a second sentence for a trained model: `compare_sentences` compares those."""
     if other_text is not None and source.model is None and is_trained(source.settings.model):
         raise AttnvizError(
             f"the trained model '{source.settings.model}' is compared head by head, with both "
@@ -249,7 +239,7 @@ def _refuse_trained_sentences(source: Source, other_text: str | None) -> None:
 
 
 def _refuse_blocks(source: Source) -> None:
-    if source.model is not None:  # whose attention is what it is, wherever it stands
+    if source.model is not None:  # the attention of a model can be compared inside blocks, too
         return
     if source.settings.blocks:
         raise AttnvizError(
@@ -259,12 +249,10 @@ def _refuse_blocks(source: Source) -> None:
     matrices = source.matrices
     block_parts = [name for name in matrices.tensors if name in (*GIVEN_BLOCK_NAMES, "memory")]
     if block_parts or matrices.upper_layers:
-        parts_phrase = (
-            and_list(block_parts) if block_parts else "matrices of layers above the first"
-        )
+        parts = and_list(block_parts) if block_parts else "matrices of layers above the first"
         raise AttnvizError(
             "compare works on a single attention layer, not on transformer blocks, and "
-            f"'{matrices.source}' gives {parts_phrase}",
+            f"'{matrices.source}' gives {parts}",
             "leave them out of the file, or see a block with attnviz run or attnviz steps: "
             "--layers 1",
             about=block_parts[0] if block_parts else "layers",
@@ -273,7 +261,7 @@ def _refuse_blocks(source: Source) -> None:
 
 
 def _refuse_given_parts(source: Source, by: str) -> None:
-    """What is given is the same in every way of attending, whatever that way is called."""
+    """Refuse an aspect that could not change anything because the matrices it sets are given."""
     if by == "tokenizer" and source.text is None:
         raise AttnvizError(
             "there is no text to tokenize: the tokens are given",
@@ -283,20 +271,13 @@ def _refuse_given_parts(source: Source, by: str) -> None:
         refuse_ablation_alone(by)
     else:
         refuse_model_change(by, source.model)
-    given_parts = [
-        name
-        for name in _PARTS_UNCHANGED_BY_ASPECT.get(by, ())
-        if getattr(source.matrices, name) is not None
-    ]
-    if given_parts:
-        raise AttnvizError(
-            f"{source.matrices.source_text} gives '{given_parts[0]}', which --by {by} would not change",
-            f"leave '{given_parts[0]}' out, or compare by something else",
-            file=source.matrices.source,
-        )
-
-
-_PARTS_UNCHANGED_BY_ASPECT = {"mask": ("visible",), "dim": ("queries", "keys", "scores")}
+    for name in _PARTS_UNCHANGED_BY_ASPECT.get(by, ()):
+        if getattr(source.matrices, name) is not None:
+            raise AttnvizError(
+                f"{source.matrices.source_text} gives '{name}', which --by {by} would not change",
+                f"leave '{name}' out, or compare by something else",
+                file=source.matrices.source,
+            )
 
 
 def compare_scores(
@@ -305,26 +286,21 @@ def compare_scores(
     visible: Bool[Tensor, "query key"] | None = None,
     labels: Sequence[str] | None = None,
 ) -> Comparison:
-    """Softmax of given scores as they are, beside softmax of them divided by √width.
+    """Compare the softmax of given scores with the softmax of the scores divided by √width.
 
     >>> import torch
     >>> from attnviz import compare_scores
     >>> found = compare_scores(torch.tensor([[[8.0, 0.0], [0.0, 8.0]]]), 64)
-    >>> [each.name for each in found.alternatives]
+    >>> [alternative.name for alternative in found.alternatives]
     ['unscaled', 'scaled']
     """
     queries, keys = scores.shape[-2:]
-    all_visible = torch.ones(queries, keys, dtype=torch.bool) if visible is None else visible
+    mask = torch.ones(queries, keys, dtype=torch.bool) if visible is None else visible
     tokens = tokens_of_words(labels or [str(number + 1) for number in range(keys)])
+    weights = [arithmetic.attention_weights(scores * scale, mask) for scale in (1.0, width**-0.5)]
     alternatives = [
-        Alternative(
-            name,
-            arithmetic.attention_weights(scores * scale, all_visible),
-            all_visible,
-            tokens,
-            tokens,
-        )
-        for name, scale in (("unscaled", 1.0), ("scaled", width**-0.5))
+        Alternative(name, rows, mask, tokens, tokens)
+        for name, rows in zip(("unscaled", "scaled"), weights, strict=True)
     ]
     return contrast_alternatives(alternatives, "scale", 0)
 
@@ -332,23 +308,21 @@ def compare_scores(
 def contrast_alternatives(
     alternatives: Sequence[Alternative], by: str, reference: int
 ) -> Comparison:
-    """Measure each alternative, and subtract the reference from it."""
+    """Measure each alternative and its difference from the reference."""
     base = alternatives[reference]
     pairs = [_comparable_weights(base, alternative, by) for alternative in alternatives]
-    measures = [
-        measure_weights(
-            alternative.weights, alternative.visible, _matched_reference(pair, alternative.weights)
-        )
-        for alternative, pair in zip(alternatives, pairs, strict=True)
-    ]
-    differences = [
-        None if pair is None or alternative is base else pair[1].double() - pair[0].double()
-        for alternative, pair in zip(alternatives, pairs, strict=True)
-    ]
-    changes = [
-        None if difference is None or pair is None else _largest_change(difference, *pair)
-        for difference, pair in zip(differences, pairs, strict=True)
-    ]
+    measures: list[Measures] = []
+    differences: list[Weights | None] = []
+    changes: list[LargestChange | None] = []
+    for item, pair in zip(alternatives, pairs, strict=True):
+        reference_weights = _matched_reference(pair, item.weights)
+        measures.append(measure_weights(item.weights, item.visible, reference_weights))
+        if pair is None or item is base:
+            differences.append(None)
+            changes.append(None)
+        else:
+            differences.append(difference := pair[1].double() - pair[0].double())
+            changes.append(_largest_change(difference, *pair))
     return Comparison(
         by=by,
         alternatives=tuple(alternatives),
@@ -360,11 +334,10 @@ def contrast_alternatives(
 
 
 def restrict_to_query(comparison: Comparison, query: int) -> Comparison:
-    """The same comparison of one query's row alone."""
+    """The comparison with the largest changes taken from the row of one query."""
     changes: list[LargestChange | None] = []
-    for alternative, difference in zip(
-        comparison.alternatives, comparison.differences, strict=True
-    ):
+    pairs = zip(comparison.alternatives, comparison.differences, strict=True)
+    for alternative, difference in pairs:
         pair = _comparable_weights(comparison.base, alternative, comparison.by)
         if difference is None or pair is None:
             changes.append(None)
@@ -378,13 +351,10 @@ def restrict_to_query(comparison: Comparison, query: int) -> Comparison:
 def build_alternative(
     source: Source, by: str, name: str, command: str | None = None, number: int = 0
 ) -> Alternative:
-    """The way of attending that a value stands for."""
+    """Trace the source with the setting `by` changed to the value `name`."""
     mistake = MISTAKES.get(name) if by == "mask" else None
-    trace = trace_source(
-        _source_with_choice(source, by, name),
-        mistake=mistake.name if mistake else "",
-        command=command,
-    )
+    changed = _source_with_choice(source, by, name)
+    trace = trace_source(changed, mistake=mistake.name if mistake else "", command=command)
     layer = trace.layers[number]
     return Alternative(
         name=name,
@@ -406,25 +376,26 @@ def _build_alternatives(
     command: str | None,
     number: int,
 ) -> list[Alternative]:
-    """What is compared: two sentences, or one in several ways."""
+    """Trace two sentences, or one with each value; refused if they need too much memory."""
     if other_text is not None:
-        sources = (source, second_source(source, other_text))
-        _refuse_memory_of_all(sources)
-        pairs = zip(sources, sentence_names(*sources), strict=True)
-        return [
-            build_alternative(one_source, by, name, command, number) for one_source, name in pairs
-        ]
-    names = _drop_scale_mistake(source, choose_values(by, values), is_requested=values is not None)
-    if "model-scale" in names:
-        source = replace(source, settings=_narrow_head_settings(source))
-    _refuse_memory_of_all([_source_with_choice(source, by, name) for name in names])
-    return [build_alternative(source, by, name, command, number) for name in names]
+        other = second_source(source, other_text)
+        pairs = list(zip((source, other), sentence_names(source, other), strict=True))
+    else:
+        names = choose_values(by, values)
+        names = _drop_scale_mistake(source, names, is_requested=values is not None)
+        if "model-scale" in names:
+            source = replace(source, settings=_narrow_head_settings(source))
+        pairs = [(source, name) for name in names]
+    changed = [_source_with_choice(each, by, name) for each, name in pairs]
+    needs, cells = zip(*map(estimate_source_memory, changed), strict=True)
+    refuse_oversized_comparison(needs, cells, len(source_tokens(changed[0])))
+    return [build_alternative(each, by, name, command, number) for each, name in pairs]
 
 
 def _drop_scale_mistake(
     source: Source, names: tuple[str, ...], *, is_requested: bool
 ) -> tuple[str, ...]:
-    """Where nothing is scaled, nothing can be scaled by mistake."""
+    """The names without the mistake model-scale where the variant does not scale scores."""
     settings = source.resolved_settings
     if "model-scale" not in names or chosen_variant(settings).scaled:
         return names
@@ -438,25 +409,15 @@ def _drop_scale_mistake(
 
 
 def _source_with_choice(source: Source, by: str, name: str) -> Source:
-    """The same source in the way that a value stands for."""
-    choose = ASPECTS[by].choose
-    new_source = replace(source, settings=choose(source.settings, name))
-    if source.model is None or by == ABLATION_ASPECT:  # a model itself has all of its heads
-        return new_source
-    # What its own settings say goes as well: a window, where there is to be none.
-    return replace(
-        new_source, model=replace(source.model, settings=choose(source.model.settings, name))
-    )
-
-
-def _refuse_memory_of_all(sources: Sequence[Source]) -> None:
-    """Each way may fit in memory, and all of them not."""
-    needs, cells = zip(*map(estimate_source_memory, sources), strict=True)
-    refuse_oversized_comparison(needs, cells, len(source_tokens(sources[0])))
+    """The source with the setting `by` changed to the value `name`."""
+    choose, model = ASPECTS[by].choose, source.model
+    if model is not None and by != ABLATION_ASPECT:  # such as a window that the mask none removes
+        model = replace(model, settings=choose(model.settings, name))
+    return replace(source, settings=choose(source.settings, name), model=model)
 
 
 def _narrow_head_settings(source: Source) -> Settings:
-    """To show √(model width) taken for √(head width) the two must differ: a head half as wide."""
+    """Settings with a narrower head, so that √(model width) and √(head width) differ."""
     settings = source.settings
     if source.model is not None:
         return settings
@@ -478,9 +439,9 @@ def _head_or_mean_weights(weights: Weights, head: int | None) -> Float[Tensor, "
 def _comparable_weights(
     base: Alternative, alternative: Alternative, by: str
 ) -> tuple[Weights, Weights] | None:
-    """The weights of both, head by head; their means if the heads are not as many.
+    """The weights of both, or their means over heads if the numbers of heads differ.
 
-    Tokens have to be the same, but of two sentences, which are compared place by place.
+    None if they have other tokens, except for two sentences, which are compared by position.
     """
     has_same_tokens = by == TEXT_ASPECT or base.tokens.ids == alternative.tokens.ids
     if base.weights.shape[1:] != alternative.weights.shape[1:] or not has_same_tokens:
@@ -492,7 +453,7 @@ def _comparable_weights(
 
 
 def _matched_reference(pair: tuple[Weights, Weights] | None, weights: Weights) -> Weights | None:
-    """The reference's weights, as many heads of them as there are to be held against it."""
+    """The reference's weights with as many heads as `weights` has."""
     if pair is None:
         return None
     reference = pair[0].to(weights.device)
@@ -504,10 +465,5 @@ def _largest_change(difference: Weights, before: Weights, after: Weights) -> Lar
     head, row = divmod(int(sizes.argmax()), difference[0].numel())
     query, key = divmod(row, difference.shape[-1])
     cell = head, query, key
-    return LargestChange(
-        head=None if len(difference) == 1 else head,
-        query=query,
-        key=key,
-        before=float(before[cell]),
-        after=float(after[cell]),
-    )
+    shown_head = None if len(difference) == 1 else head
+    return LargestChange(shown_head, query, key, float(before[cell]), float(after[cell]))

@@ -1,4 +1,4 @@
-"""Which heads of a model matter: how many of its answers are right without each of them."""
+"""Head ablation: the accuracy of a model with each head switched off."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from attnviz.traces.trace import Provenance, Trace
 
 @dataclass(frozen=True)
 class TrialResult:
-    """How a model does on sentences that it did not learn from."""
+    """A model's accuracy and loss on test sentences."""
 
-    accuracy: float  # of the answers that are asked for
+    accuracy: float
     loss: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RankedHead:
-    """One head: how the model does without it, and what it reads."""
+    """One head: the model's result without it, and its score for each reading."""
 
     head_id: HeadId
     without: TrialResult
-    scores: Mapping[str, float]  # of each reading: the mean weight on it
+    scores: Mapping[str, float]  # by reading: the mean weight on the keys it names
 
     @property
     def name(self) -> str:
@@ -51,32 +51,30 @@ class RankedHead:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Ranking(Showable):
-    """The heads of a model, first the one without which most answers are lost."""
+    """The heads of a model, starting with the one whose ablation costs most accuracy."""
 
     model: Model
     task: Task
     sentences: int
-    answers: int  # that are asked for in them
+    answers: int  # how many the sentences ask for
     whole: TrialResult  # with all heads
     heads: tuple[RankedHead, ...]
-    none: TrialResult  # without any
+    none: TrialResult  # with all heads switched off
     base: Trace  # the model on the sentence that the task watches
 
     @property
     def provenance(self) -> Provenance:
-        """What made it: the model, and the task that it was tried on."""
-        base_provenance = self.base.provenance
-        return replace(
-            base_provenance, settings={**base_provenance.settings, "task": self.task.name}
-        )
+        """The base trace's provenance, and the task."""
+        provenance = self.base.provenance
+        return replace(provenance, settings={**provenance.settings, "task": self.task.name})
 
     def accuracy_lost(self, head: RankedHead) -> float:
-        """The share of answers that is right with it, and wrong without."""
+        """How much accuracy the model loses without this head."""
         return self.whole.accuracy - head.without.accuracy
 
 
 def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
-    """The heads of a model by what is lost without each.
+    """Rank the heads of a model by the accuracy that is lost when each is switched off.
 
     >>> from attnviz import rank
     >>> rank("agreement").view().headline
@@ -85,47 +83,39 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
     name = model.name if isinstance(model, Model) else str(model)
     if not isinstance(model, Model):
         refuse_ranking_trained(name)
-    loaded_model = model if isinstance(model, Model) else load_model(name)
-    known_task = task if isinstance(task, Task) else task_for_model(loaded_model, task)
-    layers, heads = _layer_and_head_counts(loaded_model)
+        model = load_model(name)
+    task = task if isinstance(task, Task) else task_for_model(model, task)
+    layers, heads = model.settings.layers or 1, model_plan(model).variant.heads
     head_ids = [(layer, head) for layer in range(layers) for head in range(heads)]
-    examples = test_sentences(known_task, loaded_model)
+    examples = test_sentences(task, model)
     with torch.no_grad():
-        whole_pass = _pass_without_heads(loaded_model, examples)
+        whole_pass = _pass_without_heads(model, examples)
         scores = reading_scores(whole_pass, examples)
-        ranked_heads = [
+        ranked = [
             RankedHead(
                 head_id=head_id,
-                without=_measure_trial(
-                    _pass_without_heads(loaded_model, examples, [head_id]), examples
-                ),
-                scores={name: float(each[head_id]) for name, each in scores.items()},
+                without=_measure_trial(_pass_without_heads(model, examples, [head_id]), examples),
+                scores={reading: float(by_head[head_id]) for reading, by_head in scores.items()},
             )
             for head_id in head_ids
         ]
-        none = _measure_trial(_pass_without_heads(loaded_model, examples, head_ids), examples)
+        none = _measure_trial(_pass_without_heads(model, examples, head_ids), examples)
     return Ranking(
-        model=loaded_model,
-        task=known_task,
+        model=model,
+        task=task,
         sentences=len(examples.ids),
         answers=int((examples.answers != NO_TOKEN).sum()),
         whole=_measure_trial(whole_pass, examples),
-        heads=tuple(
-            sorted(ranked_heads, key=lambda each: (each.without.accuracy, -each.without.loss))
-        ),
+        heads=tuple(sorted(ranked, key=lambda head: (head.without.accuracy, -head.without.loss))),
         none=none,
-        base=trace_source(
-            Source(
-                known_task.watch, Settings(model=name), loaded_model.matrices, model=loaded_model
-            )
-        ),
+        base=trace_source(Source(task.watch, Settings(model=name), model.matrices, model=model)),
     )
 
 
 def _pass_without_heads(
     model: Model, examples: Examples, off: Sequence[HeadId] = ()
 ) -> ForwardPass:
-    """What the model makes of the sentences, with some of its heads off."""
+    """The forward pass of the model on the examples, with the heads `off` switched off."""
     plan = model_plan(model, training=True)
     without = ",".join(format_head_id(*head_id) for head_id in off) or None
     settings = replace(plan.settings, without=without)
@@ -135,8 +125,3 @@ def _pass_without_heads(
 def _measure_trial(passed: ForwardPass, examples: Examples) -> TrialResult:
     accuracy = float(share_correct(passed, examples))
     return TrialResult(accuracy, float(mean_losses(passed, examples)))
-
-
-def _layer_and_head_counts(model: Model) -> tuple[int, int]:
-    """How many layers there are, and how many heads each has."""
-    return model.settings.layers or 1, model_plan(model).variant.heads

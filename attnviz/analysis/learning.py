@@ -1,9 +1,9 @@
-"""Models that learn in several ways, side by side: the same sentences, the same seeds."""
+"""Comparing how models learn a task with several settings, on the same sentences and seeds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -40,82 +40,81 @@ from attnviz.traces.trace import Provenance, Trace
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import with_checked_arguments
 
-TRAINING_NUMBERS_AT_ONCE = 2**21  # of what one layer makes of the sentences of a step
-# So wide are heads where it is asked what scaling is for: as in GPT-3 and Llama. Queries and keys
-# of N(0, 1) then have scores that spread by √128, which is 11.
+TRAINING_NUMBERS_AT_ONCE = 2**21  # activations of one layer for all sentences of a step
+# The head width when scaled and unscaled are compared, as in GPT-3 and Llama: with queries and
+# keys of N(0, 1) the standard deviation of scores is √128 ≈ 11.
 WIDE_HEAD_WIDTH = 128
 
-StepTracker = Callable[[Sequence[int]], Iterable[int]]  # the same steps, with somebody told of each
+StepTracker = Callable[[Sequence[int]], Iterable[int]]  # yields the steps and reports progress
 NumberBySeed = Float[np.ndarray, "seed"]
 
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
-    """What the first layer is like before any step: the mean over sentences, seed by seed."""
+    """The first layer before any step: means over sentences, one number per seed."""
 
-    queries: NumberBySeed  # the spread of their numbers
+    queries: NumberBySeed  # the standard deviation of their numbers
     keys: NumberBySeed
-    scores: NumberBySeed  # the spread of what the softmax is taken of
-    gradient: NumberBySeed  # how much of one the softmax passes on; near 0 it has saturated
+    scores: NumberBySeed  # the standard deviation of the logits
+    gradient: NumberBySeed  # the norm of the softmax's Jacobian; near 0 it has saturated
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LearningWay:
-    """One way to learn: `loss` and `accuracy` have a row for each look, a column for each seed."""
+    """How a task was learned with one value of what is compared; a look is one evaluation."""
 
     name: str
     settings: Settings
     width: int  # of a head
     beginning: Beginning
-    loss: Float[np.ndarray, "look seed"]  # the mean since the look before
-    accuracy: Float[np.ndarray, "look seed"]  # on sentences that are held out
+    loss: Float[np.ndarray, "look seed"]  # the mean since the previous look
+    accuracy: Float[np.ndarray, "look seed"]  # on held-out sentences
 
     def reached(self, steps: Int[np.ndarray, "look"], until: float) -> NumberBySeed:
-        """After how many steps each seed has this accuracy for the first time; ∞: it never has."""
+        """The step at which each seed first has this accuracy; ∞ if it never has."""
         is_reached = self.accuracy >= until
         first_steps: NumberBySeed = np.where(is_reached.any(0), steps[is_reached.argmax(0)], np.inf)
         return first_steps
 
     @property
     def diverged_seed_count(self) -> int:
-        """In how many seeds the loss is no number any more."""
+        """In how many seeds the loss became NaN or infinite."""
         return int((~np.isfinite(self.loss)).any(0).sum())
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Learning(Showable):
-    """Ways to learn a task, and how each of them went."""
+    """A comparison of how a task is learned with several values of one setting."""
 
     by: str
     task: Task
-    settings: Settings  # which all have in common, but for what is compared
-    choices: Choices  # no None
+    settings: Settings  # shared by all ways, apart from what is compared
+    choices: Choices  # complete: no field is None
     seeds: range
-    steps: Int[np.ndarray, "look"]  # after which somebody looked
+    steps: Int[np.ndarray, "look"]
     ways: tuple[LearningWay, ...]
-    base: Trace  # the first way before any step, of the sentence that the task watches
-    command: Command | None = None  # the one that would make it, where there is one
+    base: Trace  # the first way's untrained model on the sentence that the task watches
+    command: Command | None = None  # which repeats this comparison
 
     @property
     def until(self) -> float:
-        """How much is right where it counts as learned."""
+        """The accuracy at which the task counts as learned."""
         return target_accuracy(self.task, self.choices)
 
     @property
     def provenance(self) -> Provenance:
-        """What made it: the settings that all ways have in common, and how they are taught."""
-        training_facts = {"task": self.task.name, "by": self.by, "repeats": len(self.seeds)}
-        base_provenance = self.base.provenance
-        settings = {**asdict(self.settings), **training_facts, **self.choices.in_a_file}
-        return replace(base_provenance, settings=settings, command=None, seed=self.seeds[0])
+        """The base trace's provenance with the shared settings and the training choices."""
+        facts = {"task": self.task.name, "by": self.by, "repeats": len(self.seeds)}
+        settings = {**asdict(self.settings), **facts, **self.choices.in_a_file}
+        return replace(self.base.provenance, settings=settings, command=None, seed=self.seeds[0])
 
     @property
     def last(self) -> int:
-        """How many steps there were."""
+        """The number of training steps."""
         return int(self.steps[-1])
 
     def reached(self, way: LearningWay) -> NumberBySeed:
-        """After how many steps each seed of a way has learned it; ∞: it never has."""
+        """The step at which each seed of a way has learned the task; ∞ if it never has."""
         return way.reached(self.steps, self.until)
 
 
@@ -131,26 +130,25 @@ def compare_learning(
     named: str | None = None,
     track: StepTracker = lambda steps: steps,
 ) -> Learning:
-    """A task, learned in each way from the same sentences, as many times as there are seeds.
+    """Train a model for each value and seed on the same sentences, and compare how they learn.
 
-    It ends when every seed of every way has learned it, and after `choices.steps` in any case.
-    `named` is what a command calls the task, if that is not its name.
+    Training ends when every model has learned the task, and after `choices.steps` in any case.
+    `named` is what the command calls the task, if that is not its name.
 
     >>> from attnviz import Choices, compare_learning
     >>> found = compare_learning("sort", by="scale", repeats=2, choices=Choices(steps=3))
-    >>> [each.name for each in found.ways]
+    >>> [way.name for way in found.ways]
     ['unscaled', 'scaled']
     """
     task = task_of(task) if isinstance(task, str) else task
-    base, decided_choices = (
-        settings or default_learning_settings(task, by),
-        complete_choices(task, choices or Choices()),
-    )
+    base = settings or default_learning_settings(task, by)
+    choices = complete_choices(task, choices or Choices())
     names = choose_ways(by, values, base, repeats)
     settings_by_way = [TRAINING_ASPECTS[by].choose(base, name) for name in names]
     seeds = range(base.seed, base.seed + repeats)
-    ways = [_WayInTraining(task, each, decided_choices, seeds) for each in settings_by_way]
-    steps = _train_all_ways(ways, decided_choices, track)
+    ways = [_WayInTraining(task, chosen, choices, seeds) for chosen in settings_by_way]
+    steps = _train_all_ways(ways, choices, track)
+    model = new_model(task, settings_by_way[0])
     options = {
         "by": None if by == "scale" else by,
         "values": None if values is None else ",".join(names),
@@ -160,24 +158,31 @@ def compare_learning(
         by=by,
         task=task,
         settings=base,
-        choices=decided_choices,
+        choices=choices,
         seeds=seeds,
         steps=np.array(steps),
-        ways=tuple(each.finished_way(name) for name, each in zip(names, ways, strict=True)),
-        base=_untrained_trace(task, settings_by_way[0]),
-        command=_learning_command(
-            named or task.name, options, _changed_options(task, by, base, decided_choices)
+        ways=tuple(way.finished_way(name) for name, way in zip(names, ways, strict=True)),
+        base=trace_source(
+            Source(task.watch, Settings(model=task.name), model.matrices, model=model)
+        ),
+        command=Command(
+            name="compare",
+            options={
+                "learn": named or task.name,
+                **{name: value for name, value in options.items() if value is not None},
+                **_changed_options(task, by, base, choices),
+            },
         ),
     )
 
 
 def default_learning_settings(task: Task, by: str) -> Settings:
-    """The task's own; with wide heads where it is asked what scaling is for."""
+    """The task's settings, with wide heads if scaled and unscaled are compared."""
     return with_wide_heads(task.settings) if by == "scale" else task.settings
 
 
 def with_wide_heads(settings: Settings) -> Settings:
-    """As wide as the reason for scaling takes heads to be; embeddings that are compared are not."""
+    """The settings with heads of WIDE_HEAD_WIDTH, if the variant projects queries and keys."""
     projected = VARIANTS[settings.variant].projected
     return replace(settings, head_dim=WIDE_HEAD_WIDTH) if projected else settings
 
@@ -185,7 +190,7 @@ def with_wide_heads(settings: Settings) -> Settings:
 def choose_ways(
     by: str, values: Sequence[object] | None, settings: Settings, repeats: int
 ) -> tuple[str, ...]:
-    """The values that are compared, once it is sure that each can be learned with."""
+    """The values to compare; refused unless each gives settings that can be trained."""
     refuse_learning_by(by, repeats)
     names = list_aspect_values(TRAINING_ASPECTS[by], values, settings)
     for name in names:
@@ -194,25 +199,23 @@ def choose_ways(
 
 
 class _WayInTraining:
-    """One way while it is learned: every seed at once, or in groups that memory has room for."""
+    """One way during training: all its seeds, in groups that fit in memory."""
 
     def __init__(self, task: Task, settings: Settings, choices: Choices, seeds: range) -> None:
         self.settings = settings
         self.recent_losses: list[NumberBySeed] = []  # since the last look
         self.loss: list[NumberBySeed] = []
         self.accuracy: list[NumberBySeed] = []
-        seeds_at_once = _seeds_per_batch(task, settings, choices.batch or 1)
-        groups = [
-            seeds[first : first + seeds_at_once] for first in range(0, len(seeds), seeds_at_once)
-        ]
+        size = _seeds_per_batch(task, settings, choices.batch or 1)
+        groups = [seeds[first : first + size] for first in range(0, len(seeds), size)]
         self.groups = [_SeedGroup(task, settings, choices, group) for group in groups]
 
     def learn(self, step: int) -> None:
-        """One step of every seed."""
+        """Train every seed's model for one step."""
         self.recent_losses.append(_join_seeds(group.learn(step) for group in self.groups))
 
     def record_look(self) -> NumberBySeed:
-        """How much each seed gets right by now."""
+        """Record loss and accuracy, and return the accuracy of each seed."""
         losses = self.recent_losses or [_join_seeds(group.loss() for group in self.groups)]
         self.loss.append(np.mean(losses, axis=0))
         self.accuracy.append(_join_seeds(group.accuracy() for group in self.groups))
@@ -220,7 +223,7 @@ class _WayInTraining:
         return self.accuracy[-1]
 
     def finished_way(self, name: str) -> LearningWay:
-        """What came of it."""
+        """The result of the training so far."""
         return LearningWay(
             name=name,
             settings=self.settings,
@@ -237,7 +240,7 @@ class _WayInTraining:
 
 
 class _SeedGroup:
-    """Models of some seeds side by side, with the sentences that each would have alone."""
+    """The models of some seeds trained side by side, each on the sentences of its own seed."""
 
     def __init__(self, task: Task, settings: Settings, choices: Choices, seeds: range) -> None:
         models = [new_model(task, replace(settings, seed=seed)) for seed in seeds]
@@ -252,7 +255,7 @@ class _SeedGroup:
 
     @torch.no_grad()
     def loss(self) -> Tensor:
-        """Before any step."""
+        """The loss of each model on the first batch."""
         return self.learner.losses(self._batch(0))
 
     @torch.no_grad()
@@ -277,14 +280,14 @@ class _SeedGroup:
 
 
 def target_accuracy(task: Task, choices: Choices) -> float:
-    """What is wanted, or what the task wants, where nothing ends before the last step."""
+    """`choices.until`, or the task's own target if training runs for all steps."""
     return task.until if choices.until in (None, math.inf) else choices.until
 
 
 def _train_all_ways(
     ways: Sequence[_WayInTraining], choices: Choices, track: StepTracker
 ) -> list[int]:
-    """All ways, step by step; after which of them somebody looked."""
+    """Train all ways in parallel, and return the steps at which they were evaluated."""
     look_steps, last_step = [0], choices.steps or 0
     accuracies = [way.record_look() for way in ways]
     for step in track(range(1, last_step + 1)):
@@ -299,45 +302,24 @@ def _train_all_ways(
     return look_steps
 
 
-def _learning_command(
-    task: str, options: Mapping[str, Any], changed_options: Mapping[str, Any]
-) -> Command:
-    """The command that learns the same."""
-    given_options = {name: value for name, value in options.items() if value is not None}
-    return Command(name="compare", options={"learn": task, **given_options, **changed_options})
-
-
 def _changed_options(task: Task, by: str, settings: Settings, choices: Choices) -> dict[str, Any]:
-    """What differs from the task's own, as options of a command."""
-    task_settings, runs_all_steps = (
-        vars(task.settings),
-        choices.until == math.inf,
-    )  # which --steps alone stands for
-    options = {
-        name: value for name, value in vars(settings).items() if value != task_settings[name]
-    }
+    """The settings and choices that differ from the task's own, as options of a command."""
+    defaults = vars(task.settings)
+    options = {name: value for name, value in vars(settings).items() if value != defaults[name]}
     if by == "scale" and settings.head_dim is None:
-        options["dim"] = settings.width  # or heads would be wide
+        options["dim"] = settings.width  # without it heads would be wide
     if settings == default_learning_settings(task, by):
         options = {}
-    training_options = {
-        name: value for name, value in asdict(choices).items() if value != getattr(task, name)
-    }
-    if runs_all_steps:
-        training_options = {
-            name: value for name, value in training_options.items() if name != "until"
-        }
-        training_options["steps"] = choices.steps
-    return {**options, **training_options}
-
-
-def _untrained_trace(task: Task, settings: Settings) -> Trace:
-    model = new_model(task, settings)
-    return trace_source(Source(task.watch, Settings(model=task.name), model.matrices, model=model))
+    chosen = vars(choices).items()
+    training = {name: value for name, value in chosen if value != getattr(task, name)}
+    if choices.until == math.inf:  # which --steps alone stands for
+        training.pop("until", None)
+        training["steps"] = choices.steps
+    return {**options, **training}
 
 
 def _seeds_per_batch(task: Task, settings: Settings, batch: int) -> int:
-    """How many seeds are learned in one batch."""
+    """How many seeds can be trained at once within TRAINING_NUMBERS_AT_ONCE."""
     variant = chosen_variant(settings)
     width = head_width(settings, variant, settings.width)
     widest = max(variant.heads * width, 0 if settings.attention_only else 4 * settings.width)

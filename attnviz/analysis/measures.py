@@ -1,12 +1,12 @@
-"""How sharp attention is, how far two ways of attending are apart, how far vectors move.
+"""Measures of attention weights: how sharp rows are, how far two rows or two vectors are apart.
 
-A row is one query's weights. Where a row does not sum to 1 (some mistakes), it is measured as the
-distribution that it would be if it did; `row_sum` says that it does not.
+A row is one query's weights. A row that does not sum to 1 (with some mistakes) is normalized
+before it is measured; `row_sum` holds its real sum.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import log
 
 import numpy as np
@@ -18,58 +18,56 @@ from torch.nn.functional import cosine_similarity
 
 Weights = Float[Tensor, "head query key"]
 HeadRows = Float[Tensor, "head query"]
-MIN_READ_WEIGHT = 1e-9  # a weight below is none
-QUANTILE_BAND = (0.1, 0.9)  # between these quantiles lie 8 of 10 seeds
+Vectors = Float[Tensor, "token dim"]
+MIN_READ_WEIGHT = 1e-9  # smaller weights count as 0
+QUANTILE_BAND = (0.1, 0.9)
 QUANTILES_BY_NAME = {"low": QUANTILE_BAND[0], "median": 0.5, "high": QUANTILE_BAND[1]}
 
 
 def band_quantiles(numbers: Float[Tensor, "seed"]) -> tuple[float, float, float]:
-    """The band that 8 of 10 seeds lie in, and their median between its ends."""
-    low, middle, high = np.quantile(
-        numbers.double().numpy(), [QUANTILE_BAND[0], 0.5, QUANTILE_BAND[1]]
-    ).tolist()
+    """The 10 %, 50 % and 90 % quantiles over seeds."""
+    quantiles = [QUANTILE_BAND[0], 0.5, QUANTILE_BAND[1]]
+    low, middle, high = np.quantile(numbers.double().numpy(), quantiles).tolist()
     return low, middle, high
 
 
 @dataclass(frozen=True, eq=False)
 class Measures:
-    """One number for each head and query; NaN where there is none."""
+    """One number per measure, head and query; NaN where a measure is not defined."""
 
     entropy: HeadRows  # in bits
     share: HeadRows  # of the largest entropy that the visible keys allow
-    effective: HeadRows  # 2 to the entropy: as many tokens, read equally, would be as spread out
+    effective: HeadRows  # 2 ** entropy: so many tokens with equal weights have the same entropy
     peak: HeadRows  # the largest weight
-    gradient: HeadRows  # the size of the softmax's gradient; near 0 it has saturated
+    gradient: HeadRows  # the norm of the softmax's Jacobian; near 0 the softmax has saturated
     row_sum: HeadRows
-    row_error: HeadRows  # how far that is from 1; a row that has nothing to read may be 0, too
-    hidden: HeadRows  # weight on tokens that should not be seen
+    row_error: HeadRows  # |row_sum − 1|; a row without visible keys may also sum to 0
+    hidden: HeadRows  # weight on masked keys
     divergence: HeadRows  # from the reference, in bits
 
     def means(self) -> dict[str, float]:
-        """Each measure's mean over heads and queries, leaving out where there is none."""
-        return {
-            measure.name: float(getattr(self, measure.name).nanmean()) for measure in fields(self)
-        }
+        """Each measure's mean over heads and queries, without NaN."""
+        return {name: float(rows.nanmean()) for name, rows in vars(self).items()}
 
 
 def measure_weights(
     weights: Weights, visible: Bool[Tensor, "*head query key"], reference: Weights | None
 ) -> Measures:
-    """All measures of a way's weights, in float64 whatever they were computed in."""
+    """All measures of some weights, computed in float64; `reference`: weights for `divergence`."""
     weights = weights.double()
-    rows = normalize_rows(weights)
-    reads_nothing = (weights.sum(-1) == 0) & ~visible.any(-1)
-    bits = entropy(rows).masked_fill(
-        reads_nothing, torch.nan
-    )  # of what reads nothing there is no measure
+    rows, sums, has_keys = normalize_rows(weights), weights.sum(-1), visible.any(-1)
+    reads_nothing = (sums == 0) & ~has_keys  # such a row has no entropy
+    bits = entropy(rows).masked_fill(reads_nothing, torch.nan)
+    error = (sums - 1).abs()
     return Measures(
         entropy=bits,
         share=share_of_largest(bits, visible | (rows > MIN_READ_WEIGHT)),
         effective=2**bits,
         peak=weights.amax(-1).masked_fill(reads_nothing, torch.nan),
         gradient=softmax_gradient_size(rows).masked_fill(reads_nothing, torch.nan),
-        row_sum=weights.sum(-1),
-        row_error=_row_error(weights.sum(-1), visible.any(-1)),
+        row_sum=sums,
+        # A weight that a mistake gives to a row without visible keys is counted in `hidden`.
+        row_error=torch.where(has_keys, error, torch.minimum(error, sums.abs())),
         hidden=weights.masked_fill(visible, 0).sum(-1),
         divergence=torch.full_like(bits, torch.nan)
         if reference is None
@@ -79,39 +77,30 @@ def measure_weights(
     )
 
 
-def _row_error(sums: HeadRows, reads: Bool[Tensor, "*head query"]) -> HeadRows:
-    """Weight that a mistake gives to a row without anything to read is found in `hidden`."""
-    off = (sums - 1).abs()
-    return torch.where(reads, off, torch.minimum(off, sums.abs()))
-
-
 def normalize_rows(weights: Weights) -> Weights:
-    """Rows that sum to 1."""
+    """The weights with each row divided by its sum; rows of zeros stay zeros."""
     total = weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
     return weights / total
 
 
 def entropy(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
-    """−Σ p log₂ p: 0 bits for one token, 1 for two read equally, 2 for four."""
+    """−Σ p log₂ p of each row: 0 bits for one token, 1 for two with equal weights, 2 for four."""
     nats: Tensor = -torch.special.xlogy(rows, rows).sum(-1)
     return nats / log(2)
 
 
 def share_of_largest(bits: HeadRows, visible: Bool[Tensor, "*head query key"]) -> HeadRows:
-    """Entropy over log₂ of the number of visible keys; who sees no second key has no share.
-
-    Keys that a mistake reads though they are hidden count as visible.
-    """
+    """Entropy divided by log₂ of the number of visible keys; NaN with fewer than two keys."""
     largest = visible.sum(-1).double().log2()
     share: Tensor = bits / largest.masked_fill(largest <= 0, torch.nan)
     return share
 
 
 def softmax_gradient_size(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
-    """The Frobenius norm of diag(p) − p pᵀ, without forming it, and without a difference.
+    """The Frobenius norm of the softmax's Jacobian, diag(p) − p pᵀ, without forming the matrix.
 
-    On the diagonal stands p times the sum of the others, off it the products of two: sums of
-    numbers that are not negative stay exact where a row has saturated and 1 − p is next to nothing.
+    Its diagonal is p times the sum of the other weights, and the rest is products of two weights:
+    sums of positive numbers stay exact where a row has saturated and 1 − p would lose its digits.
     """
     squares, other_sums = rows.square(), _sums_before(rows) + _sums_before(rows.flip(-1)).flip(-1)
     size: Tensor = (squares * (other_sums.square() + 2 * _sums_before(squares))).sum(-1)
@@ -119,25 +108,22 @@ def softmax_gradient_size(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*
 
 
 def _sums_before(numbers: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch key"]:
-    """The sum of all that stand before each."""
+    """For each number the sum of those before it."""
     return torch.nn.functional.pad(numbers.cumsum(-1)[..., :-1], (1, 0))
 
 
 def divergence(
     rows: Float[Tensor, "*batch key"], other_rows: Float[Tensor, "*batch key"]
 ) -> Float[Tensor, "*batch"]:
-    """Jensen and Shannon's: 0 bits for the same row, 1 for rows that share no token."""
+    """The Jensen-Shannon divergence: 0 bits for equal rows, 1 for rows that share no token."""
     between = entropy((rows + other_rows) / 2) - (entropy(rows) + entropy(other_rows)) / 2
     return between.clamp(0, 1)
-
-
-Vectors = Float[Tensor, "token dim"]
 
 
 def vector_changes(
     before: Vectors, after: Vectors
 ) -> tuple[Float[Tensor, "token"], Float[Tensor, "token"]]:
-    """The length of each difference over that of the vector; and the cosine of both."""
+    """For each token: |after − before| / |before|, and the cosine between both vectors."""
     old, new = before.double(), after.double()
     lengths: Tensor = vector_norm(new - old, dim=-1) / vector_norm(old, dim=-1)
     return lengths, cosine_similarity(old, new, dim=-1)

@@ -1,4 +1,4 @@
-"""A second sentence, to be attended to as the first is, and compared with it place by place."""
+"""A second sentence in the same kind of attention, compared with the first token by token."""
 
 from __future__ import annotations
 
@@ -12,24 +12,13 @@ from attnviz.traces import early_checks
 from attnviz.traces.source import Source, source_tokens
 from attnviz.wording.printable import printable_text
 
-MAX_NAME_LETTERS = 24  # of a sentence that is called by its own words
-SINGLE_SENTENCE_PARTS = (
-    "embeddings",
-    "key_embeddings",
-    "queries",
-    "keys",
-    "values",
-    "scores",
-    "weights",
-    "visible",
-    "hidden",
-    "mask",
-    "kept",
-)
+MAX_NAME_LETTERS = 24  # longer sentences are named "first text", "second text"
+VECTOR_PARTS = ("embeddings", "key_embeddings", "queries", "keys", "values")
+SINGLE_SENTENCE_PARTS = (*VECTOR_PARTS, "scores", "weights", "visible", "hidden", "mask", "kept")
 
 
 def second_source(source: Source, other_text: str) -> Source:
-    """What the other sentence is traced from; refused where it cannot be held against the first."""
+    """The source of the other sentence's trace; refused if it cannot be compared with the first."""
     if source.text is None:
         raise AttnvizError(
             "tokens are given in place of the first sentence, so a second sentence cannot be "
@@ -55,7 +44,7 @@ def second_source(source: Source, other_text: str) -> Source:
 
 
 def sentence_names(source: Source, other: Source) -> tuple[str, str]:
-    """What two sentences are called: their own words while these are few."""
+    """The names of two sentences: their own words if both are short."""
     texts = [" ".join(printable_text(sentence.text or "").split()) for sentence in (source, other)]
     if len(set(texts)) == 1 or not all(0 < len(text) <= MAX_NAME_LETTERS for text in texts):
         return "first text", "second text"
@@ -63,7 +52,7 @@ def sentence_names(source: Source, other: Source) -> tuple[str, str]:
 
 
 def find_in_both(sentences: Sequence[Tokens], name: str) -> int:
-    """The place of the token that is meant, in whichever of the sentences it stands."""
+    """The position of a token that is named in either sentence, the same in both."""
     positions: set[int] = set()
     errors = []
     for tokens in sentences:
@@ -84,7 +73,7 @@ def find_in_both(sentences: Sequence[Tokens], name: str) -> int:
 
 
 def combine_tokens(tokens: Tokens, other_tokens: Tokens) -> Tokens:
-    """Tokens whose labels say what stands at each place in both sentences: `learning/teaching`."""
+    """Tokens whose labels name both sentences' tokens where they differ: `learning/teaching`."""
     pairs = zip(tokens.labels, other_tokens.labels, strict=True)
     return replace(
         other_tokens,

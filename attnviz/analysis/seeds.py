@@ -1,4 +1,4 @@
-"""Many seeds at once: their scores, and what ways of attending measure with each."""
+"""Attention with many random seeds at once: scores, and the measures of each alternative."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ from attnviz.traces.source import Source, build_source, embed_tokens
 from attnviz.traces.trace import Trace
 from attnviz.vectors.random_numbers import Seeds
 
-PROJECTION_NUMBERS_AT_ONCE = (
-    2**20
-)  # of one projection: memory that is used again and not asked for anew
-SCORE_CELLS_AT_ONCE = 2**21  # of their scores, which are measured in float64
+PROJECTION_NUMBERS_AT_ONCE = 2**20  # small enough for the allocator to reuse the memory
+SCORE_CELLS_AT_ONCE = 2**21  # measured in float64
 MAX_REPEATS = 100_000
-MAX_DRAWN_NUMBERS = 10**11  # that are worked out for a comparison: half an hour of one core
-DRAWS_PER_MEASURED_SCORE = 20  # numbers are drawn in the time in which one score is measured
-
+MAX_DRAWN_NUMBERS = 10**11  # about half an hour on one core
+DRAWS_PER_MEASURED_SCORE = 20  # measuring one score takes as long as drawing 20 numbers
 DEFAULT_REPEATS = 20
+MISTAKE_ERROR = "from_right"  # the largest difference of a mistake's weights from correct ones
+AVERAGED_MEASURES = tuple(each.name for each in fields(Measures) if each.name != "divergence")
+SEED_MEASURE_NAMES = (*AVERAGED_MEASURES, MISTAKE_ERROR)
+SINGLE_SEED_ASPECTS = ("seed", "dtype", "device")  # these compare the numbers of one seed
 
 
 @dataclass(frozen=True)
 class SeedBatch:
-    """A value, and the seeds that are drawn for it together."""
+    """The seeds that are drawn together for one of the values."""
 
     way_index: int
     seeds: range
@@ -60,30 +61,27 @@ def plan_for_seeds(source: Source, dim: int, seeds: Seeds | None = None) -> Plan
 
 
 def batch_seeds(plans: Sequence[Plan], tokens: Sequence[int], repeats: int) -> list[SeedBatch]:
-    """Groups of seeds, as many together as keep projections and scores in bounds."""
+    """Seeds in batches small enough that their projections and scores fit in memory."""
     _refuse_long_sampling(sum(map(_numbers_per_seed, plans, tokens)), repeats)
     steps = []
     for way_index, (plan, count) in enumerate(zip(plans, tokens, strict=True)):
         first, last = plan.settings.seed, plan.settings.seed + repeats
         numbers = plan.settings.width * plan.variant.heads * (plan.width or 1)
         cells = plan.variant.heads * count**2
-        seeds_at_once = max(
-            1, min(PROJECTION_NUMBERS_AT_ONCE // numbers, SCORE_CELLS_AT_ONCE // cells)
-        )
-        for start in range(first, last, seeds_at_once):
-            steps.append(SeedBatch(way_index, range(start, min(start + seeds_at_once, last))))
+        size = max(1, min(PROJECTION_NUMBERS_AT_ONCE // numbers, SCORE_CELLS_AT_ONCE // cells))
+        for start in range(first, last, size):
+            steps.append(SeedBatch(way_index, range(start, min(start + size, last))))
     return steps
 
 
 def _numbers_per_seed(plan: Plan, tokens: int) -> int:
-    """How many numbers are drawn for one seed; scores count as what is drawn meanwhile."""
+    """How many numbers are drawn for one seed, with scores counted by their computing time."""
     width, heads = plan.settings.width, plan.variant.heads
-    drawn_count = width * (tokens + 2 * heads * (plan.width or 1))
-    return drawn_count + DRAWS_PER_MEASURED_SCORE * heads * tokens**2
+    drawn = width * (tokens + 2 * heads * (plan.width or 1))
+    return drawn + DRAWS_PER_MEASURED_SCORE * heads * tokens**2
 
 
 def _refuse_long_sampling(work: int, repeats: int) -> None:
-    """Stop before hours are spent."""
     if work * repeats > MAX_DRAWN_NUMBERS:
         fitting_repeats = MAX_DRAWN_NUMBERS // work
         raise AttnvizError(
@@ -96,7 +94,7 @@ def _refuse_long_sampling(work: int, repeats: int) -> None:
 
 
 def score_seeds(source: Source, tokens: Tokens, seeds: range) -> tuple[Plan, UnscaledScores]:
-    """What is planned, and the scores of every seed, in float32."""
+    """The plan, and the scores of every seed in float32."""
     settings = source.settings
     device = devices.choose_device(settings.device, settings.dtype)
     drawn_seeds = Seeds(tuple(seeds), several=True)
@@ -106,33 +104,27 @@ def score_seeds(source: Source, tokens: Tokens, seeds: range) -> tuple[Plan, Uns
     return plan, score_keys(plan, "", inputs, inputs, is_self_attention=True)
 
 
-MISTAKE_ERROR = "from_right"  # how far a mistake's weights are, at most, from the right ones
-AVERAGED_MEASURES = tuple(each.name for each in fields(Measures) if each.name != "divergence")
-SEED_MEASURE_NAMES = (*AVERAGED_MEASURES, MISTAKE_ERROR)
-SINGLE_SEED_ASPECTS = ("seed", "dtype", "device")  # compared on purpose with one seed's numbers
-
-
 @dataclass(frozen=True, eq=False)
 class Repeats:
-    """`measured[name]` has a row for each way of attending, a column for each seed."""
+    """The measures of every alternative with every seed: `by_measure[name]` is way × seed."""
 
     seeds: range
     by_measure: dict[str, Float[Tensor, "way seed"]]
 
     @property
     def finite(self) -> bool:
-        """Whether no seed went beyond what numbers of this kind can hold."""
-        has_infinity = any(bool(numbers.isinf().any()) for numbers in self.by_measure.values())
-        return not has_infinity and not bool(self.by_measure["row_sum"].isnan().any())
+        """Whether no seed overflowed the range of its dtype."""
+        overflows = any(bool(numbers.isinf().any()) for numbers in self.by_measure.values())
+        return not overflows and not bool(self.by_measure["row_sum"].isnan().any())
 
 
 def measure_repeats(
     comparison: Comparison, repeats: int, track: SeedTracker = lambda steps: steps
 ) -> Repeats | None:
-    """The measures of each way, over as many seeds; none where its weights are not left to chance.
+    """The measures of each alternative over `repeats` seeds; None if weights are not random.
 
-    The first seed is the one that is shown. Ways have the same seeds, so that they can be
-    compared seed by seed.
+    The first seed is the one that is shown. All alternatives use the same seeds, so that they can
+    be compared seed by seed.
     """
     refuse_odd_repeats(repeats)
     if not is_repeatable(comparison) or repeats < 2:
@@ -142,9 +134,8 @@ def measure_repeats(
     pairs = zip(sources, traces, strict=True)
     plans = [plan_for_seeds(source, trace.embeddings.shape[-1]) for source, trace in pairs]
     first = plans[0].settings.seed
-    by_measure = {
-        name: torch.full((len(traces), repeats), torch.nan) for name in SEED_MEASURE_NAMES
-    }
+    shape = len(traces), repeats
+    by_measure = {name: torch.full(shape, torch.nan) for name in SEED_MEASURE_NAMES}
     for step in track(batch_seeds(plans, [len(item.tokens) for item in traces], repeats)):
         columns = slice(step.seeds.start - first, step.seeds.stop - first)
         way = sources[step.way_index], traces[step.way_index]
@@ -154,18 +145,15 @@ def measure_repeats(
 
 
 def is_repeatable(comparison: Comparison) -> bool:
-    """Whether another seed would draw other weights, and a seed is all that they need."""
+    """Whether all weights depend on a seed alone, and another seed would draw others."""
     traces = [alternative.trace for alternative in comparison.alternatives]
     is_drawn = [trace is not None and isinstance(trace.origin, FromSeed) for trace in traces]
-    return (
-        comparison.by not in SINGLE_SEED_ASPECTS
-        and all(is_drawn)
-        and has_random_weights(comparison)
-    )
+    is_for_all_seeds = comparison.by not in SINGLE_SEED_ASPECTS
+    return is_for_all_seeds and all(is_drawn) and has_random_weights(comparison)
 
 
 def has_random_weights(comparison: Comparison) -> bool:
-    """Whether the weights of any way were drawn."""
+    """Whether any alternative's weights were drawn at random."""
     traces = (alternative.trace for alternative in comparison.alternatives)
     return any(random_weight_sources(trace, by_hand=False) for trace in traces if trace is not None)
 
@@ -173,7 +161,7 @@ def has_random_weights(comparison: Comparison) -> bool:
 def _measure_seeds(
     source: Source, trace: Trace, query: int | None, seeds: range
 ) -> dict[str, Float[Tensor, "seed"]]:
-    """One way's measures, in the mean of heads and queries; or of the one query that is shown."""
+    """One alternative's measures for each seed, averaged over heads and queries (or `query`)."""
     plan, scores = score_seeds(source, trace.tokens, seeds)
     layer = trace.layers[0]
     capped_scores = arithmetic.cap_scores(scores.scores * layer.scale, plan.variant.soft_cap)
@@ -182,17 +170,9 @@ def _measure_seeds(
     if layer.mistake:
         weights = MISTAKES[layer.mistake].weigh(logits, scores.visible, layer.width_ratio)
     rows = slice(None) if query is None else slice(query, query + 1)
-    weights, correct_weights, visible = (
-        weights[..., rows, :],
-        correct_weights[..., rows, :],
-        scores.visible[..., rows, :],
-    )
-    measures = measure_weights(weights.flatten(0, 1), visible, None)
-    means = {name: _seed_means(getattr(measures, name), len(seeds)) for name in AVERAGED_MEASURES}
-    return means | {MISTAKE_ERROR: (weights - correct_weights).abs().amax((1, 2, 3)).float().cpu()}
-
-
-def _seed_means(rows: Float[Tensor, "row query"], seeds: int) -> Float[Tensor, "seed"]:
-    """Of each seed, leaving out where there is none."""
-    mean: Tensor = rows.reshape(seeds, -1).nanmean(1)
-    return mean.float().cpu()
+    weights, correct_weights = weights[..., rows, :], correct_weights[..., rows, :]
+    measures = measure_weights(weights.flatten(0, 1), scores.visible[..., rows, :], None)
+    by_name = {name: getattr(measures, name) for name in AVERAGED_MEASURES}
+    means = {name: rows.reshape(len(seeds), -1).nanmean(1) for name, rows in by_name.items()}
+    means[MISTAKE_ERROR] = (weights - correct_weights).abs().amax((1, 2, 3))
+    return {name: numbers.float().cpu() for name, numbers in means.items()}

@@ -1,4 +1,4 @@
-"""How attention changes with a number: curves over many seeds, all seeds of a value at once."""
+"""Sweeps: how attention changes with a numeric setting, as curves over many seeds."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ from attnviz.traces.trace import Trace
 
 SWEEP_MEASURES = ("spread", "entropy", "peak", "gradient")
 SWEEP_SERIES = ("unscaled", "scaled")
-GIVEN_MATRICES_PHRASE = "given matrices"
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """`curves[measure][series]` has a row for each value, a column for each seed."""
+    """Curves over the values of a setting: `curves[measure][series]` is value × seed."""
 
     by: str
     values: tuple[float, ...]
@@ -51,40 +50,38 @@ def measure_sweep(
     repeats: int,
     track: SeedTracker = lambda steps: steps,
 ) -> Sweep:
-    """The spread of the scores, entropy, peak and gradient, each scaled and unscaled."""
+    """Sweep a setting, measuring score spread, entropy, peak and gradient, unscaled and scaled."""
     refuse_odd_repeats(repeats)
-    source = build_source(text, settings)
-    tokens = source_tokens(source)
-    sources = [_source_with_value(source, tokens, by, value) for value in values]
-    plans = [plan_for_seeds(one_source, embedding_width(one_source)) for one_source in sources]
+    base = build_source(text, settings)
+    tokens = source_tokens(base)
+    by_value = [ASPECTS[by].choose(base.settings, value) for value in values]
+    sources = [with_vectors(replace(base, settings=chosen), tokens) for chosen in by_value]
+    plans = [plan_for_seeds(source, embedding_width(source)) for source in sources]
     curves = {
         measure: {series: torch.empty(len(values), repeats) for series in SWEEP_SERIES}
         for measure in SWEEP_MEASURES
     }
     for step in track(batch_seeds(plans, [len(tokens)] * len(plans), repeats)):
         columns = slice(step.seeds.start - plans[step.way_index].settings.seed, None)
-        for series, measure in _measure_series(sources[step.way_index], tokens, step.seeds).items():
-            for name, numbers in measure.items():
-                curves[name][series][step.way_index, columns][: len(step.seeds)] = numbers
+        for series, means in _measure_series(sources[step.way_index], tokens, step.seeds).items():
+            for measure, numbers in means.items():
+                curves[measure][series][step.way_index, columns][: len(step.seeds)] = numbers
     widths = tuple(plan.width or 1 for plan in plans)
     return Sweep(by, tuple(map(float, values)), widths, repeats, curves)
 
 
 def sweep_comparison(comparison: Comparison, repeats: int, track: SeedTracker) -> Sweep | None:
-    """The curves of what was compared; none where its values are words, or nothing is drawn."""
+    """The curves of a comparison; None if its values are words or its numbers are not random."""
     trace = comparison.base.trace
-    if (
-        not ASPECTS[comparison.by].numeric
-        or trace is None
-        or not isinstance(trace.origin, FromSeed)
-    ):
+    is_drawn = trace is not None and isinstance(trace.origin, FromSeed)
+    if trace is None or not is_drawn or not ASPECTS[comparison.by].numeric:
         return None
     values = [alternative.name for alternative in comparison.alternatives]
     return measure_sweep(trace, None, comparison.by, values, repeats, track)
 
 
 def refuse_without_curves(comparison: Comparison) -> None:
-    """Refuse to show curves alone where there are none."""
+    """Refuse --curves for a comparison that has none."""
     if not ASPECTS[comparison.by].numeric:
         numeric = [f"--by {name}" for name, aspect in ASPECTS.items() if aspect.numeric]
         raise AttnvizError(
@@ -93,32 +90,25 @@ def refuse_without_curves(comparison: Comparison) -> None:
         )
     trace = comparison.base.trace
     learned = trace is not None and trace.model is not None
-    numbers_phrase, option = (
-        ("the numbers of a model", "--model") if learned else (GIVEN_MATRICES_PHRASE, "--given")
-    )
+    numbers, option = "given matrices", "--given"
+    if learned:
+        numbers, option = "the numbers of a model", "--model"
     raise AttnvizError(
-        f"curves are drawn over many seeds, but {numbers_phrase} do not depend on a seed",
+        f"curves are drawn over many seeds, but {numbers} do not depend on a seed",
         f"leave --curves or {option} out",
     )
 
 
-def _source_with_value(source: Source, tokens: Tokens, by: str, value: str) -> Source:
-    """The same with one value of what is swept."""
-    settings = ASPECTS[by].choose(source.settings, value)
-    return with_vectors(replace(source, settings=settings), tokens)
-
-
 def _measure_series(source: Source, tokens: Tokens, seeds: range) -> dict[str, dict[str, Tensor]]:
-    """For each series, each measure's mean over queries and heads: one number for each seed."""
+    """For each series and measure its mean over heads and queries, one number per seed."""
     plan, scores = score_seeds(source, tokens, seeds)
     means_by_series = {}
     for series in SWEEP_SERIES:
         variant = replace(plan.variant, scaled=series == "scaled")
         scaled = scores.scores * arithmetic.score_scale(variant, plan.width or 1)
         capped_scores = arithmetic.cap_scores(scaled, variant.soft_cap)
-        means_by_series[series] = _curve_means(
-            arithmetic.add_to_scores(capped_scores, scores.bias), scores.visible
-        )
+        logits = arithmetic.add_to_scores(capped_scores, scores.bias)
+        means_by_series[series] = _curve_means(logits, scores.visible)
     return means_by_series
 
 

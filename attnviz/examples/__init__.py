@@ -1,1 +1,1 @@
-"""Worked examples: tutorials' lessons as TOML files, and the digits that must come out."""
+"""Worked examples: lessons of tutorials as TOML files, with the numbers they must give."""

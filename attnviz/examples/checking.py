@@ -1,4 +1,4 @@
-"""What an example expects, held against what comes out."""
+"""Checking the expectations of an example against the numbers that are computed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_FLOAT = Decimal(sys.float_info.max)
 
 @dataclass(frozen=True)
 class ExpectationFinding:
-    """One expectation, and whether it is met."""
+    """The result of checking one expectation."""
 
     what: str  # "scores of 3 learning"
     passed: bool
@@ -36,15 +36,15 @@ class ExpectationFinding:
 
 @dataclass(frozen=True)
 class Difference:
-    """A number that is not as expected, and where it stands, from 1."""
+    """A number that is not as expected."""
 
-    position: tuple[int, ...]
+    position: tuple[int, ...]  # from 1
     expected: Decimal | int
     found: float
 
 
 def check_example(example: Example) -> Iterator[ExpectationFinding]:
-    """Every expectation of an example, in its order."""
+    """Check every expectation of an example, in their order."""
     if not example.expectations:
         raise AttnvizError(
             f"'{example.path}' expects nothing, so there is nothing to check",
@@ -53,9 +53,7 @@ def check_example(example: Example) -> Iterator[ExpectationFinding]:
     last_trace: tuple[tuple[int, Mapping[str, Any]], Trace] | None = None
     for expectation in example.expectations:
         item_and_changes = (expectation.item, expectation.changes)
-        if (
-            last_trace is None or last_trace[0] != item_and_changes
-        ):  # of the same settings one after the other
+        if last_trace is None or last_trace[0] != item_and_changes:
             last_trace = item_and_changes, example.trace(*item_and_changes)
         trace = last_trace[1]
         for name, check in CHECKS_BY_KEY.items():
@@ -64,15 +62,13 @@ def check_example(example: Example) -> Iterator[ExpectationFinding]:
 
 
 def printed_number_count(example: Example) -> int:
-    """How many printed numbers an example is held against."""
-    return sum(
-        len(list(_positions_and_numbers(expectation.values, ())))
-        for expectation in example.expectations
-    )
+    """How many printed numbers an example is compared with."""
+    values = [expectation.values for expectation in example.expectations]
+    return len(list(_positions_and_numbers(values, ())))
 
 
 def tolerance(expected: Decimal | int) -> float:
-    """Half a unit of the last digit that was printed; a whole number is meant exactly.
+    """The allowed error: half a unit of the last printed digit; only rounding for integers.
 
     >>> tolerance(Decimal("0.2773")), tolerance(Decimal("1.329e-15")) < 1e-18
     (5e-05, True)
@@ -86,18 +82,14 @@ def tolerance(expected: Decimal | int) -> float:
 def find_differences(
     expected: Any, computed: Tensor, allowed: float | None = None
 ) -> list[Difference]:
-    """The printed numbers that the computed ones do not round to, or are too far from."""
+    """The printed numbers from which the computed ones differ by more than allowed."""
     wrong = []
     for position, number in _positions_and_numbers(expected, ()):
         value = computed[position].item()
         allowed_error = tolerance(number) if allowed is None else allowed
-        slack = (
-            CLAIM_TOLERANCE * min(allowed_error * 1e3, 1) * max(1.0, abs(value))
-            if not isinf(value)
-            else 0.0
-        )
-        is_same = value == float(number) or abs(value - float(number)) <= allowed_error + slack
-        if not is_same:
+        size = 0.0 if isinf(value) else max(1.0, abs(value))
+        slack = CLAIM_TOLERANCE * min(allowed_error * 1e3, 1) * size
+        if value != float(number) and not abs(value - float(number)) <= allowed_error + slack:
             wrong.append(Difference(tuple(index + 1 for index in position), number, value))
     return wrong
 
@@ -114,31 +106,22 @@ def _check_values(example: Example, expectation: Expectation, trace: Trace) -> E
             "give numbers of that shape",
         )
     wrong = find_differences(expectation.values, computed, expectation.tolerance)
-    count = computed.numel()
-    about = counted(count, "number")
-    if expectation.tolerance is not None:
+    about = counted(computed.numel(), "number")
+    if wrong:
+        about = _differences_text(wrong, computed.numel())
+    elif expectation.tolerance is not None:
         about += f" to within {expectation.tolerance:g}"
-    return ExpectationFinding(
-        _expectation_text(example, expectation, trace),
-        not wrong,
-        _differences_text(wrong, count) if wrong else about,
-    )
+    return ExpectationFinding(_expectation_text(example, expectation, trace), not wrong, about)
 
 
 def _differences_text(wrong: Sequence[Difference], count: int) -> str:
-    """The first number that differs, and how many do."""
+    """Describes the first number that differs, and how many differ."""
     first = wrong[0]
     digits = _decimals_to_show(first.expected)
-    position_text = _position_text(tuple(index - 1 for index in first.position))
-    found_text = (
-        f"{first.found:.{digits}f}" if abs(first.found) >= 10.0**-digits else f"{first.found:.5g}"
-    )
-    difference_text = f"{position_text}: expected {first.expected}, found {found_text}"
-    return (
-        difference_text
-        if len(wrong) == 1
-        else f"{difference_text} ({len(wrong)} of {count} numbers differ)"
-    )
+    place = _position_text(tuple(index - 1 for index in first.position))
+    style = f".{digits}f" if abs(first.found) >= 10.0**-digits else ".5g"
+    text = f"{place}: expected {first.expected}, found {first.found:{style}}"
+    return text if len(wrong) == 1 else f"{text} ({len(wrong)} of {count} numbers differ)"
 
 
 def _position_text(position: tuple[int, ...]) -> str:
@@ -163,29 +146,24 @@ def _check_shape(example: Example, expectation: Expectation, trace: Trace) -> Ex
     item_shape = tuple(_computed_step(example, expectation, trace).shape)
     computed_shape = (example.items, *item_shape) if example.items > 1 else item_shape
     passed = computed_shape == expectation.shape
-    expected_text = shape_text(expectation.shape or ())
-    about = (
-        expected_text if passed else f"expected {expected_text}, found {shape_text(computed_shape)}"
-    )
-    return ExpectationFinding(
-        f"shape of {_expectation_text(example, expectation, trace)}", passed, about
-    )
+    about = shape_text(expectation.shape or ())
+    if not passed:
+        about = f"expected {about}, found {shape_text(computed_shape)}"
+    what = f"shape of {_expectation_text(example, expectation, trace)}"
+    return ExpectationFinding(what, passed, about)
 
 
 def _check_parameters(
     example: Example, expectation: Expectation, trace: Trace
 ) -> ExpectationFinding:
-    """How many numbers a matrix has to learn; of embeddings, those of a table for all ids."""
+    """Check the number of parameters of a matrix; for embeddings those of the whole table."""
     count = _computed_step(example, expectation, trace).numel()
     if expectation.step == "embeddings":
         count = (trace.vocabulary or 0) * trace.embeddings.shape[1]
-    expected_count = expectation.parameters or 0
-    about = (
-        f"{count:,}" if count == expected_count else f"expected {expected_count:,}, found {count:,}"
-    )
-    return ExpectationFinding(
-        f"numbers to learn in {expectation.step}", count == expected_count, about
-    )
+    expected = expectation.parameters or 0
+    passed = count == expected
+    about = f"{count:,}" if passed else f"expected {expected:,}, found {count:,}"
+    return ExpectationFinding(f"numbers to learn in {expectation.step}", passed, about)
 
 
 def _check_claim(example: Example, expectation: Expectation, trace: Trace) -> ExpectationFinding:
@@ -196,21 +174,18 @@ def _check_claim(example: Example, expectation: Expectation, trace: Trace) -> Ex
     )
     layer = _expected_attention(example, expectation, trace, 0)
     passed, about = CLAIMS[expectation.claim](layer, items)
-    return ExpectationFinding(_claim_text(expectation), passed, about)
-
-
-def _claim_text(expectation: Expectation) -> str:
-    """A claim, and the attention that it is about where there are several."""
-    text = expectation.claim or ""
+    what = expectation.claim
     if expectation.layer is not None:
-        text += f", layer {expectation.layer}"
-    return f"{text}, cross-attention" if expectation.step.startswith("cross-") else text
+        what += f", layer {expectation.layer}"
+    if expectation.step.startswith("cross-"):
+        what += ", cross-attention"
+    return ExpectationFinding(what, passed, about)
 
 
 def _check_arithmetic(
     example: Example, expectation: Expectation, trace: Trace
 ) -> ExpectationFinding:
-    """Sums as a tutorial prints them, held against those that `steps --digits 4` writes."""
+    """Check sums that a tutorial prints against those that `steps --digits 4` writes."""
     row = _expected_row(example, expectation, trace.tokens)
     layer, style = _expected_attention(example, expectation, trace, 0), NumberStyle(4)
     weights, results = layer.attended.mixing[0, row].tolist(), layer.attended.contexts[0, row]
@@ -219,14 +194,11 @@ def _check_arithmetic(
     written = {f"{dot_sum.right} = {dot_sum.result}" for dot_sum in dots}
     missing = [line for line in expectation.arithmetic if line.replace("*", "·") not in written]
     about = f"not written: {missing[0]}" if missing else f"{len(expectation.arithmetic)} sums"
-    return ExpectationFinding(
-        f"arithmetic of {_expectation_text(example, expectation, trace)}", not missing, about
-    )
+    what = f"arithmetic of {_expectation_text(example, expectation, trace)}"
+    return ExpectationFinding(what, not missing, about)
 
 
-CHECKS_BY_KEY: dict[
-    str, Callable[[Example, Expectation, Trace], ExpectationFinding]
-] = {  # by what is expected
+CHECKS_BY_KEY: dict[str, Callable[[Example, Expectation, Trace], ExpectationFinding]] = {
     "values": _check_values,
     "shape": _check_shape,
     "parameters": _check_parameters,
@@ -236,41 +208,36 @@ CHECKS_BY_KEY: dict[
 
 
 def _computed_step(example: Example, expectation: Expectation, trace: Trace) -> Tensor:
-    """The tensor of a step, or one token's row; without a side for heads where there is one."""
-    layer, part = (
-        _expected_layer(example, expectation, trace, -1),
-        EXPECTATION_TYPES[expectation.step],
-    )
+    """The tensor of a step, or one token's row; without a head axis if there is one head."""
+    layer = _expected_layer(example, expectation, trace, -1)
+    part = EXPECTATION_TYPES[expectation.step]
     tensor = part.find(trace, layer)
     if tensor is None:
-        raise _expectation_error(
-            example,
-            expectation,
-            f"'{expectation.step}' is expected, but this example has no such step",
-            _steps_hint(trace, layer),
-        )
-    sides = [*part.axes]
+        found = {name: each.find(trace, layer) for name, each in EXPECTATION_TYPES.items()}
+        names = [name for name, each in found.items() if each is not None]
+        problem = f"'{expectation.step}' is expected, but this example has no such step"
+        raise _expectation_error(example, expectation, problem, f"it has {', '.join(names)}")
+    axes = [*part.axes]
     if expectation.query is not None:
-        side, tokens = _token_axis(example, expectation, trace)
-        tensor = tensor.select(sides.index(side), _expected_row(example, expectation, tokens))
-    return tensor[0] if sides[0] == "head" and len(tensor) == 1 else tensor
+        axis, tokens = _token_axis(example, expectation, trace)
+        tensor = tensor.select(axes.index(axis), _expected_row(example, expectation, tokens))
+    return tensor[0] if axes[0] == "head" and len(tensor) == 1 else tensor
 
 
 def _token_axis(example: Example, expectation: Expectation, trace: Trace) -> tuple[str, Tokens]:
-    """What the rows of a step count, where they are those of tokens, and whose."""
-    sides = [*EXPECTATION_TYPES[expectation.step].axes]
-    if "token" in sides:
+    """The axis of a step that counts tokens, and these tokens; refused if there is none."""
+    axes = [*EXPECTATION_TYPES[expectation.step].axes]
+    if "token" in axes:
         return "token", trace.tokens
-    if "key" in sides:
+    if "key" in axes:
         return "key", trace.keys_of(_expected_attention(example, expectation, trace, -1))
     problem = f"'query' names a token, but '{expectation.step}' does not have a row for each token"
-    raise _expectation_error(
-        example, expectation, problem, "leave 'query' out, and expect the whole step"
-    )
+    hint = "leave 'query' out, and expect the whole step"
+    raise _expectation_error(example, expectation, problem, hint)
 
 
 def _expected_row(example: Example, expectation: Expectation, tokens: Tokens) -> int:
-    """The place of the token that is named; the last, where none is."""
+    """The position of the expectation's query token; the last if it names none."""
     if expectation.query is None:
         return len(tokens) - 1
     try:
@@ -279,53 +246,42 @@ def _expected_row(example: Example, expectation: Expectation, tokens: Tokens) ->
         raise _expectation_error(example, expectation, str(error), error.hint) from None
 
 
-def _steps_hint(trace: Trace, layer: Layer) -> str:
-    steps = [
-        name for name, part in EXPECTATION_TYPES.items() if part.find(trace, layer) is not None
-    ]
-    return f"it has {', '.join(steps)}"
-
-
 def _expected_layer(
     example: Example, expectation: Expectation, trace: Trace, default_layer: int
 ) -> Layer:
-    """The layer that something is expected of."""
-    layer_number, count = expectation.layer, len(trace.layers)
-    if layer_number is not None and layer_number >= count:
-        layer_count_text = "there is 1" if count == 1 else f"there are {count}"
-        problem = f"there is no layer {layer_number}: layers count from 0, and {layer_count_text}"
+    """The layer that something is expected of; refused if there is no such layer."""
+    number, count = expectation.layer, len(trace.layers)
+    if number is not None and number >= count:
+        there_are = "there is 1" if count == 1 else f"there are {count}"
+        problem = f"there is no layer {number}: layers count from 0, and {there_are}"
         hint = f"write layer = {count - 1}" if count > 1 else "stack some: layers = 2"
         raise _expectation_error(example, expectation, problem, hint)
-    return trace.layers[default_layer if layer_number is None else layer_number]
+    return trace.layers[default_layer if number is None else number]
 
 
 def _expected_attention(
     example: Example, expectation: Expectation, trace: Trace, default_layer: int
 ) -> Layer:
-    """The attention of that layer to the sentence itself, or to a second one."""
+    """The self-attention or, for a cross- step, the cross-attention of the expected layer."""
     layer = _expected_layer(example, expectation, trace, default_layer)
     if not expectation.step.startswith("cross-"):
         return layer
     if layer.cross is None:
         problem = f"'{expectation.step}' is about attention to a second sentence, and there is none"
-        raise _expectation_error(
-            example, expectation, problem, 'give one: memory = "…" under [settings]'
-        )
+        hint = 'give one: memory = "…" under [settings]'
+        raise _expectation_error(example, expectation, problem, hint)
     return layer.cross
 
 
 def _expected_shape(example: Example, expectation: Expectation) -> tuple[int, ...]:
-    """The shape of what is expected, whose rows must be as long as each other."""
+    """The shape of the expected values; refused unless they are numbers in rows of equal length."""
     shape: list[int] = []
     level = [expectation.values]
     while any(isinstance(each, list) for each in level):
         if len({len(each) if isinstance(each, list) else None for each in level}) > 1:
-            raise _expectation_error(
-                example,
-                expectation,
-                f"the rows expected of '{expectation.step}' differ in length",
-                "give all rows the same length",
-            )
+            problem = f"the rows expected of '{expectation.step}' differ in length"
+            hint = "give all rows the same length"
+            raise _expectation_error(example, expectation, problem, hint)
         shape.append(len(level[0]))
         level = [each for row in level for each in row]
     for position, leaf in _positions_and_numbers(expectation.values, ()):
@@ -335,9 +291,8 @@ def _expected_shape(example: Example, expectation: Expectation) -> tuple[int, ..
         size = Decimal(leaf).copy_abs()
         if size.is_finite() and size > MAX_FLOAT:
             problem = f"the number in {_position_text(position)} is too large"
-            raise _expectation_error(
-                example, expectation, problem, f"the largest is {MAX_FLOAT:.2g}"
-            )
+            hint = f"the largest is {MAX_FLOAT:.2g}"
+            raise _expectation_error(example, expectation, problem, hint)
     return tuple(shape)
 
 
@@ -361,12 +316,11 @@ def _expectation_text(example: Example, expectation: Expectation, trace: Trace) 
         name += f", layer {expectation.layer}"
     if expectation.item > 1:
         name += f", item {expectation.item}"
-    changes = ", ".join(_change_text(*change) for change in expectation.changes.items())
+    changes = ", ".join(
+        f"{key} by hand" if isinstance(value, list) else f"{key} {str(value).lower()}"
+        for key, value in expectation.changes.items()
+    )
     return f"{name} with {changes}" if changes else name
-
-
-def _change_text(name: str, value: Any) -> str:
-    return f"{name} by hand" if isinstance(value, list) else f"{name} {str(value).lower()}"
 
 
 def _expectation_error(

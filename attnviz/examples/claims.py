@@ -1,24 +1,24 @@
-"""What can be claimed of an example that prints no digits: properties, each looked up in it."""
+"""The claims that an example can make about its attention, such as "rows sum to 1"."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # an example is read, and its claims are known, without torch
+if TYPE_CHECKING:  # an example and its claims are read without torch
     from torch import Tensor
 
     from attnviz.traces.trace import Layer
 
-    ItemLayers = Iterable[Layer]  # the same attention of every item of a batch
+    ItemLayers = Iterable[Layer]  # the attention layer of every item of a batch
 
-CLAIM_TOLERANCE = 1e-6  # of a number of size 1, in float32
+CLAIM_TOLERANCE = 1e-6  # for numbers of size 1 in float32
 UNEQUAL_KEYS_PROBLEM = "there are not as many keys as queries"
-RELATIVE_ROUNDING = 1e-5  # of a number's size, as torch.allclose has it
+RELATIVE_ROUNDING = 1e-5  # as in torch.allclose
 
 
 def _rows_sum_to_one(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
-    """Of the weights that are shown: what dropout leaves, or those by hand, where there are any."""
+    """Whether the rows of the final weights, after dropout or by hand, sum to 1."""
     error = (layer.attended.mixing.double().sum(-1) - 1).abs().max().item()
     return error < 1e-5, f"to within {error:.0e}" if error < 1e-5 else f"one is off by {error:.4f}"
 
@@ -43,7 +43,7 @@ def _masked_get_no_weight(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
 
 
 def _loops_agree(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
-    """Scores and context vectors, a product at a time, as a first lesson writes them."""
+    """Whether scores and context vectors agree with loops that add one product at a time."""
     keys_of_heads, values = layer.keys_of_heads, layer.values_of_heads
     if layer.queries is None or keys_of_heads is None:
         return False, "the scores are given"
@@ -54,54 +54,48 @@ def _loops_agree(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
                 by_hand = _score_by_loop(layer, head, query, key)
                 score = layer.attended.scores[head, row, column]
                 largest = max(largest, _difference_beyond_rounding(by_hand, score))
-            weights = layer.attended.mixing[head, row]
+            weights, context = layer.attended.mixing[head, row], layer.attended.contexts[head, row]
             mixed = sum(w * value for w, value in zip(weights, values[head], strict=True))
-            largest = max(
-                largest, _difference_beyond_rounding(mixed, layer.attended.contexts[head, row])
-            )
+            largest = max(largest, _difference_beyond_rounding(mixed, context))
     return largest < CLAIM_TOLERANCE, f"to within {largest:.0e}"
 
 
 def _score_by_loop(layer: Layer, head: int, query: Tensor, key: Tensor) -> Any:
-    """A product at a time; or, of additive scores, a tanh."""
+    """One score as a sum of products, or of weighted tanh for additive scores."""
     pairs = list(zip(query, key, strict=True))
     if layer.w_score is None:
         return sum(one * other for one, other in pairs)
-    score_weights = layer.w_score[head * len(pairs) :]
-    return sum(
-        weight * (one + other).tanh()
-        for weight, (one, other) in zip(score_weights, pairs, strict=False)
-    )
+    weighted = zip(layer.w_score[head * len(pairs) :], pairs, strict=False)
+    return sum(weight * (one + other).tanh() for weight, (one, other) in weighted)
 
 
 def _difference_beyond_rounding(one: Any, other: Tensor) -> float:
-    """How far two ways to the same number are apart, beyond float32's rounding of its size."""
+    """The largest difference beyond float32 rounding between two computations of numbers."""
     return float(((one - other).abs() - RELATIVE_ROUNDING * other.abs()).clamp(min=0).max())
 
 
 def _is_square(layer: Layer) -> bool:
-    """Whether there is a key for each query, so that what is past can be said."""
+    """Whether there are as many keys as queries, so that keys before a query are its past."""
     queries, keys = layer.attended.mixing.shape[-2:]
     return bool(queries == keys)
 
 
 def _uses_past_only(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
-    """Row i of the context is the sum over the tokens up to i, whatever comes after."""
+    """Whether each context vector is the weighted sum over tokens up to its own."""
     from torch import stack
 
     if not _is_square(layer):
         return False, UNEQUAL_KEYS_PROBLEM
     weights, values = layer.attended.mixing, layer.values_of_heads
-    past_products = [
-        weights[:, row, : row + 1, None] * values[:, : row + 1] for row in range(values.shape[1])
-    ]
-    summed = stack([part.sum(1) for part in past_products], dim=1)
+    tokens = range(1, values.shape[1] + 1)
+    sums = [(weights[:, end - 1, :end, None] * values[:, :end]).sum(1) for end in tokens]
+    summed = stack(sums, dim=1)
     difference = _difference_beyond_rounding(summed, layer.attended.contexts)
     return difference < CLAIM_TOLERANCE, f"to within {difference:.0e}"
 
 
 def _is_running_mean(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
-    """By a loop of means, as the lesson's first way does it, in every item of the batch."""
+    """Whether in every item each context vector is the mean of the values up to its token."""
     from torch import stack
 
     if not _is_square(layer):
@@ -109,9 +103,8 @@ def _is_running_mean(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
     difference = 0.0
     for item in items:
         means = [item.values[:, : row + 1].mean(1) for row in range(item.values.shape[1])]
-        difference = max(
-            difference, _difference_beyond_rounding(stack(means, dim=1), item.attended.contexts)
-        )
+        beyond = _difference_beyond_rounding(stack(means, dim=1), item.attended.contexts)
+        difference = max(difference, beyond)
     return difference < CLAIM_TOLERANCE, f"to within {difference:.0e}"
 
 

@@ -1,14 +1,16 @@
-"""Matrices made from drawn ones: products, sums, rows, columns, and rows of matrices.
+"""Matrices computed from drawn ones: products, sums, rows, columns, and matrices side by side.
 
-Each way is a row of a table, with the shape that comes out, so that what does not fit, and what
-there is no memory for, is said before anything is drawn.
+Each construction also computes its shape, so that misfits and lack of memory are found before
+anything is drawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from math import prod
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError, unknown_name_error
@@ -16,24 +18,25 @@ from attnviz.traces.parts import GIVEN_NAMES, PARTS_BY_GIVEN_NAME
 from attnviz.traces.toml_reader import is_number
 from attnviz.wording.words import shape_text
 
-if TYPE_CHECKING:  # whether shapes fit is known without torch
+if TYPE_CHECKING:  # shapes are checked without torch
     from torch import Tensor
 
 MatrixShape = tuple[int, ...]
-MAX_NESTED_CONSTRUCTIONS = 8  # ways within each other
+MAX_NESTED_CONSTRUCTIONS = 8
+COLUMNS_EXAMPLE = '{ columns = ["c_attn", 2, 3] }'  # the second of three equal parts
 
 
 @dataclass(frozen=True)
 class Construction:
-    """One way to make a matrix of others: its shape of theirs, and the matrix itself."""
+    """One way to compute a matrix from others: functions for its shape and for the matrix."""
 
-    written: str  # for a hint
+    written: str  # an example, for hints
     shape: Callable[[list[MatrixShape], Sequence[Any]], MatrixShape]
     make: Callable[[list[Tensor]], Tensor]
 
 
 def is_construction(name: str, value: Any) -> bool:
-    """Whether what stands under a name says how numbers are made; words are not, nor sides."""
+    """Whether a given value is a draw's name or a construction, and not text or a size."""
     numbers = name in PARTS_BY_GIVEN_NAME or name not in GIVEN_NAMES
     return numbers and isinstance(value, (str, Mapping))
 
@@ -41,7 +44,7 @@ def is_construction(name: str, value: Any) -> bool:
 def construction_shape(
     value: Any, draw_shapes: Mapping[str, MatrixShape], depth: int = 0
 ) -> MatrixShape:
-    """The shape of what is made, once it is sure that it can be; `draw_shapes` has those of draws."""
+    """The shape of a draw, of numbers, or of a construction; refused if it cannot be made."""
     if isinstance(value, str):
         if value not in draw_shapes:
             raise unknown_name_error("draw", value, draw_shapes)
@@ -58,7 +61,7 @@ def construction_shape(
 
 
 def construct_matrix(value: Any, draws_by_name: Mapping[str, Tensor]) -> Tensor:
-    """A draw, numbers as they are written, or what is made of them."""
+    """The tensor of a draw, of numbers, or of a construction."""
     import torch
 
     if isinstance(value, str):
@@ -70,15 +73,14 @@ def construct_matrix(value: Any, draws_by_name: Mapping[str, Tensor]) -> Tensor:
 
 
 def construction_size(value: Any, draw_shapes: Mapping[str, MatrixShape]) -> int:
-    """How many numbers are made on the way to it, with its own."""
+    """How many numbers are computed for a value, including intermediate matrices."""
     inner = _parse_construction(value)[1] if isinstance(value, Mapping) else []
-    return prod(construction_shape(value, draw_shapes)) + sum(
-        construction_size(part, draw_shapes) for part in inner
-    )
+    size = prod(construction_shape(value, draw_shapes))
+    return size + sum(construction_size(part, draw_shapes) for part in inner)
 
 
 def draws_used_by(value: Any) -> set[str]:
-    """The draws that something is made of, or a table of several."""
+    """The names of all draws in a value, or in a table of values."""
     if isinstance(value, str):
         return {value}
     if not isinstance(value, (Mapping, list)):
@@ -88,7 +90,7 @@ def draws_used_by(value: Any) -> set[str]:
 
 
 def _parse_construction(value: Mapping[str, Any]) -> tuple[Construction, list[Any]]:
-    """`{ product = ["u", "x"] }`: the way, and what it takes."""
+    """The construction and the parts of a table such as `{ product = ["u", "x"] }`."""
     name, parts = next(iter(value.items()), ("", None))
     if len(value) != 1 or name not in CONSTRUCTIONS or not isinstance(parts, list) or not parts:
         written = CONSTRUCTIONS.get(name, CONSTRUCTIONS["product"]).written
@@ -97,7 +99,7 @@ def _parse_construction(value: Mapping[str, Any]) -> tuple[Construction, list[An
 
 
 def _shape_of_numbers(value: Any, depth: int = 0) -> MatrixShape:
-    """The shape of numbers as they are written; a single one has no sides."""
+    """The shape of nested lists of numbers; () for a single number."""
     if isinstance(value, list) and value and depth < MAX_NESTED_CONSTRUCTIONS:
         shapes = {_shape_of_numbers(row, depth + 1) for row in value}
         if len(shapes) == 1:
@@ -111,12 +113,8 @@ def _shape_of_numbers(value: Any, depth: int = 0) -> MatrixShape:
 def _product_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixShape:
     first, second = _refuse_part_count(2, shapes, "product")
     if min(len(first), len(second)) < 2 or first[-1] != second[-2]:
-        raise _shape_misfit_error(
-            "cannot be multiplied",
-            first,
-            second,
-            "give the second as many rows as the first has columns",
-        )
+        hint = "give the second as many rows as the first has columns"
+        raise _shape_misfit_error("cannot be multiplied", first, second, hint)
     return (*_broadcast_shape(first[:-2], second[:-2], first, second), first[-2], second[-1])
 
 
@@ -130,23 +128,21 @@ def _sum_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixShape:
 def _broadcast_shape(
     one: MatrixShape, other: MatrixShape, first: MatrixShape, second: MatrixShape
 ) -> MatrixShape:
-    """The shape of both at once: where one has a single row, it is used for all."""
+    """The broadcast shape of two shapes; `first` and `second` are named in the error."""
     longest = max(len(one), len(other))
     sides = [(1,) * (longest - len(shape)) + shape for shape in (one, other)]
     pairs = list(zip(*sides, strict=True))
     if any(left != right and 1 not in (left, right) for left, right in pairs):
-        raise _shape_misfit_error(
-            "do not fit each other", first, second, "give both the same shape"
-        )
+        hint = "give both the same shape"
+        raise _shape_misfit_error("do not fit each other", first, second, hint)
     return tuple(max(pair) for pair in pairs)
 
 
 def _rows_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixShape:
     table, ids = _refuse_part_count(2, shapes, "rows")
     if len(table) != 2 or not ids:
-        raise _shape_misfit_error(
-            "are not a table and ids", table, ids, "give a table with rows and columns, and ids"
-        )
+        hint = "give a table with rows and columns, and ids"
+        raise _shape_misfit_error("are not a table and ids", table, ids, hint)
     for row_id in _written_numbers(parts[1]):
         if not isinstance(row_id, int):
             raise AttnvizError(f"'{row_id}' is not an id", "give whole numbers: ids count from 0")
@@ -162,21 +158,21 @@ def _columns_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixSha
         raise AttnvizError(f"there is no part {number} of {count}", f"write {COLUMNS_EXAMPLE}")
     if not matrix_shape or matrix_shape[-1] % count:
         raise AttnvizError(
-            f"{shape_text(matrix_shape or (1,))} numbers do not split into {count} equal parts of columns",
+            f"{shape_text(matrix_shape or (1,))} numbers do not split into {count} equal parts "
+            "of columns",
             "choose a number that divides the number of columns",
         )
     return (*matrix_shape[:-1], matrix_shape[-1] // count)
 
 
 def _beside_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixShape:
-    """Matrices side by side; one of three sides stands for the matrices in it."""
-    sides = min(len(shapes[0]), 2)
+    """The shape of matrices side by side; an array of three dimensions is several matrices."""
+    are_vectors = len(shapes[0]) < 2
     for shape in shapes:
-        fits = len(shape) == 1 if sides == 1 else len(shape) in (2, 3)
+        fits = len(shape) == 1 if are_vectors else len(shape) in (2, 3)
         if not fits or shape[-2:-1] != shapes[0][-2:-1]:
-            raise _shape_misfit_error(
-                "cannot be placed side by side", shapes[0], shape, "give matrices with as many rows"
-            )
+            hint = "give matrices with as many rows"
+            raise _shape_misfit_error("cannot be placed side by side", shapes[0], shape, hint)
     columns = sum(shape[-1] * prod(shape[:-2]) for shape in shapes)
     return (*shapes[0][-2:-1], columns)
 
@@ -200,17 +196,6 @@ def _place_side_by_side(parts: list[Tensor]) -> Tensor:
     return torch.cat(matrices, dim=-1)
 
 
-def _multiply_matrices(parts: list[Tensor]) -> Tensor:
-    return parts[0] @ parts[1]
-
-
-def _add_matrices(parts: list[Tensor]) -> Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
 def _refuse_part_count(count: int, shapes: list[MatrixShape], name: str) -> list[MatrixShape]:
     if len(shapes) != count:
         problem = f"'{name}' takes {count} parts, and {len(shapes)} are given"
@@ -220,14 +205,12 @@ def _refuse_part_count(count: int, shapes: list[MatrixShape], name: str) -> list
 
 def _refuse_missing_row(row: int, count: int) -> None:
     if not 0 <= row < count:
-        raise AttnvizError(
-            f"there is no row {row} in a table of {count:,}",
-            f"rows count from 0, here to {count - 1:,}",
-        )
+        problem = f"there is no row {row} in a table of {count:,}"
+        raise AttnvizError(problem, f"rows count from 0, here to {count - 1:,}")
 
 
 def _written_numbers(value: Any) -> list[Any]:
-    """The numbers of a list of lists; of a draw none, for they are not yet known."""
+    """The numbers in nested lists; none of a draw, whose numbers are not known yet."""
     if isinstance(value, list):
         return [leaf for item in value for leaf in _written_numbers(item)]
     return [] if isinstance(value, (str, Mapping)) else [value]
@@ -241,10 +224,11 @@ def _shape_misfit_error(
     return AttnvizError(f"{' and '.join(shape_texts)} {numbers} {why}", hint)
 
 
-COLUMNS_EXAMPLE = '{ columns = ["c_attn", 2, 3] }'  # the second of three equal parts
 CONSTRUCTIONS: dict[str, Construction] = {
-    "product": Construction('{ product = ["u_query", "x"] }', _product_shape, _multiply_matrices),
-    "sum": Construction('{ sum = ["x", "positions"] }', _sum_shape, _add_matrices),
+    "product": Construction(
+        '{ product = ["u_query", "x"] }', _product_shape, lambda parts: parts[0] @ parts[1]
+    ),
+    "sum": Construction('{ sum = ["x", "positions"] }', _sum_shape, partial(reduce, add)),
     "rows": Construction('{ rows = ["table", [0, 4, 5]] }', _rows_shape, _select_rows),
     "columns": Construction(COLUMNS_EXAMPLE, _columns_shape, _select_columns),
     "beside": Construction('{ beside = ["first", "second"] }', _beside_shape, _place_side_by_side),

@@ -1,4 +1,4 @@
-"""Numbers drawn as a tutorial draws them: the recipe, checked, and torch's own generator."""
+"""Drawing random matrices as a tutorial does: the [recipe] of an example, and torch's generator."""
 
 from __future__ import annotations
 
@@ -19,34 +19,32 @@ if TYPE_CHECKING:  # a recipe is read without torch
 
     DrawFunction = Callable[..., list[Tensor]]
 
-
 MOST_NUMBERS = 100_000_000  # of one draw
 MAX_SKIPPED_AT_ONCE = 1_000_000
+BYTES_PER_NUMBER = 4  # float32
+DRAWING_BYTES_PER_NUMBER = 16  # while drawing: integers or float64, and a copy
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixDraw:
-    """One draw: what it is called, which kind it is, and its shape.
-
-    Before it the generator may begin anew from a seed of its own, and numbers may be passed over.
-    """
+    """One random matrix: its name, kind of draw, shape and options."""
 
     name: str
-    kind: str
+    kind: str  # a key of DRAW_KINDS
     shape: tuple[int, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
-    seed: int | None = None
-    skip: int = 0
+    seed: int | None = None  # restarts the generator before the draw
+    skip: int = 0  # uniform numbers to skip before the draw
     transposed: bool = False
 
     @property
     def bias_name(self) -> str:
-        """What a bias is called that is drawn with it: that of `w_query` is `b_query`."""
+        """The name of the bias that is drawn with it: `b_query` for `w_query`."""
         return re.sub(r"^((?:layers\.\d+\.)?(?:cross_)?)(?:w_)?", r"\1b_", self.name)
 
     @property
     def shapes_by_name(self) -> dict[str, tuple[int, ...]]:
-        """What comes out, by name, and its shape; none of it need be drawn for that."""
+        """The shapes of the matrix and of its bias, if there is one, without drawing them."""
         *before, rows, columns = (1, *self.shape)
         transposed_shape = (*before[1:], columns, rows)
         shapes = {self.name: transposed_shape if self.transposed else self.shape}
@@ -56,7 +54,7 @@ class MatrixDraw:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A seed, how many uniform draws are skipped, and what is drawn then."""
+    """A seed, how many uniform numbers to skip, and the draws that follow."""
 
     seed: int = 0
     skip: int = 0
@@ -64,25 +62,21 @@ class Recipe:
 
     @property
     def shapes_by_name(self) -> dict[str, tuple[int, ...]]:
-        """Everything that is drawn, by name, and its shape."""
+        """The shapes of all matrices that are drawn, by name."""
         return {name: shape for draw in self.draws for name, shape in draw.shapes_by_name.items()}
 
     @property
     def needed_bytes(self) -> int:
-        """What it takes to draw everything, and to keep it."""
+        """The memory for drawing and keeping all matrices."""
         numbers = [prod(shape) for shape in self.shapes_by_name.values()]
         largest = max((prod(draw.shape) for draw in self.draws), default=0)
         return BYTES_PER_NUMBER * sum(numbers) + DRAWING_BYTES_PER_NUMBER * largest
 
 
-BYTES_PER_NUMBER = 4  # bytes of a number, in float32,
-DRAWING_BYTES_PER_NUMBER = 16  # and of what it is made of: whole numbers, or float64, and a copy
-
-
 def draw_recipe(recipe: Recipe) -> dict[str, Tensor]:
-    """Everything that a recipe draws, by name; a bias of `w_query` is called `b_query`.
+    """Draw all matrices of a recipe, by name; the bias of `w_query` is named `b_query`.
 
-    A generator of our own gives the numbers that torch.manual_seed would.
+    A generator of its own gives the same numbers as torch.manual_seed, without side effects.
     """
     import torch
 
@@ -95,12 +89,13 @@ def draw_recipe(recipe: Recipe) -> dict[str, Tensor]:
         _skip_numbers(draw.skip, stream)
         matrix, *biases = DRAW_KINDS[draw.kind].make(draw.shape, stream, **draw.options)
         matrices[draw.name] = matrix.mT if draw.transposed else matrix
-        matrices |= dict.fromkeys([draw.bias_name], biases[0]) if biases else {}
+        if biases:
+            matrices[draw.bias_name] = biases[0]
     return matrices
 
 
 def _skip_numbers(count: int, stream: Generator) -> None:
-    """Uniform numbers that are drawn and not kept, some at a time: all at once may be gigabytes."""
+    """Draw uniform numbers without keeping them, in parts, as all at once may be gigabytes."""
     import torch
 
     for skipped in range(0, count, MAX_SKIPPED_AT_ONCE):
@@ -128,7 +123,7 @@ def _draw_integers(
 
 
 def _draw_linear(shape: Sequence[int], stream: Generator, bias: bool = True) -> list[Tensor]:
-    """What torch.nn.Linear begins with: its matrix, from the left as x W, and its bias."""
+    """The initial weight of torch.nn.Linear, transposed for x W, and its bias."""
     import torch
 
     inputs, outputs = shape
@@ -141,13 +136,13 @@ def _draw_linear(shape: Sequence[int], stream: Generator, bias: bool = True) -> 
 
 
 def _initializer(name: str) -> DrawFunction:
-    """What the function of torch.nn.init that is called so, and takes the same options, makes."""
+    """A draw function that fills a matrix with the initializer of torch.nn.init of this name."""
 
     def draw_initialized(shape: Sequence[int], stream: Generator, **options: Any) -> list[Tensor]:
         import torch
 
-        fill = getattr(torch.nn.init, f"{name}_")
-        return [fill(torch.empty(*shape), generator=stream, **options)]
+        initialize = getattr(torch.nn.init, f"{name}_")
+        return [initialize(torch.empty(*shape), generator=stream, **options)]
 
     return draw_initialized
 
@@ -155,14 +150,14 @@ def _initializer(name: str) -> DrawFunction:
 def _draw_dropout(
     shape: Sequence[int], stream: Generator, p: float = 0.5, intel: bool = False
 ) -> list[Tensor]:
-    """What torch.nn.functional.dropout keeps, 1 or 0, of numbers of this shape.
+    """The mask of torch.nn.functional.dropout: 1 for numbers that are kept, otherwise 0.
 
-    torch asks its generator for a number for each; on a processor of Intel's it asks for one,
-    and has the rest from Intel's library. Here each way is the same on every processor.
+    torch draws a number for each element; on Intel processors it draws only a seed for the
+    generator of Intel's library. Here each way gives the same mask on every processor.
     """
     import torch
 
-    if p == 0:  # nothing is dropped, and nothing drawn
+    if p == 0:  # torch draws nothing then
         return [torch.ones(*shape)]
     if intel:
         uniform = _intel_uniform(prod(shape), _next_32_bits(stream)).reshape(*shape)
@@ -172,22 +167,22 @@ def _draw_dropout(
 
 
 def _next_32_bits(stream: Generator) -> int:
-    """The next 32 bits of the generator, which would come out of it in no other way whole."""
+    """The next 32 bits of the generator, for which torch has no function."""
     import torch
 
     two_halves = torch.empty(1, dtype=torch.int64)
-    two_halves.random_(-(2**63), None, generator=stream.clone_state())  # the first half is the next
-    torch.empty(1, dtype=torch.int32).random_(generator=stream)  # which is used up
+    two_halves.random_(-(2**63), None, generator=stream.clone_state())  # the high half is next
+    torch.empty(1, dtype=torch.int32).random_(generator=stream)  # advances by 32 bits
     return (int(two_halves.item()) >> 32) % 2**32
 
 
 def _intel_uniform(count: int, seed: int) -> Tensor:
-    """Uniform numbers of MCG31m1, the generator of Intel's library: x → a x mod (2³¹ − 1)."""
+    """Uniform numbers of MCG31m1, the generator of Intel's MKL: x → a x mod (2³¹ − 1)."""
     import torch
 
     modulus, factor = 2**31 - 1, 1_132_489_760
     states = torch.tensor([seed % modulus or 1])
-    while len(states) < count:  # twice as many, each further on by as many as there are
+    while len(states) < count:  # doubles the states; `factor` advances by their number
         states = torch.cat([states, states * factor % modulus])
         factor = factor * factor % modulus
     return states[:count].double() / modulus
@@ -195,13 +190,13 @@ def _intel_uniform(count: int, seed: int) -> Tensor:
 
 @dataclass(frozen=True)
 class DrawKind:
-    """One kind of draw: how it is made, and what it takes beside its shape."""
+    """One kind of draw: its function, its options, and the dimensions it takes."""
 
     make: DrawFunction
     options: Mapping[str, toml.ValueKind] = field(default_factory=dict)
-    sides: int | None = None  # exactly so many; None: any number,
-    least: int = 1  # from this one
-    biased: bool = False  # whether a bias comes with it
+    sides: int | None = None  # the exact number of dimensions; None allows any
+    least: int = 1  # the smallest number of dimensions
+    biased: bool = False  # whether a bias is drawn, too
 
 
 COUNT_TYPE = toml.ValueKind(
@@ -254,14 +249,14 @@ DEFAULT_BOUNDS: Mapping[str, Mapping[str, int]] = {
 
 
 def read_recipe(table: toml.Table) -> Recipe:
-    """What stands under [recipe]."""
+    """The recipe in the table [recipe]."""
     table.check("key of a recipe", RECIPE_TYPES)
-    draws = tuple(_read_draw(each) for each in table.tables("draws"))
+    draws = tuple(map(_read_draw, table.tables("draws")))
     return Recipe(seed=table.values.get("seed", 0), skip=table.values.get("skip", 0), draws=draws)
 
 
 def refuse_unused_draws(draws: Sequence[MatrixDraw], used: set[str], table: toml.Table) -> None:
-    """A draw stands alone under its name, and is not nearly called what could be given."""
+    """Refuse two draws of one name, and an unused draw whose name looks like a misspelt matrix."""
     names: set[str] = set()
     for number, draw in enumerate(draws):
         if draw.name in names:
@@ -275,7 +270,7 @@ def refuse_unused_draws(draws: Sequence[MatrixDraw], used: set[str], table: toml
 
 
 def _read_draw(table: toml.Table) -> MatrixDraw:
-    """`{ name = "w_query", linear = [3, 2], bias = false }`"""
+    """The draw of a table such as `{ name = "w_query", linear = [3, 2], bias = false }`."""
     values = table.values
     if "name" not in values:
         raise table.error("a draw has no name", 'write { name = "embeddings", rand = [4, 3] }')
@@ -283,9 +278,8 @@ def _read_draw(table: toml.Table) -> MatrixDraw:
     name = values["name"]
     kind = _draw_kind(table, name)
     shape, options = _draw_shape(table, kind, name), DRAW_KINDS[kind].options
-    table.check(
-        f"key of a draw with {kind}", {"name": toml.TEXT, kind: SHAPE_TYPE, **options, **DRAW}
-    )
+    known_keys = {"name": toml.TEXT, kind: SHAPE_TYPE, **options, **DRAW}
+    table.check(f"key of a draw with {kind}", known_keys)
     if bounds := DEFAULT_BOUNDS.get(kind):
         low, high = (values.get(bound, number) for bound, number in bounds.items())
         if low >= high:
@@ -299,23 +293,17 @@ def _read_draw(table: toml.Table) -> MatrixDraw:
         name=name,
         kind=kind,
         shape=shape,
-        options={
-            option: toml.plain_number(values[option]) for option in options if option in values
-        },
+        options={key: toml.plain_number(values[key]) for key in options if key in values},
         **{key: values[key] for key in ("seed", "skip", "transposed") if key in values},
     )
 
 
 def _draw_kind(table: toml.Table, name: str) -> str:
-    """The one kind of draw that is named."""
+    """The kind of a draw; refused unless its table names exactly one."""
     kinds = [kind for kind in DRAW_KINDS if kind in table.values]
     if len(kinds) == 1:
         return kinds[0]
-    known = {
-        *DRAW_KINDS,
-        *DRAW,
-        *(option for kind in DRAW_KINDS.values() for option in kind.options),
-    }
+    known = {*DRAW_KINDS, *DRAW}.union(*(kind.options for kind in DRAW_KINDS.values()))
     for key in table.values:
         if key not in known:
             table.refuse_unknown("kind of draw", key, DRAW_KINDS)
@@ -324,7 +312,7 @@ def _draw_kind(table: toml.Table, name: str) -> str:
 
 
 def _draw_shape(table: toml.Table, kind: str, name: str) -> tuple[int, ...]:
-    """The sides of a draw, as many as its kind takes."""
+    """The shape of a draw; refused if its kind does not take it or it is too large."""
     shape, sides, least = table.values[kind], DRAW_KINDS[kind].sides, DRAW_KINDS[kind].least
     if not SHAPE_TYPE.fits(shape):
         raise table.error(f"the draw '{name}' has no shape", f"{kind} = [4, 3]", kind)

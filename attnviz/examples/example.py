@@ -1,4 +1,4 @@
-"""A worked example: what is given, or how it is drawn, and the digits that must come out."""
+"""A worked example: given and drawn matrices, settings, and the numbers that are expected."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from attnviz.traces.settings import Settings, untrusted_settings
 from attnviz.traces.structured_text import options_as_keys
 from attnviz.traces.toml_reader import with_line_number
 
-if TYPE_CHECKING:  # what can be wrong with a file is said before torch is there
+if TYPE_CHECKING:  # a file is checked without torch
     from torch import Tensor
 
     from attnviz.traces.matrices import Matrices
     from attnviz.traces.trace import Trace
 
-BYTES_PER_GIVEN_NUMBER = 32  # that is given: in float64 where it is looked at, and what it becomes
-COMMAND_OPTIONS = ("item", "query")  # what `attnviz example show` takes, too
+BYTES_PER_GIVEN_NUMBER = 32  # float64 while it is checked, and the tensors made of it
+COMMAND_OPTIONS = ("item", "query")  # also options of `attnviz example show`
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Expectation:
-    """What must be found at one step."""
+    """What is expected of one step."""
 
     step: str
     line: int | None
     query: str | None = None
     item: int = 1
-    layer: int | None = None  # from 0; the last, unless it is said
-    changes: Mapping[str, Any] = field(default_factory=dict)  # `with`: settings, or what is given
+    layer: int | None = None  # from 0; None: the last
+    changes: Mapping[str, Any] = field(default_factory=dict)  # `with`: settings and matrices
     values: Any = None
-    tolerance: float | None = None  # half a unit of the last digit, unless it is said
+    tolerance: float | None = None  # None: half a unit of the last digit
     shape: tuple[int, ...] | None = None
     parameters: int | None = None
     claim: str | None = None
@@ -52,7 +52,7 @@ class Expectation:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Example(Showable):
-    """A tutorial's numbers, and how to come by them."""
+    """A tutorial's example: its settings, its matrices, and the numbers it prints."""
 
     name: str
     path: Path
@@ -60,7 +60,7 @@ class Example(Showable):
     source: str = ""
     notice: str = ""
     text: str | None = None
-    query: str | None = None  # the token that is followed
+    query: str | None = None  # the token whose computation is shown
     mistake: str | None = None
     settings: Settings = field(default_factory=Settings)
     recipe: Recipe = field(default_factory=Recipe)
@@ -69,13 +69,10 @@ class Example(Showable):
 
     @cached_property
     def contents(self) -> dict[str, Any]:
-        """What is given under its own name: as written, drawn, or made of what was drawn."""
-        drawn_matrices = {
-            name: tensor.numpy()
-            for name, tensor in self._draws_by_name.items()
-            if can_be_given(name)
-        }
-        return drawn_matrices | self._construct_matrices(self.given)
+        """All given matrices by name: as written, drawn, or constructed from draws."""
+        draws = self._draws_by_name.items()
+        drawn = {name: tensor.numpy() for name, tensor in draws if can_be_given(name)}
+        return drawn | self._construct_matrices(self.given)
 
     @cached_property
     def _draws_by_name(self) -> dict[str, Tensor]:
@@ -83,7 +80,7 @@ class Example(Showable):
         return draw_recipe(self.recipe)
 
     def _construct_matrices(self, given_values: Mapping[str, Any]) -> dict[str, Any]:
-        """Matrices as they are written, or made of what was drawn."""
+        """Given matrices with constructions replaced by their numbers."""
         constructed = dict(given_values)
         for name, value in given_values.items():
             if is_construction(name, value):
@@ -95,14 +92,17 @@ class Example(Showable):
         return constructed
 
     def _refuse_more_than_memory(self) -> None:
-        """Numbers that this machine has no room for are not drawn."""
+        """Refuse draws and constructions that need more memory than is free."""
         shapes = self.recipe.shapes_by_name
         given = [name for name in shapes if can_be_given(name)]
-        tables = (self.given, *(each.changes for each in self.expectations))
-        named_values = [each for table in tables for each in table.items()]
-        constructions = [value for name, value in named_values if is_construction(name, value)]
-        combined = [each for each in constructions if isinstance(each, Mapping)]
-        numbers = sum(construction_size(each, shapes) for each in (*given, *combined))
+        tables = (self.given, *(expectation.changes for expectation in self.expectations))
+        combined = [
+            value
+            for table in tables
+            for name, value in table.items()
+            if isinstance(value, Mapping) and is_construction(name, value)
+        ]
+        numbers = sum(construction_size(value, shapes) for value in (*given, *combined))
         needed_bytes = self.recipe.needed_bytes + BYTES_PER_GIVEN_NUMBER * numbers
         free_bytes = memory.free_bytes()
         if free_bytes is not None and needed_bytes > free_bytes:
@@ -116,21 +116,17 @@ class Example(Showable):
         return AttnvizError(problem, hint, about=about, file=str(self.path))
 
     def matrices(self, item: int | None, changes: Mapping[str, Any]) -> Matrices:
-        """One item of what is given, with what an expectation gives in its place."""
+        """The given matrices of one item, with the changes of an expectation."""
         from attnviz.traces.matrices import parse_matrices
 
-        changed_matrices = {name: value for name, value in changes.items() if not _is_setting(name)}
+        changed = {name: value for name, value in changes.items() if not _is_setting(name)}
+        contents = {**self.contents, **self._construct_matrices(changed)}
         heads = changes.get("heads", self.settings.heads)
-        return parse_matrices(
-            {**self.contents, **self._construct_matrices(changed_matrices)},
-            str(self.path),
-            item,
-            heads,
-        )
+        return parse_matrices(contents, str(self.path), item, heads)
 
     @property
     def tokens(self) -> Tokens | None:
-        """The tokens of its text, or those that are written down; None if neither says them."""
+        """The tokens of the text, or the given ones; None if there are neither."""
         if self.text is not None and self.settings.model is not None:
             return load_card(self.settings.model).cut(self.text)
         if self.text is not None:
@@ -141,7 +137,7 @@ class Example(Showable):
 
     @cached_property
     def items(self) -> int:
-        """How many sentences the example is about at once."""
+        """The number of items in the example's batch."""
         return self.matrices(None, {}).items
 
     def trace(
@@ -150,52 +146,36 @@ class Example(Showable):
         changes: Mapping[str, Any] | None = None,
         command: str | None = None,
     ) -> Trace:
-        """Everything that happens in the example, or in one item of its batch.
-
-        What cannot be done is said with the file, and the line of the name that it is about.
-        """
+        """Trace the example, or one item of its batch; errors name the file and the line."""
         from attnviz.traces.from_text import trace
         from attnviz.traces.origin import FromExample
 
-        all_changes = dict(changes or {})
-        changed_settings = {
-            name: value
-            for name, value in untrusted_settings(all_changes).items()
-            if _is_setting(name)
-        }
-        settings = replace(self.settings, **changed_settings)
+        all_changes, mistake = dict(changes or {}), self.mistake or ""
+        untrusted = untrusted_settings(all_changes).items()
+        new_settings = {name: value for name, value in untrusted if _is_setting(name)}
+        settings = replace(self.settings, **new_settings)
         try:
             is_only_item = item == 1 and self.items == 1
-            item_matrices = self.matrices(None if is_only_item else item, all_changes)
-            example_trace = trace(
-                self.text,
-                settings,
-                given=item_matrices,
-                mistake=self.mistake or "",
-                command=command,
-            )
+            matrices = self.matrices(None if is_only_item else item, all_changes)
+            result = trace(self.text, settings, given=matrices, mistake=mistake, command=command)
         except AttnvizError as error:
             raise self._locate_error(error) from None
-        model = example_trace.model
         origin = FromExample(
             settings=settings,
-            matrices=item_matrices if model is None else model.matrices,
+            matrices=matrices if result.model is None else result.model.matrices,
             name=self.name,
-            mistake=self.mistake or "",
-            model=model,
+            mistake=mistake,
+            model=result.model,
         )
-        return replace(example_trace, origin=origin)
+        return replace(result, origin=origin)
 
     def _locate_error(self, error: AttnvizError) -> AttnvizError:
-        located_error = options_as_keys(
-            with_line_number(error, self.path), exceptions=COMMAND_OPTIONS
-        )
-        names_file = located_error.file == str(self.path)
-        return (
-            located_error if names_file else located_error.told(f"'{self.path}': {located_error}")
-        )
+        located = options_as_keys(with_line_number(error, self.path), exceptions=COMMAND_OPTIONS)
+        if located.file == str(self.path):
+            return located
+        return located.with_problem(f"'{self.path}': {located}")
 
 
 def _is_setting(name: str) -> bool:
-    """Of the names that differ for an expectation alone; `positions` is a kind of them there."""
+    """Whether a change of an expectation is a setting; `positions` is one, and no matrix there."""
     return name in Settings.__dataclass_fields__

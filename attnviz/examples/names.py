@@ -1,7 +1,4 @@
-"""The lessons that come with attnviz: their names, titles, and files.
-
-Nothing here needs torch: a name that is misspelt, and the list of all, need not wait for it.
-"""
+"""The examples that come with attnviz: names, titles and files; no torch."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from attnviz.wording.keywords import with_checked_arguments
 
 EXAMPLES_FOLDER = Path(__file__).parent
 
-COURSE_ORDER = (  # any other comes after
+COURSE_ORDER = (  # other examples come after these
     "simplified",
     "journey-simple",
     "trainable",
@@ -48,27 +45,27 @@ COURSE_ORDER = (  # any other comes after
 
 
 def example_names() -> list[str]:
-    """Every example that comes with attnviz, the simplest first."""
+    """The names of all examples that come with attnviz, the simplest first."""
     return [path.stem for path in sorted(EXAMPLES_FOLDER.glob("*.toml"), key=_course_position)]
 
 
 def example_titles() -> dict[str, str]:
-    """What each of them shows, by its name."""
+    """The title of each example by its name."""
     return {name: _read_example_title(example_path(name)) for name in example_names()}
 
 
 def is_example_path(name: str) -> bool:
-    """Whether a person's own file is meant."""
+    """Whether a name is the path of a user's file."""
     return name.endswith(".toml") or "/" in name
 
 
 def is_example(name: str) -> bool:
-    """Whether it names an example, of ours or in a file."""
+    """Whether a name is an example that comes with attnviz, or a file."""
     return is_example_path(name) or name in example_names()
 
 
 def example_path(name: str) -> Path:
-    """Where an example is: one of ours by its name, a person's own by its path."""
+    """The file of an example that comes with attnviz, or the user's own path."""
     if is_example_path(name):
         return Path(name)
     if name not in example_names():
@@ -90,7 +87,7 @@ def _course_position(path: Path) -> tuple[int, str]:
 
 @with_checked_arguments
 def example(name: str) -> Example:
-    """An example that comes with attnviz by its name, or a person's own by its path.
+    """An example that comes with attnviz by its name, or a user's own by its path.
 
     >>> from attnviz import example
     >>> example("simplified").view().headline

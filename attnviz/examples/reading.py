@@ -1,12 +1,9 @@
-"""An example's file, read and checked.
-
-docs/examples.md has one with every key explained.
-"""
+"""Reading and checking example files; docs/examples.md explains every key of one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -36,7 +33,7 @@ EXAMPLE_KEYS: Mapping[str, toml.ValueKind] = {
     **dict.fromkeys(("settings", "recipe", "given"), toml.TABLE),
     "expect": replace(toml.TABLES, fits=lambda value: toml.is_list(value, dict, least=0)),
 }
-EXPECTATION_PLACE_KEYS: Mapping[str, toml.ValueKind] = {  # something is expected,
+EXPECTATION_PLACE_KEYS: Mapping[str, toml.ValueKind] = {  # where something is expected
     "step": toml.TEXT,
     "query": TOKEN_TYPE,
     "item": COUNT_TYPE,
@@ -45,7 +42,7 @@ EXPECTATION_PLACE_KEYS: Mapping[str, toml.ValueKind] = {  # something is expecte
         toml.TABLE, wanted="a table, such as { scale = false }", hint="change its value"
     ),
 }
-EXPECTATION_VALUE_KEYS: Mapping[str, toml.ValueKind] = {  # what it is,
+EXPECTATION_VALUE_KEYS: Mapping[str, toml.ValueKind] = {  # what is expected
     "values": toml.ValueKind(
         lambda value: isinstance(value, list) or toml.NUMBER.fits(value), "rows of numbers"
     ),
@@ -56,17 +53,15 @@ EXPECTATION_VALUE_KEYS: Mapping[str, toml.ValueKind] = {  # what it is,
         lambda value: toml.is_list(value, str), "a list of sums in quotes"
     ),
 }
-EXPECTATION_TOLERANCE_KEYS: Mapping[str, toml.ValueKind] = {
-    "tolerance": toml.POSITIVE_TYPE
-}  # and how closely it must be met
+EXPECTATION_TOLERANCE_KEYS: Mapping[str, toml.ValueKind] = {"tolerance": toml.POSITIVE_TYPE}
 SETTINGS_NOT_IN_EXAMPLES = ("given", "item", "trust_remote_code")
 EXAMPLE_SETTINGS = tuple(
-    each.name for each in fields(Settings) if each.name not in SETTINGS_NOT_IN_EXAMPLES
+    name for name in Settings.__dataclass_fields__ if name not in SETTINGS_NOT_IN_EXAMPLES
 )
 
 
 def read_example(path: Path) -> Example:
-    """The example of a file."""
+    """The example in a file; refused if anything in it does not fit."""
     whole = toml.Table.read(path, "lesson", parse_float=Decimal)
     whole.check("key", EXAMPLE_KEYS)
     if "title" not in whole.values:
@@ -91,7 +86,7 @@ def read_example(path: Path) -> Example:
 
 
 def _refuse_loaded(table: toml.Table) -> None:
-    """A lesson can name only those models and vectors that come with attnviz."""
+    """Refuse models and vectors that do not come with attnviz."""
     for name, known in SHIPPED_NAMES.items():
         value = untrusted_settings(table.values).get(name)
         if isinstance(value, NameInFile):
@@ -105,15 +100,14 @@ def _refuse_loaded(table: toml.Table) -> None:
 def _given_values(
     table: toml.Table, kind: str, settings: Mapping[str, toml.ValueKind], recipe: Recipe
 ) -> Mapping[str, Any]:
-    """Matrices by whole name, once it is sure that those of draws can be made; and settings."""
+    """Given matrices and settings by their full names, after a check that all can be made."""
     with table.located():
         values = flatten_layers(table.values)
     for name, value in values.items():
         path = (name,) if name in table.values else name.split(".")
         if not can_be_given(name):
-            table.refuse_unknown(
-                kind, name, [*settings, *GIVEN_NAMES], *path, hint=alias_hint(name)
-            )
+            known = [*settings, *GIVEN_NAMES]
+            table.refuse_unknown(kind, name, known, *path, hint=alias_hint(name))
         if name in settings:
             table.refuse_misfit(name, settings[name])
         elif is_construction(name, value):
@@ -123,10 +117,8 @@ def _given_values(
 
 
 def _read_expectation(table: toml.Table, recipe: Recipe) -> Expectation:
-    table.check(
-        "key of an expectation",
-        {**EXPECTATION_PLACE_KEYS, **EXPECTATION_VALUE_KEYS, **EXPECTATION_TOLERANCE_KEYS},
-    )
+    known = {**EXPECTATION_PLACE_KEYS, **EXPECTATION_VALUE_KEYS, **EXPECTATION_TOLERANCE_KEYS}
+    table.check("key of an expectation", known)
     values, step, claim = table.values, table.values.get("step"), table.values.get("claim")
     if step is None and claim is None:
         hint = f"step = one of {', '.join(EXPECTATION_TYPES)}"

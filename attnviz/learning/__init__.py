@@ -1,1 +1,1 @@
-"""Models that learn before one's eyes: tasks, training, and what came of it."""
+"""Learning: tasks, training of small models, and their progress."""

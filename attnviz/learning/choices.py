@@ -1,4 +1,4 @@
-"""The choices about a training, and the folder that it is saved in; without torch."""
+"""The training options, and checks of the folder a model is saved in; no torch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from attnviz.wording.commands import option_name
 MAX_STEPS = 10**7
 MAX_BATCH = 65_536
 MAX_RATE = 1e3
+MODEL_CONFIG_FILE, HISTORY_FILE = "config.json", "training.json"
+ATTNVIZ_CONFIG_KEY = "attnviz"  # a key in the config of every model that attnviz wrote
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """None leaves it to the task.
+    """Training options; None leaves one to the task.
 
     >>> from attnviz import Choices, learn
     >>> learn("sort", choices=Choices(steps=2, batch=8)).choices.batch
@@ -27,7 +29,7 @@ class Choices:
     """
 
     steps: int | None = None
-    until: float | None = None  # infinite: every step, however right it is
+    until: float | None = None  # the accuracy that ends training; infinity: run all steps
     batch: int | None = None
     rate: float | None = None
 
@@ -50,11 +52,11 @@ class Choices:
 
     @property
     def in_a_file(self) -> dict[str, float | None]:
-        """By name, where there is no number for every step: until nothing."""
+        """The choices as JSON can hold them, with None in place of an infinite `until`."""
         return asdict(self) | {"until": None if self.until == math.inf else self.until}
 
     def over(self, others: Choices) -> Choices:
-        """These, and of the others what these leave open."""
+        """These choices, with `others` for those that are None."""
         chosen = {name: value for name, value in asdict(self).items() if value is not None}
         return replace(others, **chosen)
 
@@ -69,12 +71,8 @@ def _refuse_choice_beyond(name: str, value: int | None, lowest: int, highest: in
     )
 
 
-MODEL_CONFIG_FILE, HISTORY_FILE = "config.json", "training.json"
-ATTNVIZ_CONFIG_KEY = "attnviz"  # a name in the config of every model of ours
-
-
 def refuse_save_folder(folder: Path) -> None:
-    """Refuse a folder in which nothing can be written, or would take the place of something."""
+    """Refuse a folder that is not writable, or that contains anything but an attnviz model."""
     if files.is_file(folder):
         raise AttnvizError(f"'{folder}' is a file", "give the name of a folder, which may be new")
     files.refuse_unwritable(folder / MODEL_CONFIG_FILE)
@@ -89,17 +87,16 @@ def refuse_save_folder(folder: Path) -> None:
 
 
 def _is_attnviz_model(folder: Path) -> bool:
+    path = folder / MODEL_CONFIG_FILE
     try:
-        return ATTNVIZ_CONFIG_KEY in structured_text.parse_json_object(
-            structured_text.read_text_file(folder / MODEL_CONFIG_FILE, "model"),
-            folder / MODEL_CONFIG_FILE,
-        )
+        text = structured_text.read_text_file(path, "model")
+        return ATTNVIZ_CONFIG_KEY in structured_text.parse_json_object(text, path)
     except (AttnvizError, ValueError):
         return False
 
 
 def refuse_missing_training(folder: Path) -> None:
-    """Refuse a folder in which there is no training that could go on."""
+    """Refuse a folder without a training that can be continued."""
     if not folder.is_dir():
         raise AttnvizError(
             f"there is no folder '{folder}'", "attnviz learn TASK --save FOLDER writes one"

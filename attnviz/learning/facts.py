@@ -1,4 +1,4 @@
-"""What a model keeps about its training: the task, its accuracy, and what its heads do."""
+"""The facts that a model stores about its training: task, accuracy, and what its heads do."""
 
 from __future__ import annotations
 
@@ -17,23 +17,19 @@ from attnviz.learning.task import NO_TOKEN, Examples, Reading, Task, draw_exampl
 from attnviz.traces.models.card import Card
 from attnviz.traces.models.model import Model
 
-MIN_HEAD_SHARE = (
-    0.5  # of its weight, from which on a head is said to do something: more than all else
-)
-SHARE_DIGITS = 4  # of shares, so that a config can be read
-MAX_TESTED_SENTENCES = 1000  # that a model is tried on
-MIN_TESTED_SENTENCES = 50  # of very large models, or very long sentences
-MAX_NUMBERS_AT_ONCE = (
-    2**24
-)  # weights, and numbers of vectors, that there may be at once for more than these
+MIN_HEAD_SHARE = 0.5  # the mean weight from which a head is said to do something
+SHARE_DIGITS = 4  # for a readable config
+MAX_TESTED_SENTENCES = 1000
+MIN_TESTED_SENTENCES = 50  # for very large models or very long sentences
+MAX_NUMBERS_AT_ONCE = 2**24  # weights and vector components while testing
 
 
 @torch.no_grad()
 def add_training_facts(model: Model, task: Task, step: int) -> Model:
-    """The same model with what can be said of it after so many steps."""
+    """The model with its facts and its heads' descriptions after `step` steps."""
     examples = test_sentences(task, model)
     passed = run_learner_model(model, model_plan(model, training=True), examples.ids)
-    readings_by_head = dict(_best_reading_by_head(task, reading_scores(passed, examples)))
+    best = dict(_best_reading_by_head(task, reading_scores(passed, examples)))
     facts = {
         "task": task.name,
         "asked": task.asked,
@@ -41,16 +37,14 @@ def add_training_facts(model: Model, task: Task, step: int) -> Model:
         "accuracy": round(share_correct(passed, examples).item(), SHARE_DIGITS),
         "sentences": len(examples.ids),
         "tokens": _sentence_lengths(examples),
-        "scores": {
-            head: round(score, SHARE_DIGITS) for head, (_, score) in readings_by_head.items()
-        },
+        "scores": {head: round(score, SHARE_DIGITS) for head, (_, score) in best.items()},
     }
-    heads = {head: reading.does for head, (reading, _) in readings_by_head.items()}
+    heads = {head: reading.does for head, (reading, _) in best.items()}
     return replace(model, heads=heads, facts=facts)
 
 
 def test_sentences(task: Task, model: Model) -> Examples:
-    """Sentences that nothing was learned from; fewer of very long ones, or of a large model."""
+    """Held-out sentences to test a model on; fewer if they are very long or the model is large."""
     layers, plan = model.settings.layers or 1, model_plan(model)
     heads, head_columns = plan.variant.heads, plan.width or 1
     numbers_per_token = heads * task.longest + max(heads * head_columns, model.settings.width)
@@ -62,30 +56,25 @@ def test_sentences(task: Task, model: Model) -> Examples:
 def _best_reading_by_head(
     task: Task, scores_by_reading: Mapping[str, Float[np.ndarray, "layer head"]]
 ) -> Iterator[tuple[str, tuple[Reading, float]]]:
-    """Of each head what it does most, and with how much of its weight, if that is most of it."""
-    layers, heads = next(iter(scores_by_reading.values())).shape if scores_by_reading else (0, 0)
-    for layer in range(layers):
-        for head in range(heads):
-            scores = {
-                reading: float(scores_by_reading[reading.name][layer, head])
-                for reading in task.readings
-            }
-            best = max(
-                scores, key=lambda reading: (scores[reading] >= MIN_HEAD_SHARE, scores[reading])
-            )
-            if scores[best] >= MIN_HEAD_SHARE:
-                yield f"L{layer}H{head}", (best, scores[best])
+    """Each head's reading with the highest score, and the score, if that is MIN_HEAD_SHARE."""
+    shape = next(iter(scores_by_reading.values())).shape if scores_by_reading else (0, 0)
+    for layer, head in np.ndindex(shape):
+        scores = {each: float(scores_by_reading[each.name][layer, head]) for each in task.readings}
+        # NaN is never ≥ MIN_HEAD_SHARE.
+        best = max(scores, key=lambda each: (scores[each] >= MIN_HEAD_SHARE, scores[each]))
+        if scores[best] >= MIN_HEAD_SHARE:
+            yield f"L{layer}H{head}", (best, scores[best])
 
 
 def _sentence_lengths(examples: Examples) -> list[int]:
-    """From the shortest sentence to the longest, each as far as anything is asked in it."""
+    """The shortest and longest length in tokens, counted up to the last answer."""
     positions = torch.arange(1, examples.ids.shape[-1] + 1)
     last_answers = ((examples.answers != NO_TOKEN) * positions).amax(-1)
     return [int(last_answers.min()), int(last_answers.max())]
 
 
 def task_for_model(card: Card, task_name: str | None = None) -> Task:
-    """What it has learned, whose sentences it can be tried on."""
+    """The task whose sentences a model can be tested on: `task_name`, or the one it learned."""
     model_text = f"the model '{card.name}'"
     if not card.vocabulary.answers:
         raise AttnvizError(

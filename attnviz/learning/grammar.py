@@ -1,9 +1,9 @@
-"""A grammar: words, patterns of sentences, and what is asked; many sentences at once."""
+"""Grammars: words, sentence patterns and what is asked; many sentences are drawn at once."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice, permutations, product
@@ -19,48 +19,56 @@ from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.vectors.random_numbers import draw_uniform
 
-ListKey = tuple[str, str]  # a class of words and one of its kinds; or "", and a word that is given
-WordTokens = tuple[str, ...]  # its tokens
+ListKey = tuple[str, str]  # a class of words and a kind; or "" and a fixed word
+WordTokens = tuple[str, ...]
 SlotIds = Int[Tensor, "sentence slot"]
+Kinds = Mapping[str, Sequence[str]]  # the kinds of each class; none if it is one plain list
 
-PREVIOUS_TOKEN = "previous"  # what a place can read that has no name
-BLANK_WORD = "?"  # stands for a word whose form is asked for
-HELD_OUT_COMBINATIONS = 5  # combinations of words is held out
-MAX_LIST_WORDS = 100_000  # in a list
-MAX_REDRAWS = 1000  # times that words are drawn again
+PREVIOUS_TOKEN = "previous"  # in a reading rule: the token before
+BLANK_WORD = "?"  # typed in place of a word whose form is asked for
+HELD_OUT_COMBINATIONS = 5  # one in so many combinations of words is held out
+MAX_LIST_WORDS = 100_000
+MAX_REDRAWS = 1000
+PATTERN_PARTS = re.compile(r"\{[^{}]*\}|[\[\]{}]|[^\s\[\]{}]+")
+SLOT_PATTERN = re.compile(r"([\w-]+)(?: ([\w-]+))??(?: as ([\w-]+))?")
+KIND_LETTER = re.compile(r"[a-z]")
+MAX_WAYS = 20_000  # to put the sentences of a pattern together
+MAX_PATTERN_PARTS = 1000  # words, slots and brackets of a pattern after its phrases are filled in
+MAX_NESTED_PHRASES = 20  # and brackets in brackets
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingRule:
-    """What a head may come to do: a place of this name reads the nearest of that before it."""
+    """What a head may learn: each slot `of` attends to the nearest slot `reads` before it."""
 
     of: str  # empty: every token
-    reads: str
+    reads: str  # or PREVIOUS_TOKEN
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Grammar:
-    """Words, the ways to put them together, and what is asked where."""
+    """Lists of words, the ways to put them together, and what is asked where."""
 
     lists: Mapping[ListKey, tuple[WordTokens, ...]]
     ways: tuple[SentenceWay, ...]
-    learned: tuple[float, ...]  # how often each of them comes where it is learned from,
-    measured: tuple[float, ...]  # and where it is held out
-    asks: str  # the places that are asked about
-    answers: str  # the places whose words are answers; the same: then their forms are hidden
+    learned: tuple[float, ...]  # the share of each way in training sentences
+    measured: tuple[float, ...]  # and in held-out sentences
+    asks: str  # the name of the slots at which an answer is asked for
+    answers: str  # the name of the slots whose words are answers
     readings: Mapping[str, ReadingRule]
-    held_out: tuple[str, ...]  # whose words come together either there or in what is learned from
+    held_out: tuple[str, ...]  # slots whose combinations of words are either trained on or held out
 
     @property
     def hides_forms(self) -> bool:
-        """Whether the model does not see in which form a word stands that is asked about."""
+        """Whether the answer is the form of the word itself, which the model must not see."""
         return self.asks == self.answers
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """Every word; one that is asked about is one word in all its forms."""
+        """All words; the forms of a word whose form is asked for are one word."""
         spelled = self._spelled_forms
         all_tokens = [token for words in self.lists.values() for word in words for token in word]
+        asking_words = (word[-1] for words in self._lists_of_slots(self.asks) for word in words)
         return Vocabulary(
             tokenizer="words",
             words=tuple(dict.fromkeys(spelled.get(token, token) for token in all_tokens)),
@@ -68,28 +76,21 @@ class Grammar:
             predicts="here",
             spelled=spelled,
             asks=BLANK_WORD if self.hides_forms else "",
-            asking=() if self.hides_forms else self._asking_words,
+            asking=() if self.hides_forms else tuple(dict.fromkeys(asking_words)),
         )
 
     @cached_property
     def answer_lists(self) -> list[tuple[WordTokens, ...]]:
         """The lists of words that are answers."""
-        answer_slots = (slot for way in self.ways for slot in way if slot.name == self.answers)
-        return [
-            self.lists[key]
-            for key in dict.fromkeys((slot.words, slot.kind) for slot in answer_slots)
-        ]
+        return self._lists_of_slots(self.answers)
 
-    @property
-    def _asking_words(self) -> tuple[str, ...]:
-        """The words that ask for an answer elsewhere in the sentence."""
-        asking_slots = (slot for way in self.ways for slot in way if slot.name == self.asks)
-        keys = dict.fromkeys((slot.words, slot.kind) for slot in asking_slots)
-        return tuple(dict.fromkeys(word[-1] for key in keys for word in self.lists[key]))
+    def _lists_of_slots(self, name: str) -> list[tuple[WordTokens, ...]]:
+        slots = (slot for way in self.ways for slot in way if slot.name == name)
+        return [self.lists[key] for key in dict.fromkeys((slot.words, slot.kind) for slot in slots)]
 
     @property
     def _spelled_forms(self) -> dict[str, str]:
-        """What the model reads in place of each form of a word whose form is asked for."""
+        """For each form of a word whose form is asked for, the form that the model gets instead."""
         if not self.hides_forms:
             return {}
         first, *others = self.answer_lists
@@ -107,16 +108,16 @@ class Grammar:
         return max(sum(self.tokens_of(slot) for slot in way) for way in self.ways)
 
     def tokens_of(self, filled: FilledSlot) -> int:
-        """How many tokens every word has that can stand there."""
+        """The number of tokens of each word that can fill a slot."""
         return len(self.lists[filled.words, filled.kind][0])
 
     @cached_property
     def tables(self) -> GrammarTables:
-        """The same as numbers, made once."""
+        """The grammar as tables of numbers."""
         return build_tables(self)
 
     def draw(self, seed: int, count: int, held_out: bool) -> Examples:
-        """Sentences of a seed; what is held out has other combinations of words."""
+        """Draw sentences; held-out ones have other combinations of words."""
         return self.tables.draw(seed, count, held_out)
 
 
@@ -124,30 +125,30 @@ class Grammar:
 class GrammarTables:
     """A grammar as tables of numbers, so that thousands of sentences are drawn at once.
 
-    List 0 stands behind the end of a sentence; its one word has no meaning.
+    List 0 is padding after the end of a sentence; its only word has no meaning.
     """
 
-    learned: Float64[Tensor, "way"]  # how much of all comes in this way, or one before it
+    learned: Float64[Tensor, "way"]  # cumulative shares
     measured: Float64[Tensor, "way"]
     ids: Int[Tensor, "list word token"]
     answers: Int[Tensor, "list word"]
     sizes: Int[Tensor, "list"]
     lists: Int[Tensor, "way slot"]
-    held_out: Bool[Tensor, "way slot"]  # whether it belongs to the combination
+    held_out: Bool[Tensor, "way slot"]  # whether it belongs to the held-out combination
     slot: Int[Tensor, "way token"]
     part: Int[Tensor, "way token"]  # which token of its word
-    answered: Int[Tensor, "way token"]  # the slot whose word is the answer, or NOTHING
+    answered: Int[Tensor, "way token"]  # the slot whose word is the answer, or NO_TOKEN
     readings: Mapping[str, Int[Tensor, "way token"]]
 
     def draw(self, seed: int, count: int, held_out: bool) -> Examples:
-        """Sentences; each way as often as its share."""
+        """Draw sentences, each way as often as its share."""
         stream = "held out" if held_out else "learned"
         chance = draw_uniform([seed], f"{stream} ways", range(count), 1).flatten()
         shares = self.measured if held_out else self.learned
         return self.sentences(seed, stream, torch.searchsorted(shares, chance, right=True))
 
     def sentences(self, seed: int, stream: str, ways: Int[Tensor, "sentence"]) -> Examples:
-        """A sentence of each of these ways."""
+        """Draw words for each of these ways."""
         words = self._draw_words(seed, stream, ways)
         lists, slot, answered = self.lists[ways], self.slot[ways], self.answered[ways]
         answered_slots = answered.clamp(min=0)
@@ -159,7 +160,7 @@ class GrammarTables:
         )
 
     def _draw_words(self, seed: int, stream: str, ways: Int[Tensor, "sentence"]) -> SlotIds:
-        """The word of each slot; drawn again where one comes twice, or is not of this stream."""
+        """Draw a word for each slot until none repeats and the combination fits the stream."""
         sizes = self.sizes[self.lists[ways]]
         words = torch.zeros_like(sizes)
         rows = torch.arange(len(ways))
@@ -176,7 +177,7 @@ class GrammarTables:
     ) -> Bool[Tensor, "sentence"]:
         lists = self.lists[ways]
         held_out = (words * self.held_out[ways]).sum(1) % HELD_OUT_COMBINATIONS == 0
-        # A word that always stands there may come as often as it likes.
+        # Fixed words may repeat.
         unique_keys = -1 - torch.arange(lists.shape[1])
         word_keys = torch.where(self.sizes[lists] > 1, lists * MAX_LIST_WORDS + words, unique_keys)
         ordered = word_keys.sort(1).values
@@ -185,7 +186,7 @@ class GrammarTables:
 
 
 class NoWordsError(Exception):
-    """A way in which no words can be put together for one of the streams."""
+    """Raised if no combination of words fits a way in one of the streams."""
 
     def __init__(self, way: int, stream: str) -> None:
         super().__init__(f"{way} {stream}")
@@ -199,7 +200,8 @@ def build_tables(grammar: Grammar) -> GrammarTables:
     slots = 1 + max(map(len, grammar.ways))
 
     def table(name: str, filler: int, width: int) -> Tensor:
-        return torch.tensor([_pad_numbers(row[name], filler, width) for row in rows])
+        padded = [row[name] + [filler] * (width - len(row[name])) for row in rows]
+        return torch.tensor(padded)
 
     return GrammarTables(
         learned=_cumulative_shares(grammar.learned),
@@ -217,18 +219,16 @@ def build_tables(grammar: Grammar) -> GrammarTables:
 
 
 def _list_tables(grammar: Grammar) -> dict[str, Tensor]:
-    """The ids of the words of each list, and the answers that they are."""
-    words, lists = grammar.vocabulary, list(grammar.lists.values())
-    answers = {answer: number for number, answer in enumerate(words.answers)}
-    max_words, longest = max(map(len, lists)), max(len(word) for each in lists for word in each)
-    ids = torch.zeros(1 + len(lists), max_words, longest, dtype=torch.long)
-    answering = torch.full((1 + len(lists), max_words), NO_TOKEN)
-    for number, each in enumerate(lists, start=1):
-        for word_number, word in enumerate(each):
-            ids[number, word_number, : len(word)] = torch.tensor(
-                [words.ids[token] for token in word]
-            )
-            answering[number, word_number] = answers.get(word[-1], NO_TOKEN)
+    """The token ids of each word in each list, its number as an answer, and the list sizes."""
+    vocabulary, lists = grammar.vocabulary, list(grammar.lists.values())
+    answers = {answer: number for number, answer in enumerate(vocabulary.answers)}
+    most, longest = max(map(len, lists)), max(len(word) for words in lists for word in words)
+    ids = torch.zeros(1 + len(lists), most, longest, dtype=torch.long)
+    answering = torch.full((1 + len(lists), most), NO_TOKEN)
+    for row, words in enumerate(lists, start=1):
+        for column, word in enumerate(words):
+            ids[row, column, : len(word)] = torch.tensor([vocabulary.ids[token] for token in word])
+            answering[row, column] = answers.get(word[-1], NO_TOKEN)
     sizes = torch.tensor([1, *map(len, lists)])
     return {"ids": ids, "answers": answering, "sizes": sizes}
 
@@ -236,41 +236,37 @@ def _list_tables(grammar: Grammar) -> dict[str, Tensor]:
 def _way_rows(
     grammar: Grammar, way: SentenceWay, numbers: Mapping[ListKey, int]
 ) -> dict[str, list[int]]:
-    """A way as rows of numbers."""
-    sizes = [grammar.tokens_of(filled_slot) for filled_slot in way]
+    """The rows of one way in the tables, by name."""
+    sizes = [grammar.tokens_of(slot) for slot in way]
     ends = [end - 1 for end in accumulate(sizes)]  # the last token of each slot
-    combined_names = {*grammar.held_out} or {
-        filled_slot.name for filled_slot in way if filled_slot.words
-    }
+    combined = {*grammar.held_out} or {slot.name for slot in way if slot.words}
     answered, nearest = [NO_TOKEN] * sum(sizes), NO_TOKEN
-    for slot, filled_slot in enumerate(way):
-        nearest = slot if filled_slot.name == grammar.answers else nearest
-        if filled_slot.name == grammar.asks:
-            answered[ends[slot]] = nearest
+    for number, slot in enumerate(way):
+        nearest = number if slot.name == grammar.answers else nearest
+        if slot.name == grammar.asks:
+            answered[ends[number]] = nearest
+    readings = {name: _read_positions(way, ends, rule) for name, rule in grammar.readings.items()}
     return {
-        "lists": [numbers[filled_slot.words, filled_slot.kind] for filled_slot in way],
-        "held out": [int(filled_slot.name in combined_names) for filled_slot in way],
-        "slot": [slot for slot, size in enumerate(sizes) for _ in range(size)],
+        "lists": [numbers[slot.words, slot.kind] for slot in way],
+        "held out": [int(slot.name in combined) for slot in way],
+        "slot": [number for number, size in enumerate(sizes) for _ in range(size)],
         "part": [part for size in sizes for part in range(size)],
         "answered": answered,
-        **{
-            f"reading {n}": _read_positions(way, ends, filled_slot)
-            for n, filled_slot in grammar.readings.items()
-        },
+        **{f"reading {name}": targets for name, targets in readings.items()},
     }
 
 
-def _read_positions(way: SentenceWay, ends: Sequence[int], reads: ReadingRule) -> list[int]:
-    """Which token each token reads."""
+def _read_positions(way: SentenceWay, ends: Sequence[int], rule: ReadingRule) -> list[int]:
+    """The position that each token attends to by a reading rule, or NO_TOKEN."""
     tokens = ends[-1] + 1
     previous = list(range(NO_TOKEN, tokens - 1))
-    if not reads.of:
+    if not rule.of:
         return previous
     targets, nearest = [NO_TOKEN] * tokens, NO_TOKEN
-    for filled_slot, end in zip(way, ends, strict=True):
-        if filled_slot.name == reads.of:
-            targets[end] = previous[end] if reads.reads == PREVIOUS_TOKEN else nearest
-        if filled_slot.name == reads.reads:
+    for slot, end in zip(way, ends, strict=True):
+        if slot.name == rule.of:
+            targets[end] = previous[end] if rule.reads == PREVIOUS_TOKEN else nearest
+        if slot.name == rule.reads:
             nearest = end
     return targets
 
@@ -280,53 +276,38 @@ def _cumulative_shares(shares: Sequence[float]) -> Float64[Tensor, "way"]:
     return cumulative / cumulative[-1]
 
 
-def _pad_numbers(numbers: Iterable[int], filler: int, width: int) -> list[int]:
-    numbers = list(numbers)
-    return numbers + [filler] * (width - len(numbers))
-
-
-PATTERN_PARTS = re.compile(r"\{[^{}]*\}|[\[\]{}]|[^\s\[\]{}]+")
-SLOT_PATTERN = re.compile(r"([\w-]+)(?: ([\w-]+))??(?: as ([\w-]+))?")
-KIND_LETTER = re.compile(r"[a-z]")
-MAX_WAYS = 20_000  # in which sentences may be put together
-MAX_PATTERN_PARTS = 1000  # words, places and brackets of a pattern, once its phrases are put in
-MAX_NESTED_PHRASES = 20  # phrases in phrases, and brackets in brackets
-
-Kinds = Mapping[str, Sequence[str]]  # of each class of words; none where it is one plain list
-
-
 @dataclass(frozen=True)
 class Slot:
-    """A place that is filled with a word of a class."""
+    """A slot of a pattern for a word of a class, such as `{noun x as subject}`."""
 
-    words: str
-    kind: str  # a letter that stands for one, or a kind; empty where any will do
-    name: str  # what readings call it
+    words: str  # the class
+    kind: str  # a kind, a letter that stands for one, or empty for any
+    name: str  # in readings
 
 
 @dataclass(frozen=True)
 class FilledSlot:
-    """A place whose kind of word is settled; or a word that stands there always."""
+    """A slot with its kind of word chosen, or a fixed word."""
 
-    words: str  # a class; empty where the word is given
-    kind: str  # of that class; or the word itself
+    words: str  # the class; empty for a fixed word
+    kind: str  # of that class, or the fixed word
     name: str = ""
 
 
-PatternItem = str | Slot | tuple["PatternItem", ...]  # what is in a tuple may be missing
+PatternItem = str | Slot | tuple["PatternItem", ...]  # a tuple is optional
 SentenceWay = tuple[FilledSlot, ...]
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """What a pattern says, read."""
+    """A parsed pattern."""
 
     items: tuple[PatternItem, ...]
-    size: int  # how many words, places and brackets it is written with
+    size: int  # the number of its words, slots and brackets
 
     @property
     def slots(self) -> Iterator[Slot]:
-        """Every slot in it, also those that may be missing."""
+        """All slots, including optional ones."""
         return _all_slots(self.items)
 
 
@@ -339,11 +320,12 @@ def _all_slots(items: tuple[PatternItem, ...]) -> Iterator[Slot]:
 
 
 def parse_pattern(text: str, phrases: Mapping[str, str]) -> Pattern:
-    """A pattern as it is written; `{phrase}` stands for a pattern of its own."""
+    """Parse the text of a pattern, with each `{phrase}` replaced by the pattern it names."""
     parts = list(islice(_pattern_parts(text, phrases, ()), MAX_PATTERN_PARTS + 1))
     if len(parts) > MAX_PATTERN_PARTS:
         raise AttnvizError(
-            f"this sentence has more than {MAX_PATTERN_PARTS:,} words once its phrases are filled in",
+            f"this sentence has more than {MAX_PATTERN_PARTS:,} words once its phrases are "
+            "filled in",
             "make shorter sentences",
         )
     items, closed = _parse_items(iter(parts), 0)
@@ -353,9 +335,9 @@ def parse_pattern(text: str, phrases: Mapping[str, str]) -> Pattern:
 
 
 def _pattern_parts(text: str, phrases: Mapping[str, str], within: tuple[str, ...]) -> Iterator[str]:
-    """What a pattern is written with; in place of the name of a phrase what that is written with.
+    """The words, slots and brackets of a pattern with its phrases filled in.
 
-    One part after the other, so that nobody has to wait for the end of what is too long.
+    It is a generator, so that the caller can stop when a pattern becomes too long.
     """
     for part in PATTERN_PARTS.findall(text):
         name = part[1:-1] if part.endswith("}") else ""
@@ -373,7 +355,7 @@ def _pattern_parts(text: str, phrases: Mapping[str, str], within: tuple[str, ...
 
 
 def _parse_items(parts: Iterator[str], depth: int) -> tuple[tuple[PatternItem, ...], bool]:
-    """What stands before the next ], and whether there is one."""
+    """The items up to the next ], and whether there is a ]."""
     items: list[PatternItem] = []
     for part in parts:
         if part == "]":
@@ -405,7 +387,7 @@ def _parse_slot(part: str) -> Slot:
 
 
 def refuse_unknown_words(pattern: Pattern, kinds: Kinds) -> None:
-    """Refuse a place for words, or for a kind of them, that there are none of."""
+    """Refuse slots for unknown classes or kinds of words."""
     slots = list(pattern.slots)
     for slot in slots:
         if slot.words not in kinds:
@@ -421,7 +403,7 @@ def refuse_unknown_words(pattern: Pattern, kinds: Kinds) -> None:
 
 
 def _refuse_kind_letters(slots: Sequence[Slot], kinds: Kinds) -> None:
-    """What letters stand for must be the same everywhere, and there must be enough of it."""
+    """Refuse letters for classes with different kinds, and more letters than there are kinds."""
     for slot in slots:
         one, other = kinds[slots[0].words], kinds[slot.words]
         if set(one) != set(other):
@@ -440,12 +422,12 @@ def _refuse_kind_letters(slots: Sequence[Slot], kinds: Kinds) -> None:
 
 
 def is_kind_letter(kind: str) -> bool:
-    """Whether it stands for a kind."""
+    """Whether a slot's kind is a letter that stands for any kind."""
     return KIND_LETTER.fullmatch(kind) is not None
 
 
 def max_way_count(pattern: Pattern, kinds: Kinds) -> int:
-    """How many things a pattern can become, at most."""
+    """An upper bound for the number of ways that a pattern expands to."""
     slots = list(pattern.slots)
     letters = {slot.kind for slot in slots if is_kind_letter(slot.kind)}
     common = next((len(kinds[slot.words]) for slot in slots if slot.kind in letters), 0)
@@ -458,16 +440,15 @@ def _max_expansions(items: tuple[PatternItem, ...]) -> int:
 
 
 def expand_pattern(pattern: Pattern, kinds: Kinds) -> Iterator[tuple[float, SentenceWay]]:
-    """Everything that a pattern can become, and how large a share of it each is."""
+    """All ways of a pattern, each with its share of the pattern's sentences."""
     expanded = list(_expand_optional(pattern.items))
     for items in expanded:
-        item_ways = list(_choose_kinds(items, kinds))
-        for way in item_ways:
-            yield 1 / len(expanded) / len(item_ways), way
+        ways = list(_choose_kinds(items, kinds))
+        yield from ((1 / len(expanded) / len(ways), way) for way in ways)
 
 
 def _expand_optional(items: tuple[PatternItem, ...]) -> Iterator[tuple[str | Slot, ...]]:
-    """With and without each part that may be missing."""
+    """The items with and without each optional part."""
     choices = [
         [(), *_expand_optional(item)] if isinstance(item, tuple) else [(item,)] for item in items
     ]
@@ -476,15 +457,14 @@ def _expand_optional(items: tuple[PatternItem, ...]) -> Iterator[tuple[str | Slo
 
 
 def _choose_kinds(items: tuple[str | Slot, ...], kinds: Kinds) -> Iterator[SentenceWay]:
-    """With each choice of kinds: those of different letters differ, those of none are free."""
+    """The items with each choice of kinds; different letters stand for different kinds."""
     slots = [item for item in items if isinstance(item, Slot)]
     letters = sorted({slot.kind for slot in slots if is_kind_letter(slot.kind)})
     common = next((kinds[slot.words] for slot in slots if slot.kind in letters), ())
     free = [kinds[slot.words] for slot in slots if not slot.kind and kinds[slot.words]]
     for chosen_kinds, free_kinds in product(permutations(common, len(letters)), product(*free)):
-        yield _fill_slots(
-            items, kinds, dict(zip(letters, chosen_kinds, strict=True)), iter(free_kinds)
-        )
+        kind_by_letter = dict(zip(letters, chosen_kinds, strict=True))
+        yield _fill_slots(items, kinds, kind_by_letter, iter(free_kinds))
 
 
 def _fill_slots(

@@ -1,13 +1,10 @@
-"""The file of a grammar, read and checked: every error names the file and the line.
-
-docs/learning.md has one with every key explained.
-"""
+"""Reading and checking grammar files; docs/learning.md explains every key of one."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +57,8 @@ SENTENCES_KEYS: Mapping[str, toml.ValueKind] = {
 }
 MAX_KINDS = 100  # of a class of words
 MAX_READINGS = 100
-MAX_WAY_WORDS = 500_000  # words in all ways to put sentences together
-MAX_LIST_CELLS = 20_000_000  # of the table of all lists: each is as wide as the longest
+MAX_WAY_WORDS = 500_000  # in all ways to put sentences together
+MAX_LIST_CELLS = 20_000_000  # of the table of all lists, each padded to the longest
 GRAMMAR_TEXT_KEYS = toml.ValueKind(
     lambda value: (
         toml.is_list(value, str) and len(value) <= MAX_LIST_WORDS and all(map(str.strip, value))
@@ -69,25 +66,24 @@ GRAMMAR_TEXT_KEYS = toml.ValueKind(
     'a list of words, such as ["key", "door"]',
 )
 PHRASE = replace(toml.TEXT, wanted='text, such as "the {noun}"')
+NO_GRAMMAR_SETTINGS = ("tokenizer", "embeddings", "given", "item", "memory", "model")
 GRAMMAR_SETTINGS = tuple(
-    each.name
-    for each in fields(Settings)
-    if each.name
-    not in ("tokenizer", "embeddings", "given", "item", "memory", "model", "trust_remote_code")
+    name
+    for name in Settings.__dataclass_fields__
+    if name not in (*NO_GRAMMAR_SETTINGS, "trust_remote_code")
 )
-
-# The model of a grammar that says nothing of it: such as learns agreement.
+# The model that learns agreement well.
 DEFAULT_GRAMMAR_SETTINGS = Settings(
     variant="multi-head", dim=32, heads=2, layers=2, norm="pre", positions="learned"
 )
 
-WordClasses = Mapping[
-    str, Mapping[str, tuple[WordTokens, ...]]
-]  # by name, and by kind: "" where it has none
+# By class name and kind; the kind is "" if a class has none.
+WordClasses = Mapping[str, Mapping[str, tuple[WordTokens, ...]]]
+WayShares = dict[SentenceWay, float]  # how often each way occurs
 
 
 def read_grammar_task(path: Path, source: str | None = None) -> Task:
-    """The task of a grammar's file; or of its text, which was read before."""
+    """The task of a grammar file, or of its text `source` if that was read before."""
     whole = toml.Table.read(path, "grammar", source)
     whole.check("key", GRAMMAR_KEYS, *REQUIRED_GRAMMAR_KEYS)
     grammar = _read_grammar(whole)
@@ -123,18 +119,16 @@ def _read_grammar(whole: toml.Table) -> Grammar:
     classes = _word_classes(whole.table("words"))
     learned, measured = _read_sentences(whole, classes)
     every = tuple({**learned, **measured})
-    names = list(dict.fromkeys(each.name for way in every for each in way if each.name))
+    slots = [slot for way in every for slot in way]
+    names = list(dict.fromkeys(slot.name for slot in slots if slot.name))
     for key in ("asks", "answers"):
         whole.refuse_unknown("place in a sentence", whole.text(key), names, key)
     held_out = whole.names("held_out")
     for name in held_out:
         whole.refuse_unknown("place in a sentence", name, names, "held_out")
-    given = {each.kind: ((each.kind,),) for way in every for each in way if not each.words}
+    by_kind = {(name, kind): words for name, of in classes.items() for kind, words in of.items()}
     grammar = Grammar(
-        lists={
-            **{(name, kind): each for name, of in classes.items() for kind, each in of.items()},
-            **{("", word): each for word, each in given.items()},
-        },
+        lists=by_kind | {("", slot.kind): ((slot.kind,),) for slot in slots if not slot.words},
         ways=every,
         learned=tuple(learned.get(way, 0.0) for way in every),
         measured=tuple(measured.get(way, 0.0) for way in every),
@@ -148,7 +142,7 @@ def _read_grammar(whole: toml.Table) -> Grammar:
 
 
 def _word_classes(words: toml.Table) -> WordClasses:
-    """The lists of words, and the names of their kinds."""
+    """The lists of words by class and kind."""
     if not words.values:
         raise words.error("there are no words", GRAMMAR_KEYS["words"].hint)
     for name, value in words.values.items():
@@ -164,7 +158,7 @@ def _word_classes(words: toml.Table) -> WordClasses:
 
 
 def _list_of_words(table: toml.Table, key: str) -> tuple[WordTokens, ...]:
-    """The words of a list, in tokens."""
+    """The tokens of the words in a list; refused unless all have the same number of tokens."""
     table.refuse_misfit(key, GRAMMAR_TEXT_KEYS)
     words = table.values[key]
     tokens = tuple(tokenize(word, "words").labels for word in words)
@@ -179,28 +173,25 @@ def _list_of_words(table: toml.Table, key: str) -> tuple[WordTokens, ...]:
     return tokens
 
 
-WayShares = dict[SentenceWay, float]  # and how often each comes
-
-
 def _read_sentences(whole: toml.Table, classes: WordClasses) -> tuple[WayShares, WayShares]:
-    """The ways of sentences that are learned from, and of those that are held out."""
+    """The ways to put sentences together with their shares, for training and held out."""
     kinds = {name: tuple(kind for kind in of if kind) for name, of in classes.items()}
     phrases = _read_phrases(whole.table("phrases"), kinds)
     learned: WayShares = {}
     measured: WayShares = {}
-    places = 0
+    words = 0
     for table in whole.tables("sentences"):
         table.check("key of sentences", SENTENCES_KEYS, "patterns")
         only = table.values.get("only")
         for way, share in _weighted_ways(table, phrases, kinds):
-            places += 1 + len(way)
-            _refuse_many_places(places, table, "patterns")
+            words += 1 + len(way)
+            _refuse_many_words(words, table, "patterns")
             if only != "held out":
                 learned[way] = learned.get(way, 0.0) + share
             if only != "learned":
                 measured[way] = measured.get(way, 0.0) + share
-    for found, stream in ((learned, "learned from"), (measured, "held out")):
-        if not found:
+    for shares, stream in ((learned, "learned from"), (measured, "held out")):
+        if not shares:
             raise whole.error(f"no sentences are {stream}", "remove an 'only'", "sentences")
     return learned, measured
 
@@ -211,17 +202,17 @@ def _read_phrases(table: toml.Table, kinds: Kinds) -> Mapping[str, str]:
         if name in kinds:
             problem = f"'{name}' is also a list of words"
             raise table.error(problem, "give the phrase another name", name)
-    places = 0
+    words = 0
     for name, text in table.values.items():
-        places += 1 + _read_pattern(text, table.values, kinds, table, name).size
-        _refuse_many_places(places, table, name)
+        words += 1 + _read_pattern(text, table.values, kinds, table, name).size
+        _refuse_many_words(words, table, name)
     return table.values
 
 
 def _weighted_ways(
     table: toml.Table, phrases: Mapping[str, str], kinds: Kinds
 ) -> Iterator[tuple[SentenceWay, float]]:
-    """The ways of one table, with their shares."""
+    """The ways of one [[sentences]] table with their shares."""
     patterns = table.values["patterns"]
     for number, text in enumerate(patterns):
         pattern = _read_pattern(text, phrases, kinds, table, "patterns", number)
@@ -233,13 +224,13 @@ def _weighted_ways(
                 "patterns",
                 number,
             )
-        _refuse_many_places(most * pattern.size, table, "patterns", number)
+        _refuse_many_words(most * pattern.size, table, "patterns", number)
         for share, way in expand_pattern(pattern, kinds):
             yield way, share * table.values.get("times", 1) / len(patterns)
 
 
-def _refuse_many_places(places: int, table: toml.Table, *keys: str | int) -> None:
-    if places > MAX_WAY_WORDS:
+def _refuse_many_words(words: int, table: toml.Table, *keys: str | int) -> None:
+    if words > MAX_WAY_WORDS:
         raise table.error(
             f"the patterns together have more than {MAX_WAY_WORDS:,} words",
             "make fewer sentences, or shorter ones",
@@ -250,7 +241,7 @@ def _refuse_many_places(places: int, table: toml.Table, *keys: str | int) -> Non
 def _read_pattern(
     text: str, phrases: Mapping[str, str], kinds: Kinds, table: toml.Table, *keys: str | int
 ) -> Pattern:
-    """A pattern, or a phrase, of a table."""
+    """Parse a pattern or phrase; errors name its place in the table."""
     with table.located(*keys):
         pattern = parse_pattern(text, phrases)
         refuse_unknown_words(pattern, kinds)
@@ -258,10 +249,10 @@ def _read_pattern(
 
 
 def _read_readings(table: toml.Table, names: Sequence[str]) -> dict[str, ReadingRule]:
-    """What heads may learn to attend to, by name."""
+    """The rules of what heads may learn to attend to, by name."""
     if len(table.values) > MAX_READINGS:
         raise table.error(f"there are more than {MAX_READINGS} readings", "leave some out")
-    found = {}
+    rules = {}
     for name in table.values:
         table.refuse_misfit(name, toml.TABLE)
         part = table.table(name)
@@ -273,25 +264,25 @@ def _read_readings(table: toml.Table, names: Sequence[str]) -> dict[str, Reading
         if reads != PREVIOUS_TOKEN and not of:
             problem = f"'{name}' names the place that is read, but not the place that reads it"
             raise table.error(problem, f'write: of = "{names[0]}"', name)
-        found[name] = ReadingRule(of=of, reads=reads)
-    return found
+        rules[name] = ReadingRule(of=of, reads=reads)
+    return rules
 
 
 def _refuse_wide_lists(grammar: Grammar, whole: toml.Table) -> None:
-    """All lists make one table, in which each has as much room as the longest."""
-    max_words = max(map(len, grammar.lists.values()))
-    longest = max(len(word[0]) for word in grammar.lists.values())
-    if len(grammar.lists) * max_words * longest > MAX_LIST_CELLS:
+    """Refuse lists that would need too large a table, in which each is padded to the longest."""
+    lists, most_words = len(grammar.lists), max(map(len, grammar.lists.values()))
+    longest = max(len(words[0]) for words in grammar.lists.values())
+    if lists * most_words * longest > MAX_LIST_CELLS:
         raise whole.error(
-            f"{len(grammar.lists):,} lists, one of them of {max_words:,} words, need a table of more "
-            f"than {MAX_LIST_CELLS:,} numbers",
+            f"{lists:,} lists, one of them of {most_words:,} words, need a table of more than "
+            f"{MAX_LIST_CELLS:,} numbers",
             "make the longest list shorter; every word of a sentence is a list, too",
             "words",
         )
 
 
 def _refuse_unmatched_forms(grammar: Grammar, whole: toml.Table) -> None:
-    """A word whose form is hidden has as many forms as the others, of one token each."""
+    """Refuse answers with hidden forms unless their lists match word by word, one token each."""
     if not grammar.hides_forms:
         return
     for words in grammar.answer_lists:
@@ -304,15 +295,14 @@ def _refuse_unmatched_forms(grammar: Grammar, whole: toml.Table) -> None:
 
 
 def _refuse_impossible_sentences(grammar: Grammar, whole: toml.Table) -> None:
-    """Every way must have words for what is learned from, and others to hold out."""
+    """Refuse a way without enough words for both training and held-out sentences."""
     for stream, shares in (("learned", grammar.learned), ("held out", grammar.measured)):
         ways = torch.tensor([number for number, share in enumerate(shares) if share])
         try:
             grammar.tables.sentences(0, stream, ways)
         except NoWordsError as error:
-            sentence = " ".join(
-                f"{{{each.name}}}" if each.words else each.kind for each in grammar.ways[error.way]
-            )
+            way = grammar.ways[error.way]
+            sentence = " ".join(f"{{{slot.name}}}" if slot.words else slot.kind for slot in way)
             what = "to hold out" if stream == "held out" else "to learn from"
             raise whole.error(
                 f"'{sentence}' leaves no combination of different words {what}",

@@ -1,4 +1,4 @@
-"""A Learner: the numbers of a model, how they start, and how one step changes them."""
+"""The Learner: a model's parameters, their initial values, forward passes and training steps."""
 
 from __future__ import annotations
 
@@ -27,32 +27,27 @@ from attnviz.vectors.random_numbers import Seeds
 
 
 class Learner:
-    """A model while it learns; or several side by side, each by its own sentences and its own loss.
+    """A model in training, or several side by side, each with its own sentences and loss.
 
-    AdamW changes every number by itself, so that a model among others learns as it would alone.
+    AdamW updates every number independently, so that a model learns as it would alone.
     """
 
     def __init__(self, model: Model, rate: float) -> None:
         self.model = model
         self.plan = model_plan(model, training=True)
-        self.parameters = {
-            name: parameter.requires_grad_() for name, parameter in model.parameters.items()
-        }
+        self.parameters = {name: each.requires_grad_() for name, each in model.parameters.items()}
         self.optimizer = torch.optim.AdamW(self.parameters.values(), lr=rate, fused=True)
 
     @property
     def optimizer_state(self) -> dict[str, dict[str, Tensor]]:
-        """What the optimizer knows of each parameter now, for going on another time."""
+        """The optimizer's state for each parameter, to continue another time."""
         return {
-            name: {
-                kind: copy_to_cpu(tensor)
-                for kind, tensor in self.optimizer.state[parameter].items()
-            }
+            name: {key: copy_to_cpu(each) for key, each in self.optimizer.state[parameter].items()}
             for name, parameter in self.parameters.items()
         }
 
     def restore_optimizer(self, optimizer_state: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """With what the optimizer knew when it was kept; before the first step that is nothing."""
+        """Set the optimizer's state to a saved one, which is empty before the first step."""
         for name, state in optimizer_state.items():
             if state:
                 parameter = self.parameters[name]
@@ -61,15 +56,15 @@ class Learner:
                 }
 
     def run(self, ids: Int[Tensor, "*batch token"]) -> ForwardPass:
-        """What the model makes of sentences."""
+        """The forward pass of sentences."""
         return run_learner_model(self.model, self.plan, ids)
 
     def losses(self, examples: Examples) -> Float[Tensor, "*seed"]:
-        """How far the answers are from right: the cross-entropy of each that is asked for."""
+        """The mean cross-entropy of the answers."""
         return mean_losses(self.run(examples.ids), examples)
 
     def learn(self, examples: Examples) -> Float[Tensor, "*seed"]:
-        """One step; and the losses before it."""
+        """Make one training step, and return the losses before it."""
         losses = self.losses(examples)
         self.optimizer.zero_grad()
         losses.sum().backward()  # type: ignore[no-untyped-call]
@@ -78,12 +73,12 @@ class Learner:
 
 
 def copy_to_cpu(tensor: Tensor) -> Tensor:
-    """Its numbers as they are now, in memory of their own."""
+    """A detached copy of a tensor on the CPU."""
     return tensor.detach().to("cpu", copy=True)
 
 
 def mean_losses(passed: ForwardPass, examples: Examples) -> Float[Tensor, "*seed"]:
-    """The mean over the answers that are asked for; of several models that of each."""
+    """The mean cross-entropy of the answers, for each of several models its own."""
     logits, answers = passed.logits.flatten(0, -2), examples.answers
     if answers.ndim == 2:
         return functional.cross_entropy(logits, answers.flatten(), ignore_index=NO_TOKEN)
@@ -94,7 +89,7 @@ def mean_losses(passed: ForwardPass, examples: Examples) -> Float[Tensor, "*seed
 
 
 def share_correct(passed: ForwardPass, examples: Examples) -> Float[Tensor, "*seed"]:
-    """How many of the answers that are asked for are right."""
+    """The share of answers that are right."""
     has_answer = examples.answers != NO_TOKEN
     is_right = (passed.logits.argmax(-1) == examples.answers) & has_answer
     return is_right.sum((-2, -1)) / has_answer.sum((-2, -1))
@@ -103,7 +98,7 @@ def share_correct(passed: ForwardPass, examples: Examples) -> Float[Tensor, "*se
 def reading_scores(
     passed: ForwardPass, examples: Examples
 ) -> dict[str, Float[np.ndarray, "layer head"]]:
-    """Of each reading: how much weight each head puts on what it should read then, on average."""
+    """For each reading the mean weight that each head puts on the tokens it names."""
     return {
         name: np.stack([_mean_weight_read(layer.attended.weights, read) for layer in passed.layers])
         for name, read in examples.readings.items()
@@ -121,20 +116,19 @@ def _mean_weight_read(
 
 
 def stack_models(models: Sequence[Model]) -> Model:
-    """Models of the same settings as one: with an axis of models, and one for their sentences."""
-    parameters_by_model = [parameters.parameters for parameters in models]
-    return models[0].with_parameters(
-        {
-            name: _stack_parameter(name, [parameters[name] for parameters in parameters_by_model])
-            for name in parameters_by_model[0]
-        }
-    )
+    """Models of the same settings as one, with first axes for models and their sentences."""
+    by_model = [model.parameters for model in models]
+    stacked = {
+        name: _stack_parameter(name, [parameters[name] for parameters in by_model])
+        for name in by_model[0]
+    }
+    return models[0].with_parameters(stacked)
 
 
 def _stack_parameter(name: str, tensors: Sequence[Tensor]) -> Tensor:
-    """Matrices as [model, 1, rows, columns], and vectors so that they are added to rows.
+    """Matrices as [model, 1, rows, columns], vectors as [model, 1, 1, columns] to add to rows.
 
-    What weighs additive scores is added to nothing: it is multiplied with each of them.
+    w_score becomes [model, 1, columns], as it is multiplied with scores and not added.
     """
     stacked = torch.stack([*tensors])
     is_matrix = stacked.ndim > 2 or name.endswith("w_score")
@@ -143,7 +137,7 @@ def _stack_parameter(name: str, tensors: Sequence[Tensor]) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class ForwardPass:
-    """What happened to ids on their way through a model."""
+    """The embeddings, layers and logits of one forward pass."""
 
     embeddings: Float[Tensor, "*batch token dim"]
     layers: tuple[Layer, ...]
@@ -151,24 +145,24 @@ class ForwardPass:
 
 
 def model_plan(model: Model, *, training: bool = False) -> Plan:
-    """What is decided by the model's settings; its matrices are those that they ask for."""
+    """The plan of a model's settings with the model's own matrices."""
     plan = build_plan(model.settings, Matrices(), model.settings.width)
     return replace(plan, matrices=model.matrices, training=training)
 
 
 def run_learner_model(model: Model, plan: Plan, ids: Int[Tensor, "*batch token"]) -> ForwardPass:
-    """Embeddings, layers, and a score for each answer at each token."""
+    """Run a model on token ids, with a logit for each answer at each token."""
     assert model.unembedding is not None
     embeddings = embed_ids(model, ids)
-    passed_layers = tuple(compute_layers(plan, add_positions(embeddings, plan)))
-    vectors = apply_last_norm(passed_layers[-1].outputs, model.unembedding)
-    return ForwardPass(embeddings, passed_layers, answer_scores(vectors, model.unembedding))
+    layers = tuple(compute_layers(plan, add_positions(embeddings, plan)))
+    vectors = apply_last_norm(layers[-1].outputs, model.unembedding)
+    return ForwardPass(embeddings, layers, answer_scores(vectors, model.unembedding))
 
 
 def embed_ids(
     model: Model, ids: Int[Tensor, "*batch token"]
 ) -> Float[Tensor, "*seed sentence token dim"]:
-    """The vector of each token; of several models side by side those of each, of its sentences."""
+    """The embedding of each token; several models have tables and sentences of their own."""
     table = model.embeddings
     if table.ndim == 2:
         return functional.embedding(ids, table)
@@ -177,16 +171,20 @@ def embed_ids(
 
 
 def new_model(task: Task, settings: Settings) -> Model:
-    """Matrices N(0, 1/inputs), vectors N(0, 1): queries and keys of variance 1, scores of d_k."""
+    """An untrained model: matrices from N(0, 1/inputs) and embeddings from N(0, 1).
+
+    Queries and keys then have variance 1, and scores d_k.
+    """
     seeds, dim = Seeds((settings.seed,)), settings.width
     plan = build_plan(settings, Matrices(), dim)
     words = task.vocabulary
-    matrices_by_layer = [
-        _draw_layer_matrices(plan, number, dim) for number in range(settings.layers or 1)
-    ]
+    drawn = [_draw_layer_matrices(plan, number, dim) for number in range(settings.layers or 1)]
     if settings.positions == "learned":
-        matrices_by_layer[0]["positions"] = positions.untrained_positions(task.longest, dim, seeds)
-    first, *above = map(_float32_matrices, matrices_by_layer)
+        drawn[0]["positions"] = positions.untrained_positions(task.longest, dim, seeds)
+    first, *above = [
+        Matrices(**{name: tensor.float() for name, tensor in by_name.items()}) for by_name in drawn
+    ]
+    w_answers = seeds.draw_projection("w_answers", dim, len(words.answers)).float()
     norm = Norm(torch.ones(dim), torch.zeros(dim)) if settings.norm == "pre" else None
     return Model(
         name=task.name,
@@ -194,25 +192,14 @@ def new_model(task: Task, settings: Settings) -> Model:
         settings=settings,
         vocabulary=words,
         embeddings=seeds.draw_embeddings(range(len(words.words)), dim).float(),
-        matrices=_with_layers(first, above),
-        unembedding=Unembedding(
-            norm=norm, w_answers=seeds.draw_projection("w_answers", dim, len(words.answers)).float()
-        ),
+        matrices=replace(first, upper_layers=tuple(above)),
+        unembedding=Unembedding(norm=norm, w_answers=w_answers),
         longest=task.longest if settings.positions == "learned" else None,
     )
 
 
-def _with_layers(first: Matrices, above: list[Matrices]) -> Matrices:
-    return replace(first, upper_layers=tuple(above))
-
-
-def _float32_matrices(matrices: dict[str, Tensor]) -> Matrices:
-    in_float32: dict[str, Any] = {name: tensor.float() for name, tensor in matrices.items()}
-    return Matrices(**in_float32)
-
-
-def _draw_layer_matrices(plan: Plan, number: int, dim: int) -> dict[str, Tensor]:
-    """The matrices of one layer, by their names; gains are 1, and whatever is added is 0."""
+def _draw_layer_matrices(plan: Plan, number: int, dim: int) -> dict[str, Any]:
+    """The initial matrices of one layer by name; gains are 1, and biases and shifts 0."""
     stream = f"L{number} " if number else ""
     variant, seeds, width = plan.variant, plan.seeds, plan.width or 1
     shapes = _new_attention_shapes(plan, dim)
@@ -223,9 +210,8 @@ def _draw_layer_matrices(plan: Plan, number: int, dim: int) -> dict[str, Tensor]
         name: seeds.draw_projection(f"{stream}{name}", *shape) for name, shape in shapes.items()
     }
     if variant.additive:
-        matrices["w_score"] = seeds.draw_projection(
-            f"{stream}w_score", width, variant.heads
-        ).T.flatten()
+        w_score = seeds.draw_projection(f"{stream}w_score", width, variant.heads)
+        matrices["w_score"] = w_score.T.flatten()
     if plan.settings.feeds:
         matrices |= {"b_1": torch.zeros(feed_forward_width), "b_2": torch.zeros(dim)}
     if plan.settings.blocks and plan.settings.norm != "none":
@@ -235,7 +221,7 @@ def _draw_layer_matrices(plan: Plan, number: int, dim: int) -> dict[str, Tensor]
 
 
 def _new_attention_shapes(plan: Plan, dim: int) -> dict[str, tuple[int, int]]:
-    """Of the matrices that a variant has: embeddings that are compared themselves have none."""
+    """The shapes of the projections that a variant has; some variants have none."""
     variant, width = plan.variant, plan.width or 1
     groups = variant.kv_heads or variant.heads
     shapes: dict[str, tuple[int, int]] = {}

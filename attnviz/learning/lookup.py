@@ -1,4 +1,4 @@
-"""Finds a task: by its name, in a file of one's own, or made from lines of text."""
+"""Finding a task: by name, in a user's file, or made from lines of text."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from attnviz.wording.keywords import with_checked_arguments
 if TYPE_CHECKING:
     from attnviz.learning.task import Task
 
-
 OWN_TASK_HINT = "or a task of your own: a grammar, such as mine.toml (docs/learning.md)"
 
 
 @with_checked_arguments
 def task_of(name: str) -> Task:
-    """The task of this name, or of a person's own file; imported only now that it is wanted.
+    """The task with this name, or in a user's file; it is imported only when it is asked for.
 
     >>> from attnviz import task_of
     >>> task_of("reverse").about
@@ -46,26 +45,29 @@ def task_of(name: str) -> Task:
 
 
 def requested_task(request: Mapping[str, str]) -> Task:
-    """The task that somebody asked for: by its name, or as a file of lines, so cut up."""
+    """The task of a request: {"task": NAME}, or {"file": …, "tokenizer": …} for lines of text."""
     if "task" in request:
         return task_of(request["task"])
-    refuse_unknown_cut(request["tokenizer"])
-    files.refuse_missing_file(Path(request["file"]), "learn from")
-    from attnviz.learning.own_tasks import task_of_lines
-
-    return task_of_lines(Path(request["file"]), request["tokenizer"])
+    return _task_of_lines(request)
 
 
-def refuse_unknown_cut(tokenizer: str) -> None:
+def _task_of_lines(request: Mapping[str, str], source: str | None = None) -> Task:
+    """The task of a file of lines, or of its text if that was read before."""
+    tokenizer, path = request["tokenizer"], Path(request["file"])
     if tokenizer not in LINE_PIECES:
         raise unknown_name_error("way to cut lines up", tokenizer, LINE_PIECES, about="tokenizer")
+    if source is None:
+        files.refuse_missing_file(path, "learn from")
+    from attnviz.learning.own_tasks import task_of_lines
+
+    return task_of_lines(path, tokenizer, source)
 
 
 def task_of_saved_model(request: Mapping[str, str], source: str, folder: Path) -> Task:
-    """The task that a saved model goes on with, where nobody names it.
+    """The task with which a saved model continues, if the user names none.
 
-    Folders are handed on, and who names one trusts it with nothing: a grammar and lines are data
-    that stand in it, and no other file is opened, and no Python run, because it says so.
+    A folder may come from a stranger: its grammar and lines are read as data, but it cannot make
+    attnviz open another file or run Python.
     """
     name = request.get("task", "")
     if name in TASKS:
@@ -74,28 +76,26 @@ def task_of_saved_model(request: Mapping[str, str], source: str, folder: Path) -
         raise _missing_task_error(request, folder)
     try:
         if "file" in request:
-            refuse_unknown_cut(request["tokenizer"])
-            from attnviz.learning.own_tasks import task_of_lines
-
-            return task_of_lines(Path(request["file"]), request["tokenizer"], source)
+            return _task_of_lines(request, source)
         from attnviz.learning.grammar_files import read_grammar_task
 
         return read_grammar_task(Path(name), source)
     except AttnvizError as error:
-        raise error.told(f"the task that '{folder}' holds is damaged: {error}") from None
+        raise error.with_problem(f"the task that '{folder}' holds is damaged: {error}") from None
 
 
 def _missing_task_error(request: Mapping[str, str], folder: Path) -> AttnvizError:
-    """That a task is not in the folder, and how it is named."""
+    """The error for a folder that does not contain its task, with the command that names it."""
     name = request.get("task", request.get("file", ""))
-    command_end = f"{'' if 'task' in request else '--file '}{shell_quoted(name)} --from {shell_quoted(str(folder))}"
+    option = "" if "task" in request else "--file "
+    command = f"attnviz learn {option}{shell_quoted(name)} --from {shell_quoted(str(folder))}"
     if "file" in request or name.endswith(GRAMMAR_SUFFIX):
         return AttnvizError(
             f"'{folder}' learns from {name}, and does not contain that file",
-            f"give the file as well: attnviz learn {command_end}",
+            f"give the file as well: {command}",
         )
     return AttnvizError(
         f"'{folder}' learns {name}, a Python file, and no Python is run just because a folder "
         "names it",
-        f"if you trust that file, give it as well: attnviz learn {command_end}",
+        f"if you trust that file, give it as well: {command}",
     )

@@ -1,22 +1,23 @@
-"""The tasks that come with attnviz, in the order of a course; named, not imported."""
+"""The table of the tasks that come with attnviz, in teaching order; it imports none of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-GRAMMAR_SUFFIX, PYTHON_SUFFIX = ".toml", ".py"  # what the names of tasks of one's own end in
+GRAMMAR_SUFFIX, PYTHON_SUFFIX = ".toml", ".py"
+LINE_PIECES = {"words": "word", "chars": "character", "bytes": "byte", "gpt2": "piece"}
 
 
 @dataclass(frozen=True)
 class TaskRow:
-    """One task: what is learned, what is to be seen, and where it is."""
+    """One task: what is learned, what the heatmap then shows, and where the task is defined."""
 
     about: str
     teaches: str
-    watch: str  # the sentence that is drawn while it learns
-    path: str
-    seconds: float  # about, on two cores
-    usual_steps: int  # near this step all is right, with the seed that is usual
+    watch: str  # the sentence whose attention is shown during training
+    path: str  # a Python object or a file
+    seconds: float  # the approximate training time on two cores
+    usual_steps: int  # after about so many steps all answers are right with the default seed
 
 
 TASKS = {
@@ -71,14 +72,6 @@ TASKS = {
 }
 
 
-LINE_PIECES = {
-    "words": "word",
-    "chars": "character",
-    "bytes": "byte",
-    "gpt2": "piece",
-}  # lines, into what
-
-
 def is_task_path(name: str) -> bool:
-    """Whether a person's own file is meant."""
+    """Whether a task name is the path of a user's file."""
     return name.endswith((GRAMMAR_SUFFIX, PYTHON_SUFFIX)) or "/" in name

@@ -1,4 +1,4 @@
-"""Tasks of one's own: a Python file with a `task`, or lines of text to continue."""
+"""A user's own tasks: a Python file that defines `task`, or lines of text to predict."""
 
 from __future__ import annotations
 
@@ -26,17 +26,31 @@ from attnviz.traces.settings import Settings
 from attnviz.vectors.random_numbers import draw_uniform
 from attnviz.wording.words import counted
 
-TESTED_SENTENCES = 4  # sentences that are drawn to see whether they fit
+LineRows = Int[Tensor, "line token"]
+TESTED_SENTENCES = 4  # drawn to check that they fit the task
 OWN_TASK_DOCS = "docs/learning.md has a complete one"
+MAX_LINE_TOKENS = 256
+HELD_OUT_LINE_INTERVAL = 10  # one in so many lines is held out
+END_SIGNS = ("↵", "⏎", "end of line")  # the first that is no token of a line marks its end
+MAX_WATCHED_TOKENS = 12  # preferred length of the watched line
+MAX_EXAMINED_LINES = 1000  # held-out lines that are searched for readings
+READING_LINE_INTERVAL = 8  # a reading is measured if it occurs in one of so many lines
+READING_SENTENCES = {
+    "previous": "reads the token before",
+    "first": "reads the first token",
+    "same": "reads the same token before",
+    "after same": "reads what followed the same token before",
+}
 
 
 def own_task(path: Path) -> Task:
-    """The task of a file."""
+    """The task of a Python file or a grammar; refused if its examples do not fit it."""
     if path.suffix == GRAMMAR_SUFFIX:
         return grammar_files.read_grammar_task(path)
     if path.suffix != PYTHON_SUFFIX:
         raise AttnvizError(
-            f"'{path}' is not a task: its name ends neither in {PYTHON_SUFFIX} nor in {GRAMMAR_SUFFIX}",
+            f"'{path}' is not a task: its name ends neither in {PYTHON_SUFFIX} nor in "
+            f"{GRAMMAR_SUFFIX}",
             f"give a Python file or a grammar; {OWN_TASK_DOCS}",
         )
     task = getattr(_run_task_file(path), "task", None)
@@ -54,11 +68,11 @@ def own_task(path: Path) -> Task:
 
 
 def _run_task_file(path: Path) -> ModuleType:
-    """What the file defines; it may import what lies beside it."""
+    """Run a task file and return its module; it may import modules of its own folder."""
     source = structured_text.read_text_file(path, "task")
     module = ModuleType(f"attnviz.learning.own.{path.stem}")
     module.__file__ = str(path)
-    sys.modules[module.__name__] = module  # dataclasses look there for what they are made of
+    sys.modules[module.__name__] = module  # needed by dataclasses
     with _locating_errors(path), _importing_from_folder(path):
         exec(compile(source, str(path), "exec"), vars(module))
     return module
@@ -66,7 +80,7 @@ def _run_task_file(path: Path) -> ModuleType:
 
 @contextmanager
 def _importing_from_folder(path: Path) -> Iterator[None]:
-    """As of a script that Python runs; nothing is left beside it."""
+    """Let imports find modules beside the file, without writing bytecode there."""
     sys.path.insert(0, str(path.resolve().parent))
     flag_before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
@@ -78,20 +92,18 @@ def _importing_from_folder(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _locating_errors(path: Path) -> Iterator[None]:
-    """Whatever goes wrong in the file is said with its line, and without the way to it."""
+    """Turn any exception of a task file into an error that names the line in that file."""
     try:
         yield
     except AttnvizError:
         raise
     except SyntaxError as error:
-        raise _task_file_error(
-            path, error.lineno, f"this is not valid Python: {error.msg}"
-        ) from None
+        problem = f"this is not valid Python: {error.msg}"
+        raise _task_file_error(path, error.lineno, problem) from None
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
-        line = next(
-            (frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None
-        )
+        lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+        line = lines[-1] if lines else None
         message = " ".join(str(error).split())
         kind = type(error).__name__
         raise _task_file_error(path, line, f"{kind}: {message}" if message else kind) from None
@@ -103,7 +115,7 @@ def _task_file_error(path: Path, line: int | None, problem: str) -> AttnvizError
 
 
 def _draw_with_located_errors(draw: DrawExamples, path: Path) -> DrawExamples:
-    """The same, but that what goes wrong in it is said with its line."""
+    """The draw function with errors that name the line in the task file."""
 
     def located_draw(seed: int, count: int, held_out: bool) -> Examples:
         with _locating_errors(path):
@@ -113,14 +125,14 @@ def _draw_with_located_errors(draw: DrawExamples, path: Path) -> DrawExamples:
 
 
 def _refuse_misfits(task: Task, examples: Examples, path: Path) -> None:
-    """Refuse sentences that do not fit the words, the answers, or each other."""
+    """Refuse examples that do not fit the task's words, answers or readings."""
     if not isinstance(examples, Examples):
-        raise _task_error(
-            path, f"draw returns {type(examples).__name__}, not Examples", "return Examples"
-        )
+        problem = f"draw returns {type(examples).__name__}, not Examples"
+        raise _task_error(path, problem, "return Examples")
     ids, answers = examples.ids, examples.answers
     if not isinstance(ids, Tensor) or ids.ndim != 2 or len(ids) != TESTED_SENTENCES:
-        problem = f"draw was asked for {TESTED_SENTENCES} sentences, but returns ids of {_describe_tensor(ids)}"
+        shape = _describe_tensor(ids)
+        problem = f"draw was asked for {TESTED_SENTENCES} sentences, but returns ids of {shape}"
         raise _task_error(path, problem, "make ids whole numbers, with a row for each sentence")
     if ids.shape[1] > task.longest:
         problem = f"draw makes sentences of {ids.shape[1]} tokens, but longest is {task.longest}"
@@ -128,12 +140,11 @@ def _refuse_misfits(task: Task, examples: Examples, path: Path) -> None:
     _refuse_numbers_beyond(path, "ids", ids, ids, 0, len(task.vocabulary.words))
     _refuse_numbers_beyond(path, "answers", answers, ids, NO_TOKEN, len(task.vocabulary.answers))
     if not (answers != NO_TOKEN).any():
-        raise _task_error(
-            path, "draw makes sentences without answers", "give some answers other than -1"
-        )
-    reading_names = [reading.name for reading in task.readings]
-    if sorted(examples.readings) != sorted(reading_names):
-        problem = f"draw returns the readings {sorted(examples.readings)}, but the task has {sorted(reading_names)}"
+        problem = "draw makes sentences without answers"
+        raise _task_error(path, problem, "give some answers other than -1")
+    names, task_names = sorted(examples.readings), sorted(reading.name for reading in task.readings)
+    if names != task_names:
+        problem = f"draw returns the readings {names}, but the task has {task_names}"
         raise _task_error(path, problem, "give each of them a tensor, and a Reading")
     for name, targets in examples.readings.items():
         _refuse_numbers_beyond(path, f"the reading '{name}'", targets, ids, NO_TOKEN, ids.shape[1])
@@ -142,7 +153,7 @@ def _refuse_misfits(task: Task, examples: Examples, path: Path) -> None:
 def _refuse_numbers_beyond(
     path: Path, name: str, numbers: Tensor, ids: Tensor, lowest: int, end: int
 ) -> None:
-    """Refuse what are not whole numbers from the lowest up to the end, one for each token."""
+    """Refuse anything but one int64 per token in range(lowest, end)."""
     fits = isinstance(numbers, Tensor) and numbers.dtype == torch.int64
     if not fits or numbers.shape != ids.shape:
         problem = f"{name} are {_describe_tensor(numbers)}, but ids are {_describe_tensor(ids)}"
@@ -160,7 +171,7 @@ def _describe_tensor(numbers: object) -> str:
 
 
 def _refuse_watched_text(task: Task, path: Path) -> None:
-    """What is watched must be in the words of the task."""
+    """Refuse a watched sentence with unknown words or too many tokens."""
     try:
         tokens = task.vocabulary.cut(task.watch)
     except AttnvizError as error:
@@ -174,28 +185,9 @@ def _task_error(path: Path, problem: str, hint: str) -> AttnvizError:
     return AttnvizError(f"'{path}': {problem}", hint, file=str(path))
 
 
-LineRows = Int[Tensor, "line token"]
-
-MAX_LINE_TOKENS = 256  # and so many tokens a line may have
-HELD_OUT_LINE_INTERVAL = 10  # lines is held out
-END_SIGNS = ("↵", "⏎", "end of line")  # what a line ends in: the first that is no token of a line
-MAX_WATCHED_TOKENS = 12  # tokens of a line that can be watched with ease
-MAX_EXAMINED_LINES = 1000  # lines that are held out, for what can be read in them
-READING_LINE_INTERVAL = (
-    8  # a reading is measured, if there is something to read in one of so many lines held out
-)
-
-READING_SENTENCES = {
-    "previous": "reads the token before",
-    "first": "reads the first token",
-    "same": "reads the same token before",
-    "after same": "reads what followed the same token before",
-}
-
-
 @dataclass(frozen=True, eq=False)
 class EncodedLines:
-    """Lines as ids, one behind the other."""
+    """The ids of all lines in one tensor, with the start and size of each line."""
 
     ids: Int[Tensor, "id"]
     starts: Int[Tensor, "line"]
@@ -204,28 +196,26 @@ class EncodedLines:
     def line_batch(
         self, line_numbers: Int[Tensor, "line"], longest: int, end: int
     ) -> tuple[LineRows, LineRows]:
-        """Some of the lines, filled up behind, and what follows each of their tokens."""
+        """The ids of some lines, padded at the end, and the token that follows each."""
         positions = torch.arange(longest + 1).expand(len(line_numbers), -1)
-        sizes = self.sizes[line_numbers, None]
-        ids = self.ids[
-            torch.where(positions < sizes, self.starts[line_numbers, None] + positions, 0)
-        ]
+        sizes, starts = self.sizes[line_numbers, None], self.starts[line_numbers, None]
+        ids = self.ids[torch.where(positions < sizes, starts + positions, 0)]
         follows = ids.masked_fill(positions == sizes, end).masked_fill(positions > sizes, NO_TOKEN)
         return ids.masked_fill(positions >= sizes, 0)[:, :-1], follows[:, 1:]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LineDataset:
-    """The lines that are learned from, and those that are held out."""
+    """The lines to train on, and the held-out ones."""
 
     learned: EncodedLines
-    measured: EncodedLines
+    measured: EncodedLines  # held out
     longest: int
-    end: int  # the answer behind the last token
-    readings: tuple[str, ...]  # that are often enough to be measured
+    end: int  # the answer after the last token
+    readings: tuple[str, ...]  # those that occur often enough to be measured
 
     def draw(self, seed: int, count: int, held_out: bool) -> Examples:
-        """Lines of a seed, one as often as another; of few that are held out each once."""
+        """Draw lines uniformly; if there are fewer held-out lines than `count`, each once."""
         part = self.measured if held_out else self.learned
         if held_out and len(part.sizes) <= count:
             return self.examples(part, torch.arange(len(part.sizes)))
@@ -234,17 +224,14 @@ class LineDataset:
         return self.examples(part, (chance * len(part.sizes)).long())
 
     def examples(self, part: EncodedLines, line_numbers: Int[Tensor, "line"]) -> Examples:
-        """Some lines of a part."""
+        """The examples of these lines, without readings that are too rare."""
         ids, answers = part.line_batch(line_numbers, self.longest, self.end)
         readings = readings_in(ids, answers != NO_TOKEN)
         return Examples(ids, answers, {name: readings[name] for name in self.readings})
 
 
 def task_of_lines(path: Path, tokenizer: str, source: str | None = None) -> Task:
-    """A task: after each token of a line the next is to be found.
-
-    The lines are those of the file, or of its text, which was read before.
-    """
+    """The task of predicting the next token in the lines of a file, or of its text `source`."""
     text = structured_text.read_text_file(path, "text") if source is None else source
     tokens_by_line = _tokenize_lines(text, path, tokenizer)
     learned, measured = _hold_out_lines([*tokens_by_line], path)
@@ -255,24 +242,20 @@ def task_of_lines(path: Path, tokenizer: str, source: str | None = None) -> Task
         words,
     )
     piece = LINE_PIECES[tokenizer]
+    end_sign = next(sign for sign in END_SIGNS if sign not in words)
+    all_lines = (*measured, *tokens_by_line)
+    short = (line for line in all_lines if len(tokens_by_line[line]) <= MAX_WATCHED_TOKENS)
     return Task(
         name=path.stem,
         about=f"the lines of {path.name}, {piece} by {piece}",
         teaches=f"the next {piece} is predicted at every place",
         asked=piece,
         vocabulary=Vocabulary(
-            tokenizer=tokenizer, words=words, answers=(*words, _end_sign(words)), predicts="next"
+            tokenizer=tokenizer, words=words, answers=(*words, end_sign), predicts="next"
         ),
         draw=lines.draw,
         readings=tuple(Reading(name, READING_SENTENCES[name]) for name in lines.readings),
-        watch=next(
-            (
-                line
-                for line in (*measured, *tokens_by_line)
-                if len(tokens_by_line[line]) <= MAX_WATCHED_TOKENS
-            ),
-            measured[0],
-        ),
+        watch=next(short, measured[0]),
         settings=Settings(
             variant="multi-head", dim=64, heads=4, layers=2, norm="pre", positions="learned"
         ),
@@ -284,16 +267,16 @@ def task_of_lines(path: Path, tokenizer: str, source: str | None = None) -> Task
 
 
 def _tokenize_lines(source: str, path: Path, tokenizer: str) -> dict[str, tuple[str, ...]]:
-    """Every line that is not blank, once, with its tokens."""
+    """The tokens of every different line that is not blank."""
     tokens_by_line: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(source.splitlines(), start=1):
         text = line.strip()
         if text and text not in tokens_by_line:
-            tokens_by_line[text] = tokenize(text, tokenizer).labels
-            if len(tokens_by_line[text]) > MAX_LINE_TOKENS:
+            tokens = tokens_by_line[text] = tokenize(text, tokenizer).labels
+            if len(tokens) > MAX_LINE_TOKENS:
                 raise AttnvizError(
-                    f"line {number} of '{path}' has {counted(len(tokens_by_line[text]), 'token')}, but "
-                    f"there are only {MAX_LINE_TOKENS} positions",
+                    f"line {number} of '{path}' has {counted(len(tokens), 'token')}, but there are "
+                    f"only {MAX_LINE_TOKENS} positions",
                     "split it into shorter lines",
                     file=str(path),
                 )
@@ -301,7 +284,7 @@ def _tokenize_lines(source: str, path: Path, tokenizer: str) -> dict[str, tuple[
 
 
 def _hold_out_lines(lines: Sequence[str], path: Path) -> tuple[list[str], list[str]]:
-    """The lines that are learned from, and one of every few that is held out."""
+    """The lines to train on, and every HELD_OUT_LINE_INTERVAL-th line, which is held out."""
     if len(lines) < 2:
         problem = "there is nothing" if not lines else "there is only one line"
         raise AttnvizError(
@@ -310,14 +293,8 @@ def _hold_out_lines(lines: Sequence[str], path: Path) -> tuple[list[str], list[s
             file=str(path),
         )
     interval = min(HELD_OUT_LINE_INTERVAL, len(lines))
-    measured = [*lines[interval - 1 :: interval]]
-    held_out = {*measured}
-    return [line for line in lines if line not in held_out], measured
-
-
-def _end_sign(words: Sequence[str]) -> str:
-    """What stands for the end of a line: the first that is no token of one."""
-    return next(sign for sign in END_SIGNS if sign not in words)
+    learned = [line for number, line in enumerate(lines, start=1) if number % interval]
+    return learned, [*lines[interval - 1 :: interval]]
 
 
 def _encode_line_dataset(
@@ -333,13 +310,9 @@ def _encode_line_dataset(
     )
     examined = torch.arange(min(len(measured), MAX_EXAMINED_LINES))
     readings = lines.examples(lines.measured, examined).readings
-    frequent_readings = [name for name, read in readings.items() if _is_often(read)]
-    return replace(lines, readings=tuple(frequent_readings))
-
-
-def _is_often(targets: LineRows) -> bool:
-    """Whether there is something to read in enough lines, so that a mean can be said of it."""
-    return bool((targets != NO_TOKEN).any(1).double().mean() >= 1 / READING_LINE_INTERVAL)
+    shares = {name: (read != NO_TOKEN).any(1).double().mean() for name, read in readings.items()}
+    frequent = [name for name, share in shares.items() if share >= 1 / READING_LINE_INTERVAL]
+    return replace(lines, readings=tuple(frequent))
 
 
 def _encode_lines(lines: Sequence[Sequence[str]], numbers: Mapping[str, int]) -> EncodedLines:
@@ -352,7 +325,7 @@ def _encode_lines(lines: Sequence[Sequence[str]], numbers: Mapping[str, int]) ->
 
 
 def readings_in(ids: LineRows, has_token: Bool[Tensor, "line token"]) -> dict[str, LineRows]:
-    """Which token each token of any text could read: the one before, the same before, …"""
+    """For each reading the position that each token would attend to, or NO_TOKEN."""
     positions = torch.arange(ids.shape[1]).expand_as(ids)
     same = _previous_same_token(ids)
     after = torch.where((same != NO_TOKEN) & (same + 1 < positions), same + 1, NO_TOKEN)
@@ -362,7 +335,7 @@ def readings_in(ids: LineRows, has_token: Bool[Tensor, "line token"]) -> dict[st
 
 
 def _previous_same_token(ids: LineRows) -> LineRows:
-    """The nearest place before each at which the same token stands."""
+    """The position of the nearest equal token before each, or NO_TOKEN."""
     order = ids.argsort(stable=True, dim=1)
     ordered = ids.gather(1, order)
     previous = torch.where(ordered[:, 1:] == ordered[:, :-1], order[:, :-1], NO_TOKEN)

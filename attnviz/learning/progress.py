@@ -1,4 +1,4 @@
-"""The progress of a training: its moments, and what is written so that it can continue."""
+"""The progress of a training: its moments, and the files from which it can continue."""
 
 from __future__ import annotations
 
@@ -29,28 +29,25 @@ from attnviz.traces.structured_text import build_checked, fits_type
 
 STATE_FILE = "training.safetensors"
 FORMAT_VERSION = 1
-WEIGHTS_PREFIX = "weights."  # and the number of a layer: what was read of the watched sentence
-OPTIMIZER_PREFIX = "optimizer "  # and what it keeps of which parameter: "exp_avg layers.1.w_query"
-NO_ACCURACY_GOAL = None  # in a file, for an accuracy that nobody waits for
-ADAM_AVERAGES, ADAM_STEP = ("exp_avg", "exp_avg_sq"), "step"  # what AdamW keeps
-DIGEST_DIGITS = 32  # of a digest
-MAX_TRAINING_SECONDS = 1e10  # seconds of training
-MAX_LOSS = float(np.finfo(np.float32).max)  # loss
+WEIGHTS_PREFIX = "weights."  # then the layer: the attention in the watched sentence
+OPTIMIZER_PREFIX = "optimizer "  # then an average and a parameter: "exp_avg layers.1.w_query"
+ADAM_AVERAGES, ADAM_STEP = ("exp_avg", "exp_avg_sq"), "step"
+DIGEST_DIGITS = 32
+MAX_TRAINING_SECONDS = 1e10
+MAX_LOSS = float(np.finfo(np.float32).max)
 SAVED_SHARE_ROUNDING = 1e-3
 DAMAGE_ERRORS = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
-AnswerRecord = dict[str, int | str | float]  # the place, the word and the probability of an Answer
-OptimizerState = Mapping[
-    str, Mapping[str, Tensor]
-]  # what an optimizer keeps of each parameter, by names
+AnswerRecord = dict[str, int | str | float]  # the fields of an Answer
+OptimizerState = Mapping[str, Mapping[str, Tensor]]  # by parameter and kind
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Progress:
-    """Everything that decides how training goes on, and all that was seen of it."""
+    """A training so far: all that decides how it continues, and its moments."""
 
-    asked: Mapping[str, str]  # where the task is from: {"task": "reverse"}
-    source: str = ""  # the grammar, or the lines, of a file that was given
+    asked: Mapping[str, str]  # the request for the task: {"task": "reverse"}
+    source: str = ""  # the text of the user's grammar or lines
     watch: str
     choices: Choices
     model: Model
@@ -60,7 +57,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class _MomentFacts:
-    """What a file says of a Moment beside its weights; a number that is none is None."""
+    """A Moment as JSON, without its weights and with None in place of NaN and infinity."""
 
     step: int
     seconds: float
@@ -71,47 +68,45 @@ class _MomentFacts:
 
 
 def training_files(progress: Progress, mark: Mapping[str, str] | None = None) -> dict[str, bytes]:
-    """Two files, by name; the model has its own."""
+    """The contents of the training's two files by name, with `mark` added to each."""
     from safetensors.torch import save
 
     optimizer_tensors = {
         f"{OPTIMIZER_PREFIX}{kind} {name}": tensor.detach().cpu().contiguous()
-        for name, each in progress.optimizer.items()
-        for kind, tensor in each.items()
+        for name, state in progress.optimizer.items()
+        for kind, tensor in state.items()
     }
-    layers = range(len(progress.moments[0].weights))
+    weights_by_layer = zip(*(moment.weights for moment in progress.moments), strict=True)
     weight_tensors = {
-        f"{WEIGHTS_PREFIX}{layer}": _stack_weights(progress.moments, layer) for layer in layers
+        f"{WEIGHTS_PREFIX}{layer}": torch.from_numpy(np.stack(weights))
+        for layer, weights in enumerate(weights_by_layer)
     }
-    choices = progress.choices.in_a_file
-    history_record = {
+    history = {
         "format": FORMAT_VERSION,
         "asked": dict(progress.asked),
         "source": progress.source,
         "watch": progress.watch,
-        "choices": choices,
-        "moments": [_moment_record(each) for each in progress.moments],
+        "choices": progress.choices.in_a_file,
+        "moments": [_moment_record(moment) for moment in progress.moments],
         **(mark or {}),
     }
-    history = (json.dumps(history_record, indent=1) + "\n").encode()
     return {
         STATE_FILE: save(optimizer_tensors | weight_tensors, dict(mark or {}) or None),
-        HISTORY_FILE: history,
+        HISTORY_FILE: (json.dumps(history, indent=1) + "\n").encode(),
     }
 
 
 def write_progress(folder_path: Path, progress: Progress) -> None:
-    """A model in a folder, with all that it takes to go on: every file of it, or none."""
+    """Write the model and all that is needed to continue: either all files or none."""
     with AllOrNothing() as writer:
         for name, content in files_with_digest(progress).items():
             writer.write(folder_path / name, [content])
 
 
 def files_with_digest(progress: Progress) -> dict[str, bytes]:
-    """All files, each with a digest of the whole save, by which those of another are known.
+    """All files, each marked with a digest of the whole save, so that files are not mixed up.
 
-    A digest and no random number: the same save is the same bytes, and files of two saves that
-    have it in common are interchangeable.
+    With a digest, unlike a random number, saving the same again gives the same bytes.
     """
 
     def with_mark(mark: Mapping[str, str]) -> dict[str, bytes]:
@@ -122,15 +117,14 @@ def files_with_digest(progress: Progress) -> dict[str, bytes]:
 
 
 def read_progress(folder_path: Path) -> Progress:
-    """How far the training had come that `attnviz learn … --save FOLDER` wrote."""
+    """The progress that `attnviz learn … --save FOLDER` wrote; refused if it is damaged."""
     refuse_missing_training(folder_path)
     model, save = folder.read_model_and_save(folder_path)
     hint = f"learn again, or use the model as it is: attnviz run TEXT --model {folder_path}"
+    path = folder_path / HISTORY_FILE
     try:
-        record = structured_text.parse_json_object(
-            structured_text.read_text_file(folder_path / HISTORY_FILE, "trace"),
-            folder_path / HISTORY_FILE,
-        )
+        text = structured_text.read_text_file(path, "trace")
+        record = structured_text.parse_json_object(text, path)
         tensors, metadata = _read_tensors(folder_path / STATE_FILE)
         for save_mark in (record.get(SAVE_KEY), metadata.get(SAVE_KEY)):
             refuse_other_save(folder_path, save, save_mark, hint)
@@ -140,7 +134,7 @@ def read_progress(folder_path: Path) -> Progress:
 
 
 def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Those of a file in their own dtypes, and what it says beside them."""
+    """The tensors of a safetensors file, and its metadata."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -157,21 +151,19 @@ def _check_progress(
     record: Mapping[str, Any], tensors: Mapping[str, Tensor], model: Model
 ) -> Progress:
     request, source, watch = record["asked"], record.get("source", ""), record["watch"]
-    texts_fit = fits_type(request, Mapping[str, str]) and fits_type(
-        (source, watch), tuple[str, str]
-    )
-    _refuse_damaged_unless(record["format"] == FORMAT_VERSION and texts_fit)
+    are_texts = fits_type((source, watch), tuple[str, str])
+    _refuse_damaged_unless(fits_type(request, Mapping[str, str]) and are_texts)
+    _refuse_damaged_unless(record["format"] == FORMAT_VERSION)
     _refuse_damaged_unless({*request} in ({"task"}, {"file", "tokenizer"}))
     files.refuse_larger(len(source.encode()), "what is learned from", "text")
     choices_record = dict(record["choices"])
-    choices_record["until"] = (
-        math.inf if choices_record["until"] is NO_ACCURACY_GOAL else choices_record["until"]
-    )
+    if choices_record["until"] is None:
+        choices_record["until"] = math.inf
     try:
         choices, tokens = build_checked(Choices, choices_record), len(model.vocabulary.cut(watch))
     except AttnvizError as error:
         raise ValueError(error) from error
-    facts = [build_checked(_MomentFacts, moment_record) for moment_record in record["moments"]]
+    facts = [build_checked(_MomentFacts, moment) for moment in record["moments"]]
     moments = _check_moments(facts, tensors, model, tokens)
     return Progress(
         asked=request,
@@ -187,30 +179,20 @@ def _check_progress(
 def _check_optimizer_state(
     tensors: Mapping[str, Tensor], model: Model, step: int
 ) -> dict[str, dict[str, Tensor]]:
-    """What AdamW keeps of each parameter; before the first step that is nothing."""
+    """AdamW's state for each parameter, which is empty before the first step."""
     states: dict[str, dict[str, Tensor]] = {name: {} for name in model.parameters}
     for name, tensor in tensors.items():
         if name.startswith(OPTIMIZER_PREFIX):
             kind, _, parameter = name.removeprefix(OPTIMIZER_PREFIX).partition(" ")
             states[parameter][kind] = tensor
     for parameter, state in states.items():
-        shapes = dict.fromkeys(ADAM_AVERAGES, model.parameters[parameter].shape) | {
-            ADAM_STEP: torch.Size()
-        }
-        _refuse_damaged_unless(
-            {name: each.shape for name, each in state.items()} == (shapes if step else {})
-        )
-        _refuse_damaged_unless(all(_is_finite_float32(each) for each in state.values()))
+        shapes = dict.fromkeys(ADAM_AVERAGES, model.parameters[parameter].shape)
+        expected = shapes | {ADAM_STEP: torch.Size()} if step else {}
+        _refuse_damaged_unless({kind: each.shape for kind, each in state.items()} == expected)
+        for tensor in state.values():
+            _refuse_damaged_unless(tensor.dtype == torch.float32 and bool(tensor.isfinite().all()))
         _refuse_damaged_unless(not step or state[ADAM_STEP].item() == step)
     return states
-
-
-def _is_finite_float32(tensor: Tensor) -> bool:
-    return tensor.dtype == torch.float32 and bool(tensor.isfinite().all())
-
-
-def _stack_weights(moments: Sequence[Moment], layer: int) -> Tensor:
-    return torch.from_numpy(np.stack([moment.weights[layer] for moment in moments]))
 
 
 def _moment_record(moment: Moment) -> dict[str, Any]:
@@ -220,33 +202,29 @@ def _moment_record(moment: Moment) -> dict[str, Any]:
         "loss": _finite_json_number(moment.loss),
         "accuracy": moment.accuracy,
         "scores": {
-            name: [[_finite_json_number(score) for score in heads] for heads in each.tolist()]
-            for name, each in moment.scores.items()
+            name: [[_finite_json_number(score) for score in heads] for heads in scores.tolist()]
+            for name, scores in moment.scores.items()
         },
-        "answers": [asdict(each) for each in moment.answers],
+        "answers": [asdict(answer) for answer in moment.answers],
     }
 
 
 def _check_moments(
     records: Sequence[_MomentFacts], tensors: Mapping[str, Tensor], model: Model, tokens: int
 ) -> tuple[Moment, ...]:
-    """Moments whose numbers are such as training gives, each with its weights."""
+    """The moments with their weights; refused if training could not give such numbers."""
     layers, heads = model.settings.layers or 1, chosen_variant(model.settings).heads
     weights_by_layer = [tensors[f"{WEIGHTS_PREFIX}{layer}"].numpy() for layer in range(layers)]
-    for each in weights_by_layer:
-        _refuse_damaged_unless(
-            each.shape == (len(records), heads, tokens, tokens) and _are_shares(each)
-        )
+    for weights in weights_by_layer:
+        _refuse_damaged_unless(weights.shape == (len(records), heads, tokens, tokens))
+        _refuse_damaged_unless(_are_shares(weights))
     moments = tuple(
-        _check_moment(
-            each, (layers, heads), tuple(layer[number] for layer in weights_by_layer), tokens, model
-        )
-        for number, each in enumerate(records)
+        _check_moment(record, (layers, heads), weights, tokens, model)
+        for record, weights in zip(records, zip(*weights_by_layer, strict=True), strict=True)
     )
-    steps = [each.step for each in moments]
-    names = [{*each.scores} for each in moments]
+    steps, names = [moment.step for moment in moments], {frozenset(each.scores) for each in moments}
     _refuse_damaged_unless(steps[0] == 0 and all(one < other for one, other in pairwise(steps)))
-    _refuse_damaged_unless(steps[-1] <= MAX_STEPS and all(each == names[0] for each in names))
+    _refuse_damaged_unless(steps[-1] <= MAX_STEPS and len(names) == 1)
     return moments
 
 
@@ -257,22 +235,19 @@ def _check_moment(
     tokens: int,
     model: Model,
 ) -> Moment:
-    scores = {
-        name: np.array(each, dtype=np.float64)  # None becomes NaN
-        for name, each in record.scores.items()
-    }
+    """One moment; refused if training could not give such numbers."""
+    # In an array None becomes NaN.
+    scores = {name: np.array(each, dtype=np.float64) for name, each in record.scores.items()}
     for each in scores.values():
         _refuse_damaged_unless(each.shape == shape and _are_shares(each[~np.isnan(each)]))
     answers = tuple(build_checked(Answer, each) for each in record.answers)
     for answer in answers:
-        _refuse_damaged_unless(
-            0 <= answer.place < tokens and answer.word in model.vocabulary.answers
-        )
+        _refuse_damaged_unless(0 <= answer.place < tokens)
+        _refuse_damaged_unless(answer.word in model.vocabulary.answers)
         _refuse_damaged_unless(0 <= answer.probability <= 1 + SAVED_SHARE_ROUNDING)
     loss = math.nan if record.loss is None else record.loss
-    _refuse_damaged_unless(
-        0 <= record.seconds <= MAX_TRAINING_SECONDS and 0 <= record.accuracy <= 1
-    )
+    _refuse_damaged_unless(0 <= record.seconds <= MAX_TRAINING_SECONDS)
+    _refuse_damaged_unless(0 <= record.accuracy <= 1)
     _refuse_damaged_unless(math.isnan(loss) or 0 <= loss <= MAX_LOSS)
     return Moment(
         step=record.step,
@@ -286,24 +261,24 @@ def _check_moment(
 
 
 def _are_shares(numbers: np.ndarray) -> bool:
-    """Whether all are from 0 to 1, as weights are, but for what rounding adds."""
+    """Whether all numbers are from 0 to 1, apart from rounding."""
     return bool(((numbers >= 0) & (numbers <= 1 + SAVED_SHARE_ROUNDING)).all())
 
 
 def _refuse_damaged_unless(fits: bool) -> None:
-    """Refuse what attnviz did not write."""
+    """Raise a ValueError for content that attnviz did not write."""
     if not fits:
         raise ValueError("damaged")
 
 
 def _finite_json_number(number: float | None) -> float | None:
-    """What JSON has a number for."""
+    """The number, or None in place of NaN and infinity, which JSON does not have."""
     return number if number is not None and math.isfinite(number) else None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model answers at a blank of a sentence, and how likely that is to it."""
+    """A model's answer at a blank of a sentence, and its probability."""
 
     place: int
     word: str
@@ -312,12 +287,12 @@ class Answer:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Moment:
-    """What can be seen of a model after so many steps."""
+    """Measurements of a model after some training steps."""
 
     step: int
-    seconds: float  # of training, up to now; not for files, which are the same every time
-    loss: float  # the mean since the moment before
-    accuracy: float  # on sentences that are held out
-    scores: Mapping[str, Float[np.ndarray, "layer head"]]  # of each reading: the mean weight on it
-    answers: tuple[Answer, ...]  # at the blanks of the sentence that is watched
-    weights: tuple[Float[np.ndarray, "head query key"], ...]  # of each layer, of what is watched
+    seconds: float  # of training so far
+    loss: float  # the mean since the previous moment
+    accuracy: float  # on held-out sentences
+    scores: Mapping[str, Float[np.ndarray, "layer head"]]  # by reading: the mean weight on it
+    answers: tuple[Answer, ...]  # at the blanks of the watched sentence
+    weights: tuple[Float[np.ndarray, "head query key"], ...]  # by layer, in the watched sentence

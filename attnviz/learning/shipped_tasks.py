@@ -9,30 +9,43 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from attnviz.learning import shipped_tasks
 from attnviz.learning.task import NO_TOKEN, Examples, Reading, Task
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 
+SymbolRows = Int[Tensor, "row symbol"]
+HELD_OUT_INTERVAL = 8  # one row in so many is held out
+HASH_MODULUS, HASH_FACTOR = 2**31 - 1, 1_000_003
+
 OPENING_BRACKETS, CLOSING_BRACKETS = tuple("([{<"), tuple(")]}>")
-CLOSING_ID = len(
-    OPENING_BRACKETS
-)  # the id of every closing bracket: which one it is, is what is asked
+CLOSING_ID = len(OPENING_BRACKETS)  # of every closing bracket, whose kind is the answer
 BLANK_SIGN = "?"
-MIN_PAIRS, MAX_PAIRS = 2, 8  # pairs
+MIN_PAIRS, MAX_PAIRS = 2, 8
 MAX_BRACKETS = 2 * MAX_PAIRS
 REPEAT_PROBABILITY = 0.7
 
+INDUCTION_LETTERS = tuple("abcdefghijklmnopqrstuvwxyz")
+MIN_LETTERS, MAX_LETTERS = 4, 12  # before they are repeated
+MAX_INDUCTION_TOKENS = 2 * MAX_LETTERS
+
+REVERSE_LETTERS = tuple("abcdefghij")
+REVERSE_TOKENS = 8
+
+SORT_NUMBERS = tuple(map(str, range(1, 21)))
+ARROW = "→"
+MIN_NUMBERS, MAX_NUMBERS = 3, 6
+MAX_SORT_TOKENS = 2 * MAX_NUMBERS + 1
+
 
 def draw_brackets(seed: int, count: int, held_out: bool) -> Examples:
-    """Brackets that close what was opened last: one in another, and one behind the other."""
-    return brackets_examples(shipped_tasks.draw_rows(_draw_bracket_rows, seed, count, held_out))
+    """Draw correctly nested brackets, inside each other and side by side."""
+    return brackets_examples(draw_rows(_draw_bracket_rows, seed, count, held_out))
 
 
 def _draw_bracket_rows(random: torch.Generator, count: int) -> SymbolRows:
-    """Ids, with NOTHING behind the last pair. Seven of ten open, or close, as the one before did.
+    """Ids of brackets, padded with NO_TOKEN; 7 of 10 open or close like the one before them.
 
-    By a coin six of ten would close the bracket just before them, and little would be to find.
+    With a fair coin 6 of 10 would close the bracket just before them, which is too easy.
     """
     symbols_left = 2 * torch.randint(MIN_PAIRS, MAX_PAIRS + 1, (count,), generator=random)
     kinds = torch.randint(CLOSING_ID, (count, MAX_BRACKETS), generator=random)
@@ -41,17 +54,16 @@ def _draw_bracket_rows(random: torch.Generator, count: int) -> SymbolRows:
     opens = torch.ones(count, dtype=torch.bool)
     for position in range(MAX_BRACKETS):
         opens = (opens == repeats[:, position]) | (depth == 0)
-        opens &= depth < symbols_left  # as many are left as have to be closed
-        brackets[:, position] = (
-            kinds[:, position].where(opens, CLOSING_ID).where(symbols_left > 0, NO_TOKEN)
-        )
+        opens &= depth < symbols_left  # otherwise the rest is needed for closing
+        ids = kinds[:, position].where(opens, CLOSING_ID)
+        brackets[:, position] = ids.where(symbols_left > 0, NO_TOKEN)
         depth += torch.where(opens, 1, -1)
         symbols_left -= 1
     return brackets
 
 
 def brackets_examples(brackets: SymbolRows) -> Examples:
-    """A closing bracket is asked for its kind: that of the last one that is still open."""
+    """The examples of bracket rows: the answer at a closing bracket is its kind."""
     openings = _opening_positions(brackets)
     closes = brackets == CLOSING_ID
     return Examples(
@@ -62,7 +74,7 @@ def brackets_examples(brackets: SymbolRows) -> Examples:
 
 
 def _opening_positions(brackets: SymbolRows) -> Int[Tensor, "row symbol"]:
-    """Where the bracket stands that each closes: the last before it that is as deep inside."""
+    """For each bracket the position of the last opening one before it at the same depth."""
     closes: Bool[Tensor, "row symbol"] = brackets == CLOSING_ID
     opens = (brackets != CLOSING_ID) & (brackets != NO_TOKEN)
     depth = opens.long().cumsum(1) - closes.long().cumsum(1) + closes.long()
@@ -98,12 +110,6 @@ brackets_task = Task(
 )
 
 
-SymbolRows = Int[Tensor, "row symbol"]
-HELD_OUT_INTERVAL = 8  # one row of so many
-HASH_MODULUS = 2**31 - 1
-HASH_FACTOR = 1_000_003
-
-
 def draw_rows(
     draw: Callable[[torch.Generator, int], SymbolRows],
     seed: int,
@@ -111,22 +117,21 @@ def draw_rows(
     held_out: bool,
     canonical: Callable[[SymbolRows], SymbolRows] = lambda drawn: drawn,
 ) -> SymbolRows:
-    """As many as are wanted of those that are held out, or of the others.
+    """Draw `count` rows that are held out, or that are not.
 
-    Rows that `canonical` makes equal are held out together: the same numbers in another order.
+    Rows that `canonical` makes equal, such as permutations, are held out together.
     """
     random = torch.Generator().manual_seed(seed)
+    size = count * HELD_OUT_INTERVAL if held_out else count + count // HELD_OUT_INTERVAL
     batches: list[SymbolRows] = []
     while sum(map(len, batches)) < count:
-        batch = draw(
-            random, count * HELD_OUT_INTERVAL if held_out else count + count // HELD_OUT_INTERVAL
-        )
+        batch = draw(random, size)
         batches.append(batch[is_held_out(canonical(batch)) == held_out])
     return torch.cat(batches)[:count]
 
 
 def is_held_out(symbol_rows: SymbolRows) -> Bool[Tensor, "row"]:
-    """Which rows are: a number is made of all that stands in each, and one in eight has it."""
+    """Which rows are held out: about one in HELD_OUT_INTERVAL, by a hash of the row."""
     number = torch.zeros(len(symbol_rows), dtype=torch.long)
     for symbols in symbol_rows.unbind(1):
         number = (number * HASH_FACTOR + symbols + 1) % HASH_MODULUS
@@ -136,30 +141,25 @@ def is_held_out(symbol_rows: SymbolRows) -> Bool[Tensor, "row"]:
 def draw_distinct_symbols(
     random: torch.Generator, count: int, symbols: int, min_length: int, max_length: int
 ) -> SymbolRows:
-    """Rows of different symbols, some longer and some shorter; NOTHING follows those."""
+    """Rows of distinct symbols with random lengths, padded with NO_TOKEN."""
     order = torch.rand(count, symbols, generator=random).argsort(1)[:, :max_length]
     lengths = torch.randint(min_length, max_length + 1, (count, 1), generator=random)
     return order.where(torch.arange(max_length) < lengths, NO_TOKEN)
 
 
-INDUCTION_LETTERS = tuple("abcdefghijklmnopqrstuvwxyz")
-MIN_LETTERS, MAX_LETTERS = 4, 12  # letters, before they come again
-MAX_INDUCTION_TOKENS = 2 * MAX_LETTERS
-
-
 def draw_induction(seed: int, count: int, held_out: bool) -> Examples:
-    """Different letters, and the same once more; how many there are, no place can know."""
+    """Draw distinct letters twice; their number varies, so that no fixed distance helps."""
     letters = partial(
-        shipped_tasks.draw_distinct_symbols,
+        draw_distinct_symbols,
         symbols=len(INDUCTION_LETTERS),
         min_length=MIN_LETTERS,
         max_length=MAX_LETTERS,
     )
-    return induction_examples(shipped_tasks.draw_rows(letters, seed, count, held_out))
+    return induction_examples(draw_rows(letters, seed, count, held_out))
 
 
 def induction_examples(letters: SymbolRows) -> Examples:
-    """The second time each letter but the last is asked for the one after it."""
+    """The letters twice; in the second copy each letter but the last predicts the next one."""
     lengths = (letters != NO_TOKEN).sum(1, keepdim=True)
     positions = torch.arange(MAX_INDUCTION_TOKENS).expand(len(letters), MAX_INDUCTION_TOKENS)
     is_token = positions < 2 * lengths
@@ -168,7 +168,7 @@ def induction_examples(letters: SymbolRows) -> Examples:
         letters.gather(1, positions % lengths).where(is_token, 0),
         letters.gather(1, (positions + 1) % lengths).where(has_answer, NO_TOKEN),
         {
-            "previous token": (positions - 1).where(is_token, NO_TOKEN),  # the first has none: -1
+            "previous token": (positions - 1).where(is_token, NO_TOKEN),  # −1 for the first
             "what followed": (positions + 1 - lengths).where(has_answer, NO_TOKEN),
         },
     )
@@ -205,13 +205,9 @@ induction_task = Task(
 )
 
 
-REVERSE_LETTERS = tuple("abcdefghij")
-REVERSE_TOKENS = 8
-
-
 def draw_reverse(seed: int, count: int, held_out: bool) -> Examples:
-    """Letters at random, any of them as often as it comes."""
-    ids = shipped_tasks.draw_rows(_draw_letters, seed, count, held_out)
+    """Draw random letters, which may repeat; the answers are the letters in reverse order."""
+    ids = draw_rows(_draw_letters, seed, count, held_out)
     opposite = torch.arange(REVERSE_TOKENS - 1, -1, -1).expand(count, REVERSE_TOKENS)
     return Examples(ids, ids.flip(1), {"opposite": opposite})
 
@@ -242,32 +238,23 @@ reverse_task = Task(
 )
 
 
-SORT_NUMBERS = tuple(map(str, range(1, 21)))
-ARROW = "→"
-MIN_NUMBERS, MAX_NUMBERS = 3, 6  # numbers to be sorted
-MAX_SORT_TOKENS = 2 * MAX_NUMBERS + 1
-
-
 def draw_sort(seed: int, count: int, held_out: bool) -> Examples:
-    """Different numbers, an arrow, and the same in order: "5 2 8 1 → 1 2 5 8".
+    """Draw distinct numbers, an arrow, and the same numbers sorted: "5 2 8 1 → 1 2 5 8".
 
-    Numbers that are held out are so in every order.
+    Held-out numbers are held out in every order.
     """
     numbers = partial(
-        shipped_tasks.draw_distinct_symbols,
+        draw_distinct_symbols,
         symbols=len(SORT_NUMBERS),
         min_length=MIN_NUMBERS,
         max_length=MAX_NUMBERS,
     )
-    return sort_examples(
-        shipped_tasks.draw_rows(
-            numbers, seed, count, held_out, lambda symbol_rows: symbol_rows.sort(1).values
-        )
-    )
+    rows = draw_rows(numbers, seed, count, held_out, canonical=lambda drawn: drawn.sort(1).values)
+    return sort_examples(rows)
 
 
 def sort_examples(numbers: SymbolRows) -> Examples:
-    """From the arrow on each place is asked for the next larger number, and has to find it."""
+    """The numbers, an arrow and the sorted numbers; from the arrow on the next one is asked for."""
     lengths = (numbers != NO_TOKEN).sum(1, keepdim=True)
     ordered, source_positions = numbers.where(numbers != NO_TOKEN, len(SORT_NUMBERS)).sort(1)
     positions = torch.arange(MAX_SORT_TOKENS).expand(len(numbers), MAX_SORT_TOKENS)

@@ -1,6 +1,7 @@
-"""The models that come with attnviz, trained again: `make models` writes them where they are read.
+"""Training the models that come with attnviz; `make models` writes them into the package.
 
-The same build on the same kind of processor makes the same bytes; another may round another way.
+The same build of torch on the same kind of processor gives the same bytes; others may round
+differently.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from attnviz.traces.models import folder
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.names import MODELS_FOLDER
 
-MAX_MODEL_BYTES = 300_000  # bytes of a model
+MAX_MODEL_BYTES = 300_000
 
 
 @dataclass(frozen=True)
 class ModelRecipe:
-    """How one is made: longer than until all is right, for by then its heads do more plainly so."""
+    """Steps and seed; training goes on after all answers are right, as heads become clearer."""
 
     steps: int
     seed: int = 42
@@ -41,7 +42,7 @@ MODEL_RECIPES = {
 
 
 def train_shipped_model(name: str) -> Model:
-    """The model of a task, which says with what it was made."""
+    """Train the model of a task, and record the build it was made with."""
     task, recipe = task_of(name), MODEL_RECIPES[name]
     settings = replace(task.settings, seed=recipe.seed)
     model = learn(task, settings, Choices(steps=recipe.steps, until=math.inf)).model
@@ -49,15 +50,12 @@ def train_shipped_model(name: str) -> Model:
 
 
 def build_information() -> dict[str, str]:
-    """What its last digits depend on, beside the processor itself."""
-    return {
-        "torch": torch.__version__,
-        "instructions": torch.backends.cpu.get_cpu_capability(),
-    }
+    """What the last digits of a model depend on, apart from the processor."""
+    return {"torch": torch.__version__, "instructions": torch.backends.cpu.get_cpu_capability()}
 
 
 def write_shipped_model(name: str) -> int:
-    """Its files, in the package; how many bytes they are."""
+    """Train a model, write its files into the package, and return their size in bytes."""
     contents = folder.model_files(train_shipped_model(name))
     size = sum(map(len, contents.values()))
     assert size <= MAX_MODEL_BYTES, f"{name} is {size:,} bytes"

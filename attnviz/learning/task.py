@@ -1,4 +1,4 @@
-"""A Task: what there is to learn, in words and examples, and what its heads should come to read."""
+"""A Task: what a model learns, its examples, and what its heads should learn to attend to."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torch import Tensor
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
 
-NO_TOKEN = -1  # in place of an answer where none is asked for, and of a token to be read
+NO_TOKEN = -1  # no answer is asked for here, or there is no token to attend to
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Sentences as ids, with the answers that are asked for; shorter ones are filled up behind.
+    """Sentences as token ids with the answers asked for; shorter ones are padded at the end.
 
-    `readings` say, of each thing that a head may come to do, which token a token reads then.
+    `readings`: for each thing that a head may learn, the token that each token then attends to.
 
     >>> from attnviz import task_of
     >>> task_of("sort").draw(1, 3, False).part(slice(2)).ids.shape  # seed, how many, held out
@@ -27,8 +27,8 @@ class Examples:
     """
 
     ids: Int[Tensor, "sentence token"]
-    answers: Int[Tensor, "sentence token"]  # NOTHING where nothing is asked
-    readings: Mapping[str, Int[Tensor, "sentence token"]]  # NOTHING where there is none to read
+    answers: Int[Tensor, "sentence token"]  # NO_TOKEN where nothing is asked
+    readings: Mapping[str, Int[Tensor, "sentence token"]]  # or NO_TOKEN
 
     def part(self, rows: slice) -> Examples:
         """Some of the sentences."""
@@ -36,32 +36,31 @@ class Examples:
         return Examples(self.ids[rows], self.answers[rows], readings)
 
     def on(self, device: torch.device) -> Examples:
-        """The same where a model learns from them."""
+        """The examples on a device."""
         readings = {name: reading.to(device) for name, reading in self.readings.items()}
         return Examples(self.ids.to(device), self.answers.to(device), readings)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Something that a head may come to do, which `Examples.readings` has under the same name.
+    """Something that a head may learn, with the name it has in `Examples.readings`.
 
     >>> from attnviz import Reading
     >>> Reading("subject", "reads the subject").does
     'reads the subject'
     """
 
-    name: str  # "subject": over a column of scores
-    does: str  # "reads the subject": what is said of the head that does it
+    name: str  # "subject": the title of a column of scores
+    does: str  # "reads the subject": describes a head that does it
 
 
-# Sentences out of a seed: so many; of those that are learned from, or of those that are held out,
-# of which there may be fewer.
+# Draws `count` sentences with a seed; there may be fewer held-out ones. (seed, count, held_out)
 DrawExamples = Callable[[int, int, bool], Examples]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What there is to learn. The settings are those of the model that learns it well.
+    """What a model learns, with the settings of a model that learns it well.
 
     >>> from attnviz import task_of
     >>> task_of("agreement").watch, task_of("agreement").settings.heads
@@ -69,23 +68,23 @@ class Task:
     """
 
     name: str
-    about: str  # what is done, in one sentence
-    teaches: str  # what is to be seen
-    asked: str  # what is counted by the accuracy: "verb", in "every verb is right"
+    about: str  # the task in one sentence
+    teaches: str  # what the heatmap then shows
+    asked: str  # what the accuracy counts: "verb", in "every verb is right"
     vocabulary: Vocabulary
-    draw: DrawExamples  # (seed, count, held_out)
+    draw: DrawExamples
     readings: tuple[Reading, ...]
-    watch: str  # the sentence that is drawn
+    watch: str  # the sentence whose attention is shown during training
     settings: Settings
     longest: int  # the most tokens of a sentence
     steps: int = 1000
-    until: float = 0.999  # this accuracy ends it
+    until: float = 0.999  # this accuracy ends training
     batch: int = 64
     rate: float = 0.003
-    seconds: float = 10.0  # about how long it takes, on two cores
-    source: str = ""  # the grammar, or the lines, that it was read from
+    seconds: float = 10.0  # the approximate training time on two cores
+    source: str = ""  # the text of the grammar or lines that it was read from
 
 
 def draw_examples(task: Task, seed: int, count: int, *, held_out: bool = False) -> Examples:
-    """Sentences of a task, each seed others; what is held out is never learned from."""
+    """Draw sentences of a task; held-out ones are never trained on."""
     return task.draw(seed, count, held_out)

@@ -1,4 +1,4 @@
-"""Training: a model step by step, its batches, and the memory that it takes."""
+"""Training a model step by step, its batches, and an estimate of the memory it needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import torch
 from attnviz.attention import devices
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
-from attnviz.learning import training
 from attnviz.learning.choices import Choices as Choices
 from attnviz.learning.facts import add_training_facts
 from attnviz.learning.learner import (
@@ -38,35 +37,39 @@ from attnviz.traces.settings import FEED_FORWARD_FACTOR, Settings, chosen_varian
 from attnviz.wording.commands import shell_quoted
 from attnviz.wording.words import counted
 
-HELD_OUT_SENTENCES = 128  # sentences that the accuracy is measured on, if there are so many
-MAX_STEPS_BETWEEN_MOMENTS = 10  # steps, once there have been many
-MOMENT_INTERVAL_DIVISOR = 8  # a look follows after an eighth of the steps that there were
+HELD_OUT_SENTENCES = 128  # sentences that accuracy is measured on, if there are so many
+MAX_STEPS_BETWEEN_MOMENTS = 10
+MOMENT_INTERVAL_DIVISOR = 8  # the next moment comes after an eighth of the steps so far
+SENTENCES_PER_DRAW = 4096
+BYTES_PER_FLOAT32 = 4
+# How many copies of such an array there are at once during training.
+COPIES_PER_PARAMETER = 10  # itself, gradient, AdamW's state, copies, and while it is drawn
+COPIES_PER_WEIGHT = 8  # scores, scaled, masked, weights, and their gradients
+COPIES_PER_VECTOR = 24  # a layer's activations as wide as the vectors, and their gradients
+COPIES_PER_INNER_VECTOR = 6  # activations as wide as the feed-forward layer
 
-# What ended it: the accuracy that was wanted, the last step, Ctrl-C, or a loss that is no number.
+# Why it ended: the target accuracy, the last step, Ctrl-C, or a loss of NaN or infinity.
 EndReason = Literal["accuracy", "steps", "interrupted", "nan"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Learned(Showable):
-    """A model that learned, and how it came to it."""
+    """A trained model and the course of its training."""
 
     task: Task
-    asked: Mapping[str, str]  # where it is from, as options of the command line
+    asked: Mapping[str, str]  # the request for the task: {"task": NAME}
     settings: Settings
-    choices: Choices  # as they turned out: no None
+    choices: Choices  # complete: no field is None
     watched: Tokens
     model: Model
     moments: tuple[Moment, ...]  # the first before any step
-    held_out: int  # sentences that accuracy and scores are measured on
+    held_out: int  # the number of sentences that accuracy and scores are measured on
     ended: EndReason
 
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """Models so small are learned fastest by one thread, whatever else the processors do.
-
-    Sums are then added up in the same order, however many processors there are.
-    """
+    """Run torch in one thread: fastest for small models, and sums have the same order anywhere."""
     threads_before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -76,7 +79,7 @@ def single_threaded() -> Iterator[None]:
 
 
 class Training:
-    """A model while it learns: `for moment in training: …`, then `training.learned()`."""
+    """A model in training: `for moment in training: …`, then `training.learned()`."""
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class Training:
         self.settings = settings or task.settings
         self.choices = complete_choices(task, choices or Choices())
         self.watched = watched_tokens(task, self.settings, watch)
-        training.refuse_training_memory(task, self.settings, self.choices)
+        refuse_training_memory(task, self.settings, self.choices)
         self.device = training_device(self.settings)
         model = new_model(task, self.settings) if since is None else since.model
         self.model = model.like(torch.empty(0, device=self.device))
@@ -100,62 +103,60 @@ class Training:
         self._batches = Batches(task, self.settings.seed, self.choices.batch or 1)
         self.moments: list[Moment] = []
         self.ended: EndReason = "interrupted"
-        self.stopped: Callable[[], bool] = lambda: False  # asked before every step
+        self.stopped: Callable[[], bool] = lambda: False  # called before every step
         self.step = 0
         self.seconds = 0.0
         self._last_good_model = self.model
-        self._held_out = draw_examples(
-            task, self.settings.seed, HELD_OUT_SENTENCES, held_out=True
-        ).on(self.device)
+        held_out = draw_examples(task, self.settings.seed, HELD_OUT_SENTENCES, held_out=True)
+        self._held_out = held_out.on(self.device)
         self._optimizer_state: OptimizerState = {}
         if since is not None:
             self._restore_progress(since)
 
     def __iter__(self) -> Iterator[Moment]:
-        """Each moment at which there is something new to look at, the first before any step."""
+        """Train, and yield the moments when the model is measured, the first before any step."""
         losses: list[float] = []
         if not self.moments:
-            yield self._measure_moment(
-                [self._learner.losses(self._batches.batch_of_step(0).on(self.device)).item()]
-            )
+            first_batch = self._batches.batch_of_step(0).on(self.device)
+            yield self._measure_moment([self._learner.losses(first_batch).item()])
         while not self.is_last(self.moments[-1]):
             if self.stopped():
-                return  # as it was at the last moment: what it learned since is learned again
+                return  # the steps since the last moment are lost, and repeated when it continues
             started = time.perf_counter()
             losses.append(self._learn())
             self.seconds += time.perf_counter() - started
             if not np.isfinite(losses[-1]):
                 self.ended = "nan"
                 return
-            if self._is_moment_due():
+            if self.step in (next_moment_step(self.moments[-1].step), self.choices.steps):
                 moment = self._measure_moment(losses)
                 losses = []
                 yield moment
         self.ended = self._end_reason
 
     def is_last(self, moment: Moment) -> bool:
-        """Whether nothing follows this moment."""
+        """Whether training ends with this moment."""
         is_accurate = moment.accuracy >= (self.choices.until or 0)
         return is_accurate or moment.step >= (self.choices.steps or 0)
 
     @property
     def _end_reason(self) -> EndReason:
-        """What ends it where nothing breaks it off."""
+        """Why training ended, if nothing interrupted it."""
         is_accurate = self.moments[-1].accuracy >= (self.choices.until or 0)
         return "accuracy" if is_accurate else "steps"
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing left to learn."""
+        """Whether training has ended."""
         return bool(self.moments) and self.is_last(self.moments[-1])
 
     @property
     def variant(self) -> Variant:
-        """How the model attends."""
+        """The model's kind of attention."""
         return self._learner.plan.variant
 
     def learned(self) -> Learned:
-        """What was learned so far."""
+        """The result of the training so far."""
         return Learned(
             task=self.task,
             asked=self.asked,
@@ -169,7 +170,7 @@ class Training:
         )
 
     def progress(self) -> Progress:
-        """How far it has come, for files."""
+        """The state of the training, for saving."""
         return Progress(
             asked=self.asked,
             source="" if self.asked.get("task") in TASKS else self.task.source,
@@ -182,7 +183,7 @@ class Training:
 
     @property
     def _model_with_facts(self) -> Model:
-        """The last good model, with what it says of itself."""
+        """The model at the last moment, with its facts."""
         return add_training_facts(self._last_good_model, self.task, self.moments[-1].step)
 
     def _restore_progress(self, progress: Progress) -> None:
@@ -198,11 +199,6 @@ class Training:
             loss = self._learner.learn(self._batches.batch_of_step(self.step).on(self.device))
         self.step += 1
         return loss.item()
-
-    def _is_moment_due(self) -> bool:
-        return (
-            self.step == next_moment_step(self.moments[-1].step) or self.step == self.choices.steps
-        )
 
     @torch.no_grad()
     @single_threaded()
@@ -226,28 +222,23 @@ class Training:
         return moment
 
     def _answers(self, watched_pass: ForwardPass) -> tuple[Answer, ...]:
-        """What is answered at the blanks of the sentence that is watched."""
-        words = self.task.vocabulary
-        likely = watched_pass.logits.softmax(-1)
+        """The answers at the blanks of the watched sentence."""
+        words, shares = self.task.vocabulary, watched_pass.logits.softmax(-1)
         return tuple(
-            Answer(
-                position,
-                words.answers[int(likely[position].argmax())],
-                float(likely[position].max()),
-            )
-            for position in words.blanks(self.watched.ids)
+            Answer(index, words.answers[int(shares[index].argmax())], float(shares[index].max()))
+            for index in words.blanks(self.watched.ids)
         )
 
 
 def training_device(settings: Settings) -> torch.device:
-    """Where it is learned: models so small are fastest where nothing has to be copied."""
+    """The device to train on; "auto" is the CPU, which is fastest for such small models."""
     if settings.device == "auto":
         return torch.device("cpu")
     return devices.choose_device(settings.device, settings.dtype)
 
 
 def watched_tokens(task: Task, settings: Settings, text: str | None) -> Tokens:
-    """The sentence that is drawn: one's own, or the task's."""
+    """The tokens of the watched sentence: the user's text, or the task's."""
     if text is not None and not text.strip():
         raise AttnvizError(
             "there is no word in the sentence to watch",
@@ -266,26 +257,20 @@ def watched_tokens(task: Task, settings: Settings, text: str | None) -> Tokens:
 
 
 def next_moment_step(step: int) -> int:
-    """When there is something new to see: at first after every step, then less and less often."""
+    """The step of the next moment: at first after every step, then at growing intervals."""
     return step + min(MAX_STEPS_BETWEEN_MOMENTS, 1 + step // MOMENT_INTERVAL_DIVISOR)
 
 
 def copy_model(model: Model) -> Model:
-    """The model as it is now, whatever becomes of its parameters."""
-    return model.with_parameters(
-        {name: copy_to_cpu(parameter) for name, parameter in model.parameters.items()}
-    )
+    """A copy of the model whose parameters further training does not change."""
+    copies = {name: copy_to_cpu(parameter) for name, parameter in model.parameters.items()}
+    return model.with_parameters(copies)
 
 
 def complete_choices(task: Task, choices: Choices) -> Choices:
-    """With the task's own where nobody chose."""
-    chosen_values = {name: getattr(choices, name) for name in ("steps", "until", "batch", "rate")}
-    return Choices(
-        **{
-            name: getattr(task, name) if value is None else value
-            for name, value in chosen_values.items()
-        }
-    )
+    """The choices, with the task's own for those that are None."""
+    own = {name: getattr(task, name) for name in ("steps", "until", "batch", "rate")}
+    return Choices(**own | {name: each for name, each in vars(choices).items() if each is not None})
 
 
 def learn(
@@ -294,25 +279,22 @@ def learn(
     choices: Choices | None = None,
     watch: str | None = None,
 ) -> Learned:
-    """A task, or one by its name, learned to its end.
+    """Train a model on a task, or on the task with this name.
 
     >>> from attnviz import Choices, learn
     >>> learned = learn("sort", choices=Choices(steps=5))
     >>> learned.moments[-1].step, learned.model.name
     (5, 'sort')
     """
-    chosen_task = task if isinstance(task, Task) else task_of(task)
-    training = Training(chosen_task, settings, choices, watch)
+    task = task if isinstance(task, Task) else task_of(task)
+    training = Training(task, settings, choices, watch)
     for _ in training:
         pass
     return training.learned()
 
 
-SENTENCES_PER_DRAW = 4096  # sentences that are learned from before others are drawn
-
-
 class Batches:
-    """So many sentences for each step; which they are depends on the seed and the step alone."""
+    """The sentences for each training step, which depend on the seed and the step alone."""
 
     def __init__(self, task: Task, seed: int, size: int) -> None:
         self._task, self._seed, self._size = task, seed, size
@@ -320,7 +302,7 @@ class Batches:
         self._number = -1
 
     def batch_of_step(self, step: int) -> Examples:
-        """Those of a step, counted from 0."""
+        """The sentences of a step, counted from 0."""
         number, batch_number = divmod(step, self._steps)
         if number != self._number:
             seed = self._seed * 1_000_003 + number
@@ -330,31 +312,17 @@ class Batches:
 
 
 def stack_examples(examples_by_model: Sequence[Examples]) -> Examples:
-    """As many sentences of each of several models, side by side."""
-    readings = examples_by_model[0].readings
+    """The examples of several models as one, with a first axis of models."""
+    readings = [examples.readings for examples in examples_by_model]
     return Examples(
         torch.stack([examples.ids for examples in examples_by_model]),
         torch.stack([examples.answers for examples in examples_by_model]),
-        {
-            name: torch.stack([examples.readings[name] for examples in examples_by_model])
-            for name in readings
-        },
+        {name: torch.stack([by_name[name] for by_name in readings]) for name in readings[0]},
     )
 
 
-BYTES_PER_FLOAT32 = 4  # bytes
-COPIES_PER_PARAMETER = (
-    10  # itself, its gradient, what AdamW keeps of it, copies, and while it is drawn
-)
-COPIES_PER_WEIGHT = 8  # scores, scaled, masked, shares, and the gradients of these
-COPIES_PER_VECTOR = (
-    24  # what a layer makes of a token, each as wide as its vector, and the gradients
-)
-COPIES_PER_INNER_VECTOR = 6  # the same, as wide as feed-forward
-
-
 def refuse_training_memory(task: Task, settings: Settings, choices: Choices) -> None:
-    """Stop before memory is filled."""
+    """Refuse a training that would need more memory than there is."""
     sentences = max(choices.batch or task.batch, 1)
     needed_bytes = BYTES_PER_FLOAT32 * (
         COPIES_PER_PARAMETER * parameter_count(task, settings)
@@ -368,7 +336,7 @@ def refuse_training_memory(task: Task, settings: Settings, choices: Choices) -> 
 
 
 def parameter_count(task: Task, settings: Settings) -> int:
-    """How many numbers are learned, but for those of norms and biases, which are few."""
+    """The number of parameters, without the few of norms and biases."""
     variant, dim = chosen_variant(settings), settings.width
     width = head_width(settings, variant, dim)
     groups = variant.kv_heads or variant.heads
@@ -380,7 +348,7 @@ def parameter_count(task: Task, settings: Settings) -> int:
 
 
 def _numbers_per_sentence(tokens: int, settings: Settings) -> int:
-    """How many numbers there are at once on its way through the model, and back."""
+    """The number of activations and gradients in memory at once for one sentence."""
     variant = chosen_variant(settings)
     heads_width = variant.heads * head_width(settings, variant, settings.width)
     inner_numbers = COPIES_PER_INNER_VECTOR * _feed_forward_width(settings) if settings.feeds else 0

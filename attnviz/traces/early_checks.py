@@ -172,7 +172,7 @@ def tokenize_memory(settings: Settings) -> Tokens | None:
     try:
         return tokenize(settings.memory, settings.tokenizer)
     except AttnvizError as error:
-        raise error.told(f"--memory: {error}") from None
+        raise error.with_problem(f"--memory: {error}") from None
 
 
 def refuse_trained_model_settings(settings: Settings) -> None:

@@ -198,7 +198,7 @@ def with_line_number(error: AttnvizError, path: Path) -> AttnvizError:
     is_json = suffix == ".json"
     search = partial(structured_text.line_of_json, text) if is_json else key_lines(text).search
     line = search(error.about)
-    return error if line is None else error.told(f"line {line}: {error}")
+    return error if line is None else error.with_problem(f"line {line}: {error}")
 
 
 @dataclass(frozen=True)

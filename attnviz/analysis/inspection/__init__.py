@@ -1,1 +1,1 @@
-"""Looking into the heads of a model: what each does on a sentence, and whether it matters."""
+"""The heads of a model on a sentence: maps, patterns, and what ablation changes."""

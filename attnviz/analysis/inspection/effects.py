@@ -1,4 +1,4 @@
-"""Whether heads matter on a sentence: what each changes of what a model comes to without it."""
+"""Head ablation on a sentence: how a trained model's output changes without each head."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ from attnviz.traces.trained.prediction import PassResult
 from attnviz.traces.trained.tracing import ModelRun, prepare_model_run
 from attnviz.wording.words import and_list
 
-EffectMeasure = Literal["answers", "vectors"]  # what is compared, with a head and without it
+EffectMeasure = Literal["answers", "vectors"]  # what is compared with and without a head
 HeadTracker = Callable[[Sequence[HeadId]], Iterable[HeadId]]
 EFFECT_PURPOSE = "--by effect switches off the heads"
-MAX_WAIT_SECONDS = 600  # seconds, that somebody may wait
-SECONDS_PER_MINUTE = 60
+MAX_WAIT_SECONDS = 600
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Effect:
-    """What a head changes, at each token that counts."""
+    """What switching off a head changes at each measured token."""
 
     head_id: HeadId
-    amounts: Float[Tensor, "token"]  # bits, by which answers change; or shares of vectors
-    cosines: Float[Tensor, "token"] | None = None  # of vectors with it and without it
-    likely: float = 0.0  # how likely the answer is without it that is given with it,
-    other_answer: str = ""  # and what is answered in its place, if anything is
+    amounts: Float[Tensor, "token"]  # of answers: bits; of vectors: shares of their lengths
+    cosines: Float[Tensor, "token"] | None = None  # between the vectors with and without it
+    likely: float = 0.0  # the probability, without it, of the full model's answer
+    other_answer: str = ""  # the answer without it, if that is another one
 
     @property
     def name(self) -> str:
@@ -52,30 +51,26 @@ class Effect:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Effects:
-    """Heads, the one first that changes most."""
+    """The effects of switching off each head, largest first."""
 
     measured: EffectMeasure
-    tokens: tuple[int, ...]  # that count, by their places
+    tokens: tuple[int, ...]  # positions of the measured tokens
     heads: tuple[Effect, ...]
-    answer: str = ""  # with all heads, at the place that is spoken of,
-    answer_position: int = 0  # which is this one,
-    next: bool = False  # as what comes after it,
-    likely: float = 0.0  # and how likely it is
-    off: tuple[HeadId, ...] = ()  # the heads that are off all the time
+    answer: str = ""  # the full model's answer at `answer_position`
+    answer_position: int = 0
+    next: bool = False  # whether the answer is the token after that position
+    likely: float = 0.0  # the answer's probability
+    off: tuple[HeadId, ...] = ()  # heads that are switched off throughout
 
 
 def measure_effects(trace: Trace, maps: Sequence[Map], track: HeadTracker = iter) -> Effects:
-    """Each head off in turn, and the others as they are; refused where that takes too long."""
+    """Run the model without each head in turn; refused if that would take too long."""
     start, model_run = time.perf_counter(), prepare_model_run(trace, EFFECT_PURPOSE, "by")
     head_ids = _heads_still_on(maps, model_run)
-    full_result = model_run.run_without()
+    full_result, answers = model_run.run_without(), model_run.answer_positions
     _refuse_long_ranking((time.perf_counter() - start) * len(head_ids), head_ids)
     without = zip(head_ids, map(model_run.run_without, track(head_ids)), strict=True)
-    if (
-        full_result.logits is None
-        or model_run.answer_positions is None
-        or not model_run.answer_positions.positions
-    ):
+    if full_result.logits is None or answers is None or not answers.positions:
         effects = [_effect_on_vectors(head_id, full_result, result) for head_id, result in without]
         return Effects(
             measured="vectors",
@@ -87,7 +82,7 @@ def measure_effects(trace: Trace, maps: Sequence[Map], track: HeadTracker = iter
 
 
 def _heads_still_on(maps: Sequence[Map], model_run: ModelRun) -> list[HeadId]:
-    """Those of the heads that are on, of which one at least must be left."""
+    """The heads that are not switched off anyway; refused if there are none."""
     head_ids = [
         (head_map.layer.layer, head_map.head)
         for head_map in maps
@@ -109,7 +104,7 @@ def _rank_effects(effects: Iterable[Effect]) -> tuple[Effect, ...]:
 
 
 def _effect_on_vectors(head_id: HeadId, full_result: PassResult, result: PassResult) -> Effect:
-    """How far the last vectors move, as shares of their lengths; and how far they turn."""
+    """How far the last layer's vectors move without a head, and their cosines."""
     assert full_result.vectors is not None
     assert result.vectors is not None
     changes, cosines = vector_changes(full_result.vectors, result.vectors)
@@ -144,8 +139,8 @@ def _effects_on_answers(
 def _effect_on_answers(
     model_run: ModelRun,
     head_id: HeadId,
-    before: Float[Tensor, "place answer"],
-    after: Float[Tensor, "place answer"],
+    before: Float[Tensor, "token answer"],
+    after: Float[Tensor, "token answer"],
     answer_row: int,
 ) -> Effect:
     answer, other_answer = int(before[answer_row].argmax()), int(after[answer_row].argmax())
@@ -158,14 +153,14 @@ def _effect_on_answers(
 
 
 def divergence_bits(
-    before: Float[Tensor, "place answer"], after: Float[Tensor, "place answer"]
-) -> Float[Tensor, "place"]:
-    """The divergence (Kullback-Leibler) of answers from what they were, of logarithms of shares."""
+    before: Float[Tensor, "token answer"], after: Float[Tensor, "token answer"]
+) -> Float[Tensor, "token"]:
+    """The Kullback-Leibler divergence of the answers in bits, from logarithms of probabilities."""
     bits: Tensor = (before.exp() * (before - after)).sum(-1) / log(2)
     return bits.clamp(min=0)
 
 
-def _log_shares(result: PassResult, rows: Sequence[int]) -> Float[Tensor, "place answer"]:
+def _log_shares(result: PassResult, rows: Sequence[int]) -> Float[Tensor, "token answer"]:
     assert result.logits is not None
     return result.logits[list(rows)].double().log_softmax(-1)
 
@@ -174,7 +169,7 @@ def _refuse_long_ranking(seconds: float, head_ids: Sequence[HeadId]) -> None:
     if seconds > MAX_WAIT_SECONDS:
         raise AttnvizError(
             f"switching off each of {len(head_ids):,} heads in turn would take about "
-            f"{seconds / SECONDS_PER_MINUTE:.0f} minutes",
+            f"{seconds / 60:.0f} minutes",
             f"rank the heads of one layer: --layer {head_ids[-1][0]}",
             about="by",
         )

@@ -1,4 +1,4 @@
-"""What a person wants to see of the heads of a model, and whether that makes sense; no torch."""
+"""The options of inspect, and which of them cannot be combined; no torch."""
 
 from __future__ import annotations
 
@@ -39,15 +39,19 @@ DRAW_DESCRIPTIONS: dict[Draw, str] = {
 }
 
 
+HIDE_OPTIONS = ("hide_special", "hide_first")
+WEIGHT_OPTIONS = ("weigh", "query", "source", "merge", "words", "log", *HIDE_OPTIONS, "as_")
+
+
 @dataclass(frozen=True, kw_only=True)
 class InspectOptions:
-    """The choices behind one look; every field has the default of the command line."""
+    """The options of one inspection; every field has the default of the command line."""
 
     layer: int | None = None
     head: int | None = None
     query: str | None = None
-    source: str | None = None  # --from: the token that reads,
-    to: str | None = None  # and the one that is read
+    source: str | None = None  # --from: the token that attends
+    to: str | None = None  # the token that is attended to
     merge: Merge | None = None
     hide_special: bool = False
     hide_first: bool = False
@@ -59,7 +63,7 @@ class InspectOptions:
     by: By = "pattern"  # what heads are ranked by
     rank: Rank = "lift"  # what heads are ranked by for one link (--from, --to)
     predict: bool = False
-    as_: Draw | None = None  # how weights are drawn; None: as is usual
+    as_: Draw | None = None  # how weights are drawn; None: chosen by the view
 
     def __post_init__(self) -> None:
         for name, choices in DESCRIPTIONS_BY_OPTION.items():
@@ -69,25 +73,22 @@ class InspectOptions:
         for name in ("layer", "head"):
             number = getattr(self, name)
             if number is not None and number < 0:
-                raise AttnvizError(
-                    f"{option_name(name)} is {number}, but counting starts at 0",
-                    f"try {option_name(name)} 0",
-                    about=name,
-                )
+                problem = f"{option_name(name)} is {number}, but counting starts at 0"
+                raise AttnvizError(problem, f"try {option_name(name)} 0", about=name)
         self._refuse_incomplete_options()
 
     @property
     def layers(self) -> tuple[int, ...] | None:
-        """Those that have to be kept of a model; None: every one."""
+        """The layers whose weights a trace must keep; None keeps all."""
         return None if self.layer is None else (self.layer,)
 
     @property
     def hides(self) -> bool:
-        """Whether tokens are left out."""
+        """Whether any tokens are hidden."""
         return self.hide_special or self.hide_first
 
     def _refuse_incomplete_options(self) -> None:
-        """Some choices mean nothing without another."""
+        """Refuse options that mean nothing without another one."""
         needs = {
             "to": ("source", "--to names the token that is attended to, and needs --from"),
             "source": ("to", "--from names the token that attends, and needs --to"),
@@ -125,28 +126,18 @@ class InspectOptions:
             )
 
     def _refuse_odd_ranking(self) -> None:
-        """Heads by what is lost without them: nothing is asked of tokens, or of weights."""
-        weight_options = (
-            "query",
-            "source",
-            "merge",
-            "words",
-            "log",
-            "hide_special",
-            "hide_first",
-            "as_",
-        )
-        for name in ("weigh", *weight_options) if self.by == "effect" else ():
+        """Refuse options about weights when heads are ranked by switching them off."""
+        for name in WEIGHT_OPTIONS if self.by == "effect" else ():
             if getattr(self, name) != getattr(InspectOptions, name):
-                typed_option = "--from" if name == "source" else option_name(name)
+                option = option_name(name)
                 raise AttnvizError(
-                    f"--by effect ranks heads by switching them off, but {typed_option} is about weights",
-                    f"leave {typed_option} out, or --by effect",
+                    f"--by effect ranks heads by switching them off, but {option} is about weights",
+                    f"leave {option} out, or --by effect",
                     about=name,
                 )
 
     def _refuse_odd_drawing(self) -> None:
-        """Weights can be drawn as lines, or as a sentence, where those would show them."""
+        """Refuse a drawing that could not show what the other options ask for."""
         drawing_option = f"--as {self.as_}"
         if self.as_ is not None and self.source is not None:
             raise AttnvizError(
@@ -167,25 +158,24 @@ class InspectOptions:
                 about="as_",
             )
         if self.as_ == "arcs" and (self.weigh == "gradient" or self.predict):
-            reason = "--predict is a table of answers"
+            option, reason = "--predict", "is a table of answers"
             if self.weigh == "gradient":
-                reason = "--weigh gradient makes some numbers negative"
+                option, reason = "--weigh gradient", "makes some numbers negative"
             raise AttnvizError(
-                f"{drawing_option} draws weights, but {reason}",
-                f"leave out {reason.partition(' is ')[0].partition(' makes ')[0]}, or {drawing_option}",
+                f"{drawing_option} draws weights, but {option} {reason}",
+                f"leave out {option}, or {drawing_option}",
                 about="as_",
             )
 
     def _refuse_odd_rollout(self) -> None:
-        """Rollout is about weights, and all of them."""
+        """Refuse rollout of some heads only, or of numbers that are not plain weights."""
         if self.merge != "rollout":
             return
         for name in ("layer", "head"):
             if getattr(self, name) is not None:
                 raise AttnvizError(
-                    f"--merge rollout uses all layers and heads, but {option_name(name)} picks only "
-                    "some",
-                    f"leave {option_name(name)} out, or give --merge mean",
+                    f"--merge rollout uses all layers and heads, but --{name} picks only some",
+                    f"leave --{name} out, or give --merge mean",
                     about="merge",
                 )
         if self.weigh != "weight":

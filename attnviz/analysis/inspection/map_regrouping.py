@@ -1,15 +1,14 @@
-"""Which tokens of a map are left out or joined to words, and what remains for the others."""
+"""Hiding tokens of a map, and merging its tokens into words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
 import regex
-from jaxtyping import Int
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.maps import Map, MapSide, token_side
@@ -20,14 +19,18 @@ from attnviz.traces.trace import Trace
 from attnviz.wording.words import and_list
 
 Groups = tuple[tuple[int, ...], ...]
+# A word with its apostrophes; a Chinese character (no spaces between them); any other character.
+WORD = regex.compile(
+    r"\p{Han}|[^\W\p{Han}][\w\p{M}--\p{Han}]*(?:['’][\w\p{M}--\p{Han}]+)*|\X", regex.V1
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RegroupedCells(Cells):
-    """Several rows and columns as one: the sum over keys, and the mean over queries."""
+    """Cells merged by groups of rows and columns: summed over keys, averaged over queries."""
 
     cells: Cells
-    rows: Groups  # rows of the cells; those of a group, and the groups, in their order
+    rows: Groups  # in ascending order
     columns: Groups
 
     @property
@@ -36,27 +39,24 @@ class RegroupedCells(Cells):
 
     def window(self, rows: slice, columns: slice) -> Patch:
         row_groups, column_groups = self.rows[rows], self.columns[columns]
-        if not row_groups or not column_groups:
-            return Patch(
-                np.zeros((len(row_groups), len(column_groups))),
-                np.ones((len(row_groups), len(column_groups)), bool),
-            )
+        shape = len(row_groups), len(column_groups)
+        if 0 in shape:
+            return Patch(np.zeros(shape), np.ones(shape, bool))
         first, last = row_groups[0][0], row_groups[-1][-1]
         inner = self.cells.window(slice(first, last + 1), FULL_SLICE)
-        inner_cells = np.ix_(_flatten_groups(row_groups) - first, _flatten_groups(column_groups))
+        row_indices, column_indices = (
+            np.array([*chain.from_iterable(groups)]) for groups in (row_groups, column_groups)
+        )
+        members = np.ix_(row_indices - first, column_indices)
         heights = np.array([len(group) for group in row_groups])[:, None]
-        values = (
-            _sum_groups(inner.values[inner_cells].astype(np.float64), row_groups, column_groups)
-            / heights
-        )
-        return Patch(
-            values, _sum_groups(~inner.hidden[inner_cells], row_groups, column_groups) == 0
-        )
+        values = _sum_groups(inner.values[members].astype(np.float64), row_groups, column_groups)
+        visible = _sum_groups(~inner.hidden[members], row_groups, column_groups)
+        return Patch(values / heights, visible == 0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NormalizedCells(Cells):
-    """The same, each row divided by its sum; a row of zeros stays one."""
+    """Cells with each row divided by its sum; a row of zeros stays zero."""
 
     cells: Cells
 
@@ -71,24 +71,18 @@ class NormalizedCells(Cells):
         return Patch(values[:, columns], patch.hidden[:, columns])
 
 
-def _flatten_groups(groups: Groups) -> Int[np.ndarray, "place"]:
-    return np.array([index for group in groups for index in group])
-
-
 def _sum_groups(numbers: np.ndarray, row_groups: Groups, column_groups: Groups) -> np.ndarray:
-    """Sums over groups that stand side by side; each alone is its own sum."""
+    """Sums over adjacent groups of rows and columns; the numbers themselves if all are single."""
     if numbers.shape == (len(row_groups), len(column_groups)):
         return numbers
-    rows, columns = (
-        np.cumsum([0, *map(len, groups)])[:-1] for groups in (row_groups, column_groups)
-    )
+    rows, columns = (np.cumsum([0, *map(len, side)])[:-1] for side in (row_groups, column_groups))
     column_sums = np.add.reduceat(numbers, columns, axis=1, dtype=np.float64)
     sums: np.ndarray = np.add.reduceat(column_sums, rows, axis=0)
     return sums
 
 
 def hide_tokens(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
-    """Maps without the tokens that are left out, as readers and as what is read."""
+    """The maps without hidden tokens, both as queries and as keys."""
     if not options.hides:
         return maps
     return tuple(_hide_in_map(head_map, options) for head_map in maps)
@@ -96,36 +90,35 @@ def hide_tokens(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) ->
 
 def _hide_in_map(head_map: Map, options: InspectOptions) -> Map:
     rows, columns = (_remaining_side(side, options) for side in (head_map.rows, head_map.columns))
-    group_indices = (
-        _remaining_indices(head_map.rows, rows),
-        _remaining_indices(head_map.columns, columns),
+    regrouped = _regroup_map(head_map, rows, columns)
+    if options.renormalise:
+        return replace(regrouped, cells=NormalizedCells(regrouped.cells))
+    return regrouped
+
+
+def _regroup_map(head_map: Map, rows: MapSide, columns: MapSide) -> Map:
+    """The map with new rows and columns, which are made of the tokens of the old ones."""
+    cells = RegroupedCells(
+        head_map.cells,
+        _member_indices(head_map.rows, rows),
+        _member_indices(head_map.columns, columns),
     )
-    cells = RegroupedCells(head_map.cells, *group_indices)
-    return replace(
-        head_map,
-        cells=NormalizedCells(cells) if options.renormalise else cells,
-        rows=rows,
-        columns=columns,
-    )
+    return replace(head_map, cells=cells, rows=rows, columns=columns)
 
 
 def _remaining_side(side: MapSide, options: InspectOptions) -> MapSide:
     hidden_tokens = find_hidden_tokens(side.tokens, options)
     if len(hidden_tokens) == len(side.tokens):
+        hiding_options = and_list(list(tokens_hidden_by_option(side.tokens, options)))
         raise AttnvizError(
             "no tokens are left when these are hidden",
-            f"give a longer text, or leave {and_list(list(tokens_hidden_by_option(side.tokens, options)))} out",
+            f"give a longer text, or leave {hiding_options} out",
         )
     return keep_tokens(side, set(range(len(side.tokens))) - hidden_tokens)
 
 
-def _remaining_indices(before: MapSide, after: MapSide) -> tuple[tuple[int, ...], ...]:
-    index_by_group = {group: index for index, group in enumerate(before.groups)}
-    return tuple((index_by_group[group],) for group in after.groups)
-
-
 def tokens_hidden_by_option(tokens: Tokens, options: InspectOptions) -> dict[str, frozenset[int]]:
-    """The tokens that each option hides, of those options that are given."""
+    """The positions that each given option hides; options that hide nothing are left out."""
     tokens_by_option = {
         "--hide-special": tokens.special if options.hide_special else frozenset(),
         "--hide-first": frozenset((0,)) if options.hide_first else frozenset(),
@@ -134,16 +127,16 @@ def tokens_hidden_by_option(tokens: Tokens, options: InspectOptions) -> dict[str
 
 
 def find_hidden_tokens(tokens: Tokens, options: InspectOptions) -> frozenset[int]:
-    """The tokens that are hidden."""
+    """The positions of all hidden tokens."""
     return frozenset[int]().union(*tokens_hidden_by_option(tokens, options).values())
 
 
 def measure_hidden_shares(
     maps: Sequence[Map], options: InspectOptions, queries: tuple[int, ...] | None = None
 ) -> list[float]:
-    """Of each map, how much of what is read goes to tokens that are left out.
+    """For each map the mean share of attention that goes to hidden tokens.
 
-    By the tokens that are not, in the mean; or by some of them. Of a sum: rows may have any.
+    It is averaged over tokens that are not hidden, or over `queries`; rows may have any sum.
     """
     return [_measure_hidden_share(head_map, options, queries) for head_map in maps]
 
@@ -158,52 +151,38 @@ def _measure_hidden_share(
         for band in bands
     ])  # fmt: skip
     if queries is None:
-        sums = sums[
-            sorted(set(range(len(sums))) - find_hidden_tokens(head_map.rows.tokens, options))
-        ]
+        hidden_rows = find_hidden_tokens(head_map.rows.tokens, options)
+        sums = sums[sorted(set(range(len(sums))) - hidden_rows)]
     shares = sums[:, 0] / np.where(sums[:, 1], sums[:, 1], 1)
     return float(shares.mean())
-
-
-# A word with its apostrophes; a sign of Chinese or Japanese, which has no spaces; any other sign.
-WORD = regex.compile(
-    r"\p{Han}|[^\W\p{Han}][\w\p{M}--\p{Han}]*(?:['’][\w\p{M}--\p{Han}]+)*|\X", regex.V1
-)
 
 
 def merge_into_words(
     maps: tuple[Map, ...], trace: Trace, options: InspectOptions
 ) -> tuple[Map, ...]:
-    """Maps with a place for each word; what is left out of them stays out."""
+    """The maps with one row and column per word, if `options.words`; hidden tokens stay hidden."""
     if not options.words:
         return maps
-    return tuple(_merge_map_into_words(head_map) for head_map in maps)
-
-
-def _merge_map_into_words(head_map: Map) -> Map:
-    rows, columns = (_remaining_words(side) for side in (head_map.rows, head_map.columns))
-    cells = RegroupedCells(
-        head_map.cells,
-        _member_indices(head_map.rows, rows),
-        _member_indices(head_map.columns, columns),
+    return tuple(
+        _regroup_map(head_map, _remaining_words(head_map.rows), _remaining_words(head_map.columns))
+        for head_map in maps
     )
-    return replace(head_map, cells=cells, rows=rows, columns=columns)
 
 
 def _member_indices(before: MapSide, after: MapSide) -> Groups:
-    """The places of one side that each place of the other is made of."""
+    """For each group of one side the indices of the groups of the other that make it up."""
     index_by_token = {token: index for index, group in enumerate(before.groups) for token in group}
     return tuple(tuple(index_by_token[token] for token in group) for group in after.groups)
 
 
 def _remaining_words(side: MapSide) -> MapSide:
-    """The words of a side, numbered as in the whole sentence."""
+    """The words of a side without hidden tokens, numbered as in the whole sentence."""
     tokens_present = {token for group in side.groups for token in group}
     return keep_tokens(word_side(side.tokens), tokens_present)
 
 
 def keep_tokens(side: MapSide, tokens: set[int]) -> MapSide:
-    """A side without the tokens that are left out."""
+    """The side with only these token positions; empty groups are dropped."""
     groups = [tuple(token for token in group if token in tokens) for group in side.groups]
     kept_indices = [index for index, group in enumerate(groups) if group]
     return MapSide(
@@ -214,34 +193,35 @@ def keep_tokens(side: MapSide, tokens: set[int]) -> MapSide:
     )
 
 
-@lru_cache(maxsize=4)  # asked for again for each head
+@lru_cache(maxsize=4)  # called for each head
 def word_side(tokens: Tokens) -> MapSide:
-    """A place for each word."""
+    """One row or column for each word."""
     groups = group_by_word(tokens)
     labels = tuple(_word_label(tokens, group) for group in groups)
     return MapSide(tokens, groups, labels, tuple(range(1, len(groups) + 1)))
 
 
 def full_side(tokens: Tokens, options: InspectOptions) -> MapSide:
-    """Every place that there is before any is left out."""
+    """The rows or columns before any are hidden: words or tokens."""
     return word_side(tokens) if options.words else token_side(tokens)
 
 
 def group_by_word(tokens: Tokens) -> Groups:
-    """The tokens of each word: what no space parts, and no punctuation but an apostrophe.
+    """The token positions of each word; spaces and punctuation other than apostrophes separate.
 
     >>> from attnviz.tokens.tokens import Tokens
     >>> pieces = (b"I", b"didn", b"'", b"t", b".")
-    >>> group_by_word(Tokens("I didn't.", pieces, (1, 2, 3, 4, 5), (True, True, False, False, False)))
+    >>> spaced = (True, True, False, False, False)
+    >>> group_by_word(Tokens("I didn't.", pieces, (1, 2, 3, 4, 5), spaced))
     ((0,), (1, 2, 3), (4,))
     """
     return tuple(word for run in _unspaced_runs(tokens) for word in _words_of_run(tokens, run))
 
 
 def _unspaced_runs(tokens: Tokens) -> Iterator[list[int]]:
-    """Tokens that no space parts; one that the tokenizer added stands alone.
+    """Runs of token positions without spaces between them; a special token is its own run.
 
-    A space that is a token of its own belongs to what it stands before.
+    A token that is only a space belongs to the run after it.
     """
     run: list[int] = []
     for position, spaced in enumerate(tokens.spaced):
@@ -256,7 +236,7 @@ def _unspaced_runs(tokens: Tokens) -> Iterator[list[int]]:
 
 
 def _words_of_run(tokens: Tokens, run: list[int]) -> Iterator[tuple[int, ...]]:
-    """A token belongs to the word in which it begins."""
+    """Split a run into words; a token belongs to the word in which it begins."""
     pieces = [tokens.pieces[position].strip() for position in run]
     text = b"".join(pieces).decode(errors="surrogateescape")
     lengths = [len(match.group().encode(errors="surrogateescape")) for match in WORD.finditer(text)]

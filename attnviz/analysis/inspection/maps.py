@@ -1,13 +1,13 @@
 """Maps: which token attends to which, in one head or in several combined.
 
-A map is made of the weights of a head, and changed step by step into what a person wants to see:
-weighed, with tokens hidden, in words, merged. Each step takes maps and gives maps, and works a
-part out when it is asked for: no step needs a matrix.
+A map starts as the weights of a head and goes through steps: weighted, with tokens hidden, in
+words, merged. A step takes maps and returns maps, which compute a window when it is read, so that
+no step needs the whole matrix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,42 +22,47 @@ from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Layer, Trace
 from attnviz.wording.words import counted
 
+ROLLOUT_NUMBER_BYTES, ROLLOUT_MATRICES = 8, 4  # float64; matrices in memory at once
+RESIDUAL_SHARE = 0.5  # the part of a token's vector that passes by a layer (residual connection)
+
+MergeFunction = Callable[[CellValues, CellValues], CellValues]
+
 
 @dataclass(frozen=True)
 class MapSide:
-    """One side of a map: places that stand for a token each, or for several."""
+    """The rows or columns of a map: each stands for one token, or for several."""
 
     tokens: Tokens
-    groups: tuple[tuple[int, ...], ...]  # the tokens that each place stands for
+    groups: tuple[tuple[int, ...], ...]  # positions of the tokens that each stands for
     labels: tuple[str, ...]
-    numbers: tuple[int, ...]  # from 1, as in the sentence: what is left out changes none
+    numbers: tuple[int, ...]  # from 1, as in the whole sentence
 
     def __len__(self) -> int:
         return len(self.groups)
 
     @property
     def spaced(self) -> tuple[bool, ...]:
-        """Of each place, whether white space stands before it."""
+        """For each row or column whether white space precedes it."""
         return tuple(self.tokens.spaced[group[0]] for group in self.groups)
 
     @property
     def special(self) -> tuple[bool, ...]:
-        """Of each place, whether a tokenizer added what it stands for."""
+        """For each row or column whether it consists of special tokens only."""
         return tuple(self.tokens.special.issuperset(group) for group in self.groups)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Map:
-    """Who reads whom in one head, or in several together."""
+    """Which token attends to which in one head, or in several together."""
 
-    name: str  # L4H7; or what was merged
-    layer: Layer | None  # None: of several
+    name: str  # such as L4H7, or "mean of 72 heads"
+    layer: Layer | None  # None if several are merged
     head: int | None
     cells: Cells
     rows: MapSide
     columns: MapSide
-    share: bool = True  # whether a row is divided up, and sums to 1 while nothing of it is left out
-    merged_maps: tuple[Map, ...] = ()  # what it is merged of
+    share: bool = True  # whether cells are shares of a row, which sums to 1 if no token is hidden
+    merged_maps: tuple[Map, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Map {self.name}: {len(self.rows)} × {len(self.columns)}>"
@@ -67,7 +72,7 @@ MapStep = Callable[[tuple[Map, ...], Trace, InspectOptions], tuple[Map, ...]]
 
 
 def token_side(tokens: Tokens) -> MapSide:
-    """A place for each token."""
+    """One row or column for each token."""
     positions = range(len(tokens))
     return MapSide(
         tokens,
@@ -78,19 +83,14 @@ def token_side(tokens: Tokens) -> MapSide:
 
 
 def maps_of_heads(trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
-    """A map for each head that is asked for, in the order of the model."""
-    layers = [candidate for candidate in trace.layers if options.layer in (None, candidate.layer)]
+    """A map for each head that the options choose, in the model's order."""
+    layers = [layer for layer in trace.layers if options.layer in (None, layer.layer)]
     if not layers:
-        raise _missing_part_error(
-            trace, "layer", options.layer, [candidate.layer for candidate in trace.layers]
-        )
+        raise _missing_part_error("layer", options.layer, [layer.layer for layer in trace.layers])
     heads = range(layers[0].heads)
     if options.head is not None and options.head not in heads:
-        raise _missing_part_error(trace, "head", options.head, list(heads))
-    rows, columns = (
-        token_side(trace.tokens),
-        token_side(trace.keys),
-    )  # one for all heads: texts are long
+        raise _missing_part_error("head", options.head, heads)
+    rows, columns = token_side(trace.tokens), token_side(trace.keys)  # shared by all heads
     return tuple(
         Map(
             format_head_id(layer.layer, head),
@@ -109,52 +109,34 @@ def maps_of_heads(trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
 def build_maps(
     trace: Trace, options: InspectOptions, steps: tuple[MapStep, ...] = ()
 ) -> tuple[Map, ...]:
-    """What is looked at, after each of some steps."""
+    """The maps of the chosen heads after these steps."""
     maps = maps_of_heads(trace, options)
     for step in steps:
         maps = step(maps, trace, options)
     return maps
 
 
-def _missing_part_error(
-    trace: Trace, kind: str, number: int | None, known_numbers: list[int]
-) -> AttnvizError:
-    is_single = len(known_numbers) == 1
+def _missing_part_error(kind: str, number: int | None, known: Sequence[int]) -> AttnvizError:
+    plural, last = ("", "") if len(known) == 1 else ("s", f" to {known[-1]}")
     return AttnvizError(
-        f"there is no {kind} {number}: the model has {len(known_numbers)} {kind}{'' if is_single else 's'}, "
-        f"{known_numbers[0]}{'' if is_single else f' to {known_numbers[-1]}'}",
-        f"try --{kind} {known_numbers[-1]}",
+        f"there is no {kind} {number}: the model has {len(known)} {kind}{plural}, {known[0]}{last}",
+        f"try --{kind} {known[-1]}",
         about=kind,
     )
 
 
-ROLLOUT_NUMBER_BYTES, ROLLOUT_MATRICES = (
-    8,
-    4,
-)  # of a number; and how many there are at once on the way through all layers
-RESIDUAL_SHARE = 0.5  # of what a token is, beside what it reads: the residual path
-
-MergeFunction = Callable[[CellValues, CellValues], CellValues]
-
-
 def merge_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
-    """All maps as one, where that is asked for."""
+    """The mean or maximum of all maps as one map, if `options.merge` says so."""
+    heads = _merged_heads_phrase(maps, options)
     if options.merge == "mean":
-        return (
-            _merge_into_one(
-                maps, options, np.add, f"mean of {_merged_heads_phrase(maps, options)}"
-            ),
-        )
+        return (_merge_into_one(maps, np.add, f"mean of {heads}"),)
     if options.merge == "max":
-        largest_map = _merge_into_one(
-            maps, options, np.maximum, f"largest of {_merged_heads_phrase(maps, options)}"
-        )
-        return (replace(largest_map, share=False),)
+        return (replace(_merge_into_one(maps, np.maximum, f"largest of {heads}"), share=False),)
     return maps
 
 
 def roll_out_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
-    """What each token is made of after all layers, half of it passing by each."""
+    """Attention rollout: one map of how much of each token reaches each through all layers."""
     first = maps[0]
     if first.rows.tokens is not first.columns.tokens:
         raise AttnvizError(
@@ -171,24 +153,18 @@ def roll_out_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) 
     return (replace(first, name=name, layer=None, head=None, cells=cells, merged_maps=maps),)
 
 
-def _merge_into_one(
-    maps: tuple[Map, ...], options: InspectOptions, merge_function: MergeFunction, name: str
-) -> Map:
-    """One map of several; of the only one the same."""
+def _merge_into_one(maps: tuple[Map, ...], merge_function: MergeFunction, name: str) -> Map:
     cells = MergedCells(maps, merge_function)
     return replace(maps[0], name=name, layer=None, head=None, cells=cells, merged_maps=maps)
 
 
 def mean_map(maps: tuple[Map, ...]) -> Map:
-    """The mean of maps that are looked at together."""
-    name = f"mean of {counted(len(maps), 'head')}"
-    return replace(
-        maps[0], name=name, layer=None, head=None, cells=MergedCells(maps, np.add), merged_maps=maps
-    )
+    """The mean of several maps as one map."""
+    return _merge_into_one(maps, np.add, f"mean of {counted(len(maps), 'head')}")
 
 
 def _merged_heads_phrase(maps: tuple[Map, ...], options: InspectOptions) -> str:
-    """`72 heads`, `the 12 heads of L4`, `H7 of 6 layers`."""
+    """Names the merged heads: `72 heads`, `the 12 heads of L4`, `H7 of 6 layers`."""
     if options.layer is not None and options.head is not None:
         return f"{maps[0].name} alone"
     if options.layer is not None:
@@ -200,7 +176,7 @@ def _merged_heads_phrase(maps: tuple[Map, ...], options: InspectOptions) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MergedCells(Cells):
-    """Cells of several maps as one, a window at a time: their mean, or the largest."""
+    """The mean or maximum of several maps' cells."""
 
     maps: tuple[Map, ...]
     merge_function: MergeFunction
@@ -210,18 +186,17 @@ class MergedCells(Cells):
         return self.maps[0].cells.shape
 
     def window(self, rows: slice, columns: slice) -> Patch:
-        first, *other_cells = (each.cells for each in self.maps)
-        patch = first.window(rows, columns)
+        patch = self.maps[0].cells.window(rows, columns)
         values, hidden = patch.values.astype(np.float64), patch.hidden
-        for each in other_cells:
-            patch = each.window(rows, columns)
+        for other in self.maps[1:]:
+            patch = other.cells.window(rows, columns)
             values, hidden = self.merge_function(values, patch.values), hidden & patch.hidden
         return Patch(values / (len(self.maps) if self.merge_function is np.add else 1), hidden)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RolloutCells(Cells):
-    """The product of all layers, each ½ its heads' mean and ½ what passes by (Abnar & Zuidema)."""
+    """The product over layers of ½ the heads' mean plus ½ the identity (Abnar & Zuidema 2020)."""
 
     layers: tuple[MergedCells, ...]
 
@@ -237,7 +212,7 @@ class RolloutCells(Cells):
             f"rollout of {tokens:,} tokens through all layers",
             "give a shorter text, or --merge mean",
         )
-        first, *other_layers = (each.window(FULL_SLICE, FULL_SLICE) for each in self.layers)
+        first, *other_layers = (layer.window(FULL_SLICE, FULL_SLICE) for layer in self.layers)
         product, hidden = _add_residual(first), first.hidden
         for above in other_layers:
             product, hidden = _add_residual(above) @ product, hidden & above.hidden
@@ -248,7 +223,7 @@ class RolloutCells(Cells):
 
 
 def _add_residual(layer: Patch) -> CellValues:
-    """What a layer makes of each token: of one that reads nothing it makes the same."""
+    """A layer's weights with its residual connection; a token that reads nothing stays itself."""
     mixed = (1 - RESIDUAL_SHARE) * layer.values + RESIDUAL_SHARE * np.eye(len(layer.values))
     steps: CellValues = mixed / mixed.sum(axis=1, keepdims=True)
     return steps

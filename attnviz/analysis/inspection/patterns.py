@@ -1,8 +1,8 @@
-"""The kinds of attention that heads show (previous, first, itself, …), scored by position.
+"""Attention patterns (previous token, first token, itself, …), and each head's score for them.
 
-A kind of reading is a predicate on two places, as a mask is. A head's score is the share of what a
-token reads that lies on such keys, averaged over the tokens that have any, and have a choice. One
-kind depends on the weights: a column is a key, neither the first nor a separator, that most of the
+A pattern is a predicate on a query and a key, like a mask. A head's score is the share of a token's
+attention that goes to such keys, averaged over tokens that see such keys and others. The column
+pattern depends on the weights: a column is a key, neither the first nor a separator, to which most
 tokens with a choice give their largest weight; its score is the mean over all that can see it.
 """
 
@@ -20,55 +20,57 @@ from jaxtyping import Bool, Float, Int, Shaped
 from attnviz.analysis.inspection.maps import Map, MapSide
 from attnviz.cells import FULL_SLICE
 
-MARK_CATEGORIES = ("P", "S")  # categories of Unicode: punctuation, and signs
+MARK_CATEGORIES = ("P", "S")  # Unicode categories: punctuation and symbols
+PATTERN_CELLS_AT_ONCE = 2**19
+MAX_SAMPLED_QUERIES = 1024  # of a longer text evenly spaced tokens are measured
+MIN_SHOWING_TOKENS = 4  # tokens (or half of few) that must be able to show a pattern
+MIN_PATTERN_EXCESS = 0.25  # of the way from even attention's score to 1
+MIN_BROAD_ENTROPY = 0.8  # of the largest entropy
+
+Queries = Int[np.ndarray, "query 1"]
+Keys = Int[np.ndarray, "1 key"]
+PairFlags = Bool[np.ndarray, "query key"]
+PatternScores = Float[np.ndarray, "head kind"]
+BandCells = Float[np.ndarray, "query key"]  # some rows of a map
+LargestKeys = Int[np.ndarray, "query"]  # the key to which each query gives its largest weight
 
 
 @dataclass(frozen=True, eq=False)
 class PatternTokens:
-    """The two sides of a map, as far as it is asked who reads what kind of token."""
+    """The queries and keys of a map, with what the patterns need to know about them."""
 
-    rows: Int[np.ndarray, "query"]  # a number for what stands there: the same, the same number
+    rows: Int[np.ndarray, "query"]  # equal numbers for equal tokens, on both sides
     columns: Int[np.ndarray, "key"]
-    within: bool  # whether both are the places of one text
-    is_special: Bool[np.ndarray, "query"]  # what a tokenizer added
-    separates: Bool[np.ndarray, "key"]  # that, punctuation, and new lines
-    repeats: Bool[np.ndarray, "query"]  # whether two tokens or more occur here and elsewhere
-    query_numbers: Int[
-        np.ndarray, "query"
-    ]  # their numbers in the text, of which some may be left out,
-    key_numbers: Int[np.ndarray, "key"]  # and those of what is read
+    within: bool  # whether queries and keys are tokens of the same text
+    is_special: Bool[np.ndarray, "query"]  # added by the tokenizer
+    separates: Bool[np.ndarray, "key"]  # special tokens, punctuation and new lines
+    repeats: Bool[np.ndarray, "query"]  # part of two or more tokens that occur elsewhere, too
+    query_numbers: Int[np.ndarray, "query"]  # from 1, as in the text; hidden tokens count
+    key_numbers: Int[np.ndarray, "key"]
 
-    def steps(
-        self, query: Int[np.ndarray, "query 1"], key: Int[np.ndarray, "1 key"]
-    ) -> Int[np.ndarray, "query key"]:
-        """How far a key stands behind a query; of two texts that means nothing."""
+    def steps(self, query: Queries, key: Keys) -> Int[np.ndarray, "query key"]:
+        """The key's position minus the query's, such as −1 for the previous token."""
         distances: Int[np.ndarray, "query key"] = self.key_numbers[key] - self.query_numbers[query]
         return distances
 
-    def first(self, key: Int[np.ndarray, "1 key"]) -> Bool[np.ndarray, "1 key"]:
-        """Whether it is the first of the text, and not only of what is left of it."""
+    def first(self, key: Keys) -> Bool[np.ndarray, "1 key"]:
+        """Whether the key is the first token of the whole text."""
         is_first: Bool[np.ndarray, "1 key"] = self.key_numbers[key] == 1
         return is_first
 
-    def apart(
-        self, query: Int[np.ndarray, "query 1"], key: Int[np.ndarray, "1 key"]
-    ) -> Bool[np.ndarray, "query key"]:
-        """Whether these are two places; those of two texts always are."""
-        is_elsewhere: Bool[np.ndarray, "query key"] = self.steps(query, key) != 0
+    def apart(self, query: Queries, key: Keys) -> PairFlags:
+        """Whether query and key are at different positions, or in different texts."""
+        is_elsewhere: PairFlags = self.steps(query, key) != 0
         return is_elsewhere | (not self.within)
 
-    def same(
-        self, query: Int[np.ndarray, "query 1"], key: Int[np.ndarray, "1 key"]
-    ) -> Bool[np.ndarray, "query key"]:
-        """Whether the same stands at both; what a tokenizer added is the same as nothing."""
-        is_same: Bool[np.ndarray, "query key"] = self.rows[query] == self.columns[key]
+    def same(self, query: Queries, key: Keys) -> PairFlags:
+        """Whether query and key are the same token, and not a special one."""
+        is_same: PairFlags = self.rows[query] == self.columns[key]
         is_same &= ~self.is_special[query]
         return is_same
 
-    def continues(
-        self, query: Int[np.ndarray, "query 1"], key: Int[np.ndarray, "1 key"]
-    ) -> Bool[np.ndarray, "query key"]:
-        """Whether the key comes after the same token earlier on, in what is repeated."""
+    def continues(self, query: Queries, key: Keys) -> PairFlags:
+        """Whether the key follows an earlier copy of the query's token in a repeated passage."""
         is_continuation = self.same(query, np.maximum(key - 1, 0))
         numbers_before = self.key_numbers[np.maximum(key - 1, 0)]
         is_continuation &= self.repeats[query] & (self.key_numbers[key] - numbers_before == 1)
@@ -77,16 +79,16 @@ class PatternTokens:
 
 
 def read_pattern_tokens(head_map: Map) -> PatternTokens:
-    """Of a map of tokens, or of words."""
+    """What the patterns need to know about the tokens or words of a map."""
     numbers_by_ids: dict[tuple[int, ...], int] = {}
     rows = _group_numbers(head_map.rows, numbers_by_ids)
     columns = _group_numbers(head_map.columns, numbers_by_ids)
-    is_special = np.array(head_map.rows.special, dtype=bool)
-    within = head_map.rows.tokens == head_map.columns.tokens and _is_self_attention(head_map)
+    is_special, layer = np.array(head_map.rows.special, dtype=bool), head_map.layer
+    is_self_attention = layer is None or (layer.key_inputs is None and layer.memory is None)
     return PatternTokens(
         rows=rows,
         columns=columns,
-        within=within,
+        within=head_map.rows.tokens == head_map.columns.tokens and is_self_attention,
         is_special=is_special,
         separates=np.array([*_find_separators(head_map.columns)], dtype=bool),
         repeats=_find_repeated(rows, is_special, head_map.rows.numbers),
@@ -95,40 +97,27 @@ def read_pattern_tokens(head_map: Map) -> PatternTokens:
     )
 
 
-def _is_self_attention(head_map: Map) -> bool:
-    layer = head_map.layer
-    return layer is None or (layer.key_inputs is None and layer.memory is None)
-
-
 def _group_numbers(
     side: MapSide, numbers_by_ids: dict[tuple[int, ...], int]
-) -> Int[np.ndarray, "place"]:
-    """The same number for the same tokens, on both sides."""
+) -> Int[np.ndarray, "position"]:
+    """A number for each group of tokens, equal for equal groups; new ones go to the table."""
     ids = side.tokens.ids
-    group_ids = [tuple(ids[position] for position in group) for group in side.groups]
-    return np.array(
-        [
-            numbers_by_ids.setdefault(ids_of_group, len(numbers_by_ids))
-            for ids_of_group in group_ids
-        ],
-        dtype=int,
-    )
+    keys = [tuple(ids[position] for position in group) for group in side.groups]
+    return np.array([numbers_by_ids.setdefault(key, len(numbers_by_ids)) for key in keys], int)
 
 
 def _find_separators(side: MapSide) -> Iterator[bool]:
-    """What was added, new lines, and punctuation; but not a mark inside a word, as in `didn't`."""
+    """Whether each place is a special token, a new line or punctuation not inside a word."""
     spaced = side.spaced
     marks = [_is_mark(side, position) for position in range(len(side))]
-    for position, special in enumerate(side.special):
-        after = position + 1
-        glued = (
-            after < len(side) and not spaced[position] and not spaced[after] and not marks[after]
-        )
-        yield special or (marks[position] and not glued)
+    for index, special in enumerate(side.special):
+        after = index + 1
+        glued = after < len(side) and not (spaced[index] or spaced[after] or marks[after])
+        yield special or (marks[index] and not glued)
 
 
 def _is_mark(side: MapSide, position: int) -> bool:
-    """Whether all that stands there is punctuation, or a new line."""
+    """Whether the text at a place is punctuation or a new line only."""
     pieces = b"".join(side.tokens.pieces[token] for token in side.groups[position])
     text = pieces.decode(errors="replace")
     if not text.strip():
@@ -137,9 +126,11 @@ def _is_mark(side: MapSide, position: int) -> bool:
 
 
 def _find_repeated(
-    rows: Int[np.ndarray, "place"], is_special: Bool[np.ndarray, "place"], numbers: tuple[int, ...]
-) -> Bool[np.ndarray, "place"]:
-    """Whether each place is part of two neighbouring tokens that stand elsewhere, too."""
+    rows: Int[np.ndarray, "query"],
+    is_special: Bool[np.ndarray, "query"],
+    numbers: tuple[int, ...],
+) -> Bool[np.ndarray, "query"]:
+    """Whether each place is part of two neighbouring tokens that occur elsewhere, too."""
     pairs: dict[tuple[int, int], list[int]] = {}
     for position in range(len(rows) - 1):
         side_by_side = numbers[position + 1] - numbers[position] == 1
@@ -152,42 +143,24 @@ def _find_repeated(
     return is_repeated
 
 
-Queries = Int[np.ndarray, "query 1"]
-Keys = Int[np.ndarray, "1 key"]
-KeyPredicate = Callable[[Queries, Keys, PatternTokens], Bool[np.ndarray, "query key"]]
-PatternScores = Float[np.ndarray, "head kind"]
-BandCells = Float[np.ndarray, "query key"]  # of a map: some of its rows
-LargestKeys = Int[np.ndarray, "query"]  # the key that each gives its largest weight
-
-PATTERN_CELLS_AT_ONCE = 2**19
-MAX_SAMPLED_QUERIES = 1024  # of a longer text every so many tokens are asked
-MIN_SHOWING_TOKENS = (
-    4  # tokens that must be able to show a kind for a head to be called one; or half of few
-)
-MIN_PATTERN_EXCESS = (
-    0.25  # of the way from what even attention would give to all: then a head has a kind
-)
-MIN_BROAD_ENTROPY = 0.8  # of the largest entropy
-
-
 @dataclass(frozen=True)
 class PatternKind:
-    """One thing that a head may do."""
+    """An attention pattern that a head may show."""
 
     name: str  # in tables
-    short: str  # where there is little room
-    read: str  # "L0H2 attends to the previous token"
-    about: str  # what its number is
+    short: str  # in narrow columns
+    read: str  # the object of "L0H2 attends to the previous token"
+    about: str  # what its score means
     absent: str  # why a text cannot show it
     one_key: bool = False  # whether it is the same key for every token
 
 
 @dataclass(frozen=True)
 class KeyPattern(PatternKind):
-    """To read certain keys."""
+    """The pattern of attending to certain keys."""
 
-    reads: KeyPredicate = field(kw_only=True)  # which they are
-    within: bool = False  # whether it is about places of one text
+    reads: Callable[[Queries, Keys, PatternTokens], PairFlags] = field(kw_only=True)
+    within: bool = False  # whether it needs queries and keys of the same text
 
 
 KEY_PATTERNS: tuple[KeyPattern, ...] = (
@@ -197,7 +170,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the previous token",
         "the share of a token's attention that goes to the token before it",
         "no token has both a token before it and a choice",
-        reads=lambda query, key, places: places.steps(query, key) == -1,
+        reads=lambda query, key, tokens: tokens.steps(query, key) == -1,
         within=True,
     ),
     KeyPattern(
@@ -206,7 +179,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the next token",
         "the share that goes to the token after it",
         "no token can see the one after it",
-        reads=lambda query, key, places: places.steps(query, key) == 1,
+        reads=lambda query, key, tokens: tokens.steps(query, key) == 1,
         within=True,
     ),
     KeyPattern(
@@ -216,7 +189,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the share that goes to the first token, of all others",
         "no token can attend to the first and has a choice",
         one_key=True,
-        reads=lambda query, key, places: places.first(key) & places.apart(query, key),
+        reads=lambda query, key, tokens: tokens.first(key) & tokens.apart(query, key),
     ),
     KeyPattern(
         "itself",
@@ -224,7 +197,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the token itself",
         "the share that goes to the token itself",
         "no token sees itself and others",
-        reads=lambda query, key, places: places.steps(query, key) == 0,
+        reads=lambda query, key, tokens: tokens.steps(query, key) == 0,
         within=True,
     ),
     KeyPattern(
@@ -234,8 +207,8 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the share that goes to punctuation, new lines and tokens that the tokenizer added, "
         "except the first token and the token itself",
         "there are no separators after the first token",
-        reads=lambda query, key, places: (
-            places.separates[key] & ~places.first(key) & places.apart(query, key)
+        reads=lambda query, key, tokens: (
+            tokens.separates[key] & ~tokens.first(key) & tokens.apart(query, key)
         ),
     ),
     KeyPattern(
@@ -244,7 +217,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the same token elsewhere",
         "the share that goes to the same token elsewhere",
         "no token occurs twice",
-        reads=lambda query, key, places: places.same(query, key) & places.apart(query, key),
+        reads=lambda query, key, tokens: tokens.same(query, key) & tokens.apart(query, key),
     ),
     KeyPattern(
         "induction",
@@ -253,7 +226,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "where two tokens or more are repeated: the share that goes to the token that followed "
         "the same token earlier",
         "no two tokens are repeated",
-        reads=lambda query, key, places: places.continues(query, key),
+        reads=lambda query, key, tokens: tokens.continues(query, key),
         within=True,
     ),
 )
@@ -279,76 +252,70 @@ PATTERN_KINDS: tuple[PatternKind, ...] = (*KEY_PATTERNS, COLUMN_PATTERN, BROAD_P
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeadPatterns:
-    """What each of some heads does: a row for each, a column for each kind."""
+    """The scores of heads for each pattern: a row for each head, a column for each kind."""
 
     names: tuple[str, ...]
     scores: PatternScores  # NaN where the text cannot show a kind
-    even: PatternScores  # what a head would have that reads all that it sees alike
-    showing_counts: Int[
-        np.ndarray, "kind"
-    ]  # how many of the tokens that were asked can show a kind
-    most: Bool[
-        np.ndarray, "head kind"
-    ]  # whether most of these give such a key their largest weight
-    columns: tuple[int | None, ...]  # of each head, the place of the key that is its column
+    even: PatternScores  # the scores of a head that attends evenly to all visible keys
+    showing_counts: Int[np.ndarray, "kind"]  # how many sampled tokens can show a kind
+    most: Bool[np.ndarray, "head kind"]  # whether most of these give such a key the largest weight
+    columns: tuple[int | None, ...]  # for each head the key of its column pattern
     keys: MapSide
-    sampled_count: int  # tokens,
-    tokens: int  # of so many
+    sampled_count: int
+    tokens: int
 
     @property
     def excess(self) -> PatternScores:
-        """How far a head is from even attention: 1 where it does nothing else; broad has none."""
+        """The score's distance from even attention, 1 at most; NaN for the broad pattern."""
         with np.errstate(invalid="ignore", divide="ignore"):
             excess: PatternScores = (self.scores - self.even) / (1 - self.even)
         excess[:, PATTERN_KINDS.index(BROAD_PATTERN)] = np.nan
         return excess
 
     def score(self, head: int, kind: PatternKind) -> float:
-        """How much a head does something."""
+        """A head's score for a pattern."""
         return float(self.scores[head, PATTERN_KINDS.index(kind)])
 
     @cached_property
     def kinds(self) -> tuple[PatternKind | None, ...]:
-        """What each head does most, if it does anything much."""
+        """Each head's main pattern; None if it shows none clearly."""
         can_show = self.showing_counts >= min(MIN_SHOWING_TOKENS, self.sampled_count // 2)
         return tuple(map(_strongest_kind, np.where(can_show, self.excess, np.nan), self.scores))
 
     def strongest(self, kind: PatternKind) -> list[int]:
-        """The heads by how much they do something, the one that does it most first."""
+        """The heads by their score for a pattern, highest first."""
         scores = self.scores[:, PATTERN_KINDS.index(kind)]
         order: list[int] = np.argsort(-scores, kind="stable").tolist()
         return [head for head in order if not np.isnan(scores[head])]
 
     def heads_of_kind(self, kind: PatternKind) -> list[int]:
-        """The heads that do this more than anything else, the strongest first."""
+        """The heads whose main pattern this is, highest score first."""
         return [head for head in self.strongest(kind) if self.kinds[head] is kind]
 
     def is_most_attended(self, head: int, kind: PatternKind) -> bool:
-        """Whether most tokens give such a key their largest weight."""
+        """Whether most tokens give a key of this pattern their largest weight in a head."""
         return bool(self.most[head, PATTERN_KINDS.index(kind)])
 
 
 def find_patterns(maps: Sequence[Map]) -> HeadPatterns:
-    """What the heads do whose maps these are, all of one text."""
+    """The pattern scores of the heads of these maps, all of the same text."""
     pattern_tokens = read_pattern_tokens(maps[0])
-    queries = sampled_queries(len(pattern_tokens.rows))
+    tokens, keys = len(pattern_tokens.rows), len(pattern_tokens.columns)
+    sampled = np.arange(tokens)[sampled_queries(tokens)]
     totals = np.zeros((len(maps), 4, len(PATTERN_KINDS)))
-    by_key = np.zeros((len(maps), 4, len(pattern_tokens.columns)))
-    for band in _query_bands(
-        np.arange(len(pattern_tokens.rows))[queries], len(pattern_tokens.columns)
-    ):
-        pattern_masks = _pattern_masks(band, pattern_tokens)
-        rows = slice(band[0], band[-1] + 1, queries.step)
-        for total, key_totals, each in zip(totals, by_key, maps, strict=True):
-            patch = each.cells.window(rows, FULL_SLICE)
+    by_key = np.zeros((len(maps), 4, keys))
+    size = max(1, PATTERN_CELLS_AT_ONCE // max(1, keys * len(PATTERN_KINDS)))
+    for band in (sampled[first : first + size] for first in range(0, len(sampled), size)):
+        masks = _pattern_masks(band, pattern_tokens)
+        rows = slice(band[0], band[-1] + 1, sampled_queries(tokens).step)
+        for total, key_totals, head_map in zip(totals, by_key, maps, strict=True):
+            patch = head_map.cells.window(rows, FULL_SLICE)
             values, visible = patch.values.astype(np.float32), (~patch.hidden).astype(np.float32)
             largest = most_attended_keys(values)
-            total[:, : len(KEY_PATTERNS)] += _pattern_totals(
-                values, visible, largest, pattern_masks
-            )
+            total[:, : len(KEY_PATTERNS)] += _pattern_totals(values, visible, largest, masks)
             total[:3, PATTERN_KINDS.index(BROAD_PATTERN)] += _breadth_totals(values, visible)
             key_totals += _key_totals(values, visible, largest)
-    columns = tuple(_find_column(each, pattern_tokens) for each in by_key)
+    columns = tuple(_find_column(key_totals, pattern_tokens) for key_totals in by_key)
     for total, key_totals, key in zip(totals, by_key, columns, strict=True):
         if key is not None:
             total[:, PATTERN_KINDS.index(COLUMN_PATTERN)] = key_totals[:, key]
@@ -357,25 +324,25 @@ def find_patterns(maps: Sequence[Map]) -> HeadPatterns:
     most = is_most(totals[:, 3], totals[:, 2])
     most[:, PATTERN_KINDS.index(COLUMN_PATTERN)] = [key is not None for key in columns]
     return HeadPatterns(
-        names=tuple(each.name for each in maps),
+        names=tuple(head_map.name for head_map in maps),
         scores=scores,
         even=even,
         showing_counts=totals[:, 2].max(0).astype(int),
         most=most,
         columns=columns,
         keys=maps[0].columns,
-        sampled_count=len(range(len(pattern_tokens.rows))[queries]),
-        tokens=len(pattern_tokens.rows),
+        sampled_count=len(sampled),
+        tokens=tokens,
     )
 
 
 def sampled_queries(count: int) -> slice:
-    """The tokens that are asked: all, and of a long text every so many."""
+    """The queries that are measured: all, or MAX_SAMPLED_QUERIES evenly spaced ones at most."""
     return slice(0, count, max(1, -(-count // MAX_SAMPLED_QUERIES)))
 
 
 def most_attended_keys(values: BandCells) -> LargestKeys:
-    """The key that each query gives its largest weight; -1 where several are as large.
+    """The key to which each query gives its largest weight; -1 if several weights are largest.
 
     >>> most_attended_keys(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
     [1, -1]
@@ -387,7 +354,7 @@ def most_attended_keys(values: BandCells) -> LargestKeys:
 
 
 def is_most(count: Any, total: Any) -> Any:
-    """Whether so many tokens are most of them: more than half, and more than one.
+    """Whether `count` is more than half of `total`, and more than one.
 
     >>> is_most(2, 3), is_most(2, 4), is_most(1, 1)
     (True, False, False)
@@ -401,23 +368,14 @@ def _strongest_kind(
     best = int(np.argmax(np.nan_to_num(beyond, nan=-1.0)))
     if beyond[best] >= MIN_PATTERN_EXCESS:
         return PATTERN_KINDS[best]
-    return (
-        BROAD_PATTERN if scores[PATTERN_KINDS.index(BROAD_PATTERN)] >= MIN_BROAD_ENTROPY else None
-    )
-
-
-def _query_bands(queries: Int[np.ndarray, "query"], keys: int) -> list[Int[np.ndarray, "query"]]:
-    queries_at_once = max(1, PATTERN_CELLS_AT_ONCE // max(1, keys * len(PATTERN_KINDS)))
-    return [
-        queries[first : first + queries_at_once]
-        for first in range(0, len(queries), queries_at_once)
-    ]
+    is_broad = scores[PATTERN_KINDS.index(BROAD_PATTERN)] >= MIN_BROAD_ENTROPY
+    return BROAD_PATTERN if is_broad else None
 
 
 def _pattern_masks(
     band: Int[np.ndarray, "query"], pattern_tokens: PatternTokens
 ) -> Float[np.ndarray, "query key reading"]:
-    """Which keys count for each query, for each kind that is about certain keys."""
+    """For each key pattern a mask of the query-key pairs that it is about."""
     query, key = band[:, None], np.arange(len(pattern_tokens.columns))[None, :]
     no_keys = np.zeros((len(band), key.size), dtype=bool)
     masks = [
@@ -435,36 +393,34 @@ def _pattern_totals(
     largest: LargestKeys,
     pattern_masks: Float[np.ndarray, "query key reading"],
 ) -> Float[np.ndarray, "4 reading"]:
-    """Over some queries: what they read of each kind, even attention would, and how many can.
+    """Totals over some queries for each pattern, counting only queries with a choice.
 
-    And how many give their largest weight to such a key.
+    The rows: shares of attention; shares that even attention would give; how many queries have a
+    choice; how many of them give their largest weight to such a key.
     """
     visible_count, row_sums = visible.sum(1), values.sum(1)
-    matching_sums, matching_count = (np.stack([values, visible], axis=1) @ pattern_masks).transpose(
-        1, 2, 0
-    )
+    products = np.stack([values, visible], axis=1) @ pattern_masks
+    matching_sums, matching_count = products.transpose(1, 2, 0)
     has_choice = (matching_count > 0) & (matching_count < visible_count) & (row_sums > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares, chance = (
-            np.where(has_choice, matching_sums / row_sums, 0),
-            np.where(has_choice, matching_count / visible_count, 0),
-        )
-    largest_matches = pattern_masks[np.arange(len(values)), largest].T * (largest >= 0)
-    return np.stack(
-        [amounts.sum(1) for amounts in (shares, chance, has_choice, largest_matches * has_choice)]
-    )
+        shares = np.where(has_choice, matching_sums / row_sums, 0)
+        chance = np.where(has_choice, matching_count / visible_count, 0)
+    matches = pattern_masks[np.arange(len(values)), largest].T * (largest >= 0) * has_choice
+    return np.stack([amounts.sum(1) for amounts in (shares, chance, has_choice, matches)])
 
 
 def _key_totals(
     values: BandCells, visible: BandCells, largest: LargestKeys
 ) -> Float[np.ndarray, "4 key"]:
-    """Over the queries that have a choice: what they give each key, even attention would give it,
-    how many see it, and how many give it their largest weight."""
+    """Totals over the queries with a choice for each key.
+
+    The rows: shares of attention; shares that even attention would give; how many queries see the
+    key; how many give it their largest weight.
+    """
     visible_count, row_sums = visible.sum(axis=1), values.sum(axis=1)
     has_choice = (visible_count > 1) & (row_sums > 0)
-    share, even = (
-        has_choice / np.where(has_choice, divisor, 1) for divisor in (row_sums, visible_count)
-    )
+    share = has_choice / np.where(has_choice, row_sums, 1)
+    even = has_choice / np.where(has_choice, visible_count, 1)
     votes = np.bincount(largest[has_choice & (largest >= 0)], minlength=values.shape[1])
     return np.stack([share @ values, even @ visible, has_choice @ visible, votes])
 
@@ -472,18 +428,17 @@ def _key_totals(
 def _find_column(
     key_totals: Float[np.ndarray, "4 key"], pattern_tokens: PatternTokens
 ) -> int | None:
-    """The key that most of the tokens with a choice give their largest weight."""
+    """The key to which most tokens with a choice give their largest weight, if there is one."""
     _, even, _, votes = key_totals
-    queries = round(even.sum())  # even attention gives each query's keys 1 in all
-    is_candidate = ~(
-        pattern_tokens.separates | pattern_tokens.first(np.arange(len(votes))[None, :])[0]
-    )
+    queries = round(even.sum())  # each query's even attention sums to 1
+    is_first = pattern_tokens.first(np.arange(len(votes))[None, :])[0]
+    is_candidate = ~(pattern_tokens.separates | is_first)
     key = int(np.where(is_candidate, votes, -1).argmax())
     return key if is_candidate[key] and is_most(votes[key], queries) else None
 
 
 def _breadth_totals(values: BandCells, visible: BandCells) -> Float[np.ndarray, "3"]:
-    """The entropy of rows as a share of the largest, added; that of even ones; how many rows."""
+    """Over rows with a choice: the sum of entropy / largest entropy, and twice their number."""
     visible_count, row_sums = visible.sum(axis=1), values.sum(axis=1)
     rows = (visible_count > 1) & (row_sums > 0)
     shares = values[rows] / row_sums[rows, None]

@@ -1,10 +1,10 @@
 """Two sentences in one trained model: paired tokens, and how each head's attention changes.
 
-A row of weights is held against the row of the token that stands for it. What is read of tokens
-that stand for none of the other sentence counts as one number, so that rows stay divided up.
-Heads are ranked by the link that changes most between tokens that both sentences have; special
-tokens do not count. Where no such link changes, as in a decoder before the word that differs, all
-links count.
+A token's row of weights is compared with the row of its counterpart in the other sentence. The
+weights on tokens without a counterpart are added up to one number, so that rows still sum to 1.
+Heads are ranked by the largest change of a link between tokens that both sentences share, without
+special tokens. If no such link changes, as in a decoder before the word that differs, all links
+count.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from attnviz.wording.words import bidi_isolated
 
 PairRows = Float[np.ndarray, "pair key"]
 DEFAULT_SENTENCE_NAMES = ("first sentence", "second sentence")
-DEFAULT_WEIGHT_NAMES = ("first weights", "second weights")  # of one sentence
-MIN_SHOWN_CHANGE = 5e-4  # of a weight, or of a bit: less is written as 0
+DEFAULT_WEIGHT_NAMES = ("first weights", "second weights")  # for one sentence
+MIN_SHOWN_CHANGE = 5e-4  # smaller changes of weights or bits are written as 0
 
 
 @dataclass(frozen=True)
 class WeightChange:
-    """One weight in both sentences: between which pairs of tokens it is, before and after."""
+    """One weight in both sentences; `query` and `key` are indices of token pairs."""
 
     query: int
     key: int
@@ -58,15 +58,13 @@ class WeightChange:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadComparison:
-    """A head on both sentences: how far apart its rows are, and the weights that change most."""
+    """A head on both sentences: the divergence of its rows, and the weights that change most."""
 
     first: Map
     second: Map
-    divergence: float  # the mean over tokens that are paired, in bits
+    divergence: float  # the mean over token pairs, in bits
     largest: WeightChange
-    largest_shared: (
-        WeightChange | None
-    )  # the largest between tokens that both sentences have, but no special
+    largest_shared: WeightChange | None  # the largest between shared tokens that are not special
 
     @property
     def name(self) -> str:
@@ -78,27 +76,25 @@ class HeadComparison:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Sentences(Showable):
-    """What a model attends to in two sentences, head by head; what changes most comes first."""
+    """The attention of a model in two sentences by head; the largest change comes first."""
 
     first: Trace
     second: Trace
     names: tuple[str, str] = DEFAULT_SENTENCE_NAMES
-    rows: TokenPairs  # of tokens that read,
-    columns: TokenPairs  # and of those that are read
+    rows: TokenPairs  # of queries
+    columns: TokenPairs  # of keys
     heads: tuple[HeadComparison, ...]
     looking: InspectOptions
-    query: int | None = None  # the pair whose row alone is held against each other
+    query: int | None = None  # the only pair whose rows are compared; None compares all
 
     @cached_property
     def shared(self) -> bool:
-        """Whether heads are ranked by links between tokens that both sentences have."""
-        return any(
-            head.largest_shared and head.largest_shared.size >= MIN_SHOWN_CHANGE
-            for head in self.heads
-        )
+        """Whether heads are ranked by links between shared tokens."""
+        changes = [head.largest_shared for head in self.heads if head.largest_shared]
+        return any(change.size >= MIN_SHOWN_CHANGE for change in changes)
 
     def link(self, head: HeadComparison) -> WeightChange:
-        """What a head is ranked by: of the weights that count, the one that changes most."""
+        """The weight change that a head is ranked by."""
         return head.largest_shared if self.shared and head.largest_shared else head.largest
 
     @property
@@ -119,10 +115,10 @@ def compare_sentences(
     command: str | None = None,
     **changes: Any,
 ) -> Sentences:
-    """Two sentences read by a trained model: `compare_sentences("too tired", "too wide")`
+    """Compare two sentences in a trained model: `compare_sentences("too tired", "too wide")`
 
-    Of traces, one sentence as two models read it will do, too.
-    `changes` replace fields of the settings, of which `model` is one.
+    Traces may also be of one sentence in two models. `changes` replace fields of the settings,
+    such as `model`.
 
     >>> from attnviz import compare_sentences
     >>> found = compare_sentences("The animal was too tired", "The animal was too wide")
@@ -136,27 +132,16 @@ def compare_sentences(
     if isinstance(first, str) and first == second:
         raise AttnvizError("both sentences are the same", "give another one")
     model_settings = {name: getattr(chosen_settings, name) for name in UNTRUSTED_SETTINGS}
-    for given_trace, other_text in ((first, second), (second, first)):
-        if (
-            isinstance(given_trace, Trace)
-            and isinstance(other_text, str)
-            and given_trace.trained is not None
-        ):
-            reload_model(
-                with_named_model(given_trace, **model_settings)
-            )  # which has to be the one that reads the other
-    first_trace, second_trace = (
+    for given, other in ((first, second), (second, first)):
+        if isinstance(given, Trace) and isinstance(other, str) and given.trained is not None:
+            # The other sentence must be read by the same model.
+            reload_model(with_named_model(given, **model_settings))
+    traces = [
         source if isinstance(source, Trace) else trace(source, chosen_settings, command=command)
         for source in (first, second)
-    )
-    sentences = compare_traces(
-        first_trace, second_trace, trace_names(first_trace, second_trace), looking
-    )
-    if (
-        first_trace.handed is None
-        and is_one_sentence(first_trace, second_trace)
-        and not sentences.changes
-    ):
+    ]
+    sentences = compare_traces(traces[0], traces[1], trace_names(*traces), looking)
+    if traces[0].handed is None and is_one_sentence(*traces) and not sentences.changes:
         raise AttnvizError(
             "both traces are of the same sentence, and no head attends differently",
             "give another sentence, or another model's trace of this one",
@@ -165,17 +150,15 @@ def compare_sentences(
 
 
 def trace_names(first: Trace, second: Trace) -> tuple[str, str]:
-    """What two traces are called: by names of their own, or by where their models are."""
-    for first_name, second_name in zip(
-        _candidate_names(first), _candidate_names(second), strict=True
-    ):
-        if first_name and second_name and first_name != second_name:
-            return first_name, second_name
+    """The names of two traces: their own, or their models' where those differ."""
+    for names in zip(_candidate_names(first), _candidate_names(second), strict=True):
+        if all(names) and names[0] != names[1]:
+            return names
     return DEFAULT_WEIGHT_NAMES if is_one_sentence(first, second) else DEFAULT_SENTENCE_NAMES
 
 
 def is_one_sentence(first: Trace, second: Trace) -> bool:
-    """Whether both read the same; of weights that were handed over only tokens are known."""
+    """Whether both traces have the same text, or the same token labels if a text is unknown."""
     texts = first.text, second.text
     return texts[0] == texts[1] if all(texts) else first.tokens.labels == second.tokens.labels
 
@@ -188,7 +171,7 @@ def _candidate_names(traced: Trace) -> tuple[str, str]:
 
 
 def _sides_with_shared_ids(first: Trace, second: Trace) -> list[Tokens]:
-    """Who reads, and what is read, of both; two vocabularies are made one, by their labels."""
+    """The tokens and keys of both traces, with ids by label unless they share a vocabulary."""
     sides = [first.tokens, second.tokens, first.keys, second.keys]
     models = [None if traced.handed else traced.origin.settings.model for traced in (first, second)]
     if models[0] is not None and models[0] == models[1]:
@@ -201,7 +184,7 @@ def _sides_with_shared_ids(first: Trace, second: Trace) -> list[Tokens]:
 def compare_traces(
     first: Trace, second: Trace, names: tuple[str, str], options: InspectOptions
 ) -> Sentences:
-    """The heads of one trace against those of another."""
+    """Compare every head of one trace with the same head of another."""
     tokens, other_tokens, keys, other_keys = _sides_with_shared_ids(first, second)
     rows = pair_tokens(tokens, other_tokens)
     columns = rows if first.keys is first.tokens else pair_tokens(keys, other_keys)
@@ -236,7 +219,7 @@ def _refuse_other_heads(first: tuple[Map, ...], second: tuple[Map, ...]) -> None
 
 
 def _find_pair(rows: TokenPairs, name: str) -> int:
-    """The pair that a token is one of; in the first sentence, or else in the second."""
+    """The index of the pair of a token that is named in the first sentence or the second."""
     try:
         position, positions = find_query(rows.tokens, name), rows.first
     except AttnvizError:
@@ -254,7 +237,7 @@ def _find_pair(rows: TokenPairs, name: str) -> int:
 def _compare_head(
     first: Map, second: Map, rows: TokenPairs, columns: TokenPairs, query: int | None
 ) -> HeadComparison:
-    """One head, a few million cells at a time."""
+    """Compare a head's weights in both sentences, read in bands."""
     divergences, changes, shared_changes = [], [], []
     is_shared_key = np.isin(np.arange(len(columns)), columns.shared)
     for start, first_rows, second_rows in _paired_bands(first, second, rows, columns, query):
@@ -278,7 +261,7 @@ def _compare_head(
 def _largest_in_band(
     start: int, change: PairRows, first_rows: PairRows, second_rows: PairRows
 ) -> WeightChange:
-    """Of a band that begins at a pair the weight that changes most."""
+    """The largest change in a band that begins at the pair `start`."""
     row, key = divmod(int(change.argmax()), change.shape[1])
     return WeightChange(start + row, key, float(first_rows[row, key]), float(second_rows[row, key]))
 
@@ -286,7 +269,7 @@ def _largest_in_band(
 def _paired_bands(
     first: Map, second: Map, rows: TokenPairs, columns: TokenPairs, query: int | None
 ) -> Iterator[tuple[int, PairRows, PairRows]]:
-    """Rows of both that stand for each other, with what is read of all others behind them."""
+    """Bands of paired rows of both maps, with their first pair; see `_rows_with_remainder`."""
     widest = max(head_map.cells.shape[1] for head_map in (first, second))
     rows_at_once = max(1, CELLS_PER_BAND // widest) if query is None else 1
     numbers = range(len(rows)) if query is None else range(query, query + 1)
@@ -302,7 +285,7 @@ def _paired_bands(
 def _rows_with_remainder(
     head_map: Map, rows: tuple[int, ...], columns: tuple[int, ...]
 ) -> PairRows:
-    """Some rows, of these columns; and one more for all other tokens together."""
+    """These rows and columns of a map, with one more column for all other tokens together."""
     low, high = rows[0], rows[-1] + 1
     values = head_map.cells.window(slice(low, high), FULL_SLICE).values[np.asarray(rows) - low]
     paired_weights: PairRows = values[:, list(columns)].astype(np.float64)
@@ -311,29 +294,27 @@ def _rows_with_remainder(
 
 
 def _row_divergences(first_rows: PairRows, second_rows: PairRows) -> Float[np.ndarray, "pair"]:
-    """Jensen and Shannon's divergence of each two rows, in bits."""
-    normalized_rows = [normalize_rows(torch.from_numpy(rows)) for rows in (first_rows, second_rows)]
-    divergences: Float[np.ndarray, "pair"] = divergence(
-        normalized_rows[0], normalized_rows[1]
-    ).numpy()
+    """The Jensen-Shannon divergence of each pair of rows, in bits."""
+    rows, others = (normalize_rows(torch.from_numpy(each)) for each in (first_rows, second_rows))
+    divergences: Float[np.ndarray, "pair"] = divergence(rows, others).numpy()
     return divergences
 
 
 @dataclass(frozen=True)
 class TokenPairs:
-    """Places of one sentence, and those that stand for them in the other; both in order."""
+    """Paired tokens of two sentences: their positions in each, in order."""
 
     tokens: Tokens
     others: Tokens
-    first: tuple[int, ...]
-    second: tuple[int, ...]
+    first: tuple[int, ...]  # positions in `tokens`
+    second: tuple[int, ...]  # positions in `others`
 
     def __len__(self) -> int:
         return len(self.first)
 
     @cached_property
     def replaced(self) -> tuple[int, ...]:
-        """Which of the pairs are of tokens that are not the same."""
+        """The pairs of tokens that are not the same."""
         pairs = zip(self.first, self.second, strict=True)
         return tuple(
             number
@@ -343,7 +324,7 @@ class TokenPairs:
 
     @cached_property
     def shared(self) -> tuple[int, ...]:
-        """Which of the pairs are of one token that is in both sentences, and is not special."""
+        """The pairs of equal tokens that are not special."""
         special = self.tokens.special
         return tuple(
             number
@@ -352,18 +333,18 @@ class TokenPairs:
         )
 
     def labels(self, pair: int) -> tuple[str, str]:
-        """What stands there in each sentence."""
+        """The labels of a pair in both sentences."""
         first, second = self.first[pair], self.second[pair]
         return bidi_isolated(self.tokens.labels[first]), bidi_isolated(self.others.labels[second])
 
     def name(self, pair: int) -> str:
-        """The label of both: `tired/wide`, where they are not the same token."""
+        """One label for a pair: `tired/wide` if the tokens differ."""
         first, second = self.labels(pair)
         return f"{first}/{second}" if pair in self.replaced else first
 
 
 def pair_tokens(tokens: Tokens, other_tokens: Tokens) -> TokenPairs:
-    """The tokens of two sentences that stand for each other."""
+    """Pair tokens of two sentences that are equal, or that replace as many others."""
     position_pairs = list(_matching_positions(tokens, other_tokens))
     if not position_pairs:
         raise AttnvizError(
@@ -376,10 +357,7 @@ def pair_tokens(tokens: Tokens, other_tokens: Tokens) -> TokenPairs:
 
 def _matching_positions(tokens: Tokens, other_tokens: Tokens) -> Iterator[tuple[int, int]]:
     matcher = SequenceMatcher(None, tokens.ids, other_tokens.ids, autojunk=False)
-    for kind, first_start, first_end, second_start, second_end in matcher.get_opcodes():
-        if kind == "equal" or (
-            kind == "replace" and first_end - first_start == second_end - second_start
-        ):
-            yield from zip(
-                range(first_start, first_end), range(second_start, second_end), strict=True
-            )
+    for kind, *ends in matcher.get_opcodes():
+        first, second = range(*ends[:2]), range(*ends[2:])
+        if kind == "equal" or (kind == "replace" and len(first) == len(second)):
+            yield from zip(first, second, strict=True)

@@ -1,8 +1,8 @@
 """Questions about one token: all that it attends to, or how much it attends to another.
 
-A link is one token that reads and one that is read. Its lift in a map is its weight minus the mean
-weight that other tokens give the same key: all that can see the key, but for the key itself and
-what the tokenizer added. Where there are no others, the lift is the weight.
+A link is a query token and a key token. Its lift in a map is its weight minus the mean weight that
+other tokens give the same key: all that can see the key, except the key itself and special tokens.
+If there are no others, the lift is the weight.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from attnviz.wording.words import and_list
 
 @dataclass(frozen=True, eq=False)
 class TokenQuery:
-    """One token, and what it reads in each map."""
+    """One token's row in each map."""
 
     options: InspectOptions
     row: int
@@ -39,35 +39,35 @@ class TokenQuery:
 
     @cached_property
     def mean(self) -> MapRow:
-        """The same in the mean of all maps; where there is one alone, that."""
+        """The token's row in the mean of all maps."""
         maps = tuple(map_row.map for map_row in self.map_rows)
         return self.map_rows[0] if len(maps) == 1 else MapRow(mean_map(maps), self.row)
 
     @cached_property
     def by_peak(self) -> list[MapRow]:
-        """Those maps first in which it puts most on one token."""
+        """The rows by their largest weight, highest first."""
         return sort_by_peak(self.map_rows)
 
     @property
     def own_column(self) -> int | None:
-        """Where the token itself stands among those that are read, if it does."""
+        """The token's own column; None if it is not among the keys."""
         head_map = self.map_rows[0].map
         group = head_map.rows.groups[self.row]
         same = head_map.rows.tokens is head_map.columns.tokens and group in head_map.columns.groups
         return head_map.columns.groups.index(group) if same else None
 
     def strongest(self, column: int) -> MapRow:
-        """The map in which it reads most of a token."""
+        """The row of the map in which the token attends most to a key."""
         return max(self.map_rows, key=lambda map_row: abs(map_row.weight(column)))
 
 
 @dataclass(frozen=True)
 class OtherTokens:
-    """What other tokens give the key of a link, in one map."""
+    """The attention of other tokens to the key of a link, in one map."""
 
-    count: int  # of those that can see it
-    mean: float  # weight that they give it; 0 where there are none
-    attend_most_count: int  # of them, whose largest weight is on it and on no other key
+    count: int  # how many can see the key
+    mean: float  # the weight they give it; 0 if there are none
+    attend_most_count: int  # how many give it alone their largest weight
 
     @property
     def attend_most(self) -> bool:
@@ -77,7 +77,7 @@ class OtherTokens:
 
 @dataclass(frozen=True, eq=False)
 class MapLink:
-    """A link in one map: its weight, and what other tokens give the same key."""
+    """A link in one map: its weight, and the attention of other tokens to the same key."""
 
     map_row: MapRow
     column: int
@@ -93,7 +93,7 @@ class MapLink:
 
     @property
     def lift(self) -> float:
-        """The weight, minus the mean of what other tokens give the same key."""
+        """The weight minus the mean weight that other tokens give the same key."""
         return self.weight - self.others.mean
 
     @property
@@ -102,13 +102,13 @@ class MapLink:
 
     @property
     def rank(self) -> int | None:
-        """Its place among all weights of its row."""
+        """The weight's rank in its row, 1 for the largest; None if the key is hidden."""
         return self.map_row.rank(self.column) if self.sees else None
 
 
 @dataclass(frozen=True, eq=False)
 class TokenLink:
-    """A token that reads and one that is read, in each map."""
+    """A link between two tokens in every map."""
 
     token_query: TokenQuery
     column: int
@@ -119,40 +119,37 @@ class TokenLink:
 
     @cached_property
     def ranked(self) -> list[MapLink]:
-        """Those maps first that link the two most; last those that hide the key."""
-        other_queries = self._other_queries
+        """The link in each map, highest score first; maps that hide the key come last."""
         links = [
-            MapLink(each, self.column, _measure_others(each.map, self.column, other_queries))
-            for each in self.token_query.map_rows
+            MapLink(row, self.column, _measure_others(row.map, self.column, self._other_queries))
+            for row in self.token_query.map_rows
         ]
-        return sorted(links, key=lambda each: (each.sees, self.score(each)), reverse=True)
+        return sorted(links, key=lambda link: (link.sees, self.score(link)), reverse=True)
 
     def score(self, link: MapLink) -> float:
-        """What maps are ranked by; gradients, which may be below 0, by how far from 0 that is."""
+        """What maps are ranked by: lift or weight, and its absolute value for gradients."""
         score = link.lift if self.options.rank == "lift" else link.weight
         return abs(score) if self.options.weigh == "gradient" else score
 
     @cached_property
     def seeing(self) -> list[MapLink]:
-        """Those that do not hide it."""
+        """The links in maps that do not hide the key."""
         return [link for link in self.ranked if link.sees]
 
     @property
     def first(self) -> list[MapLink]:
-        """The map that links the two most; or several that do so alike."""
+        """The strongest link, and those that equal it."""
         best = self.seeing[0]
         alike = (best.weight, best.others.mean)
         return list(takewhile(lambda link: (link.weight, link.others.mean) == alike, self.seeing))
 
     @property
     def mean(self) -> float:
-        return float(
-            np.mean([map_row.weight(self.column) for map_row in self.token_query.map_rows])
-        )
+        return float(np.mean([row.weight(self.column) for row in self.token_query.map_rows]))
 
     @property
     def even(self) -> float:
-        """What it would get if all that can be seen were read alike."""
+        """The weight that even attention to all visible keys would give."""
         return 1 / int((~self.seeing[0].map_row.patch.hidden).sum())
 
     @property
@@ -163,7 +160,7 @@ class TokenLink:
 
     @cached_property
     def _other_queries(self) -> Bool[np.ndarray, "query"]:
-        """Which rows count as other tokens; of a long text every so many of them."""
+        """The rows that count as other tokens: not the query, the key, or special tokens."""
         head_map = self.token_query.map_rows[0].map
         keys, key_group = head_map.columns, head_map.columns.groups[self.column]
         within = head_map.rows.tokens is keys.tokens
@@ -176,7 +173,7 @@ class TokenLink:
 def _measure_others(
     head_map: Map, column: int, is_counted: Bool[np.ndarray, "query"]
 ) -> OtherTokens:
-    """Over the rows that count and can see a key: how much they give it, a band at a time."""
+    """The attention to a key from the rows that count and can see it, read in bands."""
     queries = sampled_queries(len(is_counted))
     rows_at_once = max(1, CELLS_PER_BAND // max(1, len(head_map.columns))) * queries.step
     count, total, most = 0, 0.0, 0
@@ -194,14 +191,14 @@ def _measure_others(
 def build_token_query(
     inspection: Inspection, token_name: str, option_key: str = "query"
 ) -> TokenQuery:
-    """The token that somebody names, with all that it reads."""
+    """The rows of the token with this name or number in all maps."""
     options, maps = inspection.looking, inspection.maps
     row = find_in_side(maps[0].rows, options, token_name, option_key)
     return TokenQuery(options, row, tuple(MapRow(head_map, row) for head_map in maps))
 
 
 def build_link(inspection: Inspection) -> TokenLink:
-    """The two tokens of --from and --to; refused where no map lets one see the other."""
+    """The link between the tokens of --from and --to; refused if every map hides it."""
     options = inspection.looking
     assert options.source is not None
     assert options.to is not None
@@ -209,14 +206,11 @@ def build_link(inspection: Inspection) -> TokenLink:
     column = find_in_side(inspection.maps[0].columns, options, options.to, "to")
     link = TokenLink(token_query, column)
     if not link.seeing:
-        head_map = inspection.maps[0]
-        query_label, key_label = (
-            head_map.rows.labels[token_query.row],
-            head_map.columns.labels[column],
-        )
+        rows, columns, row = inspection.maps[0].rows, inspection.maps[0].columns, token_query.row
+        query = f"'{rows.labels[row]}' ({rows.numbers[row]})"
+        key = f"'{columns.labels[column]}' ({columns.numbers[column]})"
         raise AttnvizError(
-            f"'{query_label}' ({head_map.rows.numbers[token_query.row]}) cannot attend to '{key_label}' "
-            f"({head_map.columns.numbers[column]}): a mask hides it in every head",
+            f"{query} cannot attend to {key}: a mask hides it in every head",
             f"try the other direction: --from '{options.to}' --to '{options.source}'",
             about="from",
         )
@@ -225,7 +219,7 @@ def build_link(inspection: Inspection) -> TokenLink:
 
 @dataclass(frozen=True, eq=False)
 class MapRow:
-    """A row of a map: what one token reads there."""
+    """A row of a map: what one token attends to in it."""
 
     map: Map
     row: int
@@ -242,7 +236,7 @@ class MapRow:
 
     @cached_property
     def most(self) -> int:
-        """What it reads most; the first of several that it reads alike."""
+        """The column with the largest weight, the first if there are several."""
         return int(np.abs(self.patch.values[0]).argmax())
 
     @property
@@ -250,31 +244,29 @@ class MapRow:
         return self.weight(self.most)
 
     def rank(self, column: int) -> int:
-        """How many places it reads more, and one."""
+        """The rank of a weight, 1 for the largest."""
         sizes = np.abs(self.patch.values[0])
         return int((sizes > sizes[column]).sum()) + 1
 
 
 def sort_by_peak(map_rows: Sequence[MapRow]) -> list[MapRow]:
-    """Those first that put most on one token."""
+    """Sort rows by their largest weight, highest first."""
     return sorted(map_rows, key=lambda map_row: abs(map_row.peak), reverse=True)
 
 
 def find_in_side(side: MapSide, options: InspectOptions, token_name: str, option_key: str) -> int:
-    """The place of a token that somebody names, on a side of which some may be left out."""
+    """The index of the named token in a side; refused if the token is hidden."""
     full = full_side(side.tokens, options)
     _refuse_cut_word(full, token_name, options, option_key)
     group = full.groups[find_query(_tokens_of_side(full), token_name, option_name(option_key))]
     indices = [index for index, members in enumerate(side.groups) if set(members) & set(group)]
     if not indices:
         label = full.labels[full.groups.index(group)]
-        hidden_by_option = tokens_hidden_by_option(side.tokens, options)
-        hiding_options = and_list(
-            [option for option, positions in hidden_by_option.items() if positions & set(group)]
-        )
+        by_option = tokens_hidden_by_option(side.tokens, options).items()
+        hiding = and_list([option for option, positions in by_option if positions & set(group)])
         raise AttnvizError(
-            f"'{label}' is left out ({hiding_options})",
-            f"leave {hiding_options} out, or ask for another token",
+            f"'{label}' is left out ({hiding})",
+            f"leave {hiding} out, or ask for another token",
             about=option_key,
         )
     return indices[0]
@@ -283,7 +275,7 @@ def find_in_side(side: MapSide, options: InspectOptions, token_name: str, option
 def _refuse_cut_word(
     full: MapSide, token_name: str, options: InspectOptions, option_key: str
 ) -> None:
-    """A word that the model's tokenizer cuts up has no place of its own, unless words are shown."""
+    """Refuse a word that the tokenizer splits into several tokens, unless words are shown."""
     words = word_side(full.tokens)
     if options.words or token_name in full.labels or token_name not in words.labels:
         return
@@ -291,13 +283,14 @@ def _refuse_cut_word(
     pieces = " ".join(full.labels[token] for token in group)
     raise AttnvizError(
         f"'{token_name}' is {len(group)} tokens here: {pieces}",
-        f"use --words to combine them, or give the number of one: {option_name(option_key)} {group[0] + 1}",
+        f"use --words to combine them, or give the number of one: {option_name(option_key)} "
+        f"{group[0] + 1}",
         about=option_key,
     )
 
 
 def _tokens_of_side(side: MapSide) -> Tokens:
-    """The places of a side as tokens, so that they are found as those are."""
+    """The groups of a side as tokens, so that they can be found by name like tokens."""
     tokens = side.tokens
     return replace(
         tokens,

@@ -1,4 +1,4 @@
-"""Weights, weighed: by the length of what each hands on, or by the gradient of an answer."""
+"""Attention weights times the length of the value vector, or times the gradient of an answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def weigh_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
-    """Maps whose cells say more than where a head looks, if that is asked for."""
+    """The maps with their weights multiplied as `options.weigh` says."""
     if options.weigh != "weight":
         refuse_weights_only(trace, f"--weigh {options.weigh} needs values", "weigh")
     if options.weigh == "norm":
@@ -37,16 +37,16 @@ def weigh_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> 
     return maps
 
 
-@lru_cache(maxsize=1)  # asked for by each step that needs it
+@lru_cache(maxsize=1)  # several views of one inspection call it
 def find_answer_gradients(trace: Trace, options: InspectOptions) -> Gradients:
-    """The answer whose gradient is taken, and its gradients."""
+    """The answer that `options.toward` chooses, and the gradients of its score."""
     from attnviz.traces.trained.gradients import answer_gradients
 
     return answer_gradients(trace, options.toward)
 
 
 def _weigh_by_length(head_map: Map, trace: Trace) -> Map:
-    """After Kobayashi et al. (2020): what is read much may hand on little."""
+    """The map with each weight times the length of what it passes on (Kobayashi et al. 2020)."""
     assert head_map.layer is not None
     assert head_map.head is not None
     lengths = tensor_to_numpy(passed_on_lengths(head_map.layer, head_map.head, trace))
@@ -54,19 +54,18 @@ def _weigh_by_length(head_map: Map, trace: Trace) -> Map:
 
 
 def _weigh_by_gradient(head_map: Map, gradients: Gradients) -> Map:
-    """To first order, what a weight adds to the score of an answer."""
+    """The map with each weight times its gradient: to first order its part of an answer's score."""
     assert head_map.layer is not None
     assert head_map.head is not None
     gradient = tensor_to_numpy(gradients.by_layer[head_map.layer.layer][head_map.head])
     values = tensor_to_numpy(head_map.layer.values_of_heads[head_map.head])
-    return replace(
-        head_map, cells=GradientWeightedCells(head_map.cells, gradient, values), share=False
-    )
+    cells = GradientWeightedCells(head_map.cells, gradient, values)
+    return replace(head_map, cells=cells, share=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GradientWeightedCells(Cells):
-    """Each weight times the gradient of an answer: that of what its query gets, along a value."""
+    """Each weight times the dot product of its query's context gradient with its key's value."""
 
     cells: Cells
     gradient: Float[ndarray, "query width"]
@@ -83,7 +82,7 @@ class GradientWeightedCells(Cells):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LengthWeightedCells(Cells):
-    """Each weight times the length of what its key hands on."""
+    """Each weight times the length of the vector that its key passes on."""
 
     cells: Cells
     lengths: Float[ndarray, "key"]
@@ -98,22 +97,19 @@ class LengthWeightedCells(Cells):
 
 
 def passed_on_lengths(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "key"]:
-    """How long what a head hands on of each key is: its value, through its part of W_o."""
+    """For each key the length of its value after the head's part of W_o."""
     values, w_out_rows = layer.values_of_heads[head], _w_out_rows(layer, head, trace)
-    if w_out_rows is None:
-        return _vector_lengths(values)
-    # A turned vector is as long as before: W_oᵀ = Q R, and of that R alone changes a length.
-    triangle = torch.linalg.qr(w_out_rows.T.double(), mode="r").R
-    return _vector_lengths(values.double() @ triangle.T).to(values)
-
-
-def _vector_lengths(vectors: Float[Tensor, "key width"]) -> Float[Tensor, "key"]:
+    vectors = values
+    if w_out_rows is not None:
+        # Of W_oᵀ = Q R only R changes lengths, and it is smaller.
+        triangle = torch.linalg.qr(w_out_rows.T.double(), mode="r").R
+        vectors = values.double() @ triangle.T
     lengths: Tensor = torch.linalg.vector_norm(vectors, dim=-1)
-    return lengths
+    return lengths.to(values)
 
 
 def _w_out_rows(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "width dim"] | None:
-    """The rows of W_o that a head is multiplied with; None where there is no such matrix."""
+    """The rows of W_o that multiply a head's context vectors; None if there is no W_o."""
     heads, _, width = layer.values_of_heads.shape
     w_out = None if layer.projections is None else layer.projections.w_out
     card = trained_card(trace.origin)
