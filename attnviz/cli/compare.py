@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from attnviz.traces.trace import Trace
     from attnviz.views.view import View
 
-COMPARISON_PANEL = "Comparison"
+_comparison_option = partial(section_option, "Comparison")
 _ASPECTS_TEXT = ", ".join(
     f"{name} ({aspect.about})" if aspect.about else name for name, aspect in ASPECTS.items()
 )
@@ -87,9 +87,7 @@ class ComparisonOptions:
     ] = None
     learn: Annotated[
         str | None,
-        section_option(
-            COMPARISON_PANEL,
-            "--learn",
+        _comparison_option(
             metavar="TASK",
             help="Instead of a text: train a small model on a task in each way, all on the same "
             f"sentences: {', '.join(TASKS)}.",
@@ -100,9 +98,7 @@ class ComparisonOptions:
     ] = None
     by: Annotated[
         str | None,
-        section_option(
-            COMPARISON_PANEL,
-            "--by",
+        _comparison_option(
             metavar="WHAT",
             help=f"What differs: {_ASPECTS_TEXT}; with --learn {', '.join(TRAINING_ASPECTS)}.  [default: scale]",
             short=f"What differs: {', '.join(ASPECTS)}.",
@@ -111,9 +107,7 @@ class ComparisonOptions:
     ] = None
     values: Annotated[
         str | None,
-        section_option(
-            COMPARISON_PANEL,
-            "--values",
+        _comparison_option(
             metavar="A,B,…",
             help="The values to compare, separated by commas.  [default: sensible ones]",
             short="The values to compare: --by dim --values 8,64",
@@ -124,9 +118,7 @@ class ComparisonOptions:
     ] = None
     reference: Annotated[
         str | None,
-        section_option(
-            COMPARISON_PANEL,
-            "--reference",
+        _comparison_option(
             metavar="VALUE",
             help="The value that is subtracted from the others.  [default: the first]",
             example="scaled",
@@ -134,9 +126,7 @@ class ComparisonOptions:
     ] = None
     repeats: Annotated[
         int,
-        section_option(
-            COMPARISON_PANEL,
-            "--repeats",
+        _comparison_option(
             metavar="N",
             help="How many seeds conclusions and curves are based on; with --learn 10 by default.",
             short="How many seeds conclusions are based on, if not 20: --repeats 100",
@@ -144,34 +134,22 @@ class ComparisonOptions:
     ] = 20
     layer: Annotated[
         int | None,
-        section_option(
-            COMPARISON_PANEL,
-            "--layer",
-            metavar="N",
-            help="Which layer of a model, from 0.  [default: the last]",
-            example="0",
+        _comparison_option(
+            metavar="N", help="Which layer of a model, from 0.  [default: the last]", example="0"
         ),
     ] = None
     head: Annotated[
         int | None,
-        section_option(
-            COMPARISON_PANEL,
-            "--head",
+        _comparison_option(
             metavar="N",
             help="Only this head of a trained model, from 0.  [default: all]",
             example="0",
         ),
     ] = None
     mean: Annotated[
-        bool,
-        section_option(
-            COMPARISON_PANEL, "--mean", help="Show the mean of the heads instead of each head."
-        ),
+        bool, _comparison_option("--mean", help="Show the mean of the heads instead of each head.")
     ] = False
-    curves: Annotated[
-        bool,
-        section_option(COMPARISON_PANEL, "--curves", help="Show only the curves."),
-    ] = False
+    curves: Annotated[bool, _comparison_option("--curves", help="Show only the curves.")] = False
 
     def value_names(self) -> list[str] | None:
         """The values after --values; None leaves them to what is compared."""

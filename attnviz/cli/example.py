@@ -101,8 +101,7 @@ def check_command(
         ),
     ] = None,
     quiet: Annotated[
-        bool,
-        section_option("Output", "--quiet", "-q", help="Print only what differs."),
+        bool, section_option("Output", "--quiet", "-q", help="Print only what differs.")
     ] = False,
     limit: Limit = None,
 ) -> None:

@@ -38,7 +38,7 @@ from attnviz.renderers import suffixes
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.wording.commands import Command, changed_options
 
-HEADS_PANEL = "Heads"
+_heads_option = partial(section_option, "Heads")
 DEVICE_OPTIONS = ("device", "dtype")  # what of attention a trained model has not decided
 MODEL_DECIDED_OPTIONS = tuple(
     each.name for each in fields(AttentionOptions) if each.name not in DEVICE_OPTIONS
@@ -51,9 +51,7 @@ class LookingOptions:
 
     layer: Annotated[
         int | None,
-        section_option(
-            HEADS_PANEL,
-            "--layer",
+        _heads_option(
             metavar="N",
             help="Only this layer, from 0.",
             short="One layer; with --head one head of it: --layer 4 --head 7",
@@ -61,15 +59,11 @@ class LookingOptions:
         ),
     ] = None
     head: Annotated[
-        int | None,
-        section_option(
-            HEADS_PANEL, "--head", metavar="N", help="Only this head, from 0.", example="7"
-        ),
+        int | None, _heads_option(metavar="N", help="Only this head, from 0.", example="7")
     ] = None
     source: Annotated[
         str | None,
-        section_option(
-            HEADS_PANEL,
+        _heads_option(
             "--from",
             metavar="TOKEN",
             help="Rank the heads by how much this token attends to --to.",
@@ -79,19 +73,11 @@ class LookingOptions:
     ] = None
     to: Annotated[
         str | None,
-        section_option(
-            HEADS_PANEL,
-            "--to",
-            metavar="TOKEN",
-            help="The token that --from attends to.",
-            example="animal",
-        ),
+        _heads_option(metavar="TOKEN", help="The token that --from attends to.", example="animal"),
     ] = None
     rank: Annotated[
         str,
-        section_option(
-            HEADS_PANEL,
-            "--rank",
+        _heads_option(
             metavar="HOW",
             help=f"How --from sorts heads: {'; '.join(f'{n} ({t})' for n, t in RANK_DESCRIPTIONS.items())}.",
             among=RANK_DESCRIPTIONS,
@@ -99,9 +85,7 @@ class LookingOptions:
     ] = InspectOptions.rank
     by: Annotated[
         str,
-        section_option(
-            HEADS_PANEL,
-            "--by",
+        _heads_option(
             metavar="KIND",
             help=f"What heads are ranked by: {'; '.join(f'{n} ({t})' for n, t in BY_DESCRIPTIONS.items())}.",
             among=BY_DESCRIPTIONS,
@@ -109,9 +93,7 @@ class LookingOptions:
     ] = InspectOptions.by
     merge: Annotated[
         str | None,
-        section_option(
-            HEADS_PANEL,
-            "--merge",
+        _heads_option(
             metavar="HOW",
             help=f"Several heads as one: {'; '.join(f'{n} ({t})' for n, t in MERGE_DESCRIPTIONS.items())}.",
             example="mean",
@@ -120,9 +102,7 @@ class LookingOptions:
     ] = None
     weigh: Annotated[
         str,
-        section_option(
-            HEADS_PANEL,
-            "--weigh",
+        _heads_option(
             metavar="HOW",
             help=f"Each weight {'; '.join(f'{t} ({n})' for n, t in WEIGH_DESCRIPTIONS.items())}.",
             among=WEIGH_DESCRIPTIONS,
@@ -130,9 +110,7 @@ class LookingOptions:
     ] = InspectOptions.weigh
     toward: Annotated[
         str | None,
-        section_option(
-            HEADS_PANEL,
-            "--toward",
+        _heads_option(
             metavar="TOKEN",
             help="The answer whose gradient --weigh gradient takes.  [default: the most likely "
             "one]",
@@ -141,42 +119,29 @@ class LookingOptions:
     ] = None
     hide_special: Annotated[
         bool,
-        section_option(
-            HEADS_PANEL,
-            "--hide-special",
-            help="Leave out tokens that the tokenizer added, such as [CLS].",
+        _heads_option(
+            "--hide-special", help="Leave out tokens that the tokenizer added, such as [CLS]."
         ),
     ] = False
     hide_first: Annotated[
         bool,
-        section_option(
-            HEADS_PANEL, "--hide-first", help="Leave out the first token, which is often a sink."
-        ),
+        _heads_option("--hide-first", help="Leave out the first token, which is often a sink."),
     ] = False
     renormalise: Annotated[
-        bool,
-        section_option(
-            HEADS_PANEL, "--renormalise", help="Scale what is left so that rows sum to 1."
-        ),
+        bool, _heads_option("--renormalise", help="Scale what is left so that rows sum to 1.")
     ] = False
-    words: Annotated[
-        bool,
-        section_option(HEADS_PANEL, "--words", help="Combine the pieces of each word."),
-    ] = False
+    words: Annotated[bool, _heads_option("--words", help="Combine the pieces of each word.")] = (
+        False
+    )
     log: Annotated[
-        bool,
-        section_option(
-            HEADS_PANEL, "--log", help="Colour by logarithm, which shows small weights."
-        ),
+        bool, _heads_option("--log", help="Colour by logarithm, which shows small weights.")
     ] = False
     predict: Annotated[
-        bool,
-        section_option(HEADS_PANEL, "--predict", help="Also show what the model answers."),
+        bool, _heads_option("--predict", help="Also show what the model answers.")
     ] = False
     as_: Annotated[
         str | None,
-        section_option(
-            HEADS_PANEL,
+        _heads_option(
             "--as",
             metavar="WAY",
             help=f"How weights are drawn: {', '.join(f'{n} ({t})' for n, t in DRAW_DESCRIPTIONS.items())}.",
@@ -186,10 +151,8 @@ class LookingOptions:
     ] = None
     verify: Annotated[
         bool,
-        section_option(
-            HEADS_PANEL,
-            "--verify",
-            help="Check the numbers, also against the model's own attention.",
+        _heads_option(
+            "--verify", help="Check the numbers, also against the model's own attention."
         ),
     ] = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from attnviz.learning.task import Task
     from attnviz.learning.training import Learned, Training
 
+_learning_option = partial(section_option, LEARNING_PANEL)
 # What means nothing to a model that learns: its vectors and its one sentence are its own.
 EXCLUDED_LEARN_OPTIONS = ("embeddings", "dropout", "memory", "dtype")
 
@@ -52,9 +54,7 @@ class LearnOptions:
     ] = None
     file: Annotated[
         Path | None,
-        section_option(
-            LEARNING_PANEL,
-            "--file",
+        _learning_option(
             metavar="PATH",
             help="Instead of a task: learn to continue the lines of a UTF-8 file; one line in ten "
             "is held out.",
@@ -64,8 +64,7 @@ class LearnOptions:
     ] = None
     tokenizer: Annotated[
         str | None,
-        section_option(
-            LEARNING_PANEL,
+        _learning_option(
             "--tokenizer",
             "-t",
             metavar="NAME",
@@ -77,9 +76,7 @@ class LearnOptions:
     ] = None
     watch: Annotated[
         str | None,
-        section_option(
-            LEARNING_PANEL,
-            "--watch",
+        _learning_option(
             metavar="TEXT",
             help="The sentence whose heatmaps are drawn, in the task's own words.",
             short='The sentence that is drawn: --watch "a b c d e f g h"',
@@ -88,9 +85,7 @@ class LearnOptions:
     ] = None
     save: Annotated[
         Path | None,
-        section_option(
-            LEARNING_PANEL,
-            "--save",
+        _learning_option(
             metavar="FOLDER",
             help="Save the model (for --model in run and steps) and everything that --from needs.",
             short="Save the model: --save my-model; then attnviz run TEXT --model my-model",
@@ -99,8 +94,7 @@ class LearnOptions:
     ] = None
     from_: Annotated[
         Path | None,
-        section_option(
-            LEARNING_PANEL,
+        _learning_option(
             "--from",
             metavar="FOLDER",
             help="Continue the training that --save saved.",
@@ -209,8 +203,7 @@ def build_task_request(learn_options: LearnOptions) -> dict[str, str]:
         return {"task": learn_options.task}
     if learn_options.task is not None:
         raise AttnvizError(
-            f"--file and a task are both given: {learn_options.task}",
-            "leave one of them out",
+            f"--file and a task are both given: {learn_options.task}", "leave one of them out"
         )
     return {
         "file": str(learn_options.file),

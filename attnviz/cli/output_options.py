@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from attnviz.renderers.terminal.screen import ColorDepth, Screen
 
 
+_output_option = partial(section_option, "Output")
+_look_option = partial(section_option, "Looks")
 ARRAY_SUFFIXES = [each for each in suffixes() if each not in suffixes("arrays")]
 
 
@@ -42,8 +45,7 @@ _FILE_LIMITS_TEXT = ", ".join(
 )
 Limit = Annotated[
     str | None,
-    section_option(
-        "Output",
+    _output_option(
         "--limit",
         metavar="SIZE",
         help=f"The largest file that is read, such as 100MB.  [default: {_FILE_LIMITS_TEXT}]",
@@ -58,9 +60,7 @@ class ShowOptions:
 
     show: Annotated[
         str | None,
-        section_option(
-            "Output",
-            "--show",
+        _output_option(
             metavar="NAMES",
             help=f"What to show, with commas: {', '.join(PARTS_BY_SHOW_NAME)} (of a block), or all.  [default: "
             "weights,context; in a picture weights]",
@@ -72,8 +72,7 @@ class ShowOptions:
     ] = None
     as_: Annotated[
         str | None,
-        section_option(
-            "Output",
+        _output_option(
             "--as",
             metavar="WAY",
             help="How weights are drawn: "
@@ -85,8 +84,7 @@ class ShowOptions:
     ] = None
     predict: Annotated[
         bool,
-        section_option(
-            "Output",
+        _output_option(
             "--predict",
             help="With --model: show the three most likely answers at every position that asks "
             "for one.",
@@ -94,8 +92,7 @@ class ShowOptions:
     ] = False
     verify: Annotated[
         bool,
-        section_option(
-            "Output",
+        _output_option(
             "--verify",
             help="Check the result: rows sum to 1, hidden weights are 0, torch's own attention "
             "agrees.",
@@ -120,9 +117,7 @@ class OutputOptions:
 
     query: Annotated[
         str | None,
-        section_option(
-            "Output",
-            "--query",
+        _output_option(
             metavar="TOKEN",
             help="Show what one token, given as a word or a number, reads (attends to), with the "
             "arithmetic.",
@@ -132,8 +127,7 @@ class OutputOptions:
     ] = None
     out: Annotated[
         list[Path],
-        section_option(
-            "Output",
+        _output_option(
             "--out",
             "-o",
             metavar="FILE",
@@ -144,22 +138,16 @@ class OutputOptions:
             show_default=False,
         ),
     ] = field(default_factory=list)
-    json: Annotated[
-        bool,
-        section_option("Output", "--json", help="Print all numbers, as JSON."),
-    ] = False
+    json: Annotated[bool, _output_option("--json", help="Print all numbers, as JSON.")] = False
     full: Annotated[
-        bool,
-        section_option("Output", "--full", help="Show wide vectors and long lists in full."),
+        bool, _output_option("--full", help="Show wide vectors and long lists in full.")
     ] = False
     quiet: Annotated[
-        bool,
-        section_option("Output", "--quiet", "-q", help="Print no notes, only results."),
+        bool, _output_option("--quiet", "-q", help="Print no notes, only results.")
     ] = False
     no_pager: Annotated[
         bool,
-        section_option(
-            "Output",
+        _output_option(
             "--no-pager",
             help="Print output longer than the screen without stopping (otherwise PAGER shows it).",
         ),
@@ -173,9 +161,7 @@ class PictureOptions:
 
     theme: Annotated[
         str | None,
-        section_option(
-            "Looks",
-            "--theme",
+        _look_option(
             metavar="NAME",
             help=f"{' or '.join(THEMES)}.  [default: light; on a terminal it asks which, "
             "ATTNVIZ_THEME overrides]",
@@ -186,9 +172,7 @@ class PictureOptions:
     ] = None
     size: Annotated[
         str | None,
-        section_option(
-            "Looks",
-            "--size",
+        _look_option(
             metavar="SIZE",
             help="16:9, 4:3, square, inches such as 8x5, or pixels such as 1920x1080.  [default: "
             "what the panels need; slides 16:9]",
@@ -199,32 +183,21 @@ class PictureOptions:
     ] = None
     dpi: Annotated[
         int | None,
-        section_option(
-            "Looks",
-            "--dpi",
+        _look_option(
             metavar="N",
             help="Pixels per inch.  [default: PNG and slides 200, GIF 100]",
             example="200",
         ),
     ] = None
     transparent: Annotated[
-        bool, section_option("Looks", "--transparent", help="Leave out the background.")
+        bool, _look_option("--transparent", help="Leave out the background.")
     ] = False
     colors: Annotated[
-        str,
-        section_option(
-            "Looks",
-            "--colors",
-            metavar="NAME",
-            help=f"{', '.join(PALETTES)}.",
-            among=[*PALETTES],
-        ),
+        str, _look_option(metavar="NAME", help=f"{', '.join(PALETTES)}.", among=[*PALETTES])
     ] = DEFAULT_PALETTE
     text_size: Annotated[
         str | None,
-        section_option(
-            "Looks",
-            "--text-size",
+        _look_option(
             metavar="SIZE",
             help=f"{', '.join(TEXT_SIZE_POINTS)}, or the size of labels in points, on a slide (13.33 "
             "inches wide).  [default: medium, 18 points]",
@@ -232,25 +205,19 @@ class PictureOptions:
     ] = None
     footnote: Annotated[
         bool | None,
-        section_option(
-            "Looks",
+        _look_option(
             "--footnote/--no-footnote",
             help="Write the settings in small print below a picture.  [default: not on 16:9 and "
             "4:3]",
         ),
     ] = None
     title: Annotated[
-        str | None,
-        section_option(
-            "Looks", "--title", metavar="TEXT", help="A title of your own.", example='"My title"'
-        ),
+        str | None, _look_option(metavar="TEXT", help="A title of your own.", example='"My title"')
     ] = None
     numbers: Annotated[
         bool | None,
-        section_option(
-            "Looks",
-            "--numbers/--no-numbers",
-            help="Write numbers into cells.  [default: if they fit]",
+        _look_option(
+            "--numbers/--no-numbers", help="Write numbers into cells.  [default: if they fit]"
         ),
     ] = None
 

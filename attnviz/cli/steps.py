@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from attnviz.cli import output, source
@@ -34,7 +35,7 @@ from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.views.steps import step_selection
 
-STEPS_PANEL = "Steps"
+_steps_option = partial(section_option, "Steps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +44,7 @@ class StepOptions:
 
     step: Annotated[
         str | None,
-        section_option(
-            STEPS_PANEL,
-            "--step",
+        _steps_option(
             metavar="STEPS",
             help="Show only some steps: a name (scores), a number (5), a range (5-8), or several "
             "with commas.",
@@ -57,9 +56,7 @@ class StepOptions:
     ] = None
     key: Annotated[
         str | None,
-        section_option(
-            STEPS_PANEL,
-            "--key",
+        _steps_option(
             metavar="TOKEN",
             help="With --query: only the score of this key, in step 5 as two arrows and the angle "
             "between them.",
@@ -67,9 +64,7 @@ class StepOptions:
     ] = None
     digits: Annotated[
         int,
-        section_option(
-            STEPS_PANEL,
-            "--digits",
+        _steps_option(
             metavar="N",
             help="How many decimals numbers have.",
             short="How many decimals numbers have, if not 2: --digits 4",
@@ -77,28 +72,15 @@ class StepOptions:
     ] = 2
     layer: Annotated[
         int | None,
-        section_option(
-            STEPS_PANEL,
-            "--layer",
-            metavar="N",
-            help="Which of several layers, from 0.  [default: the first]",
-        ),
+        _steps_option(metavar="N", help="Which of several layers, from 0.  [default: the first]"),
     ] = None
     head: Annotated[
         int | None,
-        section_option(
-            STEPS_PANEL,
-            "--head",
-            metavar="N",
-            help="Only this head, from 0.  [default: all]",
-            example="0",
-        ),
+        _steps_option(metavar="N", help="Only this head, from 0.  [default: all]", example="0"),
     ] = None
     seconds_per_step: Annotated[
         float,
-        section_option(
-            STEPS_PANEL,
-            "--seconds-per-step",
+        _steps_option(
             metavar="S",
             help="How many seconds a .gif shows each step; the film lasts at most five times that.",
         ),

@@ -91,10 +91,8 @@ THEMES = {
 
 PALETTES = {
     "ocean": Palette(
-        (
-            "e8fbfa caf1f2 ace5ec 8ed9e8 71cce4 54bee0 38afdb 1b9fd4 0090cd 0080c3 0070b7 "
-            "0060aa 0e519a 164389 193576 192962 161e4e"
-        ),
+        "e8fbfa caf1f2 ace5ec 8ed9e8 71cce4 54bee0 38afdb 1b9fd4 0090cd 0080c3 0070b7 "
+        "0060aa 0e519a 164389 193576 192962 161e4e"
     ),
     "greys": Palette(  # which ends, on either paper, before the grey of what is hidden
         anchors=(
@@ -107,25 +105,19 @@ PALETTES = {
         ),
     ),
     "viridis": Palette(
-        (
-            "fde725 ece51b d8e219 c2df23 addc30 98d83e 84d44b 70cf57 5ec962 4ec36b 3fbc73 "
-            "32b67a 28ae80 22a785 1fa088 1f988b 21918c 23898e 26828e 297a8e 2c728e 2f6b8e "
-            "33638d 375b8d 3b528b 3e4989 424086 453781 472d7b 482374 48186a 470d60 440154"
-        ),
+        "fde725 ece51b d8e219 c2df23 addc30 98d83e 84d44b 70cf57 5ec962 4ec36b 3fbc73 "
+        "32b67a 28ae80 22a785 1fa088 1f988b 21918c 23898e 26828e 297a8e 2c728e 2f6b8e "
+        "33638d 375b8d 3b528b 3e4989 424086 453781 472d7b 482374 48186a 470d60 440154"
     ),
     "cividis": Palette(
-        (
-            "fee838 f9e03a f0d846 e7d150 dec958 d5c25e cdbb63 c4b468 bcae6c b4a76f aba072 "
-            "a39a74 9b9476 938e78 8c8878 848279 7d7c78 767676 6f7073 686a71 61656f 5a5f6e "
-            "535a6d 4b546c 434e6c 3b496c 32436d 273e6e 1a386f 053371 002e6a 00285b 00224e"
-        ),
+        "fee838 f9e03a f0d846 e7d150 dec958 d5c25e cdbb63 c4b468 bcae6c b4a76f aba072 "
+        "a39a74 9b9476 938e78 8c8878 848279 7d7c78 767676 6f7073 686a71 61656f 5a5f6e "
+        "535a6d 4b546c 434e6c 3b496c 32436d 273e6e 1a386f 053371 002e6a 00285b 00224e"
     ),
     "magma": Palette(
-        (
-            "fcfdbf fcf0b2 fde2a3 fed395 fec488 feb67c fea772 fd9869 fc8961 f9795d f56b5c "
-            "ef5d5e e75263 dc4869 d0416f c43c75 b73779 aa337d 9c2e7f 902a81 832681 762181 "
-            "6a1c81 5d177f 51127c 440f76 36106b 29115a 1d1147 130d34 0a0822 030312 000004"
-        ),
+        "fcfdbf fcf0b2 fde2a3 fed395 fec488 feb67c fea772 fd9869 fc8961 f9795d f56b5c "
+        "ef5d5e e75263 dc4869 d0416f c43c75 b73779 aa337d 9c2e7f 902a81 832681 762181 "
+        "6a1c81 5d177f 51127c 440f76 36106b 29115a 1d1147 130d34 0a0822 030312 000004"
     ),
 }
 DEFAULT_PALETTE = "ocean"
@@ -157,10 +149,7 @@ def color_anchors(palette: str, theme_name: str, kind: str) -> Float[ndarray, "a
 
 
 def color_values(
-    values: Shaped[ndarray, "*shape"],
-    low: float,
-    high: float,
-    anchors: Float[ndarray, "anchor 3"],
+    values: Shaped[ndarray, "*shape"], low: float, high: float, anchors: Float[ndarray, "anchor 3"]
 ) -> Colors:
     """The colour of each value; what lies beyond either end has the colour of that end."""
     import numpy as np
