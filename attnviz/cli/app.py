@@ -108,16 +108,14 @@ class CommandGroup(ParsingMixin, TyperGroup):
         return [*self.table]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words, with the default command put before options of its own, or a bare dash."""
+        """Parse the words, with the default command before options of its own or a bare dash."""
         ctx.meta[WORDS_META_KEY] = tuple(args)
         if args and args[0].startswith("-") and not self._is_own_option(ctx, args[0]):
             return super().parse_args(ctx, [self.default_command, *args])
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the first word names; else the default one, which takes all
-        words.
-        """
+        """Return the command that the first word names, else the default one."""
         if args[0] in self.table:
             return super().resolve_command(ctx, args)
         if not ctx.resilient_parsing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Annotated
@@ -39,15 +40,19 @@ from attnviz.traces.trained.model_location import MINILM
 from attnviz.wording.commands import Command, changed_options
 
 _heads_option = partial(section_option, "Heads")
-DEVICE_OPTIONS = ("device", "dtype")  # what of attention a trained model has not decided
-MODEL_DECIDED_OPTIONS = tuple(
-    each.name for each in fields(AttentionOptions) if each.name not in DEVICE_OPTIONS
+DEVICE_OPTIONS = ("device", "dtype")
+MODEL_DECIDED_OPTIONS = tuple(  # options of attention that a trained model fixes
+    option.name for option in fields(AttentionOptions) if option.name not in DEVICE_OPTIONS
 )
+
+
+def _described(names: Mapping[str, str], separator: str = "; ") -> str:
+    return separator.join(f"{name} ({about})" for name, about in names.items())
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookingOptions:
-    """What is looked at, and how."""
+    """Which heads are shown, and how."""
 
     layer: Annotated[
         int | None,
@@ -79,7 +84,7 @@ class LookingOptions:
         str,
         _heads_option(
             metavar="HOW",
-            help=f"How --from sorts heads: {'; '.join(f'{n} ({t})' for n, t in RANK_DESCRIPTIONS.items())}.",
+            help=f"How --from sorts heads: {_described(RANK_DESCRIPTIONS)}.",
             among=RANK_DESCRIPTIONS,
         ),
     ] = InspectOptions.rank
@@ -87,7 +92,7 @@ class LookingOptions:
         str,
         _heads_option(
             metavar="KIND",
-            help=f"What heads are ranked by: {'; '.join(f'{n} ({t})' for n, t in BY_DESCRIPTIONS.items())}.",
+            help=f"What heads are ranked by: {_described(BY_DESCRIPTIONS)}.",
             among=BY_DESCRIPTIONS,
         ),
     ] = InspectOptions.by
@@ -95,7 +100,7 @@ class LookingOptions:
         str | None,
         _heads_option(
             metavar="HOW",
-            help=f"Several heads as one: {'; '.join(f'{n} ({t})' for n, t in MERGE_DESCRIPTIONS.items())}.",
+            help=f"Several heads as one: {_described(MERGE_DESCRIPTIONS)}.",
             example="mean",
             among=MERGE_DESCRIPTIONS,
         ),
@@ -144,7 +149,7 @@ class LookingOptions:
         _heads_option(
             "--as",
             metavar="WAY",
-            help=f"How weights are drawn: {', '.join(f'{n} ({t})' for n, t in DRAW_DESCRIPTIONS.items())}.",
+            help=f"How weights are drawn: {_described(DRAW_DESCRIPTIONS, ', ')}.",
             short="Draw lines between words: --layer 5 --head 11 --as arcs",
             among=DRAW_DESCRIPTIONS,
         ),
@@ -157,13 +162,9 @@ class LookingOptions:
     ] = False
 
     def build_looking(self, outputs: OutputOptions) -> InspectOptions:
-        """The choices, once it is sure that they make sense."""
-        choices = {
-            name: getattr(self, name)
-            for name in InspectOptions.__dataclass_fields__
-            if name != "query"
-        }
-        return InspectOptions(**choices, query=outputs.query)
+        """Return the options of an inspection, which refuse what does not fit together."""
+        names = InspectOptions.__dataclass_fields__.keys() - {"query"}
+        return InspectOptions(**{n: getattr(self, n) for n in names}, query=outputs.query)
 
 
 @accept_options(
@@ -181,7 +182,7 @@ class LookingOptions:
 def inspect_command(
     text: TextOptions,
     saved: SavedOptions,
-    looking_options: LookingOptions,
+    options: LookingOptions,
     model: ModelOptions,
     trained: TrainedOptions,
     attention: AttentionOptions,
@@ -201,7 +202,7 @@ def inspect_command(
     attnviz inspect "The animal was tired" --layer 4 --head 7 -o head.png
     """
     output.refuse_undeliverable(outputs, pictures, suffixes())
-    looking = looking_options.build_looking(outputs)
+    looking = options.build_looking(outputs)
     refuse_lines_without_picture(looking.as_, outputs)
     typed_beside = typed.values_of(text, model, trained, attention, without)
     reruns_model = looking.by == "effect" or looking.weigh == "gradient"
@@ -209,13 +210,14 @@ def inspect_command(
     refuse_beside_trace(saved.trace, typed_beside)
     model_or_default = replace(model, model=model.model or MINILM)
     settings = settings_from_options(text, model_or_default, trained, attention, without)
-    groups = (looking_options, outputs, pictures)
     trace = trace_from_options(
         "inspect",
         text,
         saved,
         settings,
-        *groups,
+        options,
+        outputs,
+        pictures,
         layers=looking.layers,
         model_overrides=model_overrides,
     )
@@ -225,12 +227,12 @@ def inspect_command(
     command = Command(
         name="inspect",
         argument=trace.text,
-        options=changed_options(model, trained, attention, without, looking_options)
+        options=changed_options(model, trained, attention, without, options)
         | {"query": outputs.query},
     )
     track = partial(with_progress_bar, label="switching heads off", quiet=outputs.quiet)
     view = Inspection(trace=trace, looking=looking, track=track).view(command=command)
     output.deliver_view(view, outputs, pictures)
     source.note_text_names_file(text.text, quiet=outputs.quiet)
-    if looking_options.verify:
+    if options.verify:
         print_checks(trace, outputs)

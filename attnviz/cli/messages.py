@@ -111,9 +111,7 @@ def show_in_pager(text: str) -> bool:
 
 
 def _pager_environment() -> dict[str, str]:
-    """Return the variables of a pager: unless it is told otherwise, it quits if the text fits, and
-    keeps colours.
-    """
+    """Let a pager named without options quit if the text fits, and keep colours."""
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     characters = {"LESSCHARSET": "utf-8"} if utf8 else {}
     return {"LESS": "FRX", "LV": "-c", **characters, **os.environ}
@@ -131,8 +129,7 @@ def with_progress_bar(steps: Sequence[StepItem], *, label: str, quiet: bool) -> 
 
 @contextmanager
 def with_timer(label: str, *, quiet: bool) -> Iterator[None]:
-    """Show a label and the time elapsed on a terminal, while the block takes longer than a second.
-    """
+    """Show a label and the elapsed time on a terminal, if the block takes over a second."""
     if quiet or not sys.stderr.isatty():
         yield
         return

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 def refuse_undeliverable(
     outputs: OutputOptions, pictures: PictureOptions, suffixes: Sequence[str]
 ) -> None:
-    """Refuse formats, names of files and sizes that cannot be written, before anything is computed.
-    """
+    """Refuse formats, file names and sizes that cannot be written, before computing anything."""
     files.set_size_limit(outputs.limit)
     for path in outputs.out:
         files.refuse_folder(path)

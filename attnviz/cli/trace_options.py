@@ -46,7 +46,6 @@ _VARIANTS_TEXT = "; ".join(f"{name} ({variant.about})" for name, variant in VARI
 
 
 def _known_models() -> tuple[str, ...]:
-    """A function, for what is written in an annotation finds nothing of this file later."""
     return (*models(), MINILM)
 
 
@@ -82,14 +81,14 @@ class TextOptions:
             help=f"How the text is cut into tokens: {', '.join(TOKENIZERS)}, or an encoding that "
             "tiktoken knows, such as o200k_base.",
             short=f"How the text is cut into tokens: {', '.join(TOKENIZERS)}.",
-            among={name: each.about for name, each in TOKENIZERS.items()},
+            among={name: tokenizer.about for name, tokenizer in TOKENIZERS.items()},
         ),
     ] = Settings.tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """A model whose numbers are used, in place of those that a seed draws."""
+    """A model whose weights are used in place of random ones."""
 
     model: Annotated[
         str | None,
@@ -110,7 +109,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedOptions:
-    """What trained transformers alone can be asked for."""
+    """Options of trained transformers alone."""
 
     attention: Annotated[
         AttentionKind | None,
@@ -274,8 +273,8 @@ class AttentionOptions:
         float,
         _number_option(
             metavar="X",
-            help=f"The base of the angles of {and_list(POSITIONS_WITH_BASE)} positions, such as 500000 in Llama 3."
-            f"  [default: {Settings.position_base:g}]",
+            help=f"The base of the angles of {and_list(POSITIONS_WITH_BASE)} positions, such as "
+            f"500000 in Llama 3.  [default: {Settings.position_base:g}]",
             show_default=False,
             example="500000",
         ),
@@ -316,15 +315,15 @@ class AttentionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixOptions:
-    """Matrices of a person's own."""
+    """Matrices of one's own."""
 
     given: Annotated[
         str | None,
         _number_option(
             metavar="FILE",
-            help=f"Matrices of your own ({', '.join(MATRIX_FILE_SUFFIXES)}): {_ATTENTION_MATRICES_TEXT}; of a transformer "
-            f"block {_BLOCK_MATRICES_TEXT}; of further layers layers.1.w_query …. What is missing is "
-            "computed, or drawn at random.",
+            help=f"Matrices of your own ({', '.join(MATRIX_FILE_SUFFIXES)}): "
+            f"{_ATTENTION_MATRICES_TEXT}; of a transformer block {_BLOCK_MATRICES_TEXT}; of "
+            "further layers layers.1.w_query …. What is missing is computed, or drawn at random.",
             example="numbers.toml",
         ),
     ] = None
@@ -340,7 +339,7 @@ class MatrixOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SavedOptions:
-    """A trace that was written before."""
+    """A saved trace."""
 
     trace: Annotated[
         str | None,
@@ -370,7 +369,7 @@ class WithoutOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockOptions:
-    """The transformer blocks that attention stands in."""
+    """The transformer blocks around the attention."""
 
     layers: Annotated[
         int | None,

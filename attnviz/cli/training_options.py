@@ -64,14 +64,14 @@ class TrainingOptions:
 
     @property
     def choices(self) -> Choices:
-        """Who says how many steps, and not how right it is to be, wants them all."""
+        """The options as Choices: --steps without --until asks for exactly so many steps."""
         takes_all_steps = self.steps is not None and self.until is None
         until = math.inf if takes_all_steps else self.until
         return Choices(steps=self.steps, until=until, batch=self.batch, rate=self.rate)
 
 
 def task_settings_with(task: Task, typed: dict[str, Any]) -> Settings:
-    """The task's own settings, but for what was typed."""
+    """Return the task's settings, with what was typed in their place."""
     refuse_mistake(typed.get("variant", ""))
     if any(name in typed for name in FEED_FORWARD_OPTIONS):
         typed = {"attention_only": False, **typed}
