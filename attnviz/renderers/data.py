@@ -174,9 +174,7 @@ def _json_chunks(value: Any, indent: str) -> Iterator[bytes]:
             (f"{standard_json.dumps(key)}: ", _json_chunks(value[key], deeper)) for key in value
         )
         yield from _json_items("{}", items, indent)
-    elif isinstance(value, np.ndarray) or (
-        value and isinstance(value, list) and isinstance(value[0], dict)
-    ):
+    elif isinstance(value, np.ndarray) or _is_list_of_objects(value):
         yield from _json_items("[]", (("", _json_chunks(item, deeper)) for item in value), indent)
     else:
         yield exact_json(value).encode()
