@@ -53,8 +53,8 @@ def _views_by_path(view: View, path: Path, look: Look) -> Iterator[tuple[Path, V
     """Yield one path with its view; or one for each step or page, if the name has a placeholder."""
     if STEP_PLACEHOLDER in str(path) and view.sections:
         for section in view.sections:
-            number = re.sub(r"^\d\b|^\d(?=\D)", r"0\g<0>", section.number)  # 5 is 05
-            step_path = str(path).replace(STEP_PLACEHOLDER, f"{number}-{section.name}")
+            step = re.sub(r"^\d\b|^\d(?=\D)", r"0\g<0>", section.number)  # 5 is 05
+            step_path = str(path).replace(STEP_PLACEHOLDER, f"{step}-{section.name}")
             yield Path(step_path), view.of_section(section)
     elif PAGE_PLACEHOLDER in str(path):
         for number, page_view in enumerate(divide_into_pages(view, look), start=1):

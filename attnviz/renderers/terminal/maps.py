@@ -258,7 +258,7 @@ def _map_cell_style(paint: Paint | None, row: int, column: int) -> Style:
 
 
 def _half_line_rows(grid: Grid, screen: Screen) -> Iterator[Text]:
-    """Yield lines of two rows each: the upper half of a cell in one colour, the lower in another."""
+    """Yield lines of two rows each: a cell's upper half in one colour, its lower in another."""
     paint = paint_values(grid.values, grid.scale, screen)
     hidden, rows = grid.hidden.tolist(), len(grid.rows)
     for upper in range(0, rows, 2):
@@ -435,9 +435,7 @@ class MapSheet:
         return {flag.map_index: letter for letter, flag in reversed(flags)}
 
     def _tag(self, number: int) -> StyledLetter:
-        """Return the letter of a map in its top right cell: between two maps it could belong to
-        either.
-        """
+        """Return the letter of a map in its top right cell, not between two maps."""
         cell = number, 0, self.overview.shape[1] - 1
         if not self.screen.colored or self.overview.hidden[cell]:
             return self._tags[number], BOLD_STYLE
