@@ -110,8 +110,9 @@ class CommandGroup(ParsingMixin, TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words, with the default command before options of its own or a bare dash."""
         ctx.meta[WORDS_META_KEY] = tuple(args)
-        if args and args[0].startswith("-") and not self._is_own_option(ctx, args[0]):
-            return super().parse_args(ctx, [self.default_command, *args])
+        own_options = {name for parameter in self.get_params(ctx) for name in parameter.opts}
+        if args and args[0].startswith("-") and args[0].partition("=")[0] not in own_options:
+            args = [self.default_command, *args]
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -144,10 +145,6 @@ class CommandGroup(ParsingMixin, TyperGroup):
         single_app = typer.Typer(**TYPER_OPTIONS)
         single_app.command(cmd_name, cls=SectionedCommand)(pkgutil.resolve_name(path))
         return typer.main.get_command(single_app)
-
-    def _is_own_option(self, ctx: Any, word: str) -> bool:
-        names = {name for parameter in self.get_params(ctx) for name in parameter.opts}
-        return word.partition("=")[0] in names
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}

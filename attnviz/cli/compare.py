@@ -190,21 +190,7 @@ class ComparisonOptions:
         return None if self.aspect in ("tokenizer", TEXT_ASPECT) else outputs.query
 
 
-@accept_options(
-    TextOptions,
-    SavedOptions,
-    ComparisonOptions,
-    ModelOptions,
-    TrainedOptions,
-    AttentionOptions,
-    MatrixOptions,
-    BlockOptions,
-    TrainingOptions,
-    OutputOptions,
-    PictureOptions,
-    without=("memory",),
-    rarely=("steps", "until", "tokenizer"),
-)
+@accept_options(without=("memory",), rarely=("steps", "until", "tokenizer"))
 def compare_command(
     text: TextOptions,
     saved: SavedOptions,

@@ -55,7 +55,7 @@ class ExampleOptions:
     ] = None
 
 
-@accept_options(ExampleOptions, StepOptions, OutputOptions, PictureOptions)
+@accept_options()
 def show_command(
     example_options: ExampleOptions,
     step_options: StepOptions,

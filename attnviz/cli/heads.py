@@ -60,9 +60,7 @@ class HeadsOptions:
     ] = None
 
 
-@accept_options(
-    AnsweringModelOptions, HeadsOptions, OutputOptions, PictureOptions, without=SENTENCE_OPTIONS
-)
+@accept_options(without=SENTENCE_OPTIONS)
 def heads_command(
     model: AnsweringModelOptions,
     heads_options: HeadsOptions,

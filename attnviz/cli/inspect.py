@@ -167,18 +167,7 @@ class LookingOptions:
         return InspectOptions(**{n: getattr(self, n) for n in names}, query=outputs.query)
 
 
-@accept_options(
-    TextOptions,
-    SavedOptions,
-    LookingOptions,
-    ModelOptions,
-    TrainedOptions,
-    AttentionOptions,
-    WithoutOptions,
-    OutputOptions,
-    PictureOptions,
-    without=("tokenizer", *MODEL_DECIDED_OPTIONS),
-)
+@accept_options(without=("tokenizer", *MODEL_DECIDED_OPTIONS))
 def inspect_command(
     text: TextOptions,
     saved: SavedOptions,

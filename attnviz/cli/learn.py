@@ -104,16 +104,7 @@ class LearnOptions:
     ] = None
 
 
-@accept_options(
-    LearnOptions,
-    TrainingOptions,
-    AttentionOptions,
-    BlockOptions,
-    OutputOptions,
-    PictureOptions,
-    without=EXCLUDED_LEARN_OPTIONS,
-    of_a_task=(AttentionOptions, BlockOptions),
-)
+@accept_options(without=EXCLUDED_LEARN_OPTIONS, of_a_task=(AttentionOptions, BlockOptions))
 def learn_command(
     options: LearnOptions,
     training_options: TrainingOptions,

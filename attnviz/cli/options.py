@@ -1,7 +1,7 @@
 """Groups of options, as a command takes them: each group as one value.
 
-`accept_options(TextOptions, AttentionOptions)` turns the fields of both into options, and hands the
-command a TextOptions and an AttentionOptions.
+A command `run(text: TextOptions, attention: AttentionOptions)` below `@accept_options()` has the
+fields of both as its options, and is called with a TextOptions and an AttentionOptions.
 """
 
 from __future__ import annotations
@@ -62,26 +62,24 @@ class TypedOptions:
 
 
 def accept_options(
-    *groups: type,
-    without: Collection[str] = (),
-    rarely: Collection[str] = (),
-    of_a_task: Collection[type] = (),
+    *, without: Collection[str] = (), rarely: Collection[str] = (), of_a_task: Collection[type] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the fields of the groups as its options, and call it with the groups.
+    """Give a command the fields of its parameters' groups as options, and call it with the groups.
 
     `without`: options that the command lacks; they keep their defaults. `rarely`: options that only
-    --help-all lists. `of_a_task`: groups whose defaults are the task's. A command that has a
-    parameter `typed` is also told which options were typed.
+    --help-all lists. `of_a_task`: groups whose defaults are the task's. A command with a parameter
+    `typed` is also told which options were typed.
     """
-    parameters = [
-        _without_short_help(parameter) if parameter.name in rarely else parameter
-        for group in groups
-        for parameter in _group_parameters(group, group in of_a_task)
-        if parameter.name not in without
-    ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        takes_typed = "typed" in inspect.signature(command).parameters
+        hints = get_type_hints(command)
+        groups = [hint for name, hint in hints.items() if name not in ("typed", "return")]
+        parameters = [
+            _without_short_help(parameter) if parameter.name in rarely else parameter
+            for group in groups
+            for parameter in _group_parameters(group, group in of_a_task)
+            if parameter.name not in without
+        ]
 
         def call(context: typer.Context, **values: Any) -> None:
             memory.refuse_too_few_addresses()
@@ -91,7 +89,8 @@ def accept_options(
                 group(**{o.name: values[o.name] for o in fields(group) if o.name in values})
                 for group in groups
             ]
-            command(*group_values, **({"typed": _typed_options(context)} if takes_typed else {}))
+            typed = {"typed": _typed_options(context)} if "typed" in hints else {}
+            command(*group_values, **typed)
 
         call.__doc__ = command.__doc__
         call.__name__ = command.__name__

@@ -299,7 +299,8 @@ def _option_hint(name: str, known_options: Sequence[str], command: Any, ctx: Any
         return hint
     near_options = [] if hint else _nearest_options(name, known_options, 0.8)
     option_name = hinted_options[0] if hinted_options else name
-    command_paths = [path for path, options in _options_by_command(ctx) if option_name in options]
+    options_by_command = _options_below_group(ctx.find_root().command, ctx.find_root(), "attnviz")
+    command_paths = [path for path, options in options_by_command if option_name in options]
     owner = ""
     if command_paths:
         owner = f"{option_name} belongs to {and_list(command_paths[:MAX_NAMED_COMMANDS])}"
@@ -327,12 +328,8 @@ def _option_names(command: Any, ctx: Any) -> Iterator[str]:
             yield from (*parameter.opts, *parameter.secondary_opts)
 
 
-def _options_by_command(ctx: Any) -> Iterator[tuple[str, list[str]]]:
-    """Yield every command, as it is typed, with the names of its options."""
-    yield from _options_below_group(ctx.find_root().command, ctx.find_root(), "attnviz")
-
-
 def _options_below_group(group: Any, ctx: Any, path: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield every command of a group, as it is typed, with the names of its options."""
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
         if hasattr(command, "list_commands"):

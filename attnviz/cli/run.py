@@ -41,19 +41,7 @@ if TYPE_CHECKING:
     from attnviz.traces.trace import Trace
 
 
-@accept_options(
-    TextOptions,
-    SavedOptions,
-    ModelOptions,
-    TrainedOptions,
-    AttentionOptions,
-    MatrixOptions,
-    BlockOptions,
-    WithoutOptions,
-    ShowOptions,
-    OutputOptions,
-    PictureOptions,
-)
+@accept_options()
 def run_command(
     text: TextOptions,
     saved: SavedOptions,

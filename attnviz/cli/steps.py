@@ -92,19 +92,7 @@ class StepOptions:
         return own | {"query": outputs.query, "full": outputs.full}
 
 
-@accept_options(
-    TextOptions,
-    SavedOptions,
-    StepOptions,
-    ModelOptions,
-    TrainedOptions,
-    AttentionOptions,
-    MatrixOptions,
-    BlockOptions,
-    WithoutOptions,
-    OutputOptions,
-    PictureOptions,
-)
+@accept_options()
 def steps_command(
     text: TextOptions,
     saved: SavedOptions,

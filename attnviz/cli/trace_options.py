@@ -45,7 +45,7 @@ _BLOCK_MATRICES_TEXT = "w_1, b_1, w_2, b_2, cross_w_query …, attention_gain, a
 _VARIANTS_TEXT = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
 
 
-def _known_models() -> tuple[str, ...]:
+def _known_models() -> tuple[str, ...]:  # a lambda in an annotation would not see these names
     return (*models(), MINILM)
 
 

@@ -42,7 +42,8 @@ def npz(view: View, look: Look) -> Iterator[bytes]:
     sink = _ChunkSink()
     with ZipFile(sink, "w") as file:  # type: ignore[call-overload]  # a sink has all it needs
         for name, value in _flat_leaves(_json_contents(view), ""):
-            for _ in _write_array(file, name, _as_plain_array(value)):
+            plain = standard_json.dumps(value) if isinstance(value, Mapping) else value
+            for _ in _write_array(file, name, np.asarray(plain)):
                 yield from sink.take_chunks()
     yield from sink.take_chunks()
 
@@ -222,7 +223,3 @@ def _flat_leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield from _flat_leaves(inner, f"{path}.{number}")
     elif value is not None:
         yield path, value
-
-
-def _as_plain_array(value: Any) -> np.ndarray:
-    return np.asarray(standard_json.dumps(value) if isinstance(value, Mapping) else value)

@@ -45,9 +45,9 @@ SAMPLED_CELLS = 2**20  # of a head, by which its size is estimated
 SAFE_BYTE_SHARE = 0.97  # of the bytes left, since sizes are estimates
 
 
-def pack_heads(explored: HeadExplorer) -> tuple[dict[str, Any], dict[str, str]]:
+def pack_heads(explorer: HeadExplorer) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the description of all heads, and by name the blocks that the script unpacks."""
-    heads = pack_each_head(explored)
+    heads = pack_each_head(explorer)
     tables = {
         f"{kind}-{number}": table
         for number, head in enumerate(heads)
@@ -57,20 +57,20 @@ def pack_heads(explored: HeadExplorer) -> tuple[dict[str, Any], dict[str, str]]:
     masks = {mask: n for n, mask in enumerate(dict.fromkeys(t.seen for t in tables.values()))}
     blocks = {name: encode_base64(table.block) for name, table in tables.items()}
     blocks |= {f"mask-{n}": encode_base64(compress_bits(mask)) for mask, n in masks.items() if mask}
-    return _heads_description(explored, heads, tables, masks), blocks
+    return _heads_description(explorer, heads, tables, masks), blocks
 
 
-def pack_each_head(explored: HeadExplorer) -> list[PackedHead]:
+def pack_each_head(explorer: HeadExplorer) -> list[PackedHead]:
     """Return all heads, in as many bits as fit; for a long text in blocks, with some rows."""
-    cells = sum(map(_cell_count, explored.heads))
+    cells = sum(map(_cell_count, explorer.heads))
     finest = bits_per_number(cells)
     for bits in [finest] if finest > COARSE_BITS else range(COARSE_BITS, COARSEST_BITS - 1, -1):
-        if cells <= MAX_PACKED_CELLS and _may_fit(explored.heads, bits):
+        if cells <= MAX_PACKED_CELLS and _may_fit(explorer.heads, bits):
             keep = partial(pack_whole_head, bits=bits)
-            heads = take_within_bytes(pack_in_order(explored.heads, keep), MAX_HEADS_BYTES)
+            heads = take_within_bytes(pack_in_order(explorer.heads, keep), MAX_HEADS_BYTES)
             if heads is not None:
                 return heads
-    return pack_heads_in_blocks(explored, MAX_HEADS_BYTES)
+    return pack_heads_in_blocks(explorer, MAX_HEADS_BYTES)
 
 
 def _may_fit(heads: Sequence[HeadMap], bits: int) -> bool:
@@ -90,42 +90,43 @@ def _cell_count(head: HeadMap) -> int:
 
 
 def _heads_description(
-    explored: HeadExplorer,
+    explorer: HeadExplorer,
     page_heads: Sequence[PackedHead],
     tables: Mapping[str, PackedTable],
     masks: Mapping[bytes, int],
 ) -> dict[str, Any]:
-    axes_by_id = {id(axis): axis for head in explored.heads for axis in _head_axes(head)}
+    axes_by_id = {id(axis): axis for head in explorer.heads for axis in _head_axes(head)}
     axes = list(dict.fromkeys(axes_by_id.values()))
+    blocks = blocks_note(explorer.heads[0], page_heads[0]) if "kept" in page_heads[0].about else ""
     return {
-        "heads": _head_descriptions(explored, page_heads, axes),
+        "heads": _head_descriptions(explorer, page_heads, axes),
         "tables": {
             name: {**table.about, "mask": masks[table.seen] if table.seen else None}
             for name, table in tables.items()
         },
-        **_scale_descriptions(explored, page_heads),
+        **_scale_descriptions(explorer, page_heads),
         "sides": list(map(_describe_axis, axes)),
-        "rows": explored.rows.headings,
-        "columns": explored.columns.headings,
-        "rowsAre": explored.rows.unit,
-        "columnsAre": explored.columns.unit,
-        **{name: getattr(explored, name) for name in ("query", "key", "first", "log")},
-        "note": _explorer_note(explored, page_heads),
+        "rows": explorer.rows.headings,
+        "columns": explorer.columns.headings,
+        "rowsAre": explorer.rows.unit,
+        "columnsAre": explorer.columns.unit,
+        **{name: getattr(explorer, name) for name in ("query", "key", "first", "log")},
+        "note": " · ".join(filter(None, (explorer.note, blocks))),
         "accuracy": accuracy_note(tables),
         "flags": [
             {"head": flag.map_index, "kind": flag.kind, "short": flag.short, "number": flag.number}
-            for flag in explored.flags
+            for flag in explorer.flags
         ],
     }
 
 
 def _head_descriptions(
-    explored: HeadExplorer, page_heads: Sequence[PackedHead], axes: Sequence[Axis]
+    explorer: HeadExplorer, page_heads: Sequence[PackedHead], axes: Sequence[Axis]
 ) -> list[dict[str, Any]]:
     axis_numbers = {
-        id(axis): axes.index(axis) for head in explored.heads for axis in _head_axes(head)
+        id(axis): axes.index(axis) for head in explorer.heads for axis in _head_axes(head)
     }
-    measures = _distinct_measures(explored)
+    measures = _distinct_measures(explorer)
     return [
         {
             "name": head.name,
@@ -141,7 +142,7 @@ def _head_descriptions(
             "small": list(packed_head.small.values.shape),
             **packed_head.about,
         }
-        for head, packed_head in zip(explored.heads, page_heads, strict=True)
+        for head, packed_head in zip(explorer.heads, page_heads, strict=True)
     ]
 
 
@@ -158,36 +159,31 @@ def accuracy_note(tables: Mapping[str, PackedTable]) -> str:
     )
 
 
-def _explorer_note(explored: HeadExplorer, page_heads: Sequence[PackedHead]) -> str:
-    blocks = blocks_note(explored.heads[0], page_heads[0]) if "kept" in page_heads[0].about else ""
-    return " · ".join(filter(None, (explored.note, blocks)))
+def _distinct_measures(explorer: HeadExplorer) -> list[str]:
+    return list(dict.fromkeys(head.measure for head in explorer.heads))
 
 
-def _distinct_measures(explored: HeadExplorer) -> list[str]:
-    return list(dict.fromkeys(head.measure for head in explored.heads))
-
-
-def _scale_descriptions(explored: HeadExplorer, page_heads: Sequence[PackedHead]) -> dict[str, Any]:
+def _scale_descriptions(explorer: HeadExplorer, page_heads: Sequence[PackedHead]) -> dict[str, Any]:
     """Return the scales of cells, rows and thumbnails, one of each for every measure."""
-    scales = _scales_by_measure(explored, [head.scale for head in page_heads])
+    scales = _scales_by_measure(explorer, [head.scale for head in page_heads])
     row_scales = [head.row_scale or head.scale for head in page_heads]
     small_scales = [head.small_scale for head in page_heads]
     return {
         "scale": scales[0],
         "scales": scales,
-        "rowScales": _scales_by_measure(explored, row_scales),
-        "smallScales": _scales_by_measure(explored, small_scales),
+        "rowScales": _scales_by_measure(explorer, row_scales),
+        "smallScales": _scales_by_measure(explorer, small_scales),
     }
 
 
-def _scales_by_measure(explored: HeadExplorer, scales: Sequence[Scale]) -> list[dict[str, Any]]:
-    keys = max(len(head.key_axis) for head in explored.heads)
-    pairs = list(zip(explored.heads, scales, strict=True))
+def _scales_by_measure(explorer: HeadExplorer, scales: Sequence[Scale]) -> list[dict[str, Any]]:
+    keys = max(len(head.key_axis) for head in explorer.heads)
+    pairs = list(zip(explorer.heads, scales, strict=True))
     return [
         _describe_scale(
             common_scale([scale for head, scale in pairs if head.measure == measure]), keys
         )
-        for measure in _distinct_measures(explored)
+        for measure in _distinct_measures(explorer)
     ]
 
 
@@ -300,16 +296,16 @@ class SpacedRows:
         return {"first": self.first, "step": self.step, "count": count}
 
 
-def pack_heads_in_blocks(explored: HeadExplorer, size: int) -> list[PackedHead]:
+def pack_heads_in_blocks(explorer: HeadExplorer, size: int) -> list[PackedHead]:
     """Return all heads in blocks of tokens, with some single rows, in about so many bytes."""
-    heads = explored.heads
+    heads = explorer.heads
     cells = _block_side(heads, BLOCKS_BYTE_SHARE * size)
     blocks = list(pack_in_order(heads, partial(_pack_head_in_blocks, cells=cells)))
-    bits = _query_row_bits(explored, QUERY_BYTE_SHARE * size)
-    bytes_left = size - sum(block.size for block in blocks) - _query_row_bytes(explored, bits)
+    bits = _query_row_bits(explorer, QUERY_BYTE_SHARE * size)
+    bytes_left = size - sum(block.size for block in blocks) - _query_row_bytes(explorer, bits)
     row_bytes = sum(estimate_row_bytes(head, COARSE_BITS) for head in heads)
     step = math.ceil(row_bytes / max(SAFE_BYTE_SHARE * bytes_left, 1))
-    add_rows = partial(_add_rows, query=explored.query, bits=bits, step=step)
+    add_rows = partial(_add_rows, query=explorer.query, bits=bits, step=step)
     return list(pack_in_order(list(zip(heads, blocks, strict=True)), add_rows))
 
 
@@ -332,16 +328,16 @@ def _block_side(heads: Sequence[HeadMap], size: float) -> int:
     return max(1, math.isqrt(int(size / max(sum(seen), 1e-9))))
 
 
-def _query_row_bits(explored: HeadExplorer, size: float) -> int:
+def _query_row_bits(explorer: HeadExplorer, size: float) -> int:
     """Return the most bits with which the query's rows fit; 0 if none do or there is no query."""
-    if explored.query is None:
+    if explorer.query is None:
         return 0
     choices = (EXACT_BITS, FINE_BITS, COARSE_BITS)
-    return next((bits for bits in choices if _query_row_bytes(explored, bits) <= size), 0)
+    return next((bits for bits in choices if _query_row_bytes(explorer, bits) <= size), 0)
 
 
-def _query_row_bytes(explored: HeadExplorer, bits: int) -> int:
-    return sum(head.weights.shape[1] for head in explored.heads) * bits // 8
+def _query_row_bytes(explorer: HeadExplorer, bits: int) -> int:
+    return sum(head.weights.shape[1] for head in explorer.heads) * bits // 8
 
 
 def estimate_row_bytes(head: HeadMap, bits: int) -> float:

@@ -223,13 +223,9 @@ def thumbnail_cells(cells: Cells, *, share: bool) -> StoredCells:
     block_height, block_width = (block_side(count, THUMBNAIL_SIDE_CELLS) for count in cells.shape)
     if block_height == block_width == 1:
         return load_cells(cells)
-    blocks = MappedCells(cells, _unmask_with_zeros).pooled(block_height, block_width, share=share)
+    zeroed = MappedCells(cells, lambda p: Patch(np.where(p.hidden, 0, p.values), p.hidden))
+    blocks = zeroed.pooled(block_height, block_width, share=share)
     return StoredCells(blocks.values, blocks.hidden)
-
-
-def _unmask_with_zeros(patch: Patch) -> Patch:
-    """Return a patch with 0 in its hidden cells."""
-    return Patch(np.where(patch.hidden, 0, patch.values), patch.hidden)
 
 
 def block_side(count: int, max_cells: int) -> int:

@@ -105,10 +105,12 @@ def html(view: View, look: Look) -> Iterator[bytes]:
 
 
 def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts that replace the names after a dollar in page.html."""
+    """Return the texts of the names in page.html; `about` describes the heads."""
     styles = [_read_page_file(f"style/{style_file}") for style_file in STYLE_FILES]
     style, script = theme_rules(look.palette) + "".join(styles), _join_scripts()
     theme_name = "" if look.theme == DEFAULT_THEME else look.theme
+    title = view.headline if view.titled else view.title
+    script_data = {"attention": about, "look": _theme_colors(look), "about": title}
     return {
         "policy": CONTENT_SECURITY_POLICY.format(
             script=_sha256_base64(script), style=_sha256_base64(style)
@@ -127,16 +129,10 @@ def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, s
         "panels": page_panels(view),
         "made": how_made(view),
         "provenance": _escape_json(provenance_of(view) or "null"),
-        "data": _escape_json(exact_json(_script_data(view, look, about))),
+        "data": _escape_json(exact_json(script_data)),
         "style": style,
         "script": script,
     }
-
-
-def _script_data(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data of the script; `about` describes the heads."""
-    done_title = view.headline if view.titled else view.title
-    return {"attention": about, "look": _theme_colors(look), "about": done_title}
 
 
 def _without_headline(note: str, headline: str) -> str:

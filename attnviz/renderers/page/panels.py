@@ -285,13 +285,11 @@ def _table_head(grid: Grid) -> Markup:
 
 def _table_body(grid: Grid, grids: Sequence[Grid]) -> Markup:
     write = cell_format(grid, TABLE_DECIMALS, grids)
-    rows = (_table_row(grid, row, name, write) for row, name in enumerate(grid.rows.names))
+    rows = []
+    for row, name in enumerate(grid.rows.names):
+        heading = tag("th", strike_head_name(name) if grid.is_off(row) else name, scope="row")
+        rows.append(tag("tr", heading, *_table_cells(grid, row, write)))
     return tag("tbody", *rows)
-
-
-def _table_row(grid: Grid, row: int, name: str, write: NumberFormat) -> Markup:
-    row_heading = tag("th", strike_head_name(name) if grid.is_off(row) else name, scope="row")
-    return tag("tr", row_heading, *_table_cells(grid, row, write))
 
 
 def _table_cells(grid: Grid, row: int, write: NumberFormat) -> Iterator[Markup]:

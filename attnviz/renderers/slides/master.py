@@ -224,7 +224,9 @@ def _measure_slide_words(view: View, look: Look, letters: Lettering) -> SlideWor
     )
     room = look.size[1] * (MAX_CAPTION_HEIGHT_SHARE if is_drawn else 1 - MAX_CAPTION_HEIGHT_SHARE)
     paragraphs = (
-        _measure_paragraph(typeset(text), size, faint, width) for text, size, faint in texts if text
+        SlideParagraph(typeset(text), size, len(_wrap_words(typeset(text), size, width)), faint)
+        for text, size, faint in texts
+        if text
     )
     title = _title_paragraph(typeset(view.headline or view.title), letters, width)
     return SlideWords(title, tuple(_fit_paragraphs(room, paragraphs, width)))
@@ -250,10 +252,6 @@ def _title_paragraph(text: str, letters: Lettering, width: float) -> SlideParagr
 def _shorten_to_lines(text: str, shown_lines: Sequence[str]) -> str:
     """Return the beginning of a text, as long as some lines are, with an ellipsis."""
     return f"{text[: len(' '.join(shown_lines))].rstrip(ELLIPSIS)}{ELLIPSIS}"
-
-
-def _measure_paragraph(text: str, size: float, faint: bool, width: float) -> SlideParagraph:
-    return SlideParagraph(text, size, len(_wrap_words(text, size, width)), faint)
 
 
 def _wrap_words(text: str, size: float, width: float) -> list[str]:

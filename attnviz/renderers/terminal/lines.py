@@ -161,7 +161,8 @@ def closing_lines(notes: Sequence[str], screen: Screen) -> Iterator[Text]:
 def _section_lines(section: Section, screen: Screen) -> Iterator[Text]:
     """Yield a section: its heading and formula, its tables, its sums and its remarks."""
     remarks = [line for remark in section.remarks for line in wrap_note(remark, screen)]
-    opening, sums = list(_section_opening(section, screen)), list(_sum_lines(section, screen))
+    opening = list(_section_opening(section, screen))
+    sums = [line for text in align_sums(section.sums) for line in _break_to_screen(text, screen)]
     section_tables = list(table_lines(section.tables, screen))
     yield from join_blocks([part for part in (opening, section_tables, sums, remarks) if part])
 
@@ -183,11 +184,6 @@ def _section_heading(section: Section, screen: Screen) -> Iterator[Text]:
     else:
         yield from wrap_note(section.heading, screen, BOLD_STYLE)
         yield from wrap_note(section.shapes, screen)
-
-
-def _sum_lines(section: Section, screen: Screen) -> Iterator[Text]:
-    for line in align_sums(section.sums):
-        yield from _break_to_screen(line, screen)
 
 
 def _break_to_screen(text: str, screen: Screen) -> list[Text]:

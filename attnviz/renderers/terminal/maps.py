@@ -245,16 +245,15 @@ def _map_lines(grid: Grid, form: MapForm, screen: Screen) -> Iterator[Text]:
         cells = (
             (MASKED_SIGN.ljust(form.cell_columns), DIM_STYLE)
             if masked
-            else (cell_glyphs[column] * form.cell_columns, _map_cell_style(paint, row, column))
+            else (
+                cell_glyphs[column] * form.cell_columns,
+                paint.background_style((row, column)) if paint else PLAIN_STYLE,
+            )
             for column, masked in enumerate(hidden)
         )
         for (text, style), alike in groupby(cells):
             line.append(text * sum(1 for _ in alike), style)
         yield line
-
-
-def _map_cell_style(paint: Paint | None, row: int, column: int) -> Style:
-    return Style() if paint is None else paint.background_style((row, column))
 
 
 def _half_line_rows(grid: Grid, screen: Screen) -> Iterator[Text]:
