@@ -65,7 +65,7 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
     "help": ("attnviz.cli.listings:print_help", "Show the help of a command, as its --help does."),
     "version": ("attnviz.cli.listings:print_version", "Print the version."),
 }
-HELP_GROUPS = {  # of the help: each begins with this command
+HELP_GROUPS = {  # headings of the help, by the first command below each
     "run": "Look",
     "learn": "Learn",
     "example": "Check and look up",
@@ -82,8 +82,8 @@ EXAMPLE_COMMANDS = {
         "Recompute worked examples, and compare them with the printed digits.",
     ),
 }
-WORDS_META_KEY = "attnviz.words"  # of the command line, in what typer hands from call to call
-COMMAND_HINTS = {  # words that people expect to be commands, and mean no text if they stand alone
+WORDS_META_KEY = "attnviz.words"  # where typer's context keeps the words of the command line
+COMMAND_HINTS = {  # words that people expect to be commands; alone they are hardly meant as a text
     "list": "attnviz example list?",
     "train": "attnviz learn?",
     "show": "attnviz example show? attnviz example list names what there is",
@@ -99,23 +99,24 @@ TYPER_OPTIONS: dict[str, Any] = {
 
 
 class CommandGroup(ParsingMixin, TyperGroup):
-    """The table above as a group: a command is imported when it is called."""
+    """A group of commands, from a table; a command is imported when it is called."""
 
     table = COMMANDS
-    default_command = "run"  # what is called where no command is named
+    default_command = "run"
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*self.table]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """With the usual command before options that are its own, and before a bare dash."""
+        """Parse the words, with the default command before options of its own or a bare dash."""
         ctx.meta[WORDS_META_KEY] = tuple(args)
-        if args and args[0].startswith("-") and not self._is_own_option(ctx, args[0]):
-            return super().parse_args(ctx, [self.default_command, *args])
+        own_options = {name for parameter in self.get_params(ctx) for name in parameter.opts}
+        if args and args[0].startswith("-") and args[0].partition("=")[0] not in own_options:
+            args = [self.default_command, *args]
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is called; of other words the usual one, which takes them."""
+        """Return the command that the first word names, else the default one."""
         if args[0] in self.table:
             return super().resolve_command(ctx, args)
         if not ctx.resilient_parsing:
@@ -123,7 +124,7 @@ class CommandGroup(ParsingMixin, TyperGroup):
         return super().resolve_command(ctx, [self.default_command, *args])
 
     def refuse_misspelt(self, args: Sequence[str]) -> None:
-        """A sentence is a text, and so is a word that is like no command."""
+        """Refuse a first word that looks like a command; a sentence or any other word is a text."""
         word = args[0]
         line, problem = parsing.suggest_command(args), f"there is no command '{word}'"
         if line and word.lower() in parsing.COMMAND_ALIASES:
@@ -145,10 +146,6 @@ class CommandGroup(ParsingMixin, TyperGroup):
         single_app.command(cmd_name, cls=SectionedCommand)(pkgutil.resolve_name(path))
         return typer.main.get_command(single_app)
 
-    def _is_own_option(self, ctx: Any, word: str) -> bool:
-        names = {name for parameter in self.get_params(ctx) for name in parameter.opts}
-        return word.partition("=")[0] in names
-
     def format_options(self, ctx: Any, formatter: Any) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
         heading = "Commands"
@@ -168,7 +165,7 @@ class ExampleCommandGroup(CommandGroup):
     default_command = "show"
 
     def refuse_misspelt(self, args: Sequence[str]) -> None:
-        """An example's name is enough to show it."""
+        """Refuse a first word that is no example's name, which alone is enough to show one."""
         from attnviz.examples import names
 
         word = args[0]
@@ -179,7 +176,7 @@ class ExampleCommandGroup(CommandGroup):
 
 
 def _build_example_app() -> typer.Typer:
-    """`attnviz example`, whose help lists its own commands."""
+    """Return `attnviz example`, a group whose help lists its own commands."""
     group = typer.Typer(name="example", cls=ExampleCommandGroup, **TYPER_OPTIONS)
 
     @group.callback(invoke_without_command=True)
@@ -217,13 +214,10 @@ def _show_completion(context: typer.Context, is_given: bool) -> None:
 
 
 def _shell_after_option(context: typer.Context, option: str) -> str | None:
-    """The shell that is named after an option, which may as well find out itself."""
+    """Return the shell named after an option; None if there is none, and it is to be detected."""
     words = context.meta[WORDS_META_KEY]
-    following = words[words.index(option) + 1 :] if option in words else ()
-    return next((word for word in following[:1] if not word.startswith("-")), None)
-
-
-_SHELLS = ", ".join(help.SHELLS)
+    following = words[words.index(option) + 1 :][:1] if option in words else ()
+    return next((word for word in following if not word.startswith("-")), None)
 
 
 @app.callback(invoke_without_command=True)
@@ -239,7 +233,8 @@ def attnviz_callback(
         bool,
         typer.Option(
             "--install-completion",
-            help=f"Let the Tab key complete commands, options and names ({_SHELLS}).",
+            help="Let the Tab key complete commands, options and names "
+            f"({', '.join(help.SHELLS)}).",
             callback=_install_completion,
             is_eager=True,
         ),
@@ -269,7 +264,7 @@ def run_command_line(arguments: Sequence[str] | None = None) -> int:
     _prepare_streams()
     help.prepare_completion()
     try:
-        # A backend that Jupyter names to its commands need not be there, and shows windows.
+        # Jupyter sets MPLBACKEND for its commands: that backend may be missing, or open windows.
         with _printing_notes(), without_variables("MPLBACKEND", *invalid_terminal_sizes()):
             status = app(args=arguments, prog_name="attnviz", standalone_mode=False)
         sys.stdout.flush()
@@ -281,7 +276,7 @@ def run_command_line(arguments: Sequence[str] | None = None) -> int:
         return _print_error(*NO_MEMORY_MESSAGE)
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except BrokenPipeError:  # the reader (`| head -1`) has had enough
+    except BrokenPipeError:  # the reader (`| head -1`) has quit
         return _discard_output()
     except OSError as error:
         if memory.is_out_of_memory(error):
@@ -293,16 +288,14 @@ def run_command_line(arguments: Sequence[str] | None = None) -> int:
             f"the output cannot be written: {error.strerror}", "write it somewhere else"
         )
     except SystemExit as exit_error:
-        if isinstance(exit_error.__context__, BrokenPipeError):  # typer's own answer to one
+        if isinstance(exit_error.__context__, BrokenPipeError):  # typer exits on a broken pipe
             return _discard_output()
         raise
     return status if isinstance(status, int) else 0
 
 
 def _prepare_streams() -> None:
-    """A stream that is closed swallows, and has nothing to read; one that cannot show a character
-    shows its code.
-    """
+    """Replace closed streams by empty ones; print the codes of characters that cannot be shown."""
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BytesIO())
     for name in ("stdout", "stderr"):
@@ -313,8 +306,7 @@ def _prepare_streams() -> None:
 
 @contextmanager
 def _printing_notes() -> Iterator[None]:
-    """What is worth saying while something is done, as a note."""
-
+    """Print each Note that is warned of in the block as a line on standard error."""
     with warnings.catch_warnings():
         default_show = warnings.showwarning
 
@@ -330,13 +322,13 @@ def _printing_notes() -> Iterator[None]:
 
 
 def _discard_output() -> int:
-    """Let Python's last flush, of what could not be written, find nobody to complain to."""
+    """Redirect standard output to nowhere, so that Python's last flush cannot fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
     return 0
 
 
 def _print_error(problem: str, hint: str) -> int:
-    """Two lines on standard error: what is wrong, and what to try."""
+    """Print two lines on standard error, the problem and what to try; return exit status 2."""
     colored = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     print_message(problem, prefix="error: ", color="red" if colored else None)
     print_message(hint, prefix=" hint: ")

@@ -1,4 +1,4 @@
-"""Whether a terminal is light or dark: what somebody said, what it answers, what it says itself."""
+"""Whether a terminal is light or dark: by its variables, or by what it answers."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from attnviz.machine import exit_handling
 from attnviz.renderers.colors import THEMES
 
 THEME_VARIABLE = "ATTNVIZ_THEME"
-# What is your background (OSC 11)? And what are you (DA1)? Every terminal answers the second, so
-# that nobody waits for an answer to the first that will not come.
+# What is your background (OSC 11)? And what are you (DA1)? Every terminal answers the second, which
+# tells that no answer to the first will come.
 BACKGROUND_QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
 BACKGROUND_ANSWER = re.compile(rb"\x1b\]11;(?:rgba?:)?#?([0-9a-fA-F/]+)(?:\x07|\x1b\\)")
 DEVICE_ANSWER = re.compile(rb"\x1b\[\?[\d;]*c")
-ANSWER_SECONDS = 0.05  # seconds, after which nothing counts
-LATE_ANSWER_SECONDS = 0.5  # after which a late answer is no longer waited for, to be taken away
-_UNANSWERED = ExitStack()  # terminals that still owe an answer, and are silent until they gave it
-LUMINANCE_WEIGHTS = (0.299, 0.587, 0.114)  # of red, green and blue, as eyes weigh them
+ANSWER_SECONDS = 0.05  # a later answer is ignored,
+LATE_ANSWER_SECONDS = 0.5  # and discarded if it comes in this time
+_UNANSWERED = ExitStack()  # of terminals that still owe an answer, and do not echo until then
+LUMINANCE_WEIGHTS = (0.299, 0.587, 0.114)  # of red, green and blue
 
 
 def terminal_theme() -> str:
-    """ATTNVIZ_THEME, else what the terminal answers, else COLORFGBG, else light."""
+    """Return ATTNVIZ_THEME, else the terminal's own theme, else that of COLORFGBG, else light."""
     theme_name = os.environ.get(THEME_VARIABLE)
     if theme_name:
         return _check_theme(theme_name)
@@ -48,20 +48,20 @@ def _check_theme(name: str) -> str:
 
 
 def _is_colorfgbg_light() -> bool | None:
-    """Some terminals say which colours they have: `COLORFGBG=0;15` is black on white."""
+    """Whether COLORFGBG names a light background, as `0;15` does; None if it names none."""
     background = os.environ.get("COLORFGBG", "").split(";")[-1]
     return background in ("7", "15") if background.isdigit() else None
 
 
 def _is_terminal_light() -> bool | None:
-    """Whether its background is light; None if it does not say, or cannot be asked."""
+    """Whether the terminal's background is light; None if it does not answer."""
     if os.name != "posix" or os.environ.get("TERM", "dumb") == "dumb":
         return None
     if not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
         return None
     try:
         return is_light_background(_ask_terminal(sys.stdin.fileno(), sys.stdout.fileno()))
-    except OSError:  # it has gone
+    except OSError:  # the terminal has gone
         return None
 
 
@@ -70,9 +70,11 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def is_light_background(answer: bytes) -> bool | None:
-    """
-    >>> is_light_background(b"\\x1b]11;rgb:ffff/ffff/dddd\\x1b\\\\"), is_light_background(b"\\x1b]11;rgb:1e/1e/1e\\x07")
-    (True, False)
+    """Whether an answer names a light colour; None if it names none.
+
+    >>> answers = b"\\x1b]11;rgb:ffff/ffff/dddd\\x1b\\\\", b"\\x1b]11;rgb:1e/1e/1e\\x07"
+    >>> [is_light_background(answer) for answer in answers]
+    [True, False]
     """
     match = BACKGROUND_ANSWER.search(answer)
     channels = match[1].decode().split("/") if match else []
@@ -82,75 +84,63 @@ def is_light_background(answer: bytes) -> bool | None:
     if len(channels) < 3 or not all(channels[:3]):
         return None
     shares = [int(channel, 16) / int("f" * len(channel), 16) for channel in channels[:3]]
-    return (
-        sum(weight * share for weight, share in zip(LUMINANCE_WEIGHTS, shares, strict=True)) > 0.5
-    )
+    return sum(w * share for w, share in zip(LUMINANCE_WEIGHTS, shares, strict=True)) > 0.5
 
 
 def _ask_terminal(terminal_input: int, terminal_output: int) -> bytes:
-    """What the terminal answers in time; nothing where somebody is typing, or who waits behind.
+    """Return what the terminal answers in time; nothing in the background, or with input waiting.
 
-    A process in the background must not touch the terminal, or it is stopped.
+    A process in the background that touched the terminal would be stopped.
     """
     if os.tcgetpgrp(terminal_input) != os.getpgrp():
         return b""
     with ExitStack() as cleanup:
         drop_input = cleanup.enter_context(_without_echo(terminal_input))
         if select.select([terminal_input], [], [], 0)[0]:
-            return b""  # typed ahead, and not for us to take
+            return b""  # typed ahead, for whoever reads next
         os.write(terminal_output, BACKGROUND_QUESTION)
         answer = _read_answer(terminal_input, ANSWER_SECONDS)
         if not DEVICE_ANSWER.search(answer):
-            cleanup.callback(
-                _discard_late_answer,
-                terminal_input,
-                time.monotonic() + LATE_ANSWER_SECONDS,
-                drop_input,
-            )
+            deadline = time.monotonic() + LATE_ANSWER_SECONDS
+            cleanup.callback(_discard_late_answer, terminal_input, deadline, drop_input)
             _UNANSWERED.enter_context(cleanup.pop_all())
         return answer
 
 
 def discard_late_answers() -> None:
-    """Take away what a terminal answers too late, before anybody else reads what is typed."""
+    """Discard answers that terminals still owe, before anybody else reads the input."""
     _UNANSWERED.close()
 
 
 def _discard_late_answer(terminal: int, deadline: float, drop_input: Callable[[], None]) -> None:
-    with suppress(OSError):  # it has gone
+    with suppress(OSError):  # the terminal has gone
         if not DEVICE_ANSWER.search(_read_answer(terminal, deadline - time.monotonic())):
             drop_input()
 
 
 @contextmanager
 def silent_terminal() -> Iterator[None]:
-    """While the block runs a terminal shows nothing of what is typed, and keeps it."""
-    if os.name != "posix" or not _is_terminal(sys.stdin):
-        yield
-        return
-    terminal = sys.stdin.fileno()
-    if os.tcgetpgrp(terminal) != os.getpgrp():  # in the background, whence nobody may touch it
-        yield
-        return
-    with _without_echo(terminal):
+    """Keep a terminal from echoing what is typed while the block runs; the input is kept."""
+    with ExitStack() as cleanup:
+        if os.name == "posix" and _is_terminal(sys.stdin):
+            terminal = sys.stdin.fileno()
+            if os.tcgetpgrp(terminal) == os.getpgrp():  # a process in the background may not
+                cleanup.enter_context(_without_echo(terminal))
         yield
 
 
 @contextmanager
 def _without_echo(terminal: int) -> Iterator[Callable[[], None]]:
-    """A terminal that shows nothing of what comes in, and hands it on at once.
+    """Let a terminal pass on input at once and without echo; yield a function that drops the input.
 
-    Whatever happens it is afterwards as it was before; without the input that is left, if it is
-    to be dropped.
+    The terminal's attributes are restored, whatever happens.
     """
-    import termios  # which there is not everywhere
+    import termios  # which Windows lacks
 
     attributes_before = termios.tcgetattr(terminal)
     silent_attributes = termios.tcgetattr(terminal)
     silent_attributes[3] &= ~(termios.ECHO | termios.ICANON)
-    silent_attributes[3] |= (
-        termios.NOFLSH
-    )  # or Ctrl-C would throw away what is on its way to the screen
+    silent_attributes[3] |= termios.NOFLSH  # or Ctrl-C would discard output not yet on the screen
     silent_attributes[6][termios.VMIN], silent_attributes[6][termios.VTIME] = 1, 0
     restore_attributes = partial(termios.tcsetattr, terminal, termios.TCSANOW, attributes_before)
     with exit_handling.undo_on_signal(restore_attributes):
@@ -162,7 +152,7 @@ def _without_echo(terminal: int) -> Iterator[Callable[[], None]]:
 
 
 def _read_answer(terminal: int, seconds: float) -> bytes:
-    """What comes in so many seconds, until the last answer."""
+    """Read until the last answer came, or so many seconds have passed."""
     deadline, answer = time.monotonic() + seconds, b""
     while not DEVICE_ANSWER.search(answer):
         seconds_left = deadline - time.monotonic()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from attnviz.traces.trace import Trace
     from attnviz.views.view import View
 
-COMPARISON_PANEL = "Comparison"
+_comparison_option = partial(section_option, "Comparison")
 _ASPECTS_TEXT = ", ".join(
     f"{name} ({aspect.about})" if aspect.about else name for name, aspect in ASPECTS.items()
 )
@@ -66,7 +66,7 @@ _ASPECT_SUMMARIES = dict.fromkeys(TRAINING_ASPECTS, "with --learn") | {
 
 
 def _complete_aspect_values(typed: Mapping[str, Any]) -> Sequence[str]:
-    """What the values of --values may be, which nobody waits for torch to hear."""
+    """Return the values that --values can take, for completion, without loading torch."""
     by = typed.get("by") or "scale"
     aspects = TRAINING_ASPECTS if typed.get("learn") is not None else ASPECTS
     return () if by == "device" or by not in aspects else aspects[by].values()
@@ -87,9 +87,7 @@ class ComparisonOptions:
     ] = None
     learn: Annotated[
         str | None,
-        section_option(
-            COMPARISON_PANEL,
-            "--learn",
+        _comparison_option(
             metavar="TASK",
             help="Instead of a text: train a small model on a task in each way, all on the same "
             f"sentences: {', '.join(TASKS)}.",
@@ -100,20 +98,17 @@ class ComparisonOptions:
     ] = None
     by: Annotated[
         str | None,
-        section_option(
-            COMPARISON_PANEL,
-            "--by",
+        _comparison_option(
             metavar="WHAT",
-            help=f"What differs: {_ASPECTS_TEXT}; with --learn {', '.join(TRAINING_ASPECTS)}.  [default: scale]",
+            help=f"What differs: {_ASPECTS_TEXT}; with --learn {', '.join(TRAINING_ASPECTS)}.  "
+            "[default: scale]",
             short=f"What differs: {', '.join(ASPECTS)}.",
             among=_ASPECT_SUMMARIES,
         ),
     ] = None
     values: Annotated[
         str | None,
-        section_option(
-            COMPARISON_PANEL,
-            "--values",
+        _comparison_option(
             metavar="A,B,…",
             help="The values to compare, separated by commas.  [default: sensible ones]",
             short="The values to compare: --by dim --values 8,64",
@@ -124,9 +119,7 @@ class ComparisonOptions:
     ] = None
     reference: Annotated[
         str | None,
-        section_option(
-            COMPARISON_PANEL,
-            "--reference",
+        _comparison_option(
             metavar="VALUE",
             help="The value that is subtracted from the others.  [default: the first]",
             example="scaled",
@@ -134,9 +127,7 @@ class ComparisonOptions:
     ] = None
     repeats: Annotated[
         int,
-        section_option(
-            COMPARISON_PANEL,
-            "--repeats",
+        _comparison_option(
             metavar="N",
             help="How many seeds conclusions and curves are based on; with --learn 10 by default.",
             short="How many seeds conclusions are based on, if not 20: --repeats 100",
@@ -144,43 +135,31 @@ class ComparisonOptions:
     ] = 20
     layer: Annotated[
         int | None,
-        section_option(
-            COMPARISON_PANEL,
-            "--layer",
-            metavar="N",
-            help="Which layer of a model, from 0.  [default: the last]",
-            example="0",
+        _comparison_option(
+            metavar="N", help="Which layer of a model, from 0.  [default: the last]", example="0"
         ),
     ] = None
     head: Annotated[
         int | None,
-        section_option(
-            COMPARISON_PANEL,
-            "--head",
+        _comparison_option(
             metavar="N",
             help="Only this head of a trained model, from 0.  [default: all]",
             example="0",
         ),
     ] = None
     mean: Annotated[
-        bool,
-        section_option(
-            COMPARISON_PANEL, "--mean", help="Show the mean of the heads instead of each head."
-        ),
+        bool, _comparison_option("--mean", help="Show the mean of the heads instead of each head.")
     ] = False
-    curves: Annotated[
-        bool,
-        section_option(COMPARISON_PANEL, "--curves", help="Show only the curves."),
-    ] = False
+    curves: Annotated[bool, _comparison_option("--curves", help="Show only the curves.")] = False
 
     def value_names(self) -> list[str] | None:
-        """The values after --values; None leaves them to what is compared."""
+        """Return the values after --values; None leaves them to what is compared."""
         if self.values is None:
             return None
         return [value.strip() for value in self.values.split(",") if value.strip()]
 
     def refuse_incomparable(self, settings: Settings) -> None:
-        """What can be refused before anything is computed."""
+        """Refuse what cannot be compared, before anything is computed."""
         by = self.aspect
         if self.head is not None:
             raise AttnvizError(
@@ -189,7 +168,7 @@ class ComparisonOptions:
                 about="head",
             )
         if by == TEXT_ASPECT or (by == "device" and self.values is None):
-            return  # only tokens, or torch, tell more
+            return  # only the tokens, or torch, can tell more
         if settings.model is None:
             refuse_ablation_alone(by)
         else:
@@ -203,33 +182,19 @@ class ComparisonOptions:
 
     @property
     def aspect(self) -> str:
-        """What differs, said or not."""
+        """What differs: --by, or what the other options imply."""
         return choose_aspect(self.by, self.values, texts=self.other is not None)
 
     def shared_query(self, outputs: OutputOptions) -> str | None:
-        """The token that is asked for, where every way of attending has the same tokens."""
+        """Return --query; None where the ways compared do not have the same tokens."""
         return None if self.aspect in ("tokenizer", TEXT_ASPECT) else outputs.query
 
 
-@accept_options(
-    TextOptions,
-    SavedOptions,
-    ComparisonOptions,
-    ModelOptions,
-    TrainedOptions,
-    AttentionOptions,
-    MatrixOptions,
-    BlockOptions,
-    TrainingOptions,
-    OutputOptions,
-    PictureOptions,
-    without=("memory",),
-    rarely=("steps", "until", "tokenizer"),
-)
+@accept_options(without=("memory",), rarely=("steps", "until", "tokenizer"))
 def compare_command(
     text: TextOptions,
     saved: SavedOptions,
-    comparison_options: ComparisonOptions,
+    options: ComparisonOptions,
     model: ModelOptions,
     trained: TrainedOptions,
     attention: AttentionOptions,
@@ -252,16 +217,16 @@ def compare_command(
     attnviz compare "I am learning this" --by dim --values 8,64 -o width.png
     """
     output.refuse_undeliverable(outputs, pictures, suffixes("arrays"))
-    if comparison_options.learn is not None:
+    if options.learn is not None:
         from attnviz.cli.compare_learning import deliver_learning_comparison
 
         deliver_learning_comparison(
-            comparison_options, attention, blocks, training_options, outputs, pictures, typed
+            options, attention, blocks, training_options, outputs, pictures, typed
         )
         return
     _refuse_training_options(typed.values_of(blocks, training_options))
-    text, comparison_options, typed_text = _move_text_to_other(
-        text, comparison_options, saved.trace, typed.values_of(text)
+    text, options, typed_text = _move_text_to_other(
+        text, options, saved.trace, typed.values_of(text)
     )
     typed_beside = typed_text | typed.values_of(model, trained, matrices)
     model_overrides = take_model_options(saved.trace, typed_beside)
@@ -269,11 +234,7 @@ def compare_command(
     refuse_model_conflicts(model.model, typed.values_of(text, attention, matrices))
     settings = settings_from_options(text, model, trained, attention, matrices)
     base = _read_base_trace(
-        saved.trace,
-        comparison_options,
-        outputs,
-        pictures,
-        typed.values_of(attention) | model_overrides,
+        saved.trace, options, outputs, pictures, typed.values_of(attention) | model_overrides
     )
     if base is not None and base.trained is None:
         refuse_beside_trace(saved.trace, model_overrides)
@@ -281,67 +242,62 @@ def compare_command(
         from attnviz.cli.compare_sentences import deliver_sentence_comparison
 
         base_settings = settings if base is None else base.origin.settings
-        deliver_sentence_comparison(
-            text, base, base_settings, comparison_options, outputs, pictures, typed
-        )
+        deliver_sentence_comparison(text, base, base_settings, options, outputs, pictures, typed)
         return
-    _deliver_comparison(text, base, settings, comparison_options, outputs, pictures)
+    _deliver_comparison(text, base, settings, options, outputs, pictures)
 
 
 def _deliver_comparison(
     text: TextOptions,
     base: Trace | None,
     settings: Settings,
-    comparison_options: ComparisonOptions,
+    options: ComparisonOptions,
     outputs: OutputOptions,
     pictures: PictureOptions,
 ) -> None:
-    """Ways of attending side by side: of a text, or of a trace that was written before."""
-    comparison_options.refuse_incomparable(settings)
+    """Show ways of attending side by side, of a text or of a saved trace."""
+    options.refuse_incomparable(settings)
     if base is None:
-        comparison = _compare_texts(text, settings, comparison_options, outputs, pictures)
+        comparison = _compare_texts(text, settings, options, outputs, pictures)
     else:
         command = base.provenance.command or ""
-        comparison = build_comparison(base, base.origin.settings, comparison_options, command)
-    output.deliver_view(comparison_view(comparison, comparison_options, outputs), outputs, pictures)
+        comparison = build_comparison(base, base.origin.settings, options, command)
+    output.deliver_view(comparison_view(comparison, options, outputs), outputs, pictures)
     quiet = outputs.quiet or base is not None
-    source.note_texts_name_files(text.text, comparison_options.other, quiet=quiet)
-    source.note_split_sentence(text.text, comparison_options.other, quiet=quiet)
+    source.note_texts_name_files(text.text, options.other, quiet=quiet)
+    source.note_split_sentence(text.text, options.other, quiet=quiet)
     source.note_first_item(comparison.base.trace, settings.item, quiet=quiet)
 
 
 def _move_text_to_other(
-    text: TextOptions,
-    comparison_options: ComparisonOptions,
-    trace: str | None,
-    typed_text: dict[str, Any],
+    text: TextOptions, options: ComparisonOptions, trace: str | None, typed_text: dict[str, Any]
 ) -> tuple[TextOptions, ComparisonOptions, dict[str, Any]]:
-    """Where a saved trace is the first sentence, the only one that is typed is the second."""
-    if trace is None or text.text is None or comparison_options.other is not None:
-        return text, comparison_options, typed_text
+    """Take the text as the second sentence, if a saved trace is the first."""
+    if trace is None or text.text is None or options.other is not None:
+        return text, options, typed_text
     typed_others = {name: value for name, value in typed_text.items() if name != "text"}
-    return replace(text, text=None), replace(comparison_options, other=text.text), typed_others
+    return replace(text, text=None), replace(options, other=text.text), typed_others
 
 
 def _compare_texts(
     text: TextOptions,
     settings: Settings,
-    comparison_options: ComparisonOptions,
+    options: ComparisonOptions,
     outputs: OutputOptions,
     pictures: PictureOptions,
 ) -> Comparison:
-    """What is compared of a text, or of two."""
+    """Compare ways of attending on a text, or two texts."""
     words = source.read_text_if_needed(text, settings, "attnviz compare")
-    early_checks.refuse_unusable_text(words, settings, comparison_options.shared_query(outputs))
-    with source.suggesting_file_contents(words, comparison_options.other):
-        early_checks.refuse_unequal_texts(words, comparison_options.other, settings)
-    command = command_line("compare", text, settings, comparison_options, outputs, pictures)
-    return build_comparison(words, settings, comparison_options, command)
+    early_checks.refuse_unusable_text(words, settings, options.shared_query(outputs))
+    with source.suggesting_file_contents(words, options.other):
+        early_checks.refuse_unequal_texts(words, options.other, settings)
+    command = command_line("compare", text, settings, options, outputs, pictures)
+    return build_comparison(words, settings, options, command)
 
 
-def _refuse_training_options(options: Mapping[str, Any]) -> None:
-    """Ways of attending are compared in a single attention, and nothing is learned."""
-    for name in options:
+def _refuse_training_options(names: Iterable[str]) -> None:
+    """Refuse options about training without --learn: a comparison of attention trains nothing."""
+    for name in names:
         raise AttnvizError(
             f"{option_name(name)} is about training, and no task is given",
             f"give a task, such as --learn reverse, or leave {option_name(name)} out",
@@ -350,48 +306,49 @@ def _refuse_training_options(options: Mapping[str, Any]) -> None:
 
 def _read_base_trace(
     file: str | None,
-    comparison_options: ComparisonOptions,
+    options: ComparisonOptions,
     outputs: OutputOptions,
     pictures: PictureOptions,
     settings: dict[str, object],
 ) -> Trace | None:
-    """A trace that was written before, to be attended anew; None where a text is given."""
+    """Read the trace that --trace names, to be attended anew; return None where a text is given."""
     if file is None:
         return None
 
     from attnviz.cli.saved_trace import read_saved_trace
 
-    return read_saved_trace("compare", file, comparison_options, outputs, pictures, **settings)
+    return read_saved_trace("compare", file, options, outputs, pictures, **settings)
 
 
 def build_comparison(
-    text: str | Trace | None,
-    settings: Settings,
-    comparison_options: ComparisonOptions,
-    command: str,
+    text: str | Trace | None, settings: Settings, options: ComparisonOptions, command: str
 ) -> Comparison:
-    """What is compared with what, as it was chosen."""
+    """Return the comparison that the options ask for."""
     from attnviz.analysis import comparison, seeds  # torch, for which errors need not wait
 
-    seeds.refuse_odd_repeats(comparison_options.repeats)
+    seeds.refuse_odd_repeats(options.repeats)
     return comparison.compare(
         text,
         settings,
-        by=comparison_options.by,
-        other=comparison_options.other,
-        values=comparison_options.value_names(),
-        reference=comparison_options.reference,
-        layer=comparison_options.layer,
+        by=options.by,
+        other=options.other,
+        values=options.value_names(),
+        reference=options.reference,
+        layer=options.layer,
         command=command,
     )
 
 
 def comparison_view(
-    comparison: Comparison, comparison_options: ComparisonOptions, outputs: OutputOptions
+    comparison: Comparison, options: ComparisonOptions, outputs: OutputOptions
 ) -> View:
-    """What is to be shown of it."""
+    """Return the view of a comparison."""
     track = partial(with_progress_bar, label="drawing seeds", quiet=outputs.quiet)
-    view_options = {
-        name: getattr(comparison_options, name) for name in ("curves", "repeats", "mean")
-    }
-    return comparison.view(query=outputs.query, full=outputs.full, track=track, **view_options)
+    return comparison.view(
+        query=outputs.query,
+        full=outputs.full,
+        track=track,
+        curves=options.curves,
+        repeats=options.repeats,
+        mean=options.mean,
+    )

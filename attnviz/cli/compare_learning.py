@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from attnviz.learning.task import Task
     from attnviz.traces.settings import Settings
 
-# What is compared are curves, of models whose words and vectors are the task's.
+# Curves of training are compared, of models whose words and vectors are the task's.
 REFUSED_WITH_LEARN = (
     "text", "other", "file", "tokenizer", "trace", "model", "given", "item", "embeddings",
     "reference", "mean", "curves", "query", "full", "dropout", "dtype", "layer", "head",
     *TRAINED_ONLY_SETTINGS,
 )  # fmt: skip
 WIDTH_OPTIONS = ("dim", "head_dim")
-TIMED_STEPS = 5  # which tell how long all will take
-LONG_TRAINING_SECONDS = 90.0  # seconds
+TIMED_STEPS = 5  # from which the time of all steps is estimated
+LONG_TRAINING_SECONDS = 90.0
 
 
 def deliver_learning_comparison(
-    comparison_options: ComparisonOptions,
+    options: ComparisonOptions,
     attention: AttentionOptions,
     blocks: BlockOptions,
     training_options: TrainingOptions,
@@ -46,13 +46,13 @@ def deliver_learning_comparison(
     pictures: PictureOptions,
     typed: TypedOptions,
 ) -> None:
-    """Train, and show what came of it; Ctrl-C shows what there is by then."""
+    """Train the models, and show the comparison; Ctrl-C shows what is learned so far."""
     refuse_with_learn(typed)
-    repeats = comparison_options.repeats if "repeats" in typed.names else DEFAULT_TRAINING_SEEDS
-    by = comparison_options.by or "scale"
+    repeats = options.repeats if "repeats" in typed.names else DEFAULT_TRAINING_SEEDS
+    by = options.by or "scale"
     refuse_learning_by(by, repeats)
-    assert comparison_options.learn is not None
-    choices, task = training_options.choices, task_of(comparison_options.learn)
+    assert options.learn is not None
+    choices, task = training_options.choices, task_of(options.learn)
     settings = compared_task_settings(task, by, typed.values_of(attention, blocks))
 
     from attnviz.analysis import learning  # torch, for which errors need not wait
@@ -62,20 +62,20 @@ def deliver_learning_comparison(
             task,
             settings,
             by=by,
-            values=comparison_options.value_names(),
+            values=options.value_names(),
             repeats=repeats,
             choices=choices,
-            named=comparison_options.learn,
+            named=options.learn,
             track=steps_until_stopped(stopped, quiet=outputs.quiet),
         )
     line = typed_command_line(
-        "compare", typed, comparison_options, attention, blocks, training_options, outputs, pictures
+        "compare", typed, options, attention, blocks, training_options, outputs, pictures
     )
     output.deliver_view(comparison.view(command=line), outputs, pictures)
 
 
 def refuse_with_learn(typed: TypedOptions) -> None:
-    """What nobody would take into account."""
+    """Refuse options that a comparison of learning would ignore."""
     for name in REFUSED_WITH_LEARN:
         if name in typed.names:
             option_text = name.upper() if name in ("text", "other") else option_name(name)
@@ -86,7 +86,7 @@ def refuse_with_learn(typed: TypedOptions) -> None:
 
 
 def compared_task_settings(task: Task, by: str, typed: dict[str, Any]) -> Settings:
-    """The task's own, but for what was typed; wide heads, unless a width was."""
+    """Return the task's settings with what was typed; with wide heads to compare scales."""
     settings = task_settings_with(task, typed)
     if by != "scale" or any(name in typed for name in WIDTH_OPTIONS):
         return settings
@@ -99,7 +99,7 @@ def compared_task_settings(task: Task, by: str, typed: dict[str, Any]) -> Settin
 def steps_until_stopped(
     stopped: Callable[[], bool], *, quiet: bool
 ) -> Callable[[Sequence[int]], Iterable[int]]:
-    """Steps until somebody stops them; with a bar on standard error, if somebody may see it."""
+    """Return a function that yields steps until `stopped` says so, with a progress bar."""
 
     def until_stopped(steps: Sequence[int]) -> Iterator[int]:
         started = time.perf_counter()
@@ -114,7 +114,7 @@ def steps_until_stopped(
 
 
 def note_long_training(seconds: float) -> None:
-    """Say so before anybody waits for minutes."""
+    """Warn of a training that takes minutes."""
     if seconds >= LONG_TRAINING_SECONDS:
         print_message(
             f"note: this takes up to {counted(math.ceil(seconds / 60), 'minute')}; fewer "

@@ -10,7 +10,7 @@ import typer
 
 from attnviz.cli import background
 
-TOUR_STOPS = (  # what is to be seen, and the command that shows it; each fits 80 columns and 24 lines
+TOUR_STOPS = (  # what to see, and the command that shows it in 80 columns and 24 lines
     (
         "Attention weights: each row shows how much one token attends to the others.",
         'attnviz run "The cat sat on the mat" --show weights',
@@ -55,8 +55,8 @@ def demo_command() -> None:
 
 
 def _run_tour_command(command: str) -> None:
-    """The command in this process, which has loaded torch after the first."""
-    from attnviz.cli.app import app  # which names this module, and is there by now
+    """Run a command in this process, so that torch is loaded only once."""
+    from attnviz.cli.app import app  # which imports this module by its name
 
     sys.stdout.flush()
     words = shlex.split(command.replace("\\\n", ""))[1:]
@@ -65,8 +65,8 @@ def _run_tour_command(command: str) -> None:
 
 
 def _wait_for_enter() -> bool:
-    """Whether Enter is pressed, and neither Ctrl-C nor Ctrl-D."""
-    background.discard_late_answers()  # or a late answer of the terminal would be taken for a line
+    """Wait for a key; return whether it was Enter, and neither Ctrl-C nor Ctrl-D."""
+    background.discard_late_answers()  # which would be read as a line
     handler_before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         typer.echo(NEXT_PROMPT, nl=False)

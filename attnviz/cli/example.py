@@ -55,7 +55,7 @@ class ExampleOptions:
     ] = None
 
 
-@accept_options(ExampleOptions, StepOptions, OutputOptions, PictureOptions)
+@accept_options()
 def show_command(
     example_options: ExampleOptions,
     step_options: StepOptions,
@@ -75,7 +75,7 @@ def show_command(
     refuse_step_options(step_options, outputs)
     command = command_line("example show", example_options, step_options, outputs, pictures)
 
-    example_path(example_options.name)  # which refuses a name before more is loaded
+    example_path(example_options.name)  # which refuses an unknown name before more is loaded
 
     from attnviz.examples import names
 
@@ -101,8 +101,7 @@ def check_command(
         ),
     ] = None,
     quiet: Annotated[
-        bool,
-        section_option("Output", "--quiet", "-q", help="Print only what differs."),
+        bool, section_option("Output", "--quiet", "-q", help="Print only what differs.")
     ] = False,
     limit: Limit = None,
 ) -> None:
@@ -114,15 +113,10 @@ def check_command(
     files.set_size_limit(limit)
     with paged_output():
         results = _check_examples(names or all_names(), quiet)
-        wrong = sum(
-            not finding.passed
-            for _, example_findings in results.findings_by_example
-            for finding in example_findings
-        )
+        wrong = sum(not f.passed for _, findings in results.findings_by_example for f in findings)
         if results.findings_by_example:
-            print_result_line(
-                f"{_counts_sentence(results)}: {_verdict_sentence(wrong, len(results.errors))}"
-            )
+            verdict = _verdict_sentence(wrong, len(results.errors))
+            print_result_line(f"{_counts_sentence(results)}: {verdict}")
     if results.errors:
         raise results.errors[0]
     if wrong:
@@ -130,21 +124,21 @@ def check_command(
 
 
 def _counts_sentence(results: CheckedExamples) -> str:
-    """How much was held against what is printed."""
+    """Say how many examples, expectations and printed numbers were checked."""
     from attnviz.examples.checking import printed_number_count
 
-    number_count = sum(printed_number_count(example) for example, _ in results.findings_by_example)
-    finding_count = sum(
-        len(example_findings) for _, example_findings in results.findings_by_example
-    )
+    examples = results.findings_by_example
+    number_count = sum(printed_number_count(example) for example, _ in examples)
+    finding_count = sum(len(findings) for _, findings in examples)
     return (
-        f"{counted(len(results.findings_by_example), 'example')}, {counted(finding_count, 'expectation')}, "
+        f"{counted(len(examples), 'example')}, {counted(finding_count, 'expectation')}, "
         f"{counted(number_count, 'printed number')}"
     )
 
 
 def _verdict_sentence(wrong: int, refused: int) -> str:
-    """
+    """Say how many expectations are not met, and how many examples are refused.
+
     >>> _verdict_sentence(0, 0), _verdict_sentence(2, 1), _verdict_sentence(0, 1)
     ('all ✓', '✗ 2 expectations not met, and 1 example refused', '✓, and 1 example refused')
     """
@@ -154,21 +148,21 @@ def _verdict_sentence(wrong: int, refused: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class CheckedExamples:
-    """Examples with what was found in them; and what is wrong with those that are broken."""
+    """Examples with their findings, and the errors of the examples that are broken."""
 
     findings_by_example: list[tuple[Example, list[ExpectationFinding]]]
     errors: list[AttnvizError]
 
 
 def _check_examples(names: Sequence[str], quiet: bool) -> CheckedExamples:
-    """A file that is broken does not keep the others from being checked."""
+    """Check examples, and print their findings; a broken file does not keep the others back."""
     from attnviz.traces.structured_text import options_as_keys
 
     findings_by_example: list[tuple[Example, list[ExpectationFinding]]] = []
     errors: list[AttnvizError] = []
     for name in names:
         try:
-            # One that is missing is refused before torch is there.
+            # A missing file is refused before torch is loaded.
             structured_text.read_text_file(example_path(name), "lesson")
 
             from attnviz.examples import checking
@@ -180,7 +174,7 @@ def _check_examples(names: Sequence[str], quiet: bool) -> CheckedExamples:
             )
         except AttnvizError as error:
             errors.append(options_as_keys(error))
-            why = f": {errors[-1]}" if len(errors) > 1 else ""  # the first is said in the end
+            why = f": {errors[-1]}" if len(errors) > 1 else ""  # the first is raised at the end
             print_result_line(f"✗ {name} is refused{why}")
     return CheckedExamples(findings_by_example, errors)
 
@@ -188,16 +182,15 @@ def _check_examples(names: Sequence[str], quiet: bool) -> CheckedExamples:
 def _print_findings(
     example: Example, findings: Iterator[ExpectationFinding], quiet: bool
 ) -> list[ExpectationFinding]:
-    """An example's findings, each printed as soon as it is known."""
+    """Return an example's findings, each printed as soon as it is known."""
     printed_findings = []
     if not quiet:
         print_result_line(f"{example.name}: {example.title}")
     for finding in findings:
         printed_findings.append(finding)
-        mark, start = (
-            ("✓", "  ") if finding.passed else ("✗", "  " if not quiet else f"{example.name}: ")
-        )
         if not (finding.passed and quiet):
+            start = f"{example.name}: " if quiet else "  "
+            mark = "✓" if finding.passed else "✗"
             print_result_line(f"{start}{mark} {finding.what}: {finding.about}")
     if not quiet:
         typer.echo()

@@ -17,13 +17,13 @@ from attnviz.traces.early_checks import refuse_ranking_trained
 from attnviz.traces.models.names import find_model_path, shipped_names
 from attnviz.wording.commands import Command, changed_options
 
-SENTENCE_OPTIONS = ("query", "full")  # and there is none
+SENTENCE_OPTIONS = ("query", "full")  # the command takes no sentence
 ANSWERING_MODELS = [name for name in shipped_names() if name in TASKS]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweringModelOptions(ModelOptions):
-    """A model that has learned to answer: of others no head can cost an answer."""
+    """A model that answers a task: an ablated head can cost only such a model accuracy."""
 
     model: Annotated[
         str | None,
@@ -32,9 +32,10 @@ class AnsweringModelOptions(ModelOptions):
             "--model",
             "-m",
             metavar="NAME",
-            help=f"The model whose heads are ranked: {', '.join(ANSWERING_MODELS)}, or a folder that "
-            "attnviz learn --save wrote.",
-            short=f"The model: {', '.join(ANSWERING_MODELS)}, or a folder that attnviz learn wrote.",
+            help=f"The model whose heads are ranked: {', '.join(ANSWERING_MODELS)}, or a folder "
+            "that attnviz learn --save wrote.",
+            short=f"The model: {', '.join(ANSWERING_MODELS)}, or a folder that attnviz learn "
+            "wrote.",
             example="agreement",
             among=ANSWERING_MODELS,
         ),
@@ -43,7 +44,7 @@ class AnsweringModelOptions(ModelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadsOptions:
-    """What the heads are tried on."""
+    """The task on which the heads are tested."""
 
     task: Annotated[
         str | None,
@@ -59,9 +60,7 @@ class HeadsOptions:
     ] = None
 
 
-@accept_options(
-    AnsweringModelOptions, HeadsOptions, OutputOptions, PictureOptions, without=SENTENCE_OPTIONS
-)
+@accept_options(without=SENTENCE_OPTIONS)
 def heads_command(
     model: AnsweringModelOptions,
     heads_options: HeadsOptions,

@@ -1,4 +1,4 @@
-"""Help as plain text, and completion for shells.
+"""Help as plain text, and completion for shells; typer's own boxes take longer than the rest.
 
 typer's own boxes cost more time than the rest of --help.
 """
@@ -18,13 +18,16 @@ from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files
 
 HELP_ALL_OPTION = "--help-all"
+COMPLETION_VARIABLE = "_ATTNVIZ_COMPLETE"  # set by the shell's script when it asks
+SHELLS = ("bash", "zsh", "fish")
+NameSource = Iterable[str] | Mapping[str, str] | Callable[[], Iterable[str] | Mapping[str, str]]
 
 
 class Heading(str):
-    """What the help lists an option under; and what else a declaration says of its option.
+    """The heading that the help lists an option under, with what else its declaration says.
 
-    `short` is what the first screen of help says of it: an option that has none is listed by
-    --help-all alone. `example` is a value that works, for errors.
+    `short`: its line on the first screen of help; an option without one is listed by --help-all
+    alone. `example`: a value that works, for errors.
     """
 
     short: str
@@ -47,10 +50,11 @@ def section_option(
     several: bool = False,
     **more: Any,
 ) -> Any:
-    """An option that the help lists under a heading; `among` are the names that it chooses from.
+    """Declare an option that the help lists under a heading.
 
-    `among_by` finds them by what else was typed.
-    With a `short` sentence it is one of the options that matter, which --help shows.
+    `among`: the names that completion offers; `among_by` returns them for what else was typed.
+    `short`: its line on the first screen of help; without one only --help-all lists the option. The
+    option is named after its field, unless `names` are given.
     """
     panel = Heading(heading, short, example)
     if among is not None:
@@ -69,7 +73,7 @@ def section_argument(
     among_by: Callable[[Mapping[str, Any]], NameSource] | None = None,
     **more: Any,
 ) -> Any:
-    """The same for a word that stands without an option."""
+    """Declare an argument, a word without an option, as `section_option` declares an option."""
     if among is not None:
         more["autocompletion"] = build_completer(among)
     if among_by is not None:
@@ -78,9 +82,9 @@ def section_argument(
 
 
 class SectionedCommand(ParsingMixin, TyperCommand):
-    """A command whose help shows the options that matter, and with --help-all every one."""
+    """A command whose --help lists the options that matter most, and --help-all every one."""
 
-    allow_extra_args = True  # which are refused here
+    allow_extra_args = True  # parse_args refuses them with a better hint
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
@@ -95,7 +99,7 @@ class SectionedCommand(ParsingMixin, TyperCommand):
             write_sections(self, ctx, formatter)
 
     def full_help(self, ctx: Any) -> str:
-        """Help with every option, each under the heading that it was declared with."""
+        """Return the help with every option, each under its heading."""
         formatter = ctx.make_formatter()
         self.format_usage(ctx, formatter)
         self.format_help_text(ctx, formatter)
@@ -120,9 +124,7 @@ def write_sections(command: Any, ctx: Any, formatter: Any) -> None:
 def _write_main_options(command: Any, ctx: Any, formatter: Any) -> None:
     with formatter.section("The options that matter most"):
         formatter.write_dl(_main_option_records(command))
-    count = len(
-        [parameter for parameter in command.params if parameter.param_type_name == "option"]
-    )
+    count = sum(parameter.param_type_name == "option" for parameter in command.params)
     formatter.write_paragraph()
     formatter.write_text(f"{ctx.command_path} {HELP_ALL_OPTION} lists all {count} options.")
 
@@ -131,8 +133,7 @@ def _main_option_records(command: Any) -> Iterator[tuple[str, str]]:
     for parameter in command.params:
         if _short_help(parameter):
             names = sorted(parameter.opts, key=len) if parameter.param_type_name == "option" else []
-            names_text = ", ".join(names)
-            yield f"{names_text} {parameter.metavar or ''}".strip(), _short_help(parameter)
+            yield f"{', '.join(names)} {parameter.metavar or ''}".strip(), _short_help(parameter)
 
 
 def _short_help(parameter: Any) -> str:
@@ -141,7 +142,7 @@ def _short_help(parameter: Any) -> str:
 
 def _print_full_help(context: typer.Context, is_given: bool) -> None:
     if is_given and not context.resilient_parsing:
-        from attnviz.cli.messages import paged_output  # subprocess, which --help need not wait for
+        from attnviz.cli.messages import paged_output  # loads subprocess: --help need not wait
 
         command: Any = context.command
         with paged_output():
@@ -161,16 +162,12 @@ HelpAll = Annotated[
 ]
 
 
-COMPLETION_VARIABLE = "_ATTNVIZ_COMPLETE"  # set by the shell's own script when it asks
-SHELLS = ("bash", "zsh", "fish")
-
-NameSource = Iterable[str] | Mapping[str, str] | Callable[[], Iterable[str] | Mapping[str, str]]
-
-
 def build_completer(
     among: NameSource, *, several: bool = False
 ) -> Callable[[str], list[tuple[str, str]]]:
-    """What completes a word to one of some names, with what each is about; or several, by commas.
+    """Return a function that completes a word to names, each with a description.
+
+    With `several`, the last of some names separated by commas is completed.
 
     >>> build_completer(["weights", "context"], several=True)("weights,c")
     [('weights,context', '')]
@@ -193,18 +190,18 @@ def build_completer(
 def build_context_completer(
     among: Callable[[Mapping[str, Any]], NameSource], *, several: bool = False
 ) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
-    """The same, where the names depend on what was typed before."""
+    """Return a completer whose names depend on what was typed before."""
 
     def complete(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         return build_completer(among(context.params), several=several)(incomplete)
 
-    # Which parameter is which, typer reads off annotations.
+    # typer tells the parameters apart by their annotations.
     complete.__annotations__ = {"context": typer.Context, "incomplete": str}
     return complete
 
 
 def prepare_completion() -> None:
-    """Tell typer's protocol which shells there are, where a shell is asking."""
+    """Tell typer which shells there are, if a shell asks for completions."""
     if COMPLETION_VARIABLE in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
@@ -212,7 +209,7 @@ def prepare_completion() -> None:
 
 
 def completion_script(shell: str | None = None) -> str:
-    """The lines that make a shell complete attnviz; that of this terminal, if none is named."""
+    """Return the lines that make a shell complete attnviz; by default the current shell."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     text: str = get_completion_script(
@@ -222,11 +219,11 @@ def completion_script(shell: str | None = None) -> str:
 
 
 def install_completion(shell: str | None = None) -> Path:
-    """Write those lines where the shell finds them when it starts."""
-    from typer.completion import install as written  # type: ignore[attr-defined]
+    """Write the lines of completion where the shell reads them at its start; return the path."""
+    from typer.completion import install  # type: ignore[attr-defined]
 
     try:
-        path: Path = written(
+        path: Path = install(
             shell=_check_shell(shell), prog_name="attnviz", complete_var=COMPLETION_VARIABLE
         )[1]
     except OSError as error:
@@ -246,15 +243,12 @@ def _check_shell(shell: str | None) -> str:
 
 
 def current_shell() -> str:
-    """The shell that attnviz was called from; else the one that the machine starts for a person."""
+    """Return the shell that attnviz was called from, else the one that SHELL names."""
     shell = _parent_shell() or Path(os.environ.get("SHELL", "")).name
     if shell not in SHELLS:
-        problem = (
-            f"completion is not available for the shell '{shell}'"
-            if shell
-            else "no shell was found"
-        )
-        raise AttnvizError(problem, f"call it from one of: {', '.join(SHELLS)}")
+        missing = f"completion is not available for the shell '{shell}'"
+        hint = f"call it from one of: {', '.join(SHELLS)}"
+        raise AttnvizError(missing if shell else "no shell was found", hint)
     return shell
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Annotated
@@ -38,22 +39,24 @@ from attnviz.renderers import suffixes
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.wording.commands import Command, changed_options
 
-HEADS_PANEL = "Heads"
-DEVICE_OPTIONS = ("device", "dtype")  # what of attention a trained model has not decided
-MODEL_DECIDED_OPTIONS = tuple(
-    each.name for each in fields(AttentionOptions) if each.name not in DEVICE_OPTIONS
+_heads_option = partial(section_option, "Heads")
+DEVICE_OPTIONS = ("device", "dtype")
+MODEL_DECIDED_OPTIONS = tuple(  # options of attention that a trained model fixes
+    option.name for option in fields(AttentionOptions) if option.name not in DEVICE_OPTIONS
 )
+
+
+def _described(names: Mapping[str, str], separator: str = "; ") -> str:
+    return separator.join(f"{name} ({about})" for name, about in names.items())
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookingOptions:
-    """What is looked at, and how."""
+    """Which heads are shown, and how."""
 
     layer: Annotated[
         int | None,
-        section_option(
-            HEADS_PANEL,
-            "--layer",
+        _heads_option(
             metavar="N",
             help="Only this layer, from 0.",
             short="One layer; with --head one head of it: --layer 4 --head 7",
@@ -61,15 +64,11 @@ class LookingOptions:
         ),
     ] = None
     head: Annotated[
-        int | None,
-        section_option(
-            HEADS_PANEL, "--head", metavar="N", help="Only this head, from 0.", example="7"
-        ),
+        int | None, _heads_option(metavar="N", help="Only this head, from 0.", example="7")
     ] = None
     source: Annotated[
         str | None,
-        section_option(
-            HEADS_PANEL,
+        _heads_option(
             "--from",
             metavar="TOKEN",
             help="Rank the heads by how much this token attends to --to.",
@@ -79,50 +78,36 @@ class LookingOptions:
     ] = None
     to: Annotated[
         str | None,
-        section_option(
-            HEADS_PANEL,
-            "--to",
-            metavar="TOKEN",
-            help="The token that --from attends to.",
-            example="animal",
-        ),
+        _heads_option(metavar="TOKEN", help="The token that --from attends to.", example="animal"),
     ] = None
     rank: Annotated[
         str,
-        section_option(
-            HEADS_PANEL,
-            "--rank",
+        _heads_option(
             metavar="HOW",
-            help=f"How --from sorts heads: {'; '.join(f'{n} ({t})' for n, t in RANK_DESCRIPTIONS.items())}.",
+            help=f"How --from sorts heads: {_described(RANK_DESCRIPTIONS)}.",
             among=RANK_DESCRIPTIONS,
         ),
     ] = InspectOptions.rank
     by: Annotated[
         str,
-        section_option(
-            HEADS_PANEL,
-            "--by",
+        _heads_option(
             metavar="KIND",
-            help=f"What heads are ranked by: {'; '.join(f'{n} ({t})' for n, t in BY_DESCRIPTIONS.items())}.",
+            help=f"What heads are ranked by: {_described(BY_DESCRIPTIONS)}.",
             among=BY_DESCRIPTIONS,
         ),
     ] = InspectOptions.by
     merge: Annotated[
         str | None,
-        section_option(
-            HEADS_PANEL,
-            "--merge",
+        _heads_option(
             metavar="HOW",
-            help=f"Several heads as one: {'; '.join(f'{n} ({t})' for n, t in MERGE_DESCRIPTIONS.items())}.",
+            help=f"Several heads as one: {_described(MERGE_DESCRIPTIONS)}.",
             example="mean",
             among=MERGE_DESCRIPTIONS,
         ),
     ] = None
     weigh: Annotated[
         str,
-        section_option(
-            HEADS_PANEL,
-            "--weigh",
+        _heads_option(
             metavar="HOW",
             help=f"Each weight {'; '.join(f'{t} ({n})' for n, t in WEIGH_DESCRIPTIONS.items())}.",
             among=WEIGH_DESCRIPTIONS,
@@ -130,9 +115,7 @@ class LookingOptions:
     ] = InspectOptions.weigh
     toward: Annotated[
         str | None,
-        section_option(
-            HEADS_PANEL,
-            "--toward",
+        _heads_option(
             metavar="TOKEN",
             help="The answer whose gradient --weigh gradient takes.  [default: the most likely "
             "one]",
@@ -141,84 +124,54 @@ class LookingOptions:
     ] = None
     hide_special: Annotated[
         bool,
-        section_option(
-            HEADS_PANEL,
-            "--hide-special",
-            help="Leave out tokens that the tokenizer added, such as [CLS].",
+        _heads_option(
+            "--hide-special", help="Leave out tokens that the tokenizer added, such as [CLS]."
         ),
     ] = False
     hide_first: Annotated[
         bool,
-        section_option(
-            HEADS_PANEL, "--hide-first", help="Leave out the first token, which is often a sink."
-        ),
+        _heads_option("--hide-first", help="Leave out the first token, which is often a sink."),
     ] = False
     renormalise: Annotated[
-        bool,
-        section_option(
-            HEADS_PANEL, "--renormalise", help="Scale what is left so that rows sum to 1."
-        ),
+        bool, _heads_option("--renormalise", help="Scale what is left so that rows sum to 1.")
     ] = False
-    words: Annotated[
-        bool,
-        section_option(HEADS_PANEL, "--words", help="Combine the pieces of each word."),
-    ] = False
+    words: Annotated[bool, _heads_option("--words", help="Combine the pieces of each word.")] = (
+        False
+    )
     log: Annotated[
-        bool,
-        section_option(
-            HEADS_PANEL, "--log", help="Colour by logarithm, which shows small weights."
-        ),
+        bool, _heads_option("--log", help="Colour by logarithm, which shows small weights.")
     ] = False
     predict: Annotated[
-        bool,
-        section_option(HEADS_PANEL, "--predict", help="Also show what the model answers."),
+        bool, _heads_option("--predict", help="Also show what the model answers.")
     ] = False
     as_: Annotated[
         str | None,
-        section_option(
-            HEADS_PANEL,
+        _heads_option(
             "--as",
             metavar="WAY",
-            help=f"How weights are drawn: {', '.join(f'{n} ({t})' for n, t in DRAW_DESCRIPTIONS.items())}.",
+            help=f"How weights are drawn: {_described(DRAW_DESCRIPTIONS, ', ')}.",
             short="Draw lines between words: --layer 5 --head 11 --as arcs",
             among=DRAW_DESCRIPTIONS,
         ),
     ] = None
     verify: Annotated[
         bool,
-        section_option(
-            HEADS_PANEL,
-            "--verify",
-            help="Check the numbers, also against the model's own attention.",
+        _heads_option(
+            "--verify", help="Check the numbers, also against the model's own attention."
         ),
     ] = False
 
     def build_looking(self, outputs: OutputOptions) -> InspectOptions:
-        """The choices, once it is sure that they make sense."""
-        choices = {
-            name: getattr(self, name)
-            for name in InspectOptions.__dataclass_fields__
-            if name != "query"
-        }
-        return InspectOptions(**choices, query=outputs.query)
+        """Return the options of an inspection, which refuse what does not fit together."""
+        names = InspectOptions.__dataclass_fields__.keys() - {"query"}
+        return InspectOptions(**{n: getattr(self, n) for n in names}, query=outputs.query)
 
 
-@accept_options(
-    TextOptions,
-    SavedOptions,
-    LookingOptions,
-    ModelOptions,
-    TrainedOptions,
-    AttentionOptions,
-    WithoutOptions,
-    OutputOptions,
-    PictureOptions,
-    without=("tokenizer", *MODEL_DECIDED_OPTIONS),
-)
+@accept_options(without=("tokenizer", *MODEL_DECIDED_OPTIONS))
 def inspect_command(
     text: TextOptions,
     saved: SavedOptions,
-    looking_options: LookingOptions,
+    options: LookingOptions,
     model: ModelOptions,
     trained: TrainedOptions,
     attention: AttentionOptions,
@@ -238,7 +191,7 @@ def inspect_command(
     attnviz inspect "The animal was tired" --layer 4 --head 7 -o head.png
     """
     output.refuse_undeliverable(outputs, pictures, suffixes())
-    looking = looking_options.build_looking(outputs)
+    looking = options.build_looking(outputs)
     refuse_lines_without_picture(looking.as_, outputs)
     typed_beside = typed.values_of(text, model, trained, attention, without)
     reruns_model = looking.by == "effect" or looking.weigh == "gradient"
@@ -246,13 +199,14 @@ def inspect_command(
     refuse_beside_trace(saved.trace, typed_beside)
     model_or_default = replace(model, model=model.model or MINILM)
     settings = settings_from_options(text, model_or_default, trained, attention, without)
-    groups = (looking_options, outputs, pictures)
     trace = trace_from_options(
         "inspect",
         text,
         saved,
         settings,
-        *groups,
+        options,
+        outputs,
+        pictures,
         layers=looking.layers,
         model_overrides=model_overrides,
     )
@@ -262,12 +216,12 @@ def inspect_command(
     command = Command(
         name="inspect",
         argument=trace.text,
-        options=changed_options(model, trained, attention, without, looking_options)
+        options=changed_options(model, trained, attention, without, options)
         | {"query": outputs.query},
     )
     track = partial(with_progress_bar, label="switching heads off", quiet=outputs.quiet)
     view = Inspection(trace=trace, looking=looking, track=track).view(command=command)
     output.deliver_view(view, outputs, pictures)
     source.note_text_names_file(text.text, quiet=outputs.quiet)
-    if looking_options.verify:
+    if options.verify:
         print_checks(trace, outputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,13 +30,14 @@ if TYPE_CHECKING:
     from attnviz.learning.task import Task
     from attnviz.learning.training import Learned, Training
 
-# What means nothing to a model that learns: its vectors and its one sentence are its own.
+_learning_option = partial(section_option, LEARNING_PANEL)
+# A model that learns has its own vectors, and no second sentence.
 EXCLUDED_LEARN_OPTIONS = ("embeddings", "dropout", "memory", "dtype")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearnOptions:
-    """What is learned, and what is kept of it."""
+    """What is learned, and what is saved."""
 
     task: Annotated[
         str | None,
@@ -52,9 +54,7 @@ class LearnOptions:
     ] = None
     file: Annotated[
         Path | None,
-        section_option(
-            LEARNING_PANEL,
-            "--file",
+        _learning_option(
             metavar="PATH",
             help="Instead of a task: learn to continue the lines of a UTF-8 file; one line in ten "
             "is held out.",
@@ -64,8 +64,7 @@ class LearnOptions:
     ] = None
     tokenizer: Annotated[
         str | None,
-        section_option(
-            LEARNING_PANEL,
+        _learning_option(
             "--tokenizer",
             "-t",
             metavar="NAME",
@@ -77,9 +76,7 @@ class LearnOptions:
     ] = None
     watch: Annotated[
         str | None,
-        section_option(
-            LEARNING_PANEL,
-            "--watch",
+        _learning_option(
             metavar="TEXT",
             help="The sentence whose heatmaps are drawn, in the task's own words.",
             short='The sentence that is drawn: --watch "a b c d e f g h"',
@@ -88,9 +85,7 @@ class LearnOptions:
     ] = None
     save: Annotated[
         Path | None,
-        section_option(
-            LEARNING_PANEL,
-            "--save",
+        _learning_option(
             metavar="FOLDER",
             help="Save the model (for --model in run and steps) and everything that --from needs.",
             short="Save the model: --save my-model; then attnviz run TEXT --model my-model",
@@ -99,8 +94,7 @@ class LearnOptions:
     ] = None
     from_: Annotated[
         Path | None,
-        section_option(
-            LEARNING_PANEL,
+        _learning_option(
             "--from",
             metavar="FOLDER",
             help="Continue the training that --save saved.",
@@ -110,18 +104,9 @@ class LearnOptions:
     ] = None
 
 
-@accept_options(
-    LearnOptions,
-    TrainingOptions,
-    AttentionOptions,
-    BlockOptions,
-    OutputOptions,
-    PictureOptions,
-    without=EXCLUDED_LEARN_OPTIONS,
-    of_a_task=(AttentionOptions, BlockOptions),
-)
+@accept_options(without=EXCLUDED_LEARN_OPTIONS, of_a_task=(AttentionOptions, BlockOptions))
 def learn_command(
-    learn_options: LearnOptions,
+    options: LearnOptions,
     training_options: TrainingOptions,
     attention: AttentionOptions,
     blocks: BlockOptions,
@@ -139,29 +124,27 @@ def learn_command(
     attnviz learn reverse
     attnviz learn reverse --heads 2 --steps 200
     """
-    if learn_options.task is None and learn_options.from_ is None and learn_options.file is None:
+    if options.task is None and options.from_ is None and options.file is None:
         list_tasks_or_refuse(typed)
         return
     output.refuse_undeliverable(outputs, pictures, suffixes("arrays"))
-    if learn_options.save is not None:
-        refuse_save_folder(learn_options.save)
-    start_training = begin_training if learn_options.from_ is None else continue_training
-    training = start_training(
-        learn_options, training_options.choices, typed.values_of(attention, blocks)
-    )
-    if learn_options.from_ is not None and not (outputs.out or outputs.json):
-        _refuse_finished_training(training, learn_options.from_)
+    if options.save is not None:
+        refuse_save_folder(options.save)
+    start_training = begin_training if options.from_ is None else continue_training
+    training = start_training(options, training_options.choices, typed.values_of(attention, blocks))
+    if options.from_ is not None and not (outputs.out or outputs.json):
+        _refuse_finished_training(training, options.from_)
     on_screen = not training.done and _train_watched(training, outputs, pictures)
-    if learn_options.save is not None:
-        _save_training(learn_options.save, training.progress(), quiet=outputs.quiet)
+    if options.save is not None:
+        _save_training(options.save, training.progress(), quiet=outputs.quiet)
     line = typed_command_line(
-        "learn", typed, learn_options, training_options, attention, blocks, outputs, pictures
+        "learn", typed, options, training_options, attention, blocks, outputs, pictures
     )
     _deliver_learned(training.learned(), line, outputs, pictures, on_screen=on_screen)
 
 
 def _train_watched(training: Training, outputs: OutputOptions, pictures: PictureOptions) -> bool:
-    """Learn, until Ctrl-C at most; and whether it was seen on a screen."""
+    """Train until it is done, or until Ctrl-C; return whether it was drawn on a screen."""
     if outputs.query is not None:
         find_query(training.task.vocabulary.as_read(training.watched), outputs.query)
 
@@ -172,7 +155,7 @@ def _train_watched(training: Training, outputs: OutputOptions, pictures: Picture
 
 
 def list_tasks_or_refuse(typed: TypedOptions) -> None:
-    """Without a task those that there are; options alone teach nothing."""
+    """List the tasks; refuse options without a task."""
     if typed.names:
         raise AttnvizError(
             "there is no task to learn",
@@ -183,55 +166,45 @@ def list_tasks_or_refuse(typed: TypedOptions) -> None:
     list_tasks()
 
 
-def begin_training(
-    learn_options: LearnOptions, choices: Choices, typed: dict[str, Any]
-) -> Training:
-    """A model that has not learned anything yet."""
-    request = build_task_request(learn_options)
+def begin_training(options: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Training:
+    """Return the training of a new model."""
+    request = build_task_request(options)
     task = requested_task(request)
     settings = task_settings_with(task, typed)
 
     from attnviz.learning.training import Training
 
-    return Training(task, settings, choices, learn_options.watch, asked=request)
+    return Training(task, settings, choices, options.watch, asked=request)
 
 
-def build_task_request(learn_options: LearnOptions) -> dict[str, str]:
-    """Where the task is from: its name, or a file of lines."""
-    if learn_options.file is None:
-        if learn_options.tokenizer is not None:
+def build_task_request(options: LearnOptions) -> dict[str, str]:
+    """Return where the task comes from: its name, or a file of lines and its tokenizer."""
+    if options.file is None:
+        if options.tokenizer is not None:
             raise AttnvizError(
                 "--tokenizer splits lines of your own; a task has words of its own",
                 "leave it out, or give lines with --file",
                 about="tokenizer",
             )
-        assert learn_options.task is not None
-        return {"task": learn_options.task}
-    if learn_options.task is not None:
+        assert options.task is not None
+        return {"task": options.task}
+    if options.task is not None:
         raise AttnvizError(
-            f"--file and a task are both given: {learn_options.task}",
-            "leave one of them out",
+            f"--file and a task are both given: {options.task}", "leave one of them out"
         )
-    return {
-        "file": str(learn_options.file),
-        "tokenizer": learn_options.tokenizer or next(iter(LINE_PIECES)),
-    }
+    return {"file": str(options.file), "tokenizer": options.tokenizer or next(iter(LINE_PIECES))}
 
 
-def continue_training(
-    learn_options: LearnOptions, choices: Choices, options: dict[str, Any]
-) -> Training:
-    """A model that was written while it learned; whatever would make it another is refused."""
-    folder = learn_options.from_
+def continue_training(options: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Training:
+    """Return a saved training to continue; refuse options that would change the model."""
+    folder = options.from_
     assert folder is not None
-    device_setting = {"device": options.pop("device")} if "device" in options else {}
-    other_options = [
-        name for name in ("watch", "tokenizer") if getattr(learn_options, name) is not None
-    ]
-    for name in (*options, *other_options):
+    device_setting = {"device": typed.pop("device")} if "device" in typed else {}
+    others = [name for name in ("watch", "tokenizer") if getattr(options, name) is not None]
+    for name in (*typed, *others):
         raise AttnvizError(
-            f"--from continues a training with its own settings, and {option_name(name)} would change "
-            "them",
+            "--from continues a training with its own settings, and "
+            f"{option_name(name)} would change them",
             f"leave {option_name(name)} out, or --from",
         )
     refuse_missing_training(folder)
@@ -240,13 +213,11 @@ def continue_training(
     from attnviz.learning.training import Training
 
     progress = read_progress(folder)
-    request = _renew_task_request(learn_options, progress.asked)
-    is_named_again = learn_options.task is not None or learn_options.file is not None
-    task = (
-        requested_task(request)
-        if is_named_again
-        else task_of_saved_model(request, progress.source, folder)
-    )
+    request = _renew_task_request(options, progress.asked)
+    if options.task is None and options.file is None:
+        task = task_of_saved_model(request, progress.source, folder)
+    else:
+        task = requested_task(request)
     _refuse_changed_task(task, request, progress, folder)
     choices = choices.over(progress.choices)
     settings = replace(progress.model.settings, **device_setting)
@@ -254,17 +225,18 @@ def continue_training(
 
 
 def _renew_task_request(
-    learn_options: LearnOptions, saved_request: Mapping[str, str]
+    options: LearnOptions, saved_request: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Where the task is from, and if somebody names it again, where it is now."""
-    if learn_options.task is None and learn_options.file is None:
+    """Return where the saved task comes from; a file that is named again may have moved."""
+    if options.task is None and options.file is None:
         return saved_request
-    kind, typed = next(iter(build_task_request(learn_options).items()))
+    kind, typed = next(iter(build_task_request(options).items()))
     name = saved_request.get(kind, "")
     is_same_kind = kind == "file" or is_task_path(typed) is is_task_path(name)
     if not is_same_kind or Path(typed).name != Path(name).name:
+        saved = saved_request.get("task", saved_request.get("file"))
         raise AttnvizError(
-            f"'{learn_options.from_}' learns {saved_request.get('task', saved_request.get('file'))}, but {typed} is given",
+            f"'{options.from_}' learns {saved}, but {typed} is given",
             f"leave {typed} out, or --from",
         )
     return {**saved_request, kind: typed}
@@ -273,7 +245,7 @@ def _renew_task_request(
 def _refuse_changed_task(
     task: Task, request: Mapping[str, str], progress: Progress, folder: Path
 ) -> None:
-    """Refuse a file that has changed since: with other words, or other things that are measured."""
+    """Refuse a task file whose words or readings have changed since the training was saved."""
     name = request.get("task", request.get("file"))
     same_words = task.vocabulary == progress.model.vocabulary
     if same_words and {reading.name for reading in task.readings} == {*progress.moments[0].scores}:
@@ -286,10 +258,10 @@ def _refuse_changed_task(
 
 
 def _refuse_finished_training(training: Training, folder: Path) -> None:
-    """Who asks for no file wants more to be learned, and there is nothing left to learn."""
-    last = training.moments[-1]
+    """Refuse to continue a training that is done, if no file is asked for either."""
     if not training.done:
         return
+    last = training.moments[-1]
 
     from attnviz.views.conclusions.training_outcome import accuracy_text
 
@@ -312,7 +284,7 @@ def _deliver_learned(
     *,
     on_screen: bool,
 ) -> None:
-    """What came of it: where it was watched on a screen, all but a sentence is there already."""
+    """Show what was learned: on a screen that drew the training, only a sentence."""
     view = learned.view(query=outputs.query, command=line)
     if outputs.out or outputs.json or not on_screen:
         output.deliver_view(view, outputs, pictures)

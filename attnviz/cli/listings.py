@@ -17,7 +17,7 @@ from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.settings import Settings
 from attnviz.version import __version__
 
-MAX_LIST_COLUMNS = 80  # columns; longer lines are hard to read
+MAX_LIST_COLUMNS = 80  # longer lines are hard to read
 
 
 def list_variants() -> None:
@@ -60,7 +60,7 @@ def list_examples() -> None:
 
 
 def list_tasks() -> None:
-    """List what can be learned, what each task teaches, and how long it takes."""
+    """List the tasks, what each teaches, and how long it takes."""
     from attnviz.learning.names import TASKS
 
     _print_name_table(
@@ -123,7 +123,7 @@ def _list_width() -> int:
 
 
 def _print_name_table(rows: Iterable[tuple[str, str]]) -> None:
-    """Names, and beside each what it is, in as many lines as that takes."""
+    """Print names, each with its wrapped description beside it."""
     entries = list(rows)
     start = max(len(name) for name, _ in entries) + 2
     for name, about in entries:
@@ -134,7 +134,7 @@ def _print_name_table(rows: Iterable[tuple[str, str]]) -> None:
 
 
 def _print_command_table(*rows: tuple[str, str]) -> None:
-    """What to type next; beside each why, while both fit."""
+    """Print commands to try next, each with its purpose beside it if all fit."""
     width = max(len(command) for command, _ in rows)
     fits_beside = width + 2 + max(len(about) for _, about in rows) <= get_terminal_size().columns
     typer.echo()

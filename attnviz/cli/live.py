@@ -1,4 +1,4 @@
-"""A model while it learns, on a terminal; elsewhere a line on standard error every so often."""
+"""A model while it learns: drawn on a terminal, elsewhere a line on standard error now and then."""
 
 from __future__ import annotations
 
@@ -26,21 +26,15 @@ from attnviz.renderers.terminal.screen import Screen, line_segments
 from attnviz.views.glimpse import build_glimpse, moment_line
 from attnviz.wording.words import counted
 
-MAX_FRAMES_PER_SECOND = 10  # a second, at most
-MAX_DRAWING_SHARE = 0.08  # of the time, which drawing takes at most
-MIN_SCREEN_SIZE = 24, 8  # columns and lines, in which there is something to be seen
-FREE_LINES, HIGH_SCREEN_LINES = (
-    2,
-    20,
-)  # lines that stay free for what is said in the end, on a screen so high
-MIN_WATCHED_SECONDS = 2.0  # seconds: who learned faster is shown again, slower,
+MAX_FRAMES_PER_SECOND = 10
+MAX_DRAWING_SHARE = 0.08  # of the time, spent on drawing
+MIN_SCREEN_SIZE = 24, 8  # columns and lines
+FREE_LINES, HIGH_SCREEN_LINES = 2, 20  # left free for the last message, on screens so high
+MIN_WATCHED_SECONDS = 2.0  # a training that takes less is replayed slowly,
 REPLAY_FRAMES = 25  # in so many frames
-MIN_STEPS_BETWEEN_LINES, LINE_INTERVAL_DIVISOR = (
-    10,
-    4,
-)  # steps between two lines; and so many times fewer than there were
+MIN_STEPS_BETWEEN_LINES, LINE_INTERVAL_DIVISOR = 10, 4  # the interval grows with the steps done
 SHOW_CURSOR = b"\x1b[?25h"
-BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"  # around a frame, which is then shown whole
+BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"  # a terminal shows what is between at once
 
 StopCheck = Callable[[], bool]
 
@@ -48,7 +42,7 @@ StopCheck = Callable[[], bool]
 def watch_training(
     training: Training, stopped: StopCheck, outputs: OutputOptions, pictures: PictureOptions
 ) -> bool:
-    """Learn until it is done, or until somebody stops it; and whether it was seen on a screen."""
+    """Train until it is done or stopped; return whether it was drawn on a screen."""
     is_on_screen = is_screen() and not (outputs.json or outputs.quiet)
     if is_on_screen:
         _train_on_screen(training, stopped, outputs, pictures)
@@ -60,7 +54,7 @@ def watch_training(
 
 
 def is_screen() -> bool:
-    """Whether standard output is a terminal on which lines can be written anew."""
+    """Whether standard output is a terminal whose lines can be redrawn."""
     if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         return False
     columns, lines = os.get_terminal_size(sys.stdout.fileno())
@@ -75,7 +69,7 @@ def _train(training: Training, stopped: StopCheck, show: Callable[[Moment], None
 
 
 class _ProgressLines:
-    """A line at the first step, and whenever there were a good many more."""
+    """Prints a line at the first step, at the last, and at ever longer intervals between."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -106,7 +100,7 @@ def _train_on_screen(
 
 @contextmanager
 def _live_display(console: Console) -> Iterator[Live]:
-    """What is drawn anew in one place, on a terminal that shows nothing of what is typed."""
+    """Yield a display that is redrawn in place, while the terminal does not echo what is typed."""
     show_cursor = partial(os.write, sys.stdout.fileno(), SHOW_CURSOR)
     live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
     with exit_handling.undo_on_signal(show_cursor), background.silent_terminal(), live:
@@ -114,7 +108,7 @@ def _live_display(console: Console) -> Iterator[Live]:
 
 
 class _TrainingPicture:
-    """What is on the screen; it is drawn anew no more often than that it takes little time."""
+    """The picture on the screen; it is redrawn seldom enough to cost little time."""
 
     def __init__(self, training: Training, live: Live, screen: Screen) -> None:
         self._training, self._live, self._screen = training, live, screen
@@ -124,7 +118,7 @@ class _TrainingPicture:
 
     @property
     def seconds(self) -> float:
-        """How long it has been there."""
+        """Seconds since the picture first appeared."""
         return time.perf_counter() - self._started
 
     def __call__(self, moment: Moment) -> None:
@@ -136,7 +130,7 @@ class _TrainingPicture:
         self._next = now + max(1 / MAX_FRAMES_PER_SECOND, (self.seconds - now) / MAX_DRAWING_SHARE)
 
     def replay(self, stopped: StopCheck) -> None:
-        """What went too fast to be seen."""
+        """Show the moments again, slowly enough to be seen."""
         moments = self._training.moments
         stride = max(1, -(-len(moments) // REPLAY_FRAMES))
         for count in range(1, len(moments), stride):
@@ -146,13 +140,13 @@ class _TrainingPicture:
                 return
 
     def end(self) -> None:
-        """The last frame, which stays."""
+        """Draw the last frame, which stays."""
         moments = self._training.moments
         seconds = moments[-1].seconds
         self._draw(moments, f"{seconds:.1f} s", *_speed_notes(moments[-1].step, seconds))
 
     def _pace_notes(self, moment: Moment, now: float) -> Sequence[str]:
-        """Steps in a second, and how long the rest can take."""
+        """Return the time left and the steps per second; nothing before either can be measured."""
         assert self._first is not None
         steps_done = moment.step - self._first.step
         if not steps_done or now < 1 / MAX_FRAMES_PER_SECOND:
@@ -161,7 +155,7 @@ class _TrainingPicture:
         return (self._time_left_text(seconds_left), *_speed_notes(steps_done, now))
 
     def _time_left_text(self, seconds_left: float) -> str:
-        """When it is usually done, where that is known; else how long it can take at most."""
+        """Say when the training is usually done, if known; else how long it takes at most."""
         training = self._training
         usual_steps = TASKS[training.task.name].usual_steps if training.task.name in TASKS else 0
         is_usual_training = (
@@ -187,7 +181,7 @@ class _TrainingPicture:
 
 @dataclass(frozen=True)
 class _ScreenFrame:
-    """Lines that are as long as they are to be: nobody need break them anew."""
+    """Lines that fit the screen, so that rich need not wrap them."""
 
     lines: Sequence[Text]
 
@@ -203,7 +197,8 @@ def _speed_notes(steps: int, seconds: float) -> Sequence[str]:
 
 
 def _duration_text(seconds: float) -> str:
-    """
+    """Return a time in seconds, or in minutes from 100 seconds on.
+
     >>> _duration_text(4.2), _duration_text(130.0)
     ('5 s', '3 minutes')
     """

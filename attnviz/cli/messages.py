@@ -24,15 +24,19 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-MIN_WRAP_COLUMNS = 20  # columns, in which words are still worth keeping whole
-
+MIN_WRAP_COLUMNS = 20  # narrower terminals break words
 UNLIMITED_COLUMNS, CONTINUATION_INDENT = 10**6, "    "
+DEFAULT_PAGER = "less -FRX"
+NO_PAGERS = ("", "cat")
+KILLED_STATUS = 128  # and above: a shell's exit status for a command that a signal ended
+SECONDS_BEFORE_TIMER = 1.0
+StepItem = TypeVar("StepItem")
 
 
 def print_message(line: str, *, prefix: str = "", color: str | None = None) -> None:
-    """A line; behind a word, if it starts with one, in lines that stand below each other.
+    """Print a line on standard error; one with a prefix is wrapped below itself.
 
-    A full disk behind standard error changes nothing of what was done.
+    A full disk behind standard error must not change the result.
     """
     text = printable_text(line)
     with suppress(OSError, ValueError):
@@ -43,7 +47,7 @@ def print_message(line: str, *, prefix: str = "", color: str | None = None) -> N
 
 
 def print_result_line(line: str, *, err: bool = False) -> None:
-    """A line of a result, in several where a screen, or COLUMNS, is narrower; a pipe is not."""
+    """Print a line of a result, wrapped to the terminal or to COLUMNS; a pipe gets one line."""
     text, columns = printable_text(line), get_terminal_size((UNLIMITED_COLUMNS, 1)).columns
     lines = textwrap.wrap(
         text,
@@ -56,7 +60,7 @@ def print_result_line(line: str, *, err: bool = False) -> None:
 
 
 def _wrap_message(text: str, indent: int) -> str:
-    """Where somebody looks at it, in lines that end between words, below each other."""
+    """Wrap a text between words, for a terminal that is too narrow for it."""
     columns = get_terminal_size().columns - indent
     if not sys.stderr.isatty() or columns < MIN_WRAP_COLUMNS or len(text) <= columns:
         return text
@@ -64,14 +68,9 @@ def _wrap_message(text: str, indent: int) -> str:
     return ("\n" + " " * indent).join(lines)
 
 
-DEFAULT_PAGER = "less -FRX"
-NO_PAGERS = ("", "cat")
-KILLED_STATUS = 128  # and above: what a shell answers of a command that a signal has ended
-
-
 @contextmanager
 def paged_output() -> Iterator[None]:
-    """What is printed meanwhile, in a pager if somebody looks at a screen that is too small."""
+    """Show what the block prints in a pager, if it is longer than the terminal."""
     if not sys.stdout.isatty():
         yield
         return
@@ -88,42 +87,38 @@ def paged_output() -> Iterator[None]:
 
 
 def show_in_pager(text: str) -> bool:
-    """Show a text in PAGER, else in less; False if there is none, or it failed."""
+    """Show a text in PAGER, else in less; return False if there is none, or it failed."""
     command = os.environ.get("PAGER", DEFAULT_PAGER).strip()
     if command in NO_PAGERS or (command == DEFAULT_PAGER and shutil.which("less") is None):
         return False
-    # Ctrl-C is for the pager, which is still there: whoever left would take its terminal along.
-    # What is ignored the pager would ignore, too; a function of ours it does not inherit.
+    # Ctrl-C is for the pager: if this process ended, it would take the pager's terminal along.
+    # A child inherits SIG_IGN and would ignore Ctrl-C, too; it does not inherit a function.
     interrupts: list[int] = []
     handler_before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
     try:
         process = subprocess.Popen(
             command,
-            shell=True,  # PAGER is a line for a shell, as everywhere
+            shell=True,  # PAGER is a command line, as for other programs
             stdin=subprocess.PIPE,
             env=_pager_environment(),
             encoding=sys.stdout.encoding,
             errors="backslashreplace",
         )
-        process.communicate(text)  # a reader who quits early has had enough
+        process.communicate(text)  # which ignores a broken pipe: the reader quit early
     finally:
         signal.signal(signal.SIGINT, handler_before)
     return bool(interrupts) or not 0 < process.returncode < KILLED_STATUS
 
 
 def _pager_environment() -> dict[str, str]:
-    """For a pager that is named without options: leave what fits, show colours, clear nothing."""
+    """Let a pager named without options quit if the text fits, and keep colours."""
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     characters = {"LESSCHARSET": "utf-8"} if utf8 else {}
     return {"LESS": "FRX", "LV": "-c", **characters, **os.environ}
 
 
-StepItem = TypeVar("StepItem")
-SECONDS_BEFORE_TIMER = 1.0  # seconds, after which somebody wants to know what takes so long
-
-
 def with_progress_bar(steps: Sequence[StepItem], *, label: str, quiet: bool) -> Iterable[StepItem]:
-    """The steps, with a bar that goes when they are done."""
+    """Return the steps, with a progress bar on a terminal; it goes when they are done."""
     if quiet or not sys.stderr.isatty():
         return steps
     from rich.console import Console
@@ -134,7 +129,7 @@ def with_progress_bar(steps: Sequence[StepItem], *, label: str, quiet: bool) -> 
 
 @contextmanager
 def with_timer(label: str, *, quiet: bool) -> Iterator[None]:
-    """What is done in the block, and for how long, if it takes a while; it goes in the end."""
+    """Show a label and the elapsed time on a terminal, if the block takes over a second."""
     if quiet or not sys.stderr.isatty():
         yield
         return

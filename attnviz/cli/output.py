@@ -1,4 +1,4 @@
-"""Views to the terminal and to files: what was wanted, and what to say about it."""
+"""Writes views to the terminal, to files and as JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def refuse_undeliverable(
     outputs: OutputOptions, pictures: PictureOptions, suffixes: Sequence[str]
 ) -> None:
-    """Refuse what cannot be delivered before anything is computed."""
+    """Refuse formats, file names and sizes that cannot be written, before computing anything."""
     files.set_size_limit(outputs.limit)
     for path in outputs.out:
         files.refuse_folder(path)
@@ -60,12 +60,8 @@ def _refuse_pages_of_text(path: Path) -> None:
 
 
 def _refuse_deck_placeholders(path: Path) -> None:
-    """A slide for each is what one file has already."""
-    placeholders = [
-        placeholder
-        for placeholder in (STEP_PLACEHOLDER, PAGE_PLACEHOLDER)
-        if placeholder in path.name
-    ]
+    """Refuse {step} and {page} in the name of a slide deck, which holds all slides in one file."""
+    placeholders = [p for p in (STEP_PLACEHOLDER, PAGE_PLACEHOLDER) if p in path.name]
     if placeholders and FORMATS[path.suffix.lower()].kind == "slides":
         raise AttnvizError(
             f"'{path}' is one file with all slides: {placeholders[0]} has no meaning in its name",
@@ -76,7 +72,7 @@ def _refuse_deck_placeholders(path: Path) -> None:
 def deliver_view(
     view: View, outputs: OutputOptions, pictures: PictureOptions, seconds: float = Look.seconds
 ) -> None:
-    """A view where it was wanted: files, JSON, or tables."""
+    """Write a view to its files, as JSON, or as tables on the terminal."""
     if pictures.title is not None:
         view = replace(view, title=pictures.title, headline=pictures.title, titled=True)
     if outputs.out:
@@ -88,18 +84,18 @@ def deliver_view(
 
 
 def write_view_files(view: View, outputs: OutputOptions, look: Look) -> None:
-    """Files, and on standard error their names."""
+    """Write the files, and name them on standard error."""
     from attnviz.renderers import saving
 
     with with_timer("writing", quiet=outputs.quiet):
         paths, notes = saving.write_files(view, outputs.out, look)
-    message_lines = [*(f"note: {note}" for note in notes), *(f"wrote {path}" for path in paths)]
-    for line in [] if outputs.quiet else message_lines:
-        print_message(line)
+    if not outputs.quiet:
+        for line in (*(f"note: {note}" for note in notes), *(f"wrote {path}" for path in paths)):
+            print_message(line)
 
 
 def print_json(view: View) -> None:
-    """As bytes: JSON is UTF-8, whatever the terminal is."""
+    """Print a view as JSON: bytes in UTF-8, whatever the terminal's encoding is."""
     from attnviz.renderers import render_chunks
 
     sys.stdout.flush()
@@ -117,7 +113,7 @@ def print_tables(view: View, outputs: OutputOptions, pictures: PictureOptions) -
     try:
         screen = screen_from_options(console, outputs, pictures)
         lines = view_lines(view, screen, quiet=outputs.quiet)
-        # The heading may leave the screen at its top, and nobody need turn a page for it.
+        # The heading may scroll off the top of the screen; that alone is no reason for a pager.
         heading_count = 0 if outputs.quiet else len(list(heading_lines(view, screen)))
         if len(lines) - heading_count > screen.rows and not outputs.no_pager:
             pager_lines = view_lines(view, screen, quiet=outputs.quiet, conclusion_first=True)
@@ -131,7 +127,7 @@ def print_tables(view: View, outputs: OutputOptions, pictures: PictureOptions) -
 def _print_paged(console: Console, lines: Iterable[Text]) -> bool:
     from attnviz.cli.messages import show_in_pager
 
-    background.discard_late_answers()  # or a late answer would be taken for keys
+    background.discard_late_answers()  # the pager would take a late answer for keys
     with console.capture() as text:
         _print_lines(console, lines)
     return show_in_pager(text.get())

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,16 +35,25 @@ if TYPE_CHECKING:
     from attnviz.renderers.terminal.screen import ColorDepth, Screen
 
 
-ARRAY_SUFFIXES = [each for each in suffixes() if each not in suffixes("arrays")]
-
-
+_output_option = partial(section_option, "Output")
+_look_option = partial(section_option, "Looks")
+ARRAY_SUFFIXES = [suffix for suffix in suffixes() if suffix not in suffixes("arrays")]
+COLORS_BY_SYSTEM: dict[str, ColorDepth] = {  # by rich's names of a terminal's colours
+    "standard": "16",
+    "windows": "16",
+    "256": "256",
+    "truecolor": "truecolor",
+}
+PIPE_COLUMNS = 80
+NAMED_SIZES_INCHES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "square": (10.0, 10.0)}
+SLIDE_WIDTH_INCHES = 40 / 3
+MAX_SIZE_IN_INCHES = 100  # two larger numbers are pixels
 _FILE_LIMITS_TEXT = ", ".join(
     f"a {kind} {memory.format_size(amount)}" for kind, amount in files.MAX_FILE_BYTES.items()
 )
 Limit = Annotated[
     str | None,
-    section_option(
-        "Output",
+    _output_option(
         "--limit",
         metavar="SIZE",
         help=f"The largest file that is read, such as 100MB.  [default: {_FILE_LIMITS_TEXT}]",
@@ -58,12 +68,10 @@ class ShowOptions:
 
     show: Annotated[
         str | None,
-        section_option(
-            "Output",
-            "--show",
+        _output_option(
             metavar="NAMES",
-            help=f"What to show, with commas: {', '.join(PARTS_BY_SHOW_NAME)} (of a block), or all.  [default: "
-            "weights,context; in a picture weights]",
+            help=f"What to show, with commas: {', '.join(PARTS_BY_SHOW_NAME)} (of a block), or "
+            "all.  [default: weights,context; in a picture weights]",
             short="What to show: --show queries,keys,scores; or all.",
             example="weights",
             among=[*PARTS_BY_SHOW_NAME, SHOW_ALL],
@@ -72,8 +80,7 @@ class ShowOptions:
     ] = None
     as_: Annotated[
         str | None,
-        section_option(
-            "Output",
+        _output_option(
             "--as",
             metavar="WAY",
             help="How weights are drawn: "
@@ -85,8 +92,7 @@ class ShowOptions:
     ] = None
     predict: Annotated[
         bool,
-        section_option(
-            "Output",
+        _output_option(
             "--predict",
             help="With --model: show the three most likely answers at every position that asks "
             "for one.",
@@ -94,8 +100,7 @@ class ShowOptions:
     ] = False
     verify: Annotated[
         bool,
-        section_option(
-            "Output",
+        _output_option(
             "--verify",
             help="Check the result: rows sum to 1, hidden weights are 0, torch's own attention "
             "agrees.",
@@ -103,13 +108,13 @@ class ShowOptions:
     ] = False
 
     def part_names(self) -> tuple[str, ...] | None:
-        """The names after --show; None leaves it to the command."""
+        """Return the names after --show; None leaves them to the command."""
         if self.show is None:
             return None
         return tuple(name.strip() for name in self.show.split(",") if name.strip())
 
     def refuse_unknown(self) -> None:
-        """Before anything is computed."""
+        """Refuse unknown names after --show, before anything is computed."""
         if self.show is not None:
             parts_to_show(self.part_names() or ())
 
@@ -120,9 +125,7 @@ class OutputOptions:
 
     query: Annotated[
         str | None,
-        section_option(
-            "Output",
-            "--query",
+        _output_option(
             metavar="TOKEN",
             help="Show what one token, given as a word or a number, reads (attends to), with the "
             "arithmetic.",
@@ -132,8 +135,7 @@ class OutputOptions:
     ] = None
     out: Annotated[
         list[Path],
-        section_option(
-            "Output",
+        _output_option(
             "--out",
             "-o",
             metavar="FILE",
@@ -144,22 +146,16 @@ class OutputOptions:
             show_default=False,
         ),
     ] = field(default_factory=list)
-    json: Annotated[
-        bool,
-        section_option("Output", "--json", help="Print all numbers, as JSON."),
-    ] = False
+    json: Annotated[bool, _output_option("--json", help="Print all numbers, as JSON.")] = False
     full: Annotated[
-        bool,
-        section_option("Output", "--full", help="Show wide vectors and long lists in full."),
+        bool, _output_option("--full", help="Show wide vectors and long lists in full.")
     ] = False
     quiet: Annotated[
-        bool,
-        section_option("Output", "--quiet", "-q", help="Print no notes, only results."),
+        bool, _output_option("--quiet", "-q", help="Print no notes, only results.")
     ] = False
     no_pager: Annotated[
         bool,
-        section_option(
-            "Output",
+        _output_option(
             "--no-pager",
             help="Print output longer than the screen without stopping (otherwise PAGER shows it).",
         ),
@@ -173,9 +169,7 @@ class PictureOptions:
 
     theme: Annotated[
         str | None,
-        section_option(
-            "Looks",
-            "--theme",
+        _look_option(
             metavar="NAME",
             help=f"{' or '.join(THEMES)}.  [default: light; on a terminal it asks which, "
             "ATTNVIZ_THEME overrides]",
@@ -186,9 +180,7 @@ class PictureOptions:
     ] = None
     size: Annotated[
         str | None,
-        section_option(
-            "Looks",
-            "--size",
+        _look_option(
             metavar="SIZE",
             help="16:9, 4:3, square, inches such as 8x5, or pixels such as 1920x1080.  [default: "
             "what the panels need; slides 16:9]",
@@ -199,76 +191,47 @@ class PictureOptions:
     ] = None
     dpi: Annotated[
         int | None,
-        section_option(
-            "Looks",
-            "--dpi",
+        _look_option(
             metavar="N",
             help="Pixels per inch.  [default: PNG and slides 200, GIF 100]",
             example="200",
         ),
     ] = None
     transparent: Annotated[
-        bool, section_option("Looks", "--transparent", help="Leave out the background.")
+        bool, _look_option("--transparent", help="Leave out the background.")
     ] = False
     colors: Annotated[
-        str,
-        section_option(
-            "Looks",
-            "--colors",
-            metavar="NAME",
-            help=f"{', '.join(PALETTES)}.",
-            among=[*PALETTES],
-        ),
+        str, _look_option(metavar="NAME", help=f"{', '.join(PALETTES)}.", among=[*PALETTES])
     ] = DEFAULT_PALETTE
     text_size: Annotated[
         str | None,
-        section_option(
-            "Looks",
-            "--text-size",
+        _look_option(
             metavar="SIZE",
-            help=f"{', '.join(TEXT_SIZE_POINTS)}, or the size of labels in points, on a slide (13.33 "
-            "inches wide).  [default: medium, 18 points]",
+            help=f"{', '.join(TEXT_SIZE_POINTS)}, or the size of labels in points, on a slide "
+            "(13.33 inches wide).  [default: medium, 18 points]",
         ),
     ] = None
     footnote: Annotated[
         bool | None,
-        section_option(
-            "Looks",
+        _look_option(
             "--footnote/--no-footnote",
             help="Write the settings in small print below a picture.  [default: not on 16:9 and "
             "4:3]",
         ),
     ] = None
     title: Annotated[
-        str | None,
-        section_option(
-            "Looks", "--title", metavar="TEXT", help="A title of your own.", example='"My title"'
-        ),
+        str | None, _look_option(metavar="TEXT", help="A title of your own.", example='"My title"')
     ] = None
     numbers: Annotated[
         bool | None,
-        section_option(
-            "Looks",
-            "--numbers/--no-numbers",
-            help="Write numbers into cells.  [default: if they fit]",
+        _look_option(
+            "--numbers/--no-numbers", help="Write numbers into cells.  [default: if they fit]"
         ),
     ] = None
 
 
-COLORS_BY_SYSTEM: dict[str, ColorDepth] = {  # of a terminal, as rich calls them
-    "standard": "16",
-    "windows": "16",
-    "256": "256",
-    "truecolor": "truecolor",
-}
-PIPE_COLUMNS = 80  # of what goes through a pipe
-NAMED_SIZES_INCHES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "square": (10.0, 10.0)}
-SLIDE_WIDTH_INCHES = 40 / 3  # inches: how wide a slide is
-MAX_SIZE_IN_INCHES = 100  # two larger numbers are pixels
-
-
 def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
-    """The options of a picture."""
+    """Return the Look of the pictures."""
     size, dpi = size_and_dpi(pictures.size, pictures.dpi)
     return Look(
         theme=Look.theme if pictures.theme is None else pictures.theme,
@@ -286,7 +249,7 @@ def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -
 def screen_from_options(
     console: Console, outputs: OutputOptions, pictures: PictureOptions
 ) -> Screen:
-    """What standard output can show: how much at once, if somebody looks at it, and in colour."""
+    """Return the Screen of standard output: its size, colours and theme."""
     from attnviz.cli.background import terminal_theme
     from attnviz.renderers.terminal.screen import Screen
 
@@ -305,7 +268,7 @@ def screen_from_options(
 
 
 def _screen_columns(console: Console, outputs: OutputOptions) -> int | None:
-    """Of a terminal its own; of a pipe what COLUMNS says, or 80, or none where all is wanted."""
+    """Return the width of a terminal; of a pipe COLUMNS or 80, and None with --full."""
     columns_variable = os.environ.get("COLUMNS", "")
     if console.is_terminal or (columns_variable.isdigit() and int(columns_variable)):
         return console.width or PIPE_COLUMNS
@@ -315,7 +278,7 @@ def _screen_columns(console: Console, outputs: OutputOptions) -> int | None:
 def size_and_dpi(
     size: str | None, dpi: int | None
 ) -> tuple[tuple[float, float] | None, int | None]:
-    """A size in inches, and pixels to an inch; of a size in pixels both, for a page as a slide is.
+    """Return a size in inches, and pixels per inch; a size in pixels gives both.
 
     >>> size_and_dpi("1920x1080", None), size_and_dpi("1920x1080", 96), size_and_dpi("8x5", None)
     (((13.333333333333334, 7.5), 144), ((20.0, 11.25), 96), ((8.0, 5.0), None))
@@ -331,28 +294,26 @@ def size_and_dpi(
 def _size_from_pixels(
     width: float, height: float, dpi: int | None
 ) -> tuple[tuple[float, float], int]:
-    """A picture of so many pixels: as wide as a slide, unless it is said how dense they are."""
+    """Return the inches of a size in pixels: as wide as a slide, unless --dpi says otherwise."""
     if max(width, height) > MAX_SIDE_PIXELS:
         raise AttnvizError(
-            f"--size is {width:g} by {height:g} pixels, and at most {MAX_SIDE_PIXELS:,} can be drawn",
+            f"--size is {width:g} by {height:g} pixels, and at most {MAX_SIDE_PIXELS:,} can be "
+            "drawn",
             "try --size 1920x1080",
         )
-    pixels_per_inch = dpi or min(
-        max(round(width / SLIDE_WIDTH_INCHES), DPI_LIMITS[0]), DPI_LIMITS[1]
-    )
-    size = (width / pixels_per_inch, height / pixels_per_inch)
+    density = dpi or min(max(round(width / SLIDE_WIDTH_INCHES), DPI_LIMITS[0]), DPI_LIMITS[1])
+    size = (width / density, height / density)
     if not all(INCH_LIMITS[0] <= side <= INCH_LIMITS[1] for side in size):
         raise AttnvizError(
-            f"{width:g} by {height:g} pixels at {pixels_per_inch} dpi are {size[0]:.3g} by {size[1]:.3g} "
+            f"{width:g} by {height:g} pixels at {density} dpi are {size[0]:.3g} by {size[1]:.3g} "
             f"inches, and each must be from {INCH_LIMITS[0]:g} to {INCH_LIMITS[1]:g}",
             "try --size 1920x1080" if dpi is None else "leave --dpi out",
         )
-    return size, pixels_per_inch
+    return size, density
 
 
 def parse_picture_size(size: str) -> tuple[float, float]:
-    """
-    Numbers that are too large for inches are pixels, and stay what they are.
+    """Return a width and a height, in inches or, above 100, in pixels.
 
     >>> parse_picture_size("16:9"), parse_picture_size("8x5")
     ((13.333, 7.5), (8.0, 5.0))
@@ -369,7 +330,7 @@ def parse_picture_size(size: str) -> tuple[float, float]:
 
 
 def parse_text_size(text_size: str) -> float:
-    """How many times as large as usual letters are to be.
+    """Return how many times as large as usual letters are.
 
     >>> parse_text_size("medium"), parse_text_size("36")
     (1.0, 2.0)

@@ -12,178 +12,12 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-from attnviz.cli import parsing
 from attnviz.errors import AttnvizError
 from attnviz.wording.commands import shell_quoted
 from attnviz.wording.words import and_list
 
-MAX_QUOTED_LETTERS = 40  # letters of what was typed, that are said again
-
-
-class ParsingMixin:
-    """What a command, or a group of them, does with its words.
-
-    typer would hand every value to a library that takes longer to load than all else that an
-    error needs, and which has its own words for what is wrong with it.
-    """
-
-    @cached_property
-    def parameter_types(self) -> Mapping[str, Any]:
-        """What each parameter takes, as the function behind the command is annotated."""
-        callback: Any = getattr(self, "callback", None)
-        return {} if callback is None else get_type_hints(callback)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for parameter in parameters:
-            parameter.process_value = partial(
-                _process_value, parameter, self.parameter_types.get(parameter.name, bool)
-            )
-        return parameters
-
-    def make_parser(self, ctx: Any) -> Any:
-        """With other names for some options, that no help lists."""
-        parser: Any = super().make_parser(ctx)  # type: ignore[misc]
-        for parameter in self.get_params(ctx):
-            aliases = [
-                name
-                for name, option_name in parsing.OPTION_ALIASES.items()
-                if option_name in parameter.opts
-            ]
-            if aliases:
-                names, parameter.opts = parameter.opts, aliases
-                parameter.add_to_parser(parser, ctx)
-                parameter.opts = names
-        return parser
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        words = tuple(args)
-        try:
-            rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
-        except typer.TyperException as error:
-            raise _parser_error(self, ctx, words, error) from None
-        return rest
-
-
-def refuse_extra_words(command: Any, ctx: Any, rest: Sequence[str]) -> None:
-    """Words that no parameter takes: most likely a text without quotes."""
-    arguments = [
-        parameter for parameter in command.params if parameter.param_type_name == "argument"
-    ]
-    argument_values = [ctx.params.get(parameter.name) for parameter in arguments]
-    words = [word for word in (*argument_values, *rest) if isinstance(word, str)]
-    if not arguments:  # what such a command is about, if it is about anything, is the model
-        has_model = any("--model" in parameter.opts for parameter in command.params)
-        raise AttnvizError(
-            f"'{_shorten_word(rest[0])}' is one word too many",
-            f"did you mean {ctx.command_path} --model {shell_quoted(_shorten_word(rest[0]))}?"
-            if has_model
-            else f"{ctx.command_path} takes no text",
-        )
-    if arguments[0].name != "text":
-        raise AttnvizError(
-            f"'{_shorten_word(rest[0])}' is one word too many",
-            f"{ctx.command_path} takes one {arguments[0].metavar}",
-        )
-    text = " ".join(words)
-    raise AttnvizError(
-        f"{len(words):,} texts are given, and {'one is' if len(arguments) == 1 else 'two are'} "
-        "expected",
-        f'put quotes around a text of several words: {ctx.command_path} "{text}"',
-    )
-
-
-def _parser_error(command: Any, ctx: Any, words: Sequence[str], error: Any) -> AttnvizError:
-    """What the parser refuses: an option that is not there, or that is written in another way."""
-    name = str(getattr(error, "option_name", ""))
-    if hasattr(error, "possibilities"):
-        typed_word = next((word for word in words if word.startswith(name)), name)
-        return parsing.unknown_option_error(name, typed_word, command, ctx)
-    option_name = parsing.OPTION_ALIASES.get(name, name)
-    option = next(
-        parameter
-        for parameter in command.get_params(ctx)
-        if option_name in (*parameter.opts, *parameter.secondary_opts)
-    )
-    if getattr(option, "is_flag", False):
-        return AttnvizError(
-            f"{name} takes no value", f"write {' or '.join([*option.opts, *option.secondary_opts])}"
-        )
-    return AttnvizError(f"{name} needs a value", f"write {name} {_example_value(option)}")
-
-
-def _process_value(parameter: Any, kind: Any, context: Any, value: Any) -> Any:
-    """The value of a parameter, of the kind that its command takes."""
-    if value is None and parameter.required:
-        raise AttnvizError(
-            f"{context.command_path} needs a {parameter.metavar}",
-            parsing.MISSING_ARGUMENT_HINTS.get(
-                context.command_path, f"see {context.command_path} --help"
-            ),
-        )
-    parse_value = _VALUE_PARSERS.get(_element_type(kind), _keep_value)
-    if isinstance(value, (list, tuple)):
-        value = tuple(parse_value(parameter, item) for item in value)
-    elif value is not None:
-        value = parse_value(parameter, value)
-    return value if parameter.callback is None else parameter.callback(context, parameter, value)
-
-
-def _element_type(kind: Any) -> Any:
-    """
-    >>> _element_type(list[Path] | None) is Path, _element_type(int) is int
-    (True, True)
-    """
-    inner = [argument for argument in get_args(kind) if argument is not type(None)]
-    return _element_type(inner[0]) if inner else kind
-
-
-def _parse_whole_number(parameter: Any, value: Any) -> int:
-    if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,300}", value.strip()):
-        raise _number_error(parameter, value, "a whole number")
-    return int(value)
-
-
-def _parse_number(parameter: Any, value: Any) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise _number_error(parameter, value, "a number") from None
-
-
-def _parse_path(parameter: Any, value: Any) -> Path:
-    return Path(value)
-
-
-def _keep_value(parameter: Any, value: Any) -> Any:
-    return value
-
-
-_VALUE_PARSERS: Mapping[Any, Callable[[Any, Any], Any]] = {
-    int: _parse_whole_number,
-    float: _parse_number,
-    Path: _parse_path,
-}
-
-
-def _number_error(parameter: Any, value: str, kind: str) -> AttnvizError:
-    name = parameter.opts[0]
-    problem = f"{name} is '{_shorten_word(value)}', and must be {kind}"
-    return AttnvizError(problem, f"try {name} {_example_value(parameter)}")
-
-
-def _example_value(parameter: Any) -> str:
-    """A value that works: the one that its declaration gives, or its default."""
-    declared_example = getattr(getattr(parameter, "rich_help_panel", None), "example", "")
-    default = parameter.default if isinstance(parameter.default, (int, float, str)) else None
-    return str(declared_example or default or parameter.metavar)
-
-
-def _shorten_word(word: str) -> str:
-    return word if len(word) <= MAX_QUOTED_LETTERS else f"{word[: MAX_QUOTED_LETTERS - 1]}…"
-
-
-OPTION_ALIASES = {  # that work, and are listed nowhere
+MAX_QUOTED_LETTERS = 40  # of what was typed, in an error
+OPTION_ALIASES = {  # that no help lists
     "--output": "--out",
     "--colour": "--colors",
     "--colours": "--colors",
@@ -191,9 +25,8 @@ OPTION_ALIASES = {  # that work, and are listed nowhere
     "--cmap": "--colors",
 }
 
-OPTION_HINTS: dict[
-    tuple[str, ...], str
-] = {  # names of options that people expect, and what there is
+OptionHints = dict[tuple[str, ...], str]
+OPTION_HINTS: OptionHints = {  # by names of options that people expect and attnviz lacks
     ("mask", "masked", "masking", "autoregressive", "decoder"): "did you mean --causal, --window?",
     ("palette", "colormap", "colourmap", "color-map"): "did you mean --colors?",
     ("save", "write", "to", "export", "outfile", "output-file", "dest"): "did you mean --out?",
@@ -206,7 +39,7 @@ OPTION_HINTS: dict[
     ("gif", "animate", "animation", "video", "mp4"): (
         "an animation is a kind of file: attnviz steps --out steps.gif"
     ),
-    ("html", "web", "browser", "page"): ("a page is a kind of file: attnviz run --out view.html"),
+    ("html", "web", "browser", "page"): "a page is a kind of file: attnviz run --out view.html",
     ("interactive", "i", "ui", "gui", "tui", "app", "serve"): (
         "the terminal is not interactive: --query follows one token, and attnviz steps shows "
         "every number"
@@ -294,13 +127,158 @@ COMMAND_ALIASES = {  # words that people expect to be commands, in front of a te
     "analyze": "inspect",
     "analyse": "inspect",
 }
-MAX_NAMED_COMMANDS = 3  # commands that have an option
+MAX_NAMED_COMMANDS = 3  # that have an option, in a hint
 MISSING_ARGUMENT_HINTS = {"attnviz example show": "attnviz example list names them"}
-_HINTS_BY_WORD = {name: told for names, told in OPTION_HINTS.items() for name in names}
+_HINTS_BY_WORD = {name: hint for names, hint in OPTION_HINTS.items() for name in names}
+
+
+class ParsingMixin:
+    """How a command, or a group of them, parses its words.
+
+    typer would convert values with a library that loads slowly, and that words its errors in its
+    own way.
+    """
+
+    @cached_property
+    def parameter_types(self) -> Mapping[str, Any]:
+        """The type of each parameter, from the annotations of the command's function."""
+        callback: Any = getattr(self, "callback", None)
+        return {} if callback is None else get_type_hints(callback)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            parameter.process_value = partial(
+                _process_value, parameter, self.parameter_types.get(parameter.name, bool)
+            )
+        return parameters
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return a parser that also takes the aliases of options, which no help lists."""
+        parser: Any = super().make_parser(ctx)  # type: ignore[misc]
+        for parameter in self.get_params(ctx):
+            aliases = [a for a, option in OPTION_ALIASES.items() if option in parameter.opts]
+            if aliases:
+                names, parameter.opts = parameter.opts, aliases
+                parameter.add_to_parser(parser, ctx)
+                parameter.opts = names
+        return parser
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = tuple(args)
+        try:
+            rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        except typer.TyperException as error:
+            raise _parser_error(self, ctx, words, error) from None
+        return rest
+
+
+def refuse_extra_words(command: Any, ctx: Any, rest: Sequence[str]) -> None:
+    """Refuse words that no parameter takes: most likely a text without quotes."""
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    argument_values = [ctx.params.get(argument.name) for argument in arguments]
+    words = [word for word in (*argument_values, *rest) if isinstance(word, str)]
+    if not arguments:  # such a command is about a model, if about anything
+        has_model = any("--model" in parameter.opts for parameter in command.params)
+        raise AttnvizError(
+            f"'{_shorten_word(rest[0])}' is one word too many",
+            f"did you mean {ctx.command_path} --model {shell_quoted(_shorten_word(rest[0]))}?"
+            if has_model
+            else f"{ctx.command_path} takes no text",
+        )
+    if arguments[0].name != "text":
+        raise AttnvizError(
+            f"'{_shorten_word(rest[0])}' is one word too many",
+            f"{ctx.command_path} takes one {arguments[0].metavar}",
+        )
+    text = " ".join(words)
+    raise AttnvizError(
+        f"{len(words):,} texts are given, and {'one is' if len(arguments) == 1 else 'two are'} "
+        "expected",
+        f'put quotes around a text of several words: {ctx.command_path} "{text}"',
+    )
+
+
+def _parser_error(command: Any, ctx: Any, words: Sequence[str], error: Any) -> AttnvizError:
+    """Return the error for an option that does not exist, lacks its value, or takes none."""
+    name = str(getattr(error, "option_name", ""))
+    if hasattr(error, "possibilities"):
+        typed_word = next((word for word in words if word.startswith(name)), name)
+        return unknown_option_error(name, typed_word, command, ctx)
+    option_name = OPTION_ALIASES.get(name, name)
+    options = command.get_params(ctx)
+    option = next(o for o in options if option_name in (*o.opts, *o.secondary_opts))
+    if getattr(option, "is_flag", False):
+        return AttnvizError(
+            f"{name} takes no value", f"write {' or '.join([*option.opts, *option.secondary_opts])}"
+        )
+    return AttnvizError(f"{name} needs a value", f"write {name} {_example_value(option)}")
+
+
+def _process_value(parameter: Any, kind: Any, context: Any, value: Any) -> Any:
+    """Return a parameter's value, converted to its type."""
+    if value is None and parameter.required:
+        raise AttnvizError(
+            f"{context.command_path} needs a {parameter.metavar}",
+            MISSING_ARGUMENT_HINTS.get(context.command_path, f"see {context.command_path} --help"),
+        )
+    parse_value = _VALUE_PARSERS.get(_element_type(kind), lambda parameter, value: value)
+    if isinstance(value, (list, tuple)):
+        value = tuple(parse_value(parameter, item) for item in value)
+    elif value is not None:
+        value = parse_value(parameter, value)
+    return value if parameter.callback is None else parameter.callback(context, parameter, value)
+
+
+def _element_type(kind: Any) -> Any:
+    """Return the type of one value of an option.
+
+    >>> _element_type(list[Path] | None) is Path, _element_type(int) is int
+    (True, True)
+    """
+    inner = [argument for argument in get_args(kind) if argument is not type(None)]
+    return _element_type(inner[0]) if inner else kind
+
+
+def _parse_whole_number(parameter: Any, value: Any) -> int:
+    if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,300}", value.strip()):
+        raise _number_error(parameter, value, "a whole number")
+    return int(value)
+
+
+def _parse_number(parameter: Any, value: Any) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise _number_error(parameter, value, "a number") from None
+
+
+_VALUE_PARSERS: Mapping[Any, Callable[[Any, Any], Any]] = {
+    int: _parse_whole_number,
+    float: _parse_number,
+    Path: lambda parameter, value: Path(value),
+}
+
+
+def _number_error(parameter: Any, value: str, kind: str) -> AttnvizError:
+    name = parameter.opts[0]
+    problem = f"{name} is '{_shorten_word(value)}', and must be {kind}"
+    return AttnvizError(problem, f"try {name} {_example_value(parameter)}")
+
+
+def _example_value(parameter: Any) -> str:
+    """Return a value that works: the one that the option declares, else its default."""
+    declared_example = getattr(getattr(parameter, "rich_help_panel", None), "example", "")
+    default = parameter.default if isinstance(parameter.default, (int, float, str)) else None
+    return str(declared_example or default or parameter.metavar)
+
+
+def _shorten_word(word: str) -> str:
+    return word if len(word) <= MAX_QUOTED_LETTERS else f"{word[: MAX_QUOTED_LETTERS - 1]}…"
 
 
 def unknown_option_error(name: str, typed_word: str, command: Any, ctx: Any) -> AttnvizError:
-    """An option that is not there, with what is: by its spelling, by its meaning, elsewhere."""
+    """Return the error for an unknown option, with the one that is probably meant."""
     if " " in typed_word.partition("=")[0]:
         return AttnvizError(
             f"'{typed_word}' looks like an option", f'put -- before it: {ctx.command_path} -- "…"'
@@ -317,49 +295,31 @@ def _option_hint(name: str, known_options: Sequence[str], command: Any, ctx: Any
     if ctx.command_path in hint and (nearest := _nearest_options(name, known_options, 0.8)):
         return f"did you mean {nearest[0]}?"
     hinted_options = re.findall(r"--[\w-]+", hint)
-    if hint and (
-        "attnviz " in hint
-        or all(hinted_option in known_options for hinted_option in hinted_options)
-    ):
+    if hint and ("attnviz " in hint or {*hinted_options} <= {*known_options}):
         return hint
     near_options = [] if hint else _nearest_options(name, known_options, 0.8)
     option_name = hinted_options[0] if hinted_options else name
-    command_paths = [path for path, options in _options_by_command(ctx) if option_name in options]
-    belongs_sentence = (
-        f"{option_name} belongs to {and_list(command_paths[:MAX_NAMED_COMMANDS])}"
-        if command_paths
-        else ""
-    )
+    options_by_command = _options_below_group(ctx.find_root().command, ctx.find_root(), "attnviz")
+    command_paths = [path for path, options in options_by_command if option_name in options]
+    owner = ""
+    if command_paths:
+        owner = f"{option_name} belongs to {and_list(command_paths[:MAX_NAMED_COMMANDS])}"
     if near_options:
-        return (
-            f"did you mean {near_options[0]}?{f' {belongs_sentence}' if belongs_sentence else ''}"
-        )
-    if belongs_sentence:
-        return belongs_sentence
-    near_options = _nearest_options(name, known_options, 0.6)
+        return f"did you mean {near_options[0]}? {owner}".rstrip()
+    if owner:
+        return owner
+    if near_options := _nearest_options(name, known_options, 0.6):
+        return f"did you mean {near_options[0]}?"
     help_option = "--help-all" if "--help-all" in known_options else "--help"
-    return (
-        f"did you mean {near_options[0]}?"
-        if near_options
-        else f"{ctx.command_path} {help_option} lists the options"
-    )
+    return f"{ctx.command_path} {help_option} lists the options"
 
 
 def _nearest_options(name: str, known_options: Sequence[str], cutoff: float) -> list[str]:
-    """Options that begin so, or that are spelt nearly so."""
-    word = name.lstrip("-").replace("_", "-")  # dashes are common to all
-    options = {
-        option_name.removeprefix("--"): option_name
-        for option_name in known_options
-        if option_name.startswith("--")
-    }
-    beginning_so = [
-        option_name for option_name in options if len(word) > 2 and option_name.startswith(word)
-    ]
-    return [
-        options[option_name]
-        for option_name in beginning_so or get_close_matches(word, options, 1, cutoff)
-    ]
+    """Return the options that begin with a word, else those that are spelt nearly like it."""
+    word = name.lstrip("-").replace("_", "-")  # leading dashes would make all names alike
+    names = [option.removeprefix("--") for option in known_options if option.startswith("--")]
+    longer_names = [name for name in names if len(word) > 2 and name.startswith(word)]
+    return [f"--{name}" for name in longer_names or get_close_matches(word, names, 1, cutoff)]
 
 
 def _option_names(command: Any, ctx: Any) -> Iterator[str]:
@@ -368,12 +328,8 @@ def _option_names(command: Any, ctx: Any) -> Iterator[str]:
             yield from (*parameter.opts, *parameter.secondary_opts)
 
 
-def _options_by_command(ctx: Any) -> Iterator[tuple[str, list[str]]]:
-    """Every other command, by the words that call it, with its options."""
-    yield from _options_below_group(ctx.find_root().command, ctx.find_root(), "attnviz")
-
-
 def _options_below_group(group: Any, ctx: Any, path: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield every command of a group, as it is typed, with the names of its options."""
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
         if hasattr(command, "list_commands"):
@@ -383,13 +339,13 @@ def _options_below_group(group: Any, ctx: Any, path: str) -> Iterator[tuple[str,
 
 
 def suggest_command(args: Sequence[str]) -> str | None:
-    """The line that is meant by words whose first is no command, and stands before a text.
+    """Return the command line that is probably meant; None if the first word belongs to a text.
 
     >>> suggest_command(["visualize", "hello world"]), suggest_command(["hello", "world"])
     ('attnviz run "hello world"', None)
     """
     word, *others = args
-    texts = [*takewhile(lambda word_after: not word_after.startswith("-"), others)]
+    texts = [*takewhile(lambda other: not other.startswith("-"), others)]
     if not texts or (len(texts) > 1 and " " not in texts[0]):
         return None
     command_name = COMMAND_ALIASES.get(word.lower())
@@ -399,9 +355,9 @@ def suggest_command(args: Sequence[str]) -> str | None:
 
 
 def is_misspelling(word: str, names: Iterable[str]) -> bool:
-    """Whether a single word is most likely one of these, misspelt.
+    """Whether a single word is most likely a misspelling of one of the names.
 
-    >>> is_misspelling("runn", ["run", "steps"]), is_misspelling("I am", ["run"]), is_misspelling("hello", ["run"])
-    (True, False, False)
+    >>> [is_misspelling(word, ["run", "steps"]) for word in ("runn", "I am", "hello")]
+    [True, False, False]
     """
     return bool(get_close_matches(word.lower(), list(names), n=1, cutoff=0.7))

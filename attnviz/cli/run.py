@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -41,19 +41,7 @@ if TYPE_CHECKING:
     from attnviz.traces.trace import Trace
 
 
-@accept_options(
-    TextOptions,
-    SavedOptions,
-    ModelOptions,
-    TrainedOptions,
-    AttentionOptions,
-    MatrixOptions,
-    BlockOptions,
-    WithoutOptions,
-    ShowOptions,
-    OutputOptions,
-    PictureOptions,
-)
+@accept_options()
 def run_command(
     text: TextOptions,
     saved: SavedOptions,
@@ -101,7 +89,7 @@ def run_command(
 
 
 def refuse_undrawable(show_options: ShowOptions, outputs: OutputOptions) -> None:
-    """Refuse a way to draw that nothing which is asked for can be drawn in."""
+    """Refuse a value of --as in which none of the requested parts or files can be drawn."""
     if show_options.as_ is None:
         return
     refuse_impossible_way(
@@ -114,7 +102,7 @@ def refuse_undrawable(show_options: ShowOptions, outputs: OutputOptions) -> None
 
 
 def refuse_lines_without_picture(way: str | None, outputs: OutputOptions) -> None:
-    """Refuse lines between words where nothing is written that can show them."""
+    """Refuse --as arcs unless a picture or a slide deck is written."""
     kinds = {FORMATS[path.suffix.lower()].kind for path in outputs.out}
     if way == "arcs" and not kinds & {"picture", "slides"}:
         raise AttnvizError(
@@ -131,18 +119,22 @@ def trace_from_options(
     layers: tuple[int, ...] | None = None,
     model_overrides: Mapping[str, object] = MappingProxyType({}),
 ) -> Trace:
-    """The trace that is asked for: of a text, or one that was written before.
+    """Return the trace of the command's text, or read the one that --trace names.
 
-    Of the layers of a trained model those are `layers` that are asked for. What is `model_overrides` says
-    which model made a trace that was written.
+    `layers`: indices of the layers of a trained model to keep; None keeps all of them.
+    `model_overrides`: the model that made a saved trace, where it is named again.
     """
     if saved.trace is None:
         early_checks.refuse_impossible_settings(settings)
         words = source.read_text_if_needed(text, settings, f"attnviz {name}")
-        early_checks.refuse_unusable_text(words, settings, *_requested_tokens(groups))
+        query_and_key = (
+            next((getattr(group, token) for group in groups if hasattr(group, token)), None)
+            for token in ("query", "key")
+        )
+        early_checks.refuse_unusable_text(words, settings, *query_and_key)
         command = command_line(name, text, settings, *groups)
 
-        from attnviz.traces.from_text import trace  # torch: for two seconds; errors do not wait
+        from attnviz.traces.from_text import trace  # loads torch: 2 s that errors need not wait for
 
         return trace(words, settings, command=command, kept=layers)
     files.refuse_missing_file(Path(saved.trace), "read a trace from")
@@ -152,14 +144,8 @@ def trace_from_options(
     return read_saved_trace(name, saved.trace, *groups, **model_overrides)
 
 
-def _requested_tokens(groups: tuple[object, ...]) -> Iterator[str | None]:
-    """The tokens that are asked for: a query, and a key."""
-    for name in ("query", "key"):
-        yield next((getattr(group, name) for group in groups if hasattr(group, name)), None)
-
-
 def print_checks(trace: Trace, outputs: OutputOptions) -> None:
-    """The self-checks; one that fails unmeant is a bug of ours, and the exit status says so."""
+    """Print the self-checks of a trace; exit with status 1 if one fails unexpectedly."""
     from attnviz.analysis.checks import verify_trace
 
     checks = verify_trace(trace)

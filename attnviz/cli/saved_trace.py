@@ -1,4 +1,4 @@
-"""A trace that was written before, for the commands that take one in place of a text."""
+"""Reads a saved trace, for the commands that take one in place of a text."""
 
 from __future__ import annotations
 
@@ -11,48 +11,40 @@ from attnviz.traces.source import build_source, source_command
 from attnviz.traces.trace import Trace
 from attnviz.wording.commands import Command, changed_options, parse_command
 
-OPTIONS_WITHOUT_EFFECT = {"quiet", "no_pager", "limit"}  # what changes nothing in a file
+OPTIONS_WITHOUT_EFFECT = {"quiet", "no_pager", "limit"}  # on what a file holds
 
 
 def read_saved_trace(name: str, file: str, *groups: Any, **settings: Any) -> Trace:
-    """A trace as it was written, but for the settings that are given, and what makes it now.
+    """Read a trace, with some settings replaced, and the command that shows it as its provenance.
 
-    `groups` are the options of the command `name`, which shows it. What it writes again, as it
-    did when it made the trace, says what it said then, and is the same to the byte. Anything
-    else says how to come by it from the text, or from this file where there is no way from a
-    text.
+    `groups` are the options of the command `name`. A command that repeats the one that made the
+    trace keeps its provenance, so that a file written again is the same to the byte. Any other
+    command line starts from the text; from this file only where no text makes the trace.
     """
-    saved_trace = read(file)
-    trace = replace(
-        saved_trace,
-        origin=replace(
-            saved_trace.origin, settings=replace(saved_trace.origin.settings, **settings)
-        ),
-    )
-    if not settings and _draws_same_options(name, saved_trace.provenance.command or "", groups):
+    trace = read(file)
+    origin = replace(trace.origin, settings=replace(trace.origin.settings, **settings))
+    trace = replace(trace, origin=origin)
+    if not settings and _draws_same_options(name, trace.provenance.command or "", groups):
         return trace
     from_file = Command(name=name, options={"trace": file} | settings)
-    line = (
-        (source_command(name, build_source(trace)) or from_file)
-        .with_options(**changed_options(*groups))
-        .line
-    )
+    command = source_command(name, build_source(trace)) or from_file
+    line = command.with_options(**changed_options(*groups)).line
     return replace(trace, provenance=replace(trace.provenance, command=line))
 
 
 def _draws_same_options(name: str, made_by: str, groups: tuple[Any, ...]) -> bool:
-    """Whether the command that made a trace drew the same with it, whatever it named the files."""
-    names = {each.name for group in groups for each in fields(group)} - OPTIONS_WITHOUT_EFFECT
+    """Whether the command that made a trace had the same options, apart from names of files."""
+    names = {option.name for group in groups for option in fields(group)} - OPTIONS_WITHOUT_EFFECT
     commands = [
         parse_command(line)
         for line in (made_by, Command(name=name, options=changed_options(*groups)).line)
     ]
     then, now = (
-        {key: each for key, each in (command.options if command else {}).items() if key in names}
+        {key: value for key, value in (command.options if command else {}).items() if key in names}
         for command in commands
     )
     kinds_then, kinds_now = (
-        {Path(file).suffix for file in each.pop("out", [])} for each in (then, now)
+        {Path(file).suffix for file in options.pop("out", [])} for options in (then, now)
     )
     alike = commands[0] is not None and commands[0].name == name and then == now
     return alike and kinds_now <= kinds_then

@@ -29,14 +29,14 @@ EXAMPLE_WORD_COUNT = 3  # words, of those that a model knows
 
 
 def read_text_if_needed(source: TextOptions, settings: Settings, command: str) -> str | None:
-    """The text; None if there is none and a file of matrices can say what it is about."""
+    """Return the text; None if there is none and a file of matrices may name the tokens."""
     if settings.given is not None and source.text is None and source.file is None:
         return None
     return _read_text_source(source, settings.model, command)
 
 
 def _read_text_source(source: TextOptions, model: str | None, command: str) -> str:
-    """The text, without the line break that ends a file."""
+    """Return the text, without the line break that ends a file."""
     if source.text is not None and source.file is not None:
         raise AttnvizError("a text and --file are both given", "give one of them")
     if source.file is not None:
@@ -55,7 +55,7 @@ def _read_text_source(source: TextOptions, model: str | None, command: str) -> s
 
 
 def _example_sentence_for(model: str | None) -> str:
-    """A sentence as it is typed, of words that a model knows if there is one."""
+    """Return a sentence as it is typed, in words that the model knows, if one is given."""
     if model is None:
         return '"I am learning this"'
     if is_trained(model):
@@ -69,7 +69,7 @@ def _example_sentence_for(model: str | None) -> str:
 
 
 def _knows_all_words(card: Card, text: str) -> bool:
-    """Whether a model has all words of a text: lines of text may have the name of a task, too."""
+    """Whether all words are in a model's vocabulary; a model of lines may bear a task's name."""
     try:
         return bool(card.cut(text))
     except AttnvizError:
@@ -87,27 +87,27 @@ def _standard_input() -> bytes:
 
 
 def note_text_names_file(text: str | None, *, quiet: bool) -> None:
-    """A text that is the name of a file is shown as the words that it is, and asked about."""
+    """Ask whether the contents are meant, where a text is the name of a file."""
     if text is not None and _is_file(text):
         _print_note(f"there is a file of this name: did you mean --file {text}?", quiet)
 
 
 def note_texts_name_files(first: str | None, second: str | None, *, quiet: bool) -> None:
-    """The same of two sentences, of which either may be the name of a file."""
+    """Ask whether the contents are meant, where one of two sentences is the name of a file."""
     file_names = [text for text in (first, second) if text is not None and _is_file(text)]
     if first is None or second is None:
         note_text_names_file(first, quiet=quiet)
     elif file_names:
         _print_note(
-            f"the words {and_list(file_names)} are compared, not the contents of the files of that name: "
-            f"{_file_contents_hint(first, second)}",
+            f"the words {and_list(file_names)} are compared, not the contents of the files of that "
+            f"name: {_file_contents_hint(first, second)}",
             quiet,
         )
 
 
 @contextmanager
 def suggesting_file_contents(first: str | None, second: str | None) -> Iterator[None]:
-    """Where names of files cannot be compared, what is in the files may well be."""
+    """Give an error in the block another hint, if a sentence is the name of a file."""
     try:
         yield
     except AttnvizError as error:
@@ -117,7 +117,7 @@ def suggesting_file_contents(first: str | None, second: str | None) -> Iterator[
 
 
 def _file_contents_hint(*texts: str) -> str:
-    """Each that is the name of a file as what is in the file."""
+    """Suggest the arguments, with the contents in place of each name of a file."""
     arguments = [
         f'"$(cat {shlex.quote(text)})"' if _is_file(text) else shlex.quote(text) for text in texts
     ]
@@ -125,7 +125,7 @@ def _file_contents_hint(*texts: str) -> str:
 
 
 def note_split_sentence(first: str | None, second: str | None, *, quiet: bool) -> None:
-    """Two single words, that are no names of files, may be meant as one sentence."""
+    """Ask whether two single words, neither the name of a file, are meant as one sentence."""
     words = [text for text in (first, second) if text and len(text.split()) == 1]
     if len(words) == 2 and not any(map(_is_file, words)):
         _print_note(
@@ -136,10 +136,9 @@ def note_split_sentence(first: str | None, second: str | None, *, quiet: bool) -
 
 
 def note_first_item(trace: Trace | None, item: int | None, *, quiet: bool) -> None:
-    """Who reads a batch, and does not say which of it, hears which is shown."""
-    if item is not None or trace is None or trace.items == 1:
-        return
-    _print_note(f"a batch of {trace.items}: item 1 is shown (the next with --item 2)", quiet)
+    """Say which item of a batch is shown, where nobody chose one."""
+    if item is None and trace is not None and trace.items != 1:
+        _print_note(f"a batch of {trace.items}: item 1 is shown (the next with --item 2)", quiet)
 
 
 def _print_note(note: str, quiet: bool) -> None:

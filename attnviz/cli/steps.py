@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from attnviz.cli import output, source
@@ -34,7 +35,7 @@ from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.views.steps import step_selection
 
-STEPS_PANEL = "Steps"
+_steps_option = partial(section_option, "Steps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +44,7 @@ class StepOptions:
 
     step: Annotated[
         str | None,
-        section_option(
-            STEPS_PANEL,
-            "--step",
+        _steps_option(
             metavar="STEPS",
             help="Show only some steps: a name (scores), a number (5), a range (5-8), or several "
             "with commas.",
@@ -57,9 +56,7 @@ class StepOptions:
     ] = None
     key: Annotated[
         str | None,
-        section_option(
-            STEPS_PANEL,
-            "--key",
+        _steps_option(
             metavar="TOKEN",
             help="With --query: only the score of this key, in step 5 as two arrows and the angle "
             "between them.",
@@ -67,9 +64,7 @@ class StepOptions:
     ] = None
     digits: Annotated[
         int,
-        section_option(
-            STEPS_PANEL,
-            "--digits",
+        _steps_option(
             metavar="N",
             help="How many decimals numbers have.",
             short="How many decimals numbers have, if not 2: --digits 4",
@@ -77,63 +72,31 @@ class StepOptions:
     ] = 2
     layer: Annotated[
         int | None,
-        section_option(
-            STEPS_PANEL,
-            "--layer",
-            metavar="N",
-            help="Which of several layers, from 0.  [default: the first]",
-        ),
+        _steps_option(metavar="N", help="Which of several layers, from 0.  [default: the first]"),
     ] = None
     head: Annotated[
         int | None,
-        section_option(
-            STEPS_PANEL,
-            "--head",
-            metavar="N",
-            help="Only this head, from 0.  [default: all]",
-            example="0",
-        ),
+        _steps_option(metavar="N", help="Only this head, from 0.  [default: all]", example="0"),
     ] = None
     seconds_per_step: Annotated[
         float,
-        section_option(
-            STEPS_PANEL,
-            "--seconds-per-step",
+        _steps_option(
             metavar="S",
             help="How many seconds a .gif shows each step; the film lasts at most five times that.",
         ),
     ] = Look.seconds
 
     def walk_options(self, outputs: OutputOptions) -> dict[str, Any]:
-        """What is asked of the steps."""
-        return {
-            "query": outputs.query,
-            "key": self.key,
-            "step": self.step,
-            "head": self.head,
-            "layer": self.layer,
-            "digits": self.digits,
-            "full": outputs.full,
-        }
+        """Return the arguments of `views.steps.walk.steps`."""
+        own = {name: getattr(self, name) for name in ("key", "step", "head", "layer", "digits")}
+        return own | {"query": outputs.query, "full": outputs.full}
 
 
-@accept_options(
-    TextOptions,
-    SavedOptions,
-    StepOptions,
-    ModelOptions,
-    TrainedOptions,
-    AttentionOptions,
-    MatrixOptions,
-    BlockOptions,
-    WithoutOptions,
-    OutputOptions,
-    PictureOptions,
-)
+@accept_options()
 def steps_command(
     text: TextOptions,
     saved: SavedOptions,
-    step_options: StepOptions,
+    options: StepOptions,
     model: ModelOptions,
     trained: TrainedOptions,
     attention: AttentionOptions,
@@ -156,46 +119,38 @@ def steps_command(
     attnviz steps "I am learning this" --step scores-softmax -o softmax.gif
     """
     output.refuse_undeliverable(outputs, pictures, suffixes())
-    refuse_step_options(step_options, outputs)
+    refuse_step_options(options, outputs)
     typed_values = typed.values_of(text, model, trained, attention, matrices, blocks, without)
     refuse_beside_trace(saved.trace, typed_values)
     refuse_model_conflicts(model.model, typed_values)
     settings = settings_from_options(text, model, trained, attention, matrices, blocks, without)
-    refuse_missing_steps(step_options, saved, settings)
-    trace = trace_from_options("steps", text, saved, settings, step_options, outputs, pictures)
+    refuse_missing_steps(options, saved, settings)
+    trace = trace_from_options("steps", text, saved, settings, options, outputs, pictures)
 
-    from attnviz.views.steps.walk import steps as walked
+    from attnviz.views.steps.walk import steps
 
-    view = walked(trace, **step_options.walk_options(outputs)).view()
-    output.deliver_view(view, outputs, pictures, step_options.seconds_per_step)
+    view = steps(trace, **options.walk_options(outputs)).view()
+    output.deliver_view(view, outputs, pictures, options.seconds_per_step)
     source.note_text_names_file(text.text, quiet=outputs.quiet)
     source.note_first_item(trace, settings.item, quiet=outputs.quiet or saved.trace is not None)
 
 
-def refuse_step_options(step_options: StepOptions, outputs: OutputOptions) -> None:
-    """Refuse a pace that nobody can follow, and names of files with a place for nothing."""
+def refuse_step_options(options: StepOptions, outputs: OutputOptions) -> None:
+    """Refuse unknown steps, unknown {placeholders} in file names, and an impossible pace."""
     for path in outputs.out:
-        placeholders = [
-            placeholder
-            for placeholder in re.findall(r"\{\w*\}", str(path))
-            if placeholder not in (STEP_PLACEHOLDER, PAGE_PLACEHOLDER)
-        ]
-        if placeholders:
-            raise AttnvizError(
-                f"'{placeholders[0]}' in '{path}' has no meaning",
-                f"{STEP_PLACEHOLDER} stands for each step",
-            )
-    Look(seconds=step_options.seconds_per_step)  # which refuses what nobody can follow
-    step_selection.refuse_unknown_step(step_options.step)
+        for placeholder in re.findall(r"\{\w*\}", str(path)):
+            if placeholder not in (STEP_PLACEHOLDER, PAGE_PLACEHOLDER):
+                raise AttnvizError(
+                    f"'{placeholder}' in '{path}' has no meaning",
+                    f"{STEP_PLACEHOLDER} stands for each step",
+                )
+    Look(seconds=options.seconds_per_step)  # which refuses a pace that nobody can follow
+    step_selection.refuse_unknown_step(options.step)
 
 
-def refuse_missing_steps(
-    step_options: StepOptions, saved: SavedOptions, settings: Settings
-) -> None:
-    """Refuse a layer and a head that there will not be, where no file says how many there are."""
+def refuse_missing_steps(options: StepOptions, saved: SavedOptions, settings: Settings) -> None:
+    """Refuse a layer or head that does not exist, unless only a file says how many there are."""
     if saved.trace is None and settings.given is None and not is_trained(settings.model):
         decided_settings = early_checks.with_model_settings(settings)
-        early_checks.refuse_missing_layer(step_options.layer or 0, decided_settings.layers or 1)
-        step_selection.refuse_missing_head(
-            step_options.head, chosen_variant(decided_settings).heads
-        )
+        early_checks.refuse_missing_layer(options.layer or 0, decided_settings.layers or 1)
+        step_selection.refuse_missing_head(options.head, chosen_variant(decided_settings).heads)

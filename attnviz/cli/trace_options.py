@@ -6,6 +6,7 @@ Whatever a help text lists comes from the table that the option chooses from.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,11 @@ from attnviz.traces.settings import (
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.wording.words import and_list
 
+_text_option = partial(section_option, "Text")
+_model_option = partial(section_option, "Model")
+_attention_option = partial(section_option, "Attention")
+_number_option = partial(section_option, "Numbers")
+_block_option = partial(section_option, "Transformer block")
 _ATTENTION_MATRICES = [
     name for name in GIVEN_NAMES if name not in (*BIAS_NAMES, *GIVEN_BLOCK_NAMES)
 ]
@@ -39,8 +45,7 @@ _BLOCK_MATRICES_TEXT = "w_1, b_1, w_2, b_2, cross_w_query …, attention_gain, a
 _VARIANTS_TEXT = "; ".join(f"{name} ({variant.about})" for name, variant in VARIANTS.items())
 
 
-def _known_models() -> tuple[str, ...]:
-    """A function, for what is written in an annotation finds nothing of this file later."""
+def _known_models() -> tuple[str, ...]:  # a lambda in an annotation would not see these names
     return (*models(), MINILM)
 
 
@@ -60,9 +65,7 @@ class TextOptions:
     ] = None
     file: Annotated[
         Path | None,
-        section_option(
-            "Text",
-            "--file",
+        _text_option(
             metavar="PATH",
             help="Read the text from a UTF-8 file.",
             short="Read the text from a UTF-8 file: --file story.txt",
@@ -71,27 +74,25 @@ class TextOptions:
     ] = None
     tokenizer: Annotated[
         str,
-        section_option(
-            "Text",
+        _text_option(
             "--tokenizer",
             "-t",
             metavar="NAME",
             help=f"How the text is cut into tokens: {', '.join(TOKENIZERS)}, or an encoding that "
             "tiktoken knows, such as o200k_base.",
             short=f"How the text is cut into tokens: {', '.join(TOKENIZERS)}.",
-            among={name: each.about for name, each in TOKENIZERS.items()},
+            among={name: tokenizer.about for name, tokenizer in TOKENIZERS.items()},
         ),
     ] = Settings.tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """A model whose numbers are used, in place of those that a seed draws."""
+    """A model whose weights are used in place of random ones."""
 
     model: Annotated[
         str | None,
-        section_option(
-            "Model",
+        _model_option(
             "--model",
             "-m",
             metavar="NAME",
@@ -108,13 +109,11 @@ class ModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedOptions:
-    """What trained transformers alone can be asked for."""
+    """Options of trained transformers alone."""
 
     attention: Annotated[
         AttentionKind | None,
-        section_option(
-            "Model",
-            "--attention",
+        _model_option(
             metavar="WHICH",
             help="Which attention of an encoder–decoder: self (the encoder's), decoder, or cross "
             "(from the decoder to the encoder).",
@@ -123,9 +122,7 @@ class TrainedOptions:
     ] = None
     target: Annotated[
         str | None,
-        section_option(
-            "Model",
-            "--target",
+        _model_option(
             metavar="TEXT",
             help="The text that the decoder writes.  [default: what it would write itself]",
             example='"Das Tier war müde"',
@@ -133,9 +130,7 @@ class TrainedOptions:
     ] = None
     generate: Annotated[
         int | None,
-        section_option(
-            "Model",
-            "--generate",
+        _model_option(
             metavar="N",
             help="Let a decoder add N tokens to the text, the most likely one each time.",
             example="5",
@@ -143,16 +138,14 @@ class TrainedOptions:
     ] = None
     truncate: Annotated[
         bool,
-        section_option(
-            "Model",
+        _model_option(
             "--truncate",
             help="Cut off the end of a text that has more tokens than the model has positions.",
         ),
     ] = False
     trust_remote_code: Annotated[
         bool,
-        section_option(
-            "Model",
+        _model_option(
             "--trust-remote-code",
             help="Run the Python code that came with a model; by default none is run.",
         ),
@@ -165,8 +158,7 @@ class AttentionOptions:
 
     variant: Annotated[
         str,
-        section_option(
-            "Attention",
+        _attention_option(
             "--variant",
             "-v",
             metavar="NAME",
@@ -177,8 +169,7 @@ class AttentionOptions:
     ] = Settings.variant
     dim: Annotated[
         int | None,
-        section_option(
-            "Attention",
+        _attention_option(
             "--dim",
             "-d",
             metavar="N",
@@ -189,8 +180,7 @@ class AttentionOptions:
     ] = None
     heads: Annotated[
         int | None,
-        section_option(
-            "Attention",
+        _attention_option(
             "--heads",
             "-H",
             metavar="N",
@@ -201,9 +191,7 @@ class AttentionOptions:
     ] = None
     kv_heads: Annotated[
         int | None,
-        section_option(
-            "Attention",
-            "--kv-heads",
+        _attention_option(
             metavar="N",
             help="The number of heads of keys and values, shared evenly by the heads "
             "(grouped-query attention; 1 is multi-query attention).  [default: one for each head]",
@@ -212,19 +200,13 @@ class AttentionOptions:
     ] = None
     head_dim: Annotated[
         int | None,
-        section_option(
-            "Attention",
-            "--head-dim",
-            metavar="N",
-            help="The width of one head.  [default: dim over heads]",
-            example="4",
+        _attention_option(
+            metavar="N", help="The width of one head.  [default: dim over heads]", example="4"
         ),
     ] = None
     scoring: Annotated[
         str,
-        section_option(
-            "Attention",
-            "--scoring",
+        _attention_option(
             metavar="NAME",
             help="How a query is compared with a key: "
             f"{', '.join(f'{name} ({about})' for name, about in SCORE_KINDS.items())}.",
@@ -233,25 +215,21 @@ class AttentionOptions:
     ] = Settings.scoring
     scale: Annotated[
         bool | None,
-        section_option(
-            "Attention",
+        _attention_option(
             "--scale/--no-scale",
             help="Divide scores by the square root of a head's width.  [default: the variant's]",
         ),
     ] = None
     causal: Annotated[
         bool | None,
-        section_option(
-            "Attention",
+        _attention_option(
             "--causal/--no-causal",
             help="Hide later tokens from each token.  [default: the variant's]",
         ),
     ] = None
     window: Annotated[
         int | None,
-        section_option(
-            "Attention",
-            "--window",
+        _attention_option(
             metavar="N",
             help="Let a token see only the N nearest: itself, N-1 before it and, unless causal, "
             "N-1 after it.",
@@ -260,9 +238,7 @@ class AttentionOptions:
     ] = None
     temperature: Annotated[
         float | None,
-        section_option(
-            "Attention",
-            "--temperature",
+        _attention_option(
             metavar="X",
             help="Also divide scores by X: below 1 sharper, above 1 flatter.",
             example="0.5",
@@ -270,9 +246,7 @@ class AttentionOptions:
     ] = None
     soft_cap: Annotated[
         float | None,
-        section_option(
-            "Attention",
-            "--soft-cap",
+        _attention_option(
             metavar="X",
             help="Cap scores smoothly at X: X · tanh(score / X), as Gemma 2 does.",
             example="50",
@@ -280,9 +254,7 @@ class AttentionOptions:
     ] = None
     dropout: Annotated[
         float | None,
-        section_option(
-            "Attention",
-            "--dropout",
+        _attention_option(
             metavar="P",
             help="Set this share of the weights to 0 and scale up the rest, as in training.",
             example="0.1",
@@ -290,9 +262,7 @@ class AttentionOptions:
     ] = None
     positions: Annotated[
         str,
-        section_option(
-            "Numbers",
-            "--positions",
+        _number_option(
             metavar="KIND",
             help=f"How positions are encoded: {', '.join(POSITIONS)} (rotary-halves: pairs as in "
             "Hugging Face's models).",
@@ -301,21 +271,17 @@ class AttentionOptions:
     ] = Settings.positions
     position_base: Annotated[
         float,
-        section_option(
-            "Numbers",
-            "--position-base",
+        _number_option(
             metavar="X",
-            help=f"The base of the angles of {and_list(POSITIONS_WITH_BASE)} positions, such as 500000 in Llama 3."
-            f"  [default: {Settings.position_base:g}]",
+            help=f"The base of the angles of {and_list(POSITIONS_WITH_BASE)} positions, such as "
+            f"500000 in Llama 3.  [default: {Settings.position_base:g}]",
             show_default=False,
             example="500000",
         ),
     ] = Settings.position_base
     embeddings: Annotated[
         str | None,
-        section_option(
-            "Numbers",
-            "--embeddings",
+        _number_option(
             metavar="FILE|MODEL",
             help="Vectors of your own: .npy or .safetensors with a row for each token id, or "
             "text with a word and its numbers on each line (GloVe, word2vec). Or the input "
@@ -327,8 +293,7 @@ class AttentionOptions:
     ] = None
     seed: Annotated[
         int,
-        section_option(
-            "Numbers",
+        _number_option(
             "--seed",
             "-s",
             metavar="N",
@@ -338,47 +303,33 @@ class AttentionOptions:
     ] = Settings.seed
     device: Annotated[
         str,
-        section_option(
-            "Numbers",
-            "--device",
-            metavar="NAME",
-            help="Where to compute: auto, cpu, cuda, cuda:1, mps, …",
-            among=DEVICES,
+        _number_option(
+            metavar="NAME", help="Where to compute: auto, cpu, cuda, cuda:1, mps, …", among=DEVICES
         ),
     ] = Settings.device
     dtype: Annotated[
         str,
-        section_option(
-            "Numbers",
-            "--dtype",
-            metavar="NAME",
-            help=f"The precision: {', '.join(DTYPES)}.",
-            among=DTYPES,
-        ),
+        _number_option(metavar="NAME", help=f"The precision: {', '.join(DTYPES)}.", among=DTYPES),
     ] = Settings.dtype
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixOptions:
-    """Matrices of a person's own."""
+    """Matrices of one's own."""
 
     given: Annotated[
         str | None,
-        section_option(
-            "Numbers",
-            "--given",
+        _number_option(
             metavar="FILE",
-            help=f"Matrices of your own ({', '.join(MATRIX_FILE_SUFFIXES)}): {_ATTENTION_MATRICES_TEXT}; of a transformer "
-            f"block {_BLOCK_MATRICES_TEXT}; of further layers layers.1.w_query …. What is missing is "
-            "computed, or drawn at random.",
+            help=f"Matrices of your own ({', '.join(MATRIX_FILE_SUFFIXES)}): "
+            f"{_ATTENTION_MATRICES_TEXT}; of a transformer block {_BLOCK_MATRICES_TEXT}; of "
+            "further layers layers.1.w_query …. What is missing is computed, or drawn at random.",
             example="numbers.toml",
         ),
     ] = None
     item: Annotated[
         int | None,
-        section_option(
-            "Numbers",
-            "--item",
+        _number_option(
             metavar="N",
             help="Which item of a batch in that file, from 1.  [default: 1]",
             example="1",
@@ -388,13 +339,11 @@ class MatrixOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SavedOptions:
-    """A trace that was written before."""
+    """A saved trace."""
 
     trace: Annotated[
         str | None,
-        section_option(
-            "Text",
-            "--trace",
+        _text_option(
             metavar="FILE",
             help=f"Instead of a text: a trace that -o wrote as {' or '.join(TRACE_FILE_SUFFIXES)}.",
             example="numbers.npz",
@@ -408,9 +357,7 @@ class WithoutOptions:
 
     without: Annotated[
         str | None,
-        section_option(
-            "Attention",
-            "--without",
+        _attention_option(
             metavar="HEADS",
             help="Switch heads off, several with commas: L1H1 is head 1 of layer 1, both from 0. "
             "The head's output becomes 0, or its mean over the sentence: L0H0=mean.",
@@ -422,13 +369,11 @@ class WithoutOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockOptions:
-    """The transformer blocks that attention stands in."""
+    """The transformer blocks around the attention."""
 
     layers: Annotated[
         int | None,
-        section_option(
-            "Transformer block",
-            "--layers",
+        _block_option(
             metavar="N",
             help="Stack N blocks: attention, add and LayerNorm, feed-forward, add and LayerNorm.",
             example="2",
@@ -436,9 +381,7 @@ class BlockOptions:
     ] = None
     norm: Annotated[
         str,
-        section_option(
-            "Transformer block",
-            "--norm",
+        _block_option(
             metavar="PLACE",
             help="Normalise after each part (post), before it (pre), or not at all (none).",
             among=NORMS,
@@ -446,9 +389,7 @@ class BlockOptions:
     ] = Settings.norm
     activation: Annotated[
         str,
-        section_option(
-            "Transformer block",
-            "--activation",
+        _block_option(
             metavar="NAME",
             help=f"The activation in feed-forward: {', '.join(ACTIVATIONS)}.",
             among=ACTIVATIONS,
@@ -456,9 +397,7 @@ class BlockOptions:
     ] = Settings.activation
     feed_forward: Annotated[
         int | None,
-        section_option(
-            "Transformer block",
-            "--feed-forward",
+        _block_option(
             metavar="N",
             help="The inner width of feed-forward.  [default: 4 times dim]",
             example="32",
@@ -466,17 +405,14 @@ class BlockOptions:
     ] = None
     attention_only: Annotated[
         bool,
-        section_option(
-            "Transformer block",
+        _block_option(
             "--attention-only",
             help="Leave feed-forward out: a block is attention, add and LayerNorm.",
         ),
     ] = False
     memory: Annotated[
         str | None,
-        section_option(
-            "Transformer block",
-            "--memory",
+        _block_option(
             metavar="TEXT",
             help="A second sentence that each block also attends to (cross-attention).",
             example='"Ich lerne das"',

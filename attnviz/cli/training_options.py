@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attnviz.cli.help import section_option
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from attnviz.traces.settings import Settings
 
 LEARNING_PANEL = "Learning"
+_learning_option = partial(section_option, LEARNING_PANEL)
 FEED_FORWARD_OPTIONS = ("feed_forward", "activation")
 
 
@@ -25,9 +27,7 @@ class TrainingOptions:
 
     steps: Annotated[
         int | None,
-        section_option(
-            LEARNING_PANEL,
-            "--steps",
+        _learning_option(
             metavar="N",
             help="Learn for N steps at most; without --until for exactly N, however accurate the "
             "model is.  [default: the task's]",
@@ -37,9 +37,7 @@ class TrainingOptions:
     ] = None
     until: Annotated[
         float | None,
-        section_option(
-            LEARNING_PANEL,
-            "--until",
+        _learning_option(
             metavar="SHARE",
             help="Learn until this share of the answers is correct, on held-out sentences.  "
             "[default: the task's]",
@@ -49,9 +47,7 @@ class TrainingOptions:
     ] = None
     batch: Annotated[
         int | None,
-        section_option(
-            LEARNING_PANEL,
-            "--batch",
+        _learning_option(
             metavar="N",
             help="How many sentences each step learns from.  [default: the task's]",
             example="64",
@@ -59,9 +55,7 @@ class TrainingOptions:
     ] = None
     rate: Annotated[
         float | None,
-        section_option(
-            LEARNING_PANEL,
-            "--rate",
+        _learning_option(
             metavar="X",
             help="The learning rate (of AdamW).  [default: the task's]",
             example="0.003",
@@ -70,14 +64,14 @@ class TrainingOptions:
 
     @property
     def choices(self) -> Choices:
-        """Who says how many steps, and not how right it is to be, wants them all."""
+        """The options as Choices: --steps without --until asks for exactly so many steps."""
         takes_all_steps = self.steps is not None and self.until is None
         until = math.inf if takes_all_steps else self.until
         return Choices(steps=self.steps, until=until, batch=self.batch, rate=self.rate)
 
 
 def task_settings_with(task: Task, typed: dict[str, Any]) -> Settings:
-    """The task's own settings, but for what was typed."""
+    """Return the task's settings, with what was typed in their place."""
     refuse_mistake(typed.get("variant", ""))
     if any(name in typed for name in FEED_FORWARD_OPTIONS):
         typed = {"attention_only": False, **typed}

@@ -1,4 +1,4 @@
-"""Views to bytes: the one table of suffixes. A renderer writes nothing itself."""
+"""The table of file formats by suffix, and the functions that render a View in one."""
 
 from __future__ import annotations
 
@@ -17,21 +17,18 @@ if TYPE_CHECKING:
 
     Renderer = Callable[[View, Look], Iterable[bytes]]
 
-STEP_PLACEHOLDER, PAGE_PLACEHOLDER = (
-    "{step}",
-    "{page}",
-)  # in the name of a file: one for each step, or for each page
+STEP_PLACEHOLDER, PAGE_PLACEHOLDER = "{step}", "{page}"  # in file names: one file for each
 FormatKind = Literal["picture", "page", "slides", "text", "document", "arrays", "rows"]
 
 
 @dataclass(frozen=True)
 class Format:
-    """What is written where a file's name ends so."""
+    """A file format: which renderer writes it, and what must be installed for it."""
 
-    path: str  # named, not imported: matplotlib takes half a second
+    path: str  # of the renderer, which is imported when it is used: matplotlib takes 0.5 s
     kind: FormatKind
-    needs: str = ""  # a module that the extra of this name installs,
-    package: str = ""  # and what pip calls it
+    needs: str = ""  # a module of an optional package, empty if there is none,
+    package: str = ""  # and the package's name for pip
 
 
 FORMATS = {
@@ -52,12 +49,12 @@ PAGE_DIVIDER = "attnviz.renderers.picture.dividing:pages"
 
 
 def suffixes(*without: FormatKind) -> list[str]:
-    """How the names of files may end, but for some kinds."""
+    """Return the suffixes of files that can be written, without those of some kinds."""
     return [suffix for suffix, file_format in FORMATS.items() if file_format.kind not in without]
 
 
 def refuse_uninstalled(suffix: str) -> None:
-    """Refuse what an extra is needed for that is not here; asked before anything is computed."""
+    """Refuse a format whose optional package is missing, before anything is computed."""
     file_format = FORMATS[suffix]
     if file_format.needs and find_spec(file_format.needs) is None:
         raise AttnvizError(
@@ -67,7 +64,7 @@ def refuse_uninstalled(suffix: str) -> None:
 
 
 def render_chunks(view: View, suffix: str, look: Look | None = None) -> Iterable[bytes]:
-    """The view in the format of a suffix, chunk by chunk; its renderer is imported only now."""
+    """Yield the file of a view, chunk by chunk; only this imports the renderer."""
     if suffix not in FORMATS:
         raise unknown_name_error("renderer for", suffix, FORMATS)
     refuse_uninstalled(suffix)
@@ -77,14 +74,14 @@ def render_chunks(view: View, suffix: str, look: Look | None = None) -> Iterable
 
 
 def divide_into_pages(view: View, look: Look) -> list[View]:
-    """The view on as many pages of a picture as let its labels be read."""
+    """Return the view as several pages of a picture, on which labels can be read."""
     divided_views: list[View] = pkgutil.resolve_name(PAGE_DIVIDER)(view, look)
     return divided_views
 
 
 @with_checked_arguments
 def render(view: View, suffix: str, **looks: Any) -> bytes:
-    """The bytes of a file of this kind.
+    """Return the content of a file of this format.
 
     >>> from attnviz import render, trace
     >>> render(trace("I am").view(show=["tokens"]), ".csv").splitlines()[0].decode()

@@ -1,8 +1,8 @@
-"""One scale of colour for terminal, picture and page.
+"""The colours of terminal, picture and page: themes, and scales of colour.
 
-Hue says the sign, lightness the size: on light paper what is dark is much, on dark paper what is
-light. What is hidden is grey, and no weight looks like it. Every palette is perceptual (equal steps
-look equal) and safe for colour-blind eyes.
+Hue shows the sign, lightness the size: on light paper dark colours mean large values, on dark paper
+light ones. Hidden cells are grey, which no weight is. Every palette is perceptually uniform (equal
+steps look equal) and safe for colour-blind eyes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Theme:
     paper: str
     ink: str
     faint: str  # axis titles, rules, captions
-    hidden: str  # a cell that is masked, and
-    hatch: str  # the lines across it
+    hidden: str  # a masked cell
+    hatch: str  # lines across a masked cell
     series: tuple[str, ...]  # lines of a chart
     heads: tuple[str, ...]  # lines of heads that are drawn together
     diverging: str  # anchors, as in a palette
@@ -38,8 +38,8 @@ class Theme:
 class Palette:
     """A sequence of colours from the lightest to the darkest: from 0 to 1 on light paper."""
 
-    anchors: str  # red, green and blue of each in hexadecimal, equally far apart
-    on_dark: str = ""  # on dark paper, again from the lightest; empty: the same, from 1 to 0
+    anchors: str  # equidistant colours, in hexadecimal
+    on_dark: str = ""  # on dark paper, also from the lightest; empty: the anchors, from 1 to 0
 
 
 THEMES = {
@@ -91,12 +91,10 @@ THEMES = {
 
 PALETTES = {
     "ocean": Palette(
-        (
-            "e8fbfa caf1f2 ace5ec 8ed9e8 71cce4 54bee0 38afdb 1b9fd4 0090cd 0080c3 0070b7 "
-            "0060aa 0e519a 164389 193576 192962 161e4e"
-        ),
+        "e8fbfa caf1f2 ace5ec 8ed9e8 71cce4 54bee0 38afdb 1b9fd4 0090cd 0080c3 0070b7 "
+        "0060aa 0e519a 164389 193576 192962 161e4e"
     ),
-    "greys": Palette(  # which ends, on either paper, before the grey of what is hidden
+    "greys": Palette(  # which ends, on either paper, before the grey of hidden cells
         anchors=(
             "cacaca bdbdbd b1b1b1 a4a4a4 989898 8c8c8c 808080 747474 696969 5d5d5d 525252 "
             "484848 3d3d3d 333333 292929 1f1f1f 161616"
@@ -107,30 +105,24 @@ PALETTES = {
         ),
     ),
     "viridis": Palette(
-        (
-            "fde725 ece51b d8e219 c2df23 addc30 98d83e 84d44b 70cf57 5ec962 4ec36b 3fbc73 "
-            "32b67a 28ae80 22a785 1fa088 1f988b 21918c 23898e 26828e 297a8e 2c728e 2f6b8e "
-            "33638d 375b8d 3b528b 3e4989 424086 453781 472d7b 482374 48186a 470d60 440154"
-        ),
+        "fde725 ece51b d8e219 c2df23 addc30 98d83e 84d44b 70cf57 5ec962 4ec36b 3fbc73 "
+        "32b67a 28ae80 22a785 1fa088 1f988b 21918c 23898e 26828e 297a8e 2c728e 2f6b8e "
+        "33638d 375b8d 3b528b 3e4989 424086 453781 472d7b 482374 48186a 470d60 440154"
     ),
     "cividis": Palette(
-        (
-            "fee838 f9e03a f0d846 e7d150 dec958 d5c25e cdbb63 c4b468 bcae6c b4a76f aba072 "
-            "a39a74 9b9476 938e78 8c8878 848279 7d7c78 767676 6f7073 686a71 61656f 5a5f6e "
-            "535a6d 4b546c 434e6c 3b496c 32436d 273e6e 1a386f 053371 002e6a 00285b 00224e"
-        ),
+        "fee838 f9e03a f0d846 e7d150 dec958 d5c25e cdbb63 c4b468 bcae6c b4a76f aba072 "
+        "a39a74 9b9476 938e78 8c8878 848279 7d7c78 767676 6f7073 686a71 61656f 5a5f6e "
+        "535a6d 4b546c 434e6c 3b496c 32436d 273e6e 1a386f 053371 002e6a 00285b 00224e"
     ),
     "magma": Palette(
-        (
-            "fcfdbf fcf0b2 fde2a3 fed395 fec488 feb67c fea772 fd9869 fc8961 f9795d f56b5c "
-            "ef5d5e e75263 dc4869 d0416f c43c75 b73779 aa337d 9c2e7f 902a81 832681 762181 "
-            "6a1c81 5d177f 51127c 440f76 36106b 29115a 1d1147 130d34 0a0822 030312 000004"
-        ),
+        "fcfdbf fcf0b2 fde2a3 fed395 fec488 feb67c fea772 fd9869 fc8961 f9795d f56b5c "
+        "ef5d5e e75263 dc4869 d0416f c43c75 b73779 aa337d 9c2e7f 902a81 832681 762181 "
+        "6a1c81 5d177f 51127c 440f76 36106b 29115a 1d1147 130d34 0a0822 030312 000004"
     ),
 }
 DEFAULT_PALETTE = "ocean"
-LUMA_WEIGHTS = (0.2126, 0.7152, 0.0722)  # how light red, green and blue look
-FADED_PAPER_SHARE = 0.35  # of what is switched off, how much is the colour of paper
+LUMA_WEIGHTS = (0.2126, 0.7152, 0.0722)  # of red, green and blue
+FADED_PAPER_SHARE = 0.35  # of the paper's colour in a head that is switched off
 DEFAULT_THEME = "light"
 
 
@@ -141,7 +133,7 @@ def find_theme(name: str) -> Theme:
 
 
 def color_anchors(palette: str, theme_name: str, kind: str) -> Float[ndarray, "anchor 3"]:
-    """The anchors of a scale of colour, as red, green and blue from 0 to 255."""
+    """Return the anchors of a scale of colour, as red, green and blue from 0 to 255."""
     import numpy as np
 
     if palette not in PALETTES:
@@ -149,20 +141,16 @@ def color_anchors(palette: str, theme_name: str, kind: str) -> Float[ndarray, "a
     if kind == "diverging":
         anchors = find_theme(theme_name).diverging.split()
     elif theme_name == "dark":
-        chosen_palette = PALETTES[palette]
-        anchors = (chosen_palette.on_dark or chosen_palette.anchors).split()[::-1]
+        anchors = (PALETTES[palette].on_dark or PALETTES[palette].anchors).split()[::-1]
     else:
         anchors = PALETTES[palette].anchors.split()
     return np.array([list(bytes.fromhex(anchor)) for anchor in anchors], dtype=float)
 
 
 def color_values(
-    values: Shaped[ndarray, "*shape"],
-    low: float,
-    high: float,
-    anchors: Float[ndarray, "anchor 3"],
+    values: Shaped[ndarray, "*shape"], low: float, high: float, anchors: Float[ndarray, "anchor 3"]
 ) -> Colors:
-    """The colour of each value; what lies beyond either end has the colour of that end."""
+    """Return the colour of each value; values beyond an end have the colour of that end."""
     import numpy as np
 
     shares = np.clip((values.astype(float) - low) / (high - low), 0, 1)
@@ -173,21 +161,20 @@ def color_values(
 
 
 def fade_colors(colors: Colors, theme_name: str) -> Colors:
-    """The same in grey and closer to the paper: what a head that is switched off would read."""
+    """Return the colours in grey and closer to the paper, for heads that are switched off."""
     import numpy as np
 
     paper = np.array(list(bytes.fromhex(find_theme(theme_name).paper.removeprefix("#"))))
     grey = (colors @ LUMA_WEIGHTS)[..., None]
-    mixed_colors: Colors = (
-        (FADED_PAPER_SHARE * paper + (1 - FADED_PAPER_SHARE) * grey).round().astype(np.uint8)
-    )
-    return mixed_colors
+    mixed = FADED_PAPER_SHARE * paper + (1 - FADED_PAPER_SHARE) * grey
+    faded_colors: Colors = mixed.round().astype(np.uint8)
+    return faded_colors
 
 
 def needs_dark_ink(colors: Colors) -> Shaped[ndarray, "*shape"]:
     """Whether black is easier to read on a colour than white.
 
-    By WCAG's contrast ratio black wins above a luminance of 0.18. White is kept a little longer,
+    By WCAG's contrast ratio black is better above a luminance of 0.18. White is kept up to 0.2,
     since it reads better on saturated blue; its ratio never falls below 4.2.
     """
     import numpy as np

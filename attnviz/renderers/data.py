@@ -1,7 +1,7 @@
 """The numbers behind a View as files: JSON, NumPy's .npz, and rows of text.
 
-In chunks, because the weights of a few thousand tokens are hundreds of megabytes of digits. orjson
-writes those digits, in a tenth of the time that Python's own json takes for them.
+They are written in chunks, because the weights of a few thousand tokens are hundreds of megabytes
+of digits. orjson writes the digits ten times as fast as Python's own json.
 """
 
 from __future__ import annotations
@@ -24,35 +24,32 @@ from attnviz.renderers import Look
 from attnviz.views.view import NumberColumn, TableData, TableLines, View, WordColumns
 from attnviz.wording.printable import exact_json, printable_text
 
-SINGLE_TEXT_PATHS = (
-    "attnviz",
-    "trace",
-)  # contents that are one text in .npz: nobody computes with them
-JSON_NUMBERS_AT_ONCE = 2**13  # what is worked on stays in the processor's cache
+SINGLE_TEXT_PATHS = ("attnviz", "trace")  # objects that .npz holds as one text each
+JSON_NUMBERS_AT_ONCE = 2**13  # so few stay in the processor's cache
 BYTES_AT_ONCE = 2**24
-
-# What a spreadsheet takes for a formula: these at the start of more than a number or a sign.
+# A sign alone, or before a number, is no formula for a spreadsheet.
 SPREADSHEET_FORMULA = re.compile(r"[=@＝＋－＠].|[+-](?![\d.,]*$)", re.DOTALL)
 
 
 def json(view: View, look: Look) -> Iterator[bytes]:
-    """An object; arrays with a line for each row, so that they can be read and compared."""
+    """Yield an object, whose arrays have a line for each row, so that they can be compared."""
     yield from _json_chunks(_json_contents(view), "")
     yield b"\n"
 
 
 def npz(view: View, look: Look) -> Iterator[bytes]:
-    """The same arrays; their names are paths into the JSON, such as `layers.0.weights`."""
+    """Yield an archive of arrays, named by paths into the JSON, such as `layers.0.weights`."""
     sink = _ChunkSink()
-    with ZipFile(sink, "w") as file:  # type: ignore[call-overload]  # what is written will do
+    with ZipFile(sink, "w") as file:  # type: ignore[call-overload]  # a sink has all it needs
         for name, value in _flat_leaves(_json_contents(view), ""):
-            for _ in _write_array(file, name, _as_plain_array(value)):
+            plain = standard_json.dumps(value) if isinstance(value, Mapping) else value
+            for _ in _write_array(file, name, np.asarray(plain)):
                 yield from sink.take_chunks()
     yield from sink.take_chunks()
 
 
 def csv(view: View, look: Look) -> Iterator[bytes]:
-    """A line for each row; nothing in a cell that has no number."""
+    """Yield a line for each row; a cell without a number is empty."""
     data = _data_of_view(view)
     yield ",".join(data.header).encode()
     yield from map(_csv_lines, data.lines())
@@ -60,7 +57,7 @@ def csv(view: View, look: Look) -> Iterator[bytes]:
 
 
 class _ChunkSink:
-    """What a zip file is written to: nothing is kept but what is not yet taken."""
+    """The file that a zip archive is written to; it keeps only what is not yet taken."""
 
     def __init__(self) -> None:
         self._chunks: list[bytes] = []
@@ -78,7 +75,7 @@ class _ChunkSink:
 
 
 def _write_array(file: ZipFile, name: str, array: np.ndarray) -> Iterator[None]:
-    """One array, a few megabytes at a time; fractions hardly shrink, and are stored as they are."""
+    """Write one array, a few megabytes at a time; floats hardly compress, and are stored."""
     member = ZipInfo(f"{name}.npy")  # of the year 1980: the same bytes on every day
     member.compress_type = ZIP_STORED if array.dtype.kind == "f" else ZIP_DEFLATED
     dtype_text = np.lib.format.dtype_to_descr(array.dtype)
@@ -92,22 +89,21 @@ def _write_array(file: ZipFile, name: str, array: np.ndarray) -> Iterator[None]:
 
 
 def _csv_lines(lines: TableLines) -> bytes:
-    """Lines that begin alike, each behind a line break; orjson writes what is between commas."""
-    start = "".join(
-        f"{word if isinstance(word, int) else _csv_word(word)}," for word in lines.start
-    )
+    """Return lines with the same first words, each behind a line break; orjson writes them."""
+    words = (word if isinstance(word, int) else _csv_word(word) for word in lines.start)
+    start = "".join(f"{word}," for word in words)
     *numbers, last = lines.numbers
     columns = [*map(_csv_cells, numbers), _last_cells(last, lines.words)]
     cells: list[Any] = [Fragment(_line_starts(lines.words)[0])]
     cells *= 1 + len(columns) * len(columns[0])
     for position, column in enumerate(columns, start=1):
         cells[position :: len(columns)] = column
-    # No word has a line break in it: where one is, a line begins.
+    # No word holds a line break, so each one begins a line.
     return orjson.dumps(cells)[1:-1].replace(b"\n", f"\n{start}".encode())
 
 
 def _csv_cells(column: NumberColumn) -> list[Any]:
-    """Numbers for orjson, and nothing where there is none."""
+    """Return numbers for orjson, with an empty cell for NaN and None."""
     if not isinstance(column, np.ndarray):
         return [Fragment(_number_digits(number)) for number in column]
     return column.tolist() if np.isfinite(column).all() else _csv_cells(column.tolist())
@@ -118,7 +114,7 @@ def _number_digits(number: float | None) -> str:
 
 
 def _last_cells(column: NumberColumn, words: WordColumns) -> list[Fragment]:
-    """The last cell of each line, and how the next line begins."""
+    """Return the last cell of each line, together with the start of the next line."""
     if isinstance(column, np.ndarray) and column.dtype == bool:
         true, false = _uniform_last_cells("true", words), _uniform_last_cells("false", words)
         return list(true if column.all() else np.where(column, true, false))
@@ -129,20 +125,20 @@ def _last_cells(column: NumberColumn, words: WordColumns) -> list[Fragment]:
 
 @lru_cache(maxsize=8)  # the same keys are beside each query
 def _uniform_last_cells(cell: str, words: WordColumns) -> np.ndarray:
-    """The same, where every line ends in this cell."""
+    """Return the last cells of lines that all end in this one."""
     return np.array([Fragment(cell + begin) for begin in (*_line_starts(words)[1:], "")])
 
 
 @lru_cache(maxsize=8)
 def _line_starts(words: WordColumns) -> list[str]:
-    """The words of each line, behind the break before them."""
+    """Return the words of each line, behind the break before them."""
     words_by_line = zip(*words.columns, strict=True)
     return [f"\n{','.join(map(_csv_word, line_words))}" for line_words in words_by_line]
 
 
 @lru_cache(maxsize=1024)
 def _csv_word(word: str) -> str:
-    """As the rules of CSV have it; what a spreadsheet would compute has an apostrophe before it.
+    """Return a word as CSV quotes it; an apostrophe precedes what a spreadsheet would compute.
 
     >>> _csv_word("a"), _csv_word("a, b"), _csv_word("=1+1"), _csv_word("-"), _csv_word("-5")
     ('a', '"a, b"', "'=1+1", '-', '-5')
@@ -166,7 +162,7 @@ def _json_contents(view: View) -> dict[str, Any]:
 
 
 def _json_chunks(value: Any, indent: str) -> Iterator[bytes]:
-    """Objects with a line for each key; arrays with a line for each of their innermost rows."""
+    """Yield objects with a line for each key, and arrays with a line for each innermost row."""
     deeper = indent + " "
     if isinstance(value, np.ndarray) and (value.ndim < 2 or not value.size):
         yield _json_array(value)
@@ -174,17 +170,19 @@ def _json_chunks(value: Any, indent: str) -> Iterator[bytes]:
         yield from _json_items(
             "[]", (("", [chunk]) for chunk in _json_matrix(value, deeper)), indent
         )
-    elif isinstance(value, np.ndarray):
-        yield from _json_items("[]", (("", _json_chunks(part, deeper)) for part in value), indent)
     elif isinstance(value, Mapping) and value:
         items = (
             (f"{standard_json.dumps(key)}: ", _json_chunks(value[key], deeper)) for key in value
         )
         yield from _json_items("{}", items, indent)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
+    elif isinstance(value, np.ndarray) or _is_list_of_objects(value):
         yield from _json_items("[]", (("", _json_chunks(item, deeper)) for item in value), indent)
     else:
         yield exact_json(value).encode()
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
 def _json_items(
@@ -199,7 +197,7 @@ def _json_items(
 
 
 def _json_matrix(matrix: np.ndarray, indent: str) -> Iterator[bytes]:
-    """As many rows at once as are worked on fast, with a line for each."""
+    """Yield the rows of a matrix, a line for each, as many at once as is fast."""
     rows_at_once = max(1, JSON_NUMBERS_AT_ONCE // max(1, matrix.shape[1]))
     for first in range(0, len(matrix), rows_at_once):
         rows = _json_array(matrix[first : first + rows_at_once])
@@ -207,25 +205,21 @@ def _json_matrix(matrix: np.ndarray, indent: str) -> Iterator[bytes]:
 
 
 def _json_array(numbers: np.ndarray) -> bytes:
-    """An array as JSON: fractions in the fewest digits that are read as the same float64."""
+    """Return an array as JSON: floats in the fewest digits that give the same float64."""
     if numbers.ndim and np.isfinite(numbers).all():
         exact = numbers.astype(np.float64) if numbers.dtype.kind == "f" else numbers
         return orjson.dumps(np.ascontiguousarray(exact), option=orjson.OPT_SERIALIZE_NUMPY)
-    # NaN and Infinity, as Python writes and reads them: for orjson they are nothing.
+    # NaN and Infinity as Python writes and reads them: orjson writes null.
     return standard_json.dumps(numbers.tolist(), separators=(",", ":")).encode()
 
 
 def _flat_leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every leaf with its path; what there is not is left out."""
+    """Yield every leaf with its path; None is left out."""
     if isinstance(value, Mapping) and path not in SINGLE_TEXT_PATHS:
         for key, inner in value.items():
             yield from _flat_leaves(inner, f"{path}.{key}" if path else key)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
+    elif _is_list_of_objects(value):
         for number, inner in enumerate(value):
             yield from _flat_leaves(inner, f"{path}.{number}")
     elif value is not None:
         yield path, value
-
-
-def _as_plain_array(value: Any) -> np.ndarray:
-    return np.asarray(standard_json.dumps(value) if isinstance(value, Mapping) else value)

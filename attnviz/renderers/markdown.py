@@ -1,4 +1,4 @@
-"""Grids and sections as Markdown, as GitHub shows it: nothing cut, nothing pooled."""
+"""Grids and sections as GitHub's Markdown; nothing is cut or pooled."""
 
 from __future__ import annotations
 
@@ -17,45 +17,38 @@ from attnviz.views.grids.section import Drawable, Section, panel_table
 from attnviz.views.view import View
 
 MASKED_CELL = "·"
-
-# What has a meaning anywhere in a line, and what has one only at its beginning: `1.`, `-`, `+`.
 MARKDOWN_CHARACTERS = re.compile(r"[\\`*_{}\[\]#|~!]")
-LINE_START_MARKUP = re.compile(r"^(\d+(?=[.)])|(?=[-+=]))")
-# GitHub looks for these in the finished text, where a backslash is gone: `$x$`, `:smile:`.
+LINE_START_MARKUP = re.compile(r"^(\d+(?=[.)])|(?=[-+=]))")  # `1.`, `-` and `+` of lists
+# GitHub finds `$x$` and `:smile:` after Markdown has removed the backslashes.
 LATE_ESCAPES = {"$": "<span>&#36;</span>", ":": "<span>:</span>"}
 EMOJI_START = re.compile(r":(?=[\w+-]+:)")
 HTML_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def md(view: View, look: Look) -> list[bytes]:
-    """A page of headings and tables, its parts an empty line apart."""
+    """Return a page of headings and tables, its parts an empty line apart."""
     title = f"# {escape_markdown(view.overhead)}" if view.overhead else ""
     parts = [title, escape_markdown(view.screen.caption)]
-    nontabular_kinds = Section | Overview
-    grids = [
-        panel_table(each) for each in view.screen.panels if not isinstance(each, nontabular_kinds)
-    ]
-    for each in view.screen.panels:
-        parts += _panel_markdown(each, grids)
-    parts += [escape_markdown(each) for each in view.notes]
+    panels = view.screen.panels
+    grids = [panel_table(panel) for panel in panels if not isinstance(panel, Section | Overview)]
+    for panel in panels:
+        parts += _panel_markdown(panel, grids)
+    parts += map(escape_markdown, view.notes)
     return [("\n\n".join(part for part in parts if part) + "\n").encode()]
 
 
 def _panel_markdown(panel: Drawable, grids: Sequence[Grid]) -> Iterator[str]:
-    """What is drawn, in the way of its kind."""
     if isinstance(panel, Section):
         return _section_markdown(panel)
     if isinstance(panel, Overview):
         return _overview_markdown(panel)
-    return (
-        _ranking_markdown(panel)
-        if isinstance(panel, RankedBars)
-        else _grid_markdown(panel_table(panel), grids)
-    )
+    if isinstance(panel, RankedBars):
+        return _ranking_markdown(panel)
+    return _grid_markdown(panel_table(panel), grids)
 
 
 def escape_markdown(text: str) -> str:
-    """Text that shows as itself, whatever it holds.
+    """Return a text in which no character is taken for Markdown or HTML.
 
     >>> escape_markdown("a|b <c> $x$")
     'a\\\\|b &lt;c&gt; <span>&#36;</span>x<span>&#36;</span>'
@@ -89,36 +82,33 @@ def _grid_markdown(grid: Grid, grids: Sequence[Grid]) -> Iterator[str]:
 
 
 def _ranking_markdown(ranked: RankedBars) -> Iterator[str]:
-    """A row for each, with what there is to say of it in the last column."""
+    """Yield a table with a row for each bar, and its remark in the last column."""
     grid, write = ranked.grid, cell_format(ranked.grid, 2)
-    rows = zip(grid.rows.names, range(len(grid.rows)), ranked.remarks, strict=True)
+    lines = [["", *map(escape_markdown, grid.columns.names), ""]]
+    lines.append([":--", *["--:"] * len(grid.columns), ":--"])
+    for row, (name, remark) in enumerate(zip(grid.rows.names, ranked.remarks, strict=True)):
+        cells = _markdown_cells(grid, row, write)
+        lines.append([escape_markdown(name), *cells, escape_markdown(remark)])
     yield f"## {escape_markdown(grid.title)}"
-    yield "\n".join([
-        _markdown_row(["", *map(escape_markdown, grid.columns.names), ""]),
-        _markdown_row([":--", *["--:"] * len(grid.columns), ":--"]),
-        *(_markdown_row([escape_markdown(n), *_markdown_cells(grid, row, write), escape_markdown(remark)]) for n, row, remark in rows),
-    ])  # fmt: skip
+    yield "\n".join(map(_markdown_row, lines))
     yield _grid_note(grid)
 
 
-def _overview_markdown(overview_panel: Overview) -> Iterator[str]:
-    """Its maps in letters of shade, as a text has them."""
-    yield f"## {escape_markdown(overview_panel.title)}"
-    yield _code_block(
-        [line.plain.rstrip() for line in overview_lines(overview_panel, Screen(None))]
-    )
+def _overview_markdown(overview: Overview) -> Iterator[str]:
+    """Yield a heading, and the maps as letters of shade."""
+    yield f"## {escape_markdown(overview.title)}"
+    yield _code_block([line.plain.rstrip() for line in overview_lines(overview, Screen(None))])
 
 
 def _grid_note(grid: Grid) -> str:
-    mask_note = (
-        f"{masked_sign(grid, MASKED_CELL)} = hidden by the mask" if grid.cells.has_hidden else ""
-    )
-    note = ". ".join(part for part in (grid.note, mask_note) if part)
+    sign = masked_sign(grid, MASKED_CELL)
+    mask_note = f"{sign} = hidden by the mask" if grid.cells.has_hidden else ""
+    note = ". ".join(filter(None, (grid.note, mask_note)))
     return f"*{escape_markdown(note)}*" if note else ""
 
 
 def _inline_code(text: str) -> str:
-    """Text between backticks, more of them than there are in it."""
+    """Return text between backticks, more of them than any run in the text."""
     if not text:
         return ""
     ticks = "`" * (_longest_backtick_run(text) + 1)
@@ -127,7 +117,7 @@ def _inline_code(text: str) -> str:
 
 
 def _code_block(lines: Sequence[str]) -> str:
-    """Lines as they are, behind a fence that none of them can close."""
+    """Return lines behind a fence that none of them can close."""
     if not lines:
         return ""
     text = "\n".join(lines)
@@ -140,7 +130,7 @@ def _longest_backtick_run(text: str) -> int:
 
 
 def _markdown_table(grid: Grid, grids: Sequence[Grid]) -> str:
-    """A row for each row, its name first; numbers stand on the right."""
+    """Return a grid as a table, with the name of each row first and numbers on the right."""
     names = [escape_markdown(name) for name in grid.columns.names]
     lines = [_markdown_row(["", *names]), _markdown_row([":--", *["--:"] * len(names)])]
     write = cell_format(grid, 2, grids)

@@ -1,4 +1,4 @@
-"""What made an artefact, as one line of JSON in its metadata."""
+"""The provenance of a file, as one line of JSON for its metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,5 @@ if TYPE_CHECKING:
 
 
 def provenance_of(view: View) -> str:
-    """Command, settings, seed and versions; nothing where nobody knows."""
-    if view.provenance is None:
-        return ""
-    return exact_json(asdict(view.provenance))
+    """Return the command, settings, seed and versions as JSON; empty if they are unknown."""
+    return "" if view.provenance is None else exact_json(asdict(view.provenance))

@@ -1,4 +1,4 @@
-"""Views to files: the one place that writes results."""
+"""Writes views to files, all of them or none."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from attnviz.views.view import View
 from attnviz.wording.commands import changed_options
 from attnviz.wording.keywords import replace_choices
 
-OPTION_NAMES = {"palette": "colors", "seconds": "seconds_per_step"}  # where they have other names
-COMMANDS_WITH_PACE = ("steps", "example show")  # the commands that have a pace
+OPTION_NAMES = {"palette": "colors", "seconds": "seconds_per_step"}  # of fields of Look
+COMMANDS_WITH_PACE = ("steps", "example show")
 
 
 def save_view(view: View, *paths: str | Path, **looks: Any) -> None:
-    """Every file, all of them or none; with the command that would write the same."""
+    """Write files of a view, all or none, with the command that would write the same."""
     look = replace_choices(Look(), looks)
     _, notes = write_files(_with_output_command(view, paths, look), list(map(Path, paths)), look)
     for note in notes:
@@ -36,23 +36,26 @@ def save_view(view: View, *paths: str | Path, **looks: Any) -> None:
 
 
 def write_files(view: View, paths: Sequence[Path], look: Look) -> tuple[list[Path], list[str]]:
-    """Every file, all of them or none: their names, and what there is to note about them."""
+    """Write all files or none; return their paths, and notes about them."""
     views_by_path = [
-        each for path in dict.fromkeys(paths) for each in _views_by_path(view, path, look)
+        pair for path in dict.fromkeys(paths) for pair in _views_by_path(view, path, look)
     ]
     refuse_unwritable_paths([path for path, _ in views_by_path])  # before anything is drawn
     with warnings.catch_warnings(record=True) as caught_warnings, AllOrNothing() as writer:
         warnings.simplefilter("always", Note)
         for path, page_view in views_by_path:
             writer.write(path, render_chunks(page_view, path.suffix.lower(), look))
-    notes = [str(each.message) for each in caught_warnings if issubclass(each.category, Note)]
+    notes = [str(note.message) for note in caught_warnings if issubclass(note.category, Note)]
     return [path for path, _ in views_by_path], list(dict.fromkeys(notes))
 
 
 def _views_by_path(view: View, path: Path, look: Look) -> Iterator[tuple[Path, View]]:
-    """One file; or one for each step, or each page, where its name has a place for it."""
+    """Yield one path with its view; or one for each step or page, if the name has a placeholder."""
     if STEP_PLACEHOLDER in str(path) and view.sections:
-        yield from _step_views_by_path(view, path)
+        for section in view.sections:
+            step = re.sub(r"^\d\b|^\d(?=\D)", r"0\g<0>", section.number)  # 5 is 05
+            step_path = str(path).replace(STEP_PLACEHOLDER, f"{step}-{section.name}")
+            yield Path(step_path), view.of_section(section)
     elif PAGE_PLACEHOLDER in str(path):
         for number, page_view in enumerate(divide_into_pages(view, look), start=1):
             yield Path(str(path).replace(PAGE_PLACEHOLDER, str(number))), page_view
@@ -60,24 +63,13 @@ def _views_by_path(view: View, path: Path, look: Look) -> Iterator[tuple[Path, V
         yield path, view
 
 
-def _step_views_by_path(view: View, path: Path) -> Iterator[tuple[Path, View]]:
-    """A file for each step: `steps-{step}.png`."""
-    for section in view.sections:
-        number = re.sub(r"^\d\b|^\d(?=\D)", r"0\g<0>", section.number)
-        step_path = Path(str(path).replace(STEP_PLACEHOLDER, f"{number}-{section.name}"))
-        yield step_path, view.of_section(section)
-
-
 def _with_output_command(view: View, paths: Sequence[str | Path], look: Look) -> View:
-    """With the command in its provenance, if nobody has said what it was."""
+    """Return the view with a command in its provenance, unless there is one already."""
     if view.command is None or view.provenance is None or view.provenance.command is not None:
         return view
-    command_look = (
-        look if view.command.name in COMMANDS_WITH_PACE else replace(look, seconds=Look.seconds)
-    )
-    looks = {
-        OPTION_NAMES.get(name, name): value for name, value in changed_options(command_look).items()
-    }
+    has_pace = view.command.name in COMMANDS_WITH_PACE
+    changed = changed_options(look if has_pace else replace(look, seconds=Look.seconds))
+    looks = {OPTION_NAMES.get(name, name): value for name, value in changed.items()}
     if look.size is not None:
         looks["size"] = "x".join(f"{inches:g}" for inches in look.size)
     if look.text_size != Look.text_size:

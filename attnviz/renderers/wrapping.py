@@ -1,4 +1,4 @@
-"""Sums in lines: their signs below each other, and long ones broken where a reader would."""
+"""Sums as lines of text: aligned at their first signs, and broken before a sign."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from rich.cells import cell_len
 
 from attnviz.wording.sums import Sum
 
-FIRST_MEASURED_LETTERS = 64  # letters
+FIRST_MEASURED_LETTERS = 64
 OPERATOR_START = re.compile(r" (?=[+=≈/−-] )")
 VECTOR_PATTERN = re.compile(r"\[[^\[\]]*\]")
 VECTOR_OR_PARENTHESES = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
 
 
 def align_sums(sums: Sequence[Sum]) -> Iterator[str]:
-    """The sums as text in columns of equal letters, their first signs below each other."""
+    """Yield the sums as text, with their first signs below each other."""
     width = max((cell_len(sum_line.left) for sum_line in sums), default=0)
     for sum_line in sums:
         yield f"{sum_line.left}{' ' * (width - cell_len(sum_line.left))} = {sum_line.right_side}"
 
 
 def break_sum(text: str, fits: Callable[[str], bool], indent: str = "    ") -> Iterator[str]:
-    """Lines that fit, from the second on indented.
+    """Yield lines that fit; all but the first are indented.
 
     >>> list(break_sum("a = 0.5·2 + 0.25·4 = 2", lambda line: len(line) <= 14))
     ['a = 0.5·2', '    + 0.25·4', '    = 2']
@@ -38,9 +38,9 @@ def break_sum(text: str, fits: Callable[[str], bool], indent: str = "    ") -> I
 
 
 def _overflowing_letters(text: str, fits: Callable[[str], bool]) -> int | None:
-    """A number of letters that do not fit, where nobody measures more than a line or two of them.
+    """Return how many first letters do not fit, or None if all do.
 
-    None: all fit.
+    At most about twice the letters of a line are measured.
     """
     letters = FIRST_MEASURED_LETTERS
     while letters < len(text):
@@ -51,34 +51,30 @@ def _overflowing_letters(text: str, fits: Callable[[str], bool]) -> int | None:
 
 
 def _last_break(text: str, fits: Callable[[str], bool], indent: int, *, whole: str) -> int:
-    """Before a sign of the sum; else of one in parentheses; else between words; else anywhere.
+    """Return the last position at which a line that fits can end.
 
-    The text is the beginning of a whole that goes on, with vectors that may end there.
+    That is before a sign of the sum, else before one in parentheses, else between words, else
+    anywhere. `text` is the beginning of `whole`, whose vectors may end after it.
     """
-    start = indent + 1  # so that every line takes something of the sum
+    start = indent + 1  # so that every line takes a letter of the sum
     outside, within = (
         _operator_positions(text, kept_together, whole)
         for kept_together in (VECTOR_OR_PARENTHESES, VECTOR_PATTERN)
     )
-    for positions in (outside, within, _space_positions(text), range(start, len(text))):
-        possible_positions = [position for position in positions if position >= start]
-        # What begins a line that fits, fits: the last such place is found by halving.
-        fitting = bisect_left(
-            possible_positions, True, key=lambda position: not fits(text[:position])
-        )
+    spaces = (match.start() for match in re.finditer(" ", text))
+    for positions in (outside, within, spaces, range(start, len(text))):
+        breaks = [position for position in positions if position >= start]
+        # The beginning of a line that fits, fits too: so the last break is found by bisection.
+        fitting = bisect_left(breaks, True, key=lambda position: not fits(text[:position]))
         if fitting:
-            return possible_positions[fitting - 1]
+            return breaks[fitting - 1]
     return max(start, 1)
 
 
 def _operator_positions(text: str, kept_together: re.Pattern[str], whole: str) -> Iterator[int]:
-    """The signs that are in nothing that is better kept together."""
+    """Yield the positions of signs outside everything that `kept_together` matches."""
     spans = (match.span() for match in kept_together.finditer(whole))
     inside = list(takewhile(lambda span: span[0] < len(text), spans))
     for match in OPERATOR_START.finditer(text):
         if not any(start < match.start() < stop for start, stop in inside):
             yield match.start()
-
-
-def _space_positions(text: str) -> Iterator[int]:
-    return (match.start() for match in re.finditer(" ", text))

@@ -14,41 +14,40 @@ from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Curve, Curves
 from attnviz.views.grids.section import Plane
 
-DRAWING_WIDTH, DRAWING_HEIGHT = 480, 250  # of a drawing,
-BOX_LEFT, BOX_TOP, BOX_RIGHT, BOX_BOTTOM = 48, 10, 468, 206  # and of the box in it
+DRAWING_WIDTH, DRAWING_HEIGHT = 480, 250
+BOX_LEFT, BOX_TOP, BOX_RIGHT, BOX_BOTTOM = 48, 10, 468, 206
 ROUND_NUMBER_COUNT = 5  # along the left side, about
 MAX_POWERS = 6
-MIN_LABEL_DISTANCE = 44  # from one number below the box to the next, at least
-SERIES_COLOR_COUNT = len(find_theme(DEFAULT_THEME).series)  # colours of lines
-MAX_MARKED_POINTS = 24  # places: more are a line without a mark at each
+MIN_LABEL_DISTANCE = 44  # between numbers below the box
+SERIES_COLOR_COUNT = len(find_theme(DEFAULT_THEME).series)
+MAX_MARKED_POINTS = 24  # a line of more points has no marks
+ARROWS_WIDTH, ARROWS_HEIGHT, ARROWS_MARGIN = 320, 200, 16
+ARROW_HEAD_LENGTH = 9.0
+ARROW_DISTANCE = 6.0  # between two arrows in one direction
+WORD_LINE_HEIGHT = 18.0
 
 
 def chart_markup(curves: Curves) -> Markup:
-    """A box with its lines; their names stand above it, its title at the top."""
+    """Return a figure: the title, the names of the lines, and a box with the lines."""
     across, along = horizontal_span(curves), vertical_span(curves)
+    lines = list(enumerate(curves.lines))
     drawing = tag(
         "svg",
         *_left_axis(along),
         *_bottom_axis(curves, across),
-        *(
-            _band_markup(curves, line, number, across, along)
-            for number, line in enumerate(curves.lines)
-        ),
-        *(
-            _line_markup(curves, line, number, across, along)
-            for number, line in enumerate(curves.lines)
-        ),
+        *(_band_markup(curves, line, number, across, along) for number, line in lines),
+        *(_line_markup(curves, line, number, across, along) for number, line in lines),
         viewBox=f"0 0 {DRAWING_WIDTH} {DRAWING_HEIGHT}",
         role="img",
         aria_label=describe([curves]),
     )
-    names = [_legend_item(line, number) for number, line in enumerate(curves.lines)]
+    names = [_legend_item(line, number) for number, line in lines]
     legend = tag("ul", *names, class_="legend")
     return join_markup([tag("figcaption", curves.title), legend, drawing])
 
 
 def _legend_item(line: Curve, number: int) -> Markup:
-    """The name of a line beside a piece of it."""
+    """Return the name of a line, beside a piece of it."""
     piece = tag("path", d="M1 6H23", class_=_line_class(line, number))
     swatch = tag("svg", piece, viewBox="0 0 24 12", class_="swatch", aria_hidden="true")
     return tag("li", swatch, line.name)
@@ -70,15 +69,11 @@ def _y_coordinates(span: AxisSpan, values: np.ndarray) -> list[float]:
 def _line_pieces(
     curves: Curves, values: np.ndarray, across: AxisSpan, along: AxisSpan
 ) -> list[list[str]]:
-    """The points of a line, in pieces: where a number is missing there is a gap."""
-    drawn_part = slice(curves.reached_count)
-    pairs = zip(
-        _x_coordinates(across, np.array(curves.x_values[drawn_part])),
-        _y_coordinates(along, values[drawn_part]),
-        strict=True,
-    )
+    """Return the points of a line, in pieces between missing numbers."""
+    x_coordinates = _x_coordinates(across, np.array(curves.x_values[: curves.reached_count]))
+    y_coordinates = _y_coordinates(along, values[: curves.reached_count])
     pieces: list[list[str]] = [[]]
-    for x, y in pairs:
+    for x, y in zip(x_coordinates, y_coordinates, strict=True):
         if math.isnan(y):
             pieces.append([])
         else:
@@ -90,26 +85,23 @@ def _line_markup(
     curves: Curves, line: Curve, number: int, across: AxisSpan, along: AxisSpan
 ) -> Markup:
     pieces = _line_pieces(curves, line.middle, across, along)
-    path = tag("path", d="".join(f"M{'L'.join(piece)}" for piece in pieces),
-                class_=_line_class(line, number))  # fmt: skip
+    line_class = _line_class(line, number)
+    path = tag("path", d="".join(f"M{'L'.join(piece)}" for piece in pieces), class_=line_class)
     if line.dashed or len(curves.x_values) > MAX_MARKED_POINTS:
         return path
-    ends = [point.split() for piece in pieces for point in piece]
-    dots = [tag("circle", cx=x, cy=y, r=3, class_=_line_class(line, number)) for x, y in ends]
+    points = [point.split() for piece in pieces for point in piece]
+    dots = [tag("circle", cx=x, cy=y, r=3, class_=line_class) for x, y in points]
     return join_markup([path, *dots])
 
 
 def _band_markup(
     curves: Curves, line: Curve, number: int, across: AxisSpan, along: AxisSpan
 ) -> Markup:
-    """What lies between the low and the high end of a line, where these are apart."""
+    """Return the area between the low and the high end of a line; nothing if they are equal."""
     if np.array_equal(line.low, line.high, equal_nan=True):
         return NO_MARKUP
-    pieces = zip(
-        _line_pieces(curves, line.low, across, along),
-        _line_pieces(curves, line.high, across, along),
-        strict=False,
-    )
+    lows, highs = (_line_pieces(curves, end, across, along) for end in (line.low, line.high))
+    pieces = zip(lows, highs, strict=False)
     areas = "".join(f"M{'L'.join([*low, *high[::-1]])}Z" for low, high in pieces)
     return tag("path", d=areas, class_=f"band {_line_class(line, number)}")
 
@@ -122,7 +114,7 @@ def _left_axis(along: AxisSpan) -> Iterator[Markup]:
 
 
 def _bottom_axis(curves: Curves, across: AxisSpan) -> Iterator[Markup]:
-    """Places that were measured, while their numbers stand apart; and what they count."""
+    """Yield the measured x values that have room below the box, and the title of the axis."""
     x_values = list(curves.x_ticks or curves.x_values)
     for x_value, x in _spaced_labels(x_values, _x_coordinates(across, np.array(x_values))):
         yield tag("text", f"{x_value:g}", x=f"{x:.1f}", y=BOX_BOTTOM + 18, class_="below")
@@ -131,7 +123,7 @@ def _bottom_axis(curves: Curves, across: AxisSpan) -> Iterator[Markup]:
 
 
 def _spaced_labels(x_values: Sequence[float], x: Sequence[float]) -> list[tuple[float, float]]:
-    """The last place and the first, and then all others that have room beside these."""
+    """Return the last label and the first, and all others that have room beside these."""
     labels: list[tuple[float, float]] = []
     pairs = list(zip(x_values, x, strict=True))
     for pair in (*pairs[-1:], *pairs[:-1]):
@@ -141,7 +133,7 @@ def _spaced_labels(x_values: Sequence[float], x: Sequence[float]) -> list[tuple[
 
 
 def round_numbers(span: AxisSpan) -> list[float]:
-    """A few round numbers inside a span.
+    """Return a few round numbers in the range of an axis.
 
     >>> [round_numbers(AxisSpan(*ends)) for ends in ((0.0, 1.08, False), (0.5, 300.0, True))]
     [[0.0, 0.25, 0.5, 0.75, 1.0], [1.0, 10.0, 100.0]]
@@ -150,15 +142,14 @@ def round_numbers(span: AxisSpan) -> list[float]:
         return _round_powers(span)
     rough_step = (span.high - span.low) / ROUND_NUMBER_COUNT
     power = 10.0 ** math.floor(math.log10(rough_step))
-    step = next(
-        power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough_step * (1 - 1e-9)
-    )
+    steps = (power * factor for factor in (1, 2, 2.5, 5, 10))
+    step = next(step for step in steps if step >= rough_step * (1 - 1e-9))
     first, last = math.ceil(span.low / step), math.floor(span.high / step)
     return [float(f"{step * multiple:.12g}") for multiple in range(first, last + 1)]
 
 
 def _round_powers(span: AxisSpan) -> list[float]:
-    """Powers of ten; between them 2 and 5, where there are hardly any."""
+    """Return powers of ten, with 2 and 5 between them if there are hardly any."""
     ends = math.floor(math.log10(span.low)), math.ceil(math.log10(span.high))
     step = max(1, math.ceil((ends[1] - ends[0]) / MAX_POWERS))
     factors = (1, 2, 5) if span.high / span.low < 100 else (1,)
@@ -166,21 +157,13 @@ def _round_powers(span: AxisSpan) -> list[float]:
     return [number for number in numbers if span.low <= number <= span.high]
 
 
-ARROWS_WIDTH, ARROWS_HEIGHT, ARROWS_MARGIN = 320, 200, 16
-ARROW_HEAD_LENGTH = 9.0  # how long the head of an arrow is
-ARROW_DISTANCE = 6.0  # between two arrows on one line
-WORD_LINE_HEIGHT = 18.0  # from one line of words to the next
-
-
 def arrows_markup(plane: Plane) -> Markup:
-    """Both of them, with their names and lengths, and the angle between them."""
+    """Return two vectors as arrows, with their names and lengths, and the angle between them."""
     tips = plane.tips
     low, high = min(0.0, tips[1][0]), max(tip[0] for tip in tips)
     top = max(tip[1] for tip in tips)
-    horizontal_unit = (ARROWS_WIDTH - 2 * ARROWS_MARGIN) / ((high - low) or 1)
-    unit = (
-        min(horizontal_unit, (ARROWS_HEIGHT - 2 * ARROWS_MARGIN) / top) if top else horizontal_unit
-    )
+    unit = (ARROWS_WIDTH - 2 * ARROWS_MARGIN) / ((high - low) or 1)
+    unit = min(unit, (ARROWS_HEIGHT - 2 * ARROWS_MARGIN) / top) if top else unit
     start = ARROWS_MARGIN - low * unit, max(ARROWS_HEIGHT / 4, top * unit + ARROWS_MARGIN)
     lines = [_arrow_markup(series, tip, start, unit, plane) for series, tip in enumerate(tips)]
     length_captions = [f"{arrow.name}: length {arrow.length_text}" for arrow in plane.arrows]
@@ -201,13 +184,15 @@ def arrows_markup(plane: Plane) -> Markup:
 def _arrow_markup(
     series: int, tip: tuple[float, float], start: tuple[float, float], unit: float, plane: Plane
 ) -> Markup:
-    """A line with a head; on one line the second stands a little above the first."""
+    """Return a line with a head; of two in one direction the second is a little higher."""
     x, y = start[0], start[1] - (ARROW_DISTANCE if series and plane.on_a_line else 0)
     across, up = tip[0] * unit, tip[1] * unit
     turn = math.atan2(up, across)
-    ends = [(x + across - ARROW_HEAD_LENGTH * math.cos(turn + side_angle), y - up + ARROW_HEAD_LENGTH * math.sin(turn + side_angle))
-            for side_angle in (0.4, -0.4)]  # fmt: skip
-    head = "".join(f"M{x + across:.1f} {y - up:.1f}L{a:.1f} {b:.1f}" for a, b in ends)
+    head = ""
+    for angle in (turn + 0.4, turn - 0.4):
+        end_x = x + across - ARROW_HEAD_LENGTH * math.cos(angle)
+        end_y = y - up + ARROW_HEAD_LENGTH * math.sin(angle)
+        head += f"M{x + across:.1f} {y - up:.1f}L{end_x:.1f} {end_y:.1f}"
     path = f"M{x:.1f} {y:.1f}L{x + across:.1f} {y - up:.1f}{head if any(tip) else ''}"
     return tag("path", d=path, class_=f"arrow line-{series}")
 

@@ -1,4 +1,4 @@
-"""The heads of a page: what is kept of each, whole or in blocks for long texts."""
+"""The heads of a page: what is stored of each, whole or in blocks for long texts."""
 
 from __future__ import annotations
 
@@ -33,50 +33,55 @@ from attnviz.views.grids.explorer import HeadExplorer, HeadMap, common_scale
 from attnviz.views.grids.scales import Scale, logarithmic_scale
 from attnviz.wording.numbers import power_text
 
-MAX_HEADS_BYTES = 18_000_000  # bytes of all heads together, which are 24 MB of base64
-MAX_PACKED_CELLS = 2**27  # so many never come to so few bytes
-ESTIMATE_TOLERANCE = 1.05  # as near as this it is tried
-SAMPLED_HEADS = 4  # heads, by which it is judged whether all have room
+HeadInput = TypeVar("HeadInput")
+MAX_HEADS_BYTES = 18_000_000  # of all heads: 24 MB of base64
+MAX_PACKED_CELLS = 2**27  # more cells never fit in these bytes
+ESTIMATE_TOLERANCE = 1.05  # of estimates: packing is tried if they exceed the limit by 5 %
+SAMPLED_HEADS = 4  # by which the size of all is estimated
+MAX_CELLS_IN_MEMORY = 2**20  # of a head
+MAX_THREADS = 4  # each has the numbers of a head in memory
+BLOCKS_BYTE_SHARE, QUERY_BYTE_SHARE = 0.35, 0.2  # of all bytes; the rest is for other rows
+SAMPLED_CELLS = 2**20  # of a head, by which its size is estimated
+SAFE_BYTE_SHARE = 0.97  # of the bytes left, since sizes are estimates
 
 
-def pack_heads(explored: HeadExplorer) -> tuple[dict[str, Any], dict[str, str]]:
-    """What a page has to know of its heads; and, by name, the blocks that it unpacks."""
-    heads = pack_each_head(explored)
+def pack_heads(explorer: HeadExplorer) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the description of all heads, and by name the blocks that the script unpacks."""
+    heads = pack_each_head(explorer)
     tables = {
         f"{kind}-{number}": table
-        for number, each in enumerate(heads)
-        for kind, table in each.tables.items()
+        for number, head in enumerate(heads)
+        for kind, table in head.tables.items()
     }
-    tables["thumbnails"] = pack_thumbnails([each.small for each in heads])
-    masks = {each: n for n, each in enumerate(dict.fromkeys(t.seen for t in tables.values()))}
+    tables["thumbnails"] = pack_thumbnails([head.small for head in heads])
+    masks = {mask: n for n, mask in enumerate(dict.fromkeys(t.seen for t in tables.values()))}
     blocks = {name: encode_base64(table.block) for name, table in tables.items()}
-    blocks |= {f"mask-{n}": encode_base64(compress_bits(each)) for each, n in masks.items() if each}
-    return _heads_description(explored, heads, tables, masks), blocks
+    blocks |= {f"mask-{n}": encode_base64(compress_bits(mask)) for mask, n in masks.items() if mask}
+    return _heads_description(explorer, heads, tables, masks), blocks
 
 
-def pack_each_head(explored: HeadExplorer) -> list[PackedHead]:
-    """All of each head, with as many bits as have room; or of a long text blocks, and some rows."""
-    cells = sum(map(_cell_count, explored.heads))
+def pack_each_head(explorer: HeadExplorer) -> list[PackedHead]:
+    """Return all heads, in as many bits as fit; for a long text in blocks, with some rows."""
+    cells = sum(map(_cell_count, explorer.heads))
     finest = bits_per_number(cells)
     for bits in [finest] if finest > COARSE_BITS else range(COARSE_BITS, COARSEST_BITS - 1, -1):
-        if cells <= MAX_PACKED_CELLS and _may_fit(explored.heads, bits):
+        if cells <= MAX_PACKED_CELLS and _may_fit(explorer.heads, bits):
             keep = partial(pack_whole_head, bits=bits)
-            heads = take_within_bytes(pack_in_order(explored.heads, keep), MAX_HEADS_BYTES)
+            heads = take_within_bytes(pack_in_order(explorer.heads, keep), MAX_HEADS_BYTES)
             if heads is not None:
                 return heads
-    return pack_heads_in_blocks(explored, MAX_HEADS_BYTES)
+    return pack_heads_in_blocks(explorer, MAX_HEADS_BYTES)
 
 
 def _may_fit(heads: Sequence[HeadMap], bits: int) -> bool:
-    """Whether all are likely to have room, as some rows of some of them have."""
+    """Whether all heads probably fit, judging by some rows of some heads."""
     if bits > COARSE_BITS:
         return True
     sampled_heads = heads[:: max(1, len(heads) // SAMPLED_HEADS)][:SAMPLED_HEADS]
-    sizes = sum(estimate_row_bytes(head, bits) for head in sampled_heads)
-    return (
-        sizes * sum(map(_cell_count, heads))
-        <= MAX_HEADS_BYTES * sum(map(_cell_count, sampled_heads)) * ESTIMATE_TOLERANCE
-    )
+    sampled_cells = sum(map(_cell_count, sampled_heads))
+    size = sum(estimate_row_bytes(head, bits) for head in sampled_heads)
+    max_size = MAX_HEADS_BYTES * sampled_cells * ESTIMATE_TOLERANCE
+    return size * sum(map(_cell_count, heads)) <= max_size
 
 
 def _cell_count(head: HeadMap) -> int:
@@ -85,119 +90,105 @@ def _cell_count(head: HeadMap) -> int:
 
 
 def _heads_description(
-    explored: HeadExplorer,
+    explorer: HeadExplorer,
     page_heads: Sequence[PackedHead],
     tables: Mapping[str, PackedTable],
     masks: Mapping[bytes, int],
 ) -> dict[str, Any]:
-    axes_by_id = {id(side): side for each in explored.heads for side in _head_axes(each)}.values()
-    sides = list(dict.fromkeys(axes_by_id))
+    axes_by_id = {id(axis): axis for head in explorer.heads for axis in _head_axes(head)}
+    axes = list(dict.fromkeys(axes_by_id.values()))
+    blocks = blocks_note(explorer.heads[0], page_heads[0]) if "kept" in page_heads[0].about else ""
     return {
-        "heads": _head_descriptions(explored, page_heads, sides),
+        "heads": _head_descriptions(explorer, page_heads, axes),
         "tables": {
             name: {**table.about, "mask": masks[table.seen] if table.seen else None}
             for name, table in tables.items()
         },
-        **_scale_descriptions(explored, page_heads),
-        "sides": list(map(_describe_axis, sides)),
-        "rows": explored.rows.headings,
-        "columns": explored.columns.headings,
-        "rowsAre": explored.rows.unit,
-        "columnsAre": explored.columns.unit,
-        "query": explored.query,
-        "key": explored.key,
-        "first": explored.first,
-        "log": explored.log,
-        "note": _explorer_note(explored, page_heads),
+        **_scale_descriptions(explorer, page_heads),
+        "sides": list(map(_describe_axis, axes)),
+        "rows": explorer.rows.headings,
+        "columns": explorer.columns.headings,
+        "rowsAre": explorer.rows.unit,
+        "columnsAre": explorer.columns.unit,
+        **{name: getattr(explorer, name) for name in ("query", "key", "first", "log")},
+        "note": " · ".join(filter(None, (explorer.note, blocks))),
         "accuracy": accuracy_note(tables),
         "flags": [
-            {"head": each.map_index, "kind": each.kind, "short": each.short, "number": each.number}
-            for each in explored.flags
+            {"head": flag.map_index, "kind": flag.kind, "short": flag.short, "number": flag.number}
+            for flag in explorer.flags
         ],
     }
 
 
 def _head_descriptions(
-    explored: HeadExplorer, page_heads: Sequence[PackedHead], sides: Sequence[Axis]
+    explorer: HeadExplorer, page_heads: Sequence[PackedHead], axes: Sequence[Axis]
 ) -> list[dict[str, Any]]:
     axis_numbers = {
-        id(side): sides.index(side) for each in explored.heads for side in _head_axes(each)
+        id(axis): axes.index(axis) for head in explorer.heads for axis in _head_axes(head)
     }
-    measures = _distinct_measures(explored)
+    measures = _distinct_measures(explorer)
     return [
         {
-            "name": each.name,
-            "place": each.chooser_cell,
-            "reads": axis_numbers[id(each.query_axis)],
-            "read": axis_numbers[id(each.key_axis)],
-            "share": each.share,
-            "off": each.off,
-            "note": each.note,
-            "pair": each.pair,
-            "paired": each.paired_positions,
-            "scale": measures.index(each.measure),
+            "name": head.name,
+            "place": head.chooser_cell,
+            "reads": axis_numbers[id(head.query_axis)],
+            "read": axis_numbers[id(head.key_axis)],
+            "share": head.share,
+            "off": head.off,
+            "note": head.note,
+            "pair": head.pair,
+            "paired": head.paired_positions,
+            "scale": measures.index(head.measure),
             "small": list(packed_head.small.values.shape),
             **packed_head.about,
         }
-        for each, packed_head in zip(explored.heads, page_heads, strict=True)
+        for head, packed_head in zip(explorer.heads, page_heads, strict=True)
     ]
 
 
 def accuracy_note(tables: Mapping[str, PackedTable]) -> str:
-    """How far numbers of a page are from the ones they stand for; nothing where they are these."""
-    inexact_tables = [
-        table for name, table in tables.items() if name != "thumbnails" and table.error
-    ]
-    if not inexact_tables:
+    """Return the largest error of the page's numbers; empty if they are exact."""
+    inexact = [table for name, table in tables.items() if name != "thumbnails" and table.error]
+    if not inexact:
         return ""
-    bits, error = (
-        min(table.bits for table in inexact_tables),
-        max(table.error for table in inexact_tables),
-    )
-    scores = any(table.slack is not None for table in inexact_tables)
+    bits, error = min(table.bits for table in inexact), max(table.error for table in inexact)
+    scores = any(table.slack is not None for table in inexact)
     return (
         f"numbers are stored in {bits} bits, with an error of {power_text(error, 1)} at "
         f"most{'; scores are computed from them' if scores else ''}"
     )
 
 
-def _explorer_note(explored: HeadExplorer, page_heads: Sequence[PackedHead]) -> str:
-    blocks = blocks_note(explored.heads[0], page_heads[0]) if "kept" in page_heads[0].about else ""
-    return " · ".join(filter(None, (explored.note, blocks)))
+def _distinct_measures(explorer: HeadExplorer) -> list[str]:
+    return list(dict.fromkeys(head.measure for head in explorer.heads))
 
 
-def _distinct_measures(explored: HeadExplorer) -> list[str]:
-    return list(dict.fromkeys(head.measure for head in explored.heads))
-
-
-def _scale_descriptions(explored: HeadExplorer, page_heads: Sequence[PackedHead]) -> dict[str, Any]:
-    """Of cells, of rows, of thumbnails: each one for all heads whose numbers have one name."""
-    cell_scales = _scales_by_measure(explored, [packed_head.scale for packed_head in page_heads])
+def _scale_descriptions(explorer: HeadExplorer, page_heads: Sequence[PackedHead]) -> dict[str, Any]:
+    """Return the scales of cells, rows and thumbnails, one of each for every measure."""
+    scales = _scales_by_measure(explorer, [head.scale for head in page_heads])
+    row_scales = [head.row_scale or head.scale for head in page_heads]
+    small_scales = [head.small_scale for head in page_heads]
     return {
-        "scale": cell_scales[0],
-        "scales": cell_scales,
-        "rowScales": _scales_by_measure(
-            explored, [packed_head.row_scale or packed_head.scale for packed_head in page_heads]
-        ),
-        "smallScales": _scales_by_measure(
-            explored, [packed_head.small_scale for packed_head in page_heads]
-        ),
+        "scale": scales[0],
+        "scales": scales,
+        "rowScales": _scales_by_measure(explorer, row_scales),
+        "smallScales": _scales_by_measure(explorer, small_scales),
     }
 
 
-def _scales_by_measure(explored: HeadExplorer, scales: Sequence[Scale]) -> list[dict[str, Any]]:
-    keys = max(len(each.key_axis) for each in explored.heads)
-    pairs = list(zip(explored.heads, scales, strict=True))
+def _scales_by_measure(explorer: HeadExplorer, scales: Sequence[Scale]) -> list[dict[str, Any]]:
+    keys = max(len(head.key_axis) for head in explorer.heads)
+    pairs = list(zip(explorer.heads, scales, strict=True))
     return [
         _describe_scale(
             common_scale([scale for head, scale in pairs if head.measure == measure]), keys
         )
-        for measure in _distinct_measures(explored)
+        for measure in _distinct_measures(explorer)
     ]
 
 
 def _describe_scale(scale: Scale, keys: int) -> dict[str, Any]:
-    """What colours stand for; and where they begin if they are of logarithms."""
+    """Return what colours stand for, and where a logarithmic scale begins."""
     return {
         "label": scale.label,
         "low": scale.low,
@@ -213,41 +204,30 @@ def _head_axes(head: HeadMap) -> tuple[Axis, Axis]:
 
 
 def _describe_axis(axis: Axis) -> dict[str, Any]:
-    return {
-        "title": axis.title,
-        "counts": axis.unit,
-        "labels": axis.labels,
-        "numbers": axis.numbers,
-        "spaced": axis.spaced,
-        "special": axis.special,
-        "border": axis.border,
-    }
-
-
-HeadInput = TypeVar("HeadInput")
-MAX_CELLS_IN_MEMORY = 2**20  # cells of a head
-MAX_THREADS = 4  # at most: each has the numbers of a head in memory
+    names = ("labels", "numbers", "spaced", "special", "border")
+    fields = {name: getattr(axis, name) for name in names}
+    return {"title": axis.title, "counts": axis.unit, **fields}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackedHead:
-    """A head, as a page has it."""
+    """A head, as a page stores it."""
 
     tables: Mapping[str, PackedTable]
-    scale: Scale  # what the colours of its cells stand for,
-    row_scale: Scale | None = None  # those of single rows, where cells stand for blocks of tokens,
-    small: StoredCells
-    small_scale: Scale  # and those of the head in few cells
+    scale: Scale
+    row_scale: Scale | None = None  # of single rows, if cells stand for blocks of tokens
+    small: StoredCells  # the thumbnail
+    small_scale: Scale
     about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return sum(len(table.block) for table in self.tables.values())
 
 
 def pack_whole_head(head: HeadMap, bits: int) -> PackedHead:
-    """All its numbers; scores as they are where weights are, else what makes them of weights."""
+    """Return a head with all its numbers; inexact weights have scores computed from them."""
     weights = load_small_cells(head.weights)
     tables = {"weights": pack_table(weights, bits, head.scores)}
     if head.scores is not None and bits == EXACT_BITS:
@@ -262,13 +242,13 @@ def pack_whole_head(head: HeadMap, bits: int) -> PackedHead:
 
 
 def load_small_cells(cells: Cells) -> Cells:
-    """A table that is gone through several times: in memory, but for a very large one."""
+    """Read a table into memory, unless it is very large: it is read several times."""
     rows, columns = cells.shape
     return load_cells(cells) if rows * columns <= MAX_CELLS_IN_MEMORY else cells
 
 
 def scale_of_seen(head: HeadMap, cells: Cells) -> Scale:
-    """What colours stand for, of numbers of a head that are seen."""
+    """Return the scale of a head, for the finite numbers of a table that are not hidden."""
     return head.scale(MappedCells(cells, _mask_unseen))
 
 
@@ -280,7 +260,7 @@ def _mask_unseen(patch: Patch) -> Patch:
 def pack_in_order(
     inputs: Sequence[HeadInput], keep: Callable[[HeadInput], PackedHead]
 ) -> Iterator[PackedHead]:
-    """Each in its order, a few of them at once: whoever wants no more ends the rest."""
+    """Yield packed heads in order, a few packed at once; whoever stops early cancels the rest."""
     threads = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1))
     try:
         yield from threads.map(keep, inputs)
@@ -289,7 +269,7 @@ def pack_in_order(
 
 
 def take_within_bytes(heads: Iterable[PackedHead], size: int) -> list[PackedHead] | None:
-    """All of them; none if they come to more bytes."""
+    """Return all heads; None as soon as they exceed the size."""
     taken_heads, bytes_left = [], size
     for head in heads:
         taken_heads.append(head)
@@ -299,14 +279,9 @@ def take_within_bytes(heads: Iterable[PackedHead], size: int) -> list[PackedHead
     return taken_heads
 
 
-BLOCKS_BYTE_SHARE, QUERY_BYTE_SHARE = 0.35, 0.2  # of all bytes, at most; the rest is for other rows
-SAMPLED_CELLS = 2**20  # cells, by which it is judged how many bytes all of them need
-SAFE_BYTE_SHARE = 0.97  # of the bytes that are left, if they are judged well
-
-
 @dataclass(frozen=True)
 class SpacedRows:
-    """Some rows of a head, and with how many bits they are kept."""
+    """Evenly spaced rows of a head, and how many bits their numbers have."""
 
     first: int
     step: int
@@ -321,73 +296,65 @@ class SpacedRows:
         return {"first": self.first, "step": self.step, "count": count}
 
 
-def pack_heads_in_blocks(explored: HeadExplorer, size: int) -> list[PackedHead]:
-    """Every head, in about so many bytes altogether."""
-    heads = explored.heads
+def pack_heads_in_blocks(explorer: HeadExplorer, size: int) -> list[PackedHead]:
+    """Return all heads in blocks of tokens, with some single rows, in about so many bytes."""
+    heads = explorer.heads
     cells = _block_side(heads, BLOCKS_BYTE_SHARE * size)
     blocks = list(pack_in_order(heads, partial(_pack_head_in_blocks, cells=cells)))
-    bits = _query_row_bits(explored, QUERY_BYTE_SHARE * size)
-    bytes_left = size - sum(each.size for each in blocks) - _query_row_bytes(explored, bits)
-    row_bytes = sum(estimate_row_bytes(each, COARSE_BITS) for each in heads)
+    bits = _query_row_bits(explorer, QUERY_BYTE_SHARE * size)
+    bytes_left = size - sum(block.size for block in blocks) - _query_row_bytes(explorer, bits)
+    row_bytes = sum(estimate_row_bytes(head, COARSE_BITS) for head in heads)
     step = math.ceil(row_bytes / max(SAFE_BYTE_SHARE * bytes_left, 1))
-    pairs = list(zip(heads, blocks, strict=True))
-    return list(
-        pack_in_order(pairs, partial(_add_rows, query=explored.query, bits=bits, step=step))
-    )
+    add_rows = partial(_add_rows, query=explorer.query, bits=bits, step=step)
+    return list(pack_in_order(list(zip(heads, blocks, strict=True)), add_rows))
 
 
 def blocks_note(head: HeadMap, packed_head: PackedHead) -> str:
-    """What one cell is, and of which tokens the page has more."""
+    """Say what one cell stands for, and which rows the page has token by token."""
     about, row_count = packed_head.about, head.weights.shape[0]
-    spread_rows = about["kept"][-1]
-    chosen_row_text = " and the chosen one" if len(about["kept"]) > 1 else ""
-    averaging_text = (
-        "weights added over the keys, averaged over the queries" if head.share else "averaged"
-    )
+    step, count = about["kept"][-1]["step"], about["kept"][-1]["count"]
+    added = "weights added over the keys, averaged over the queries"
     return (
-        f"one cell = {about['tall']} × {about['wide']} {head.query_axis.unit}s: {averaging_text} · token by "
-        f"token one row in {spread_rows['step']} ({spread_rows['count']:,} of {row_count:,}), the last among "
-        f"them,{chosen_row_text}"
-    ).removesuffix(",")
+        f"one cell = {about['tall']} × {about['wide']} {head.query_axis.unit}s: "
+        f"{added if head.share else 'averaged'} · token by token one row in {step} "
+        f"({count:,} of {row_count:,}), the last among them"
+        f"{', and the chosen one' if len(about['kept']) > 1 else ''}"
+    )
 
 
 def _block_side(heads: Sequence[HeadMap], size: float) -> int:
-    """A cell that is not hidden has a byte."""
+    """Return the blocks on a side of a head, so that all heads fit; a visible cell takes a byte."""
     seen = (1 - load_cells(head.weights, _sampled_rows(head)).hidden.mean() for head in heads)
     return max(1, math.isqrt(int(size / max(sum(seen), 1e-9))))
 
 
-def _query_row_bits(explored: HeadExplorer, size: float) -> int:
-    """As many as have room; 0 where nothing is asked for, or no row has room."""
-    if explored.query is None:
+def _query_row_bits(explorer: HeadExplorer, size: float) -> int:
+    """Return the most bits with which the query's rows fit; 0 if none do or there is no query."""
+    if explorer.query is None:
         return 0
-    fitting = (
-        bits
-        for bits in (EXACT_BITS, FINE_BITS, COARSE_BITS)
-        if _query_row_bytes(explored, bits) <= size
-    )
-    return next(fitting, 0)
+    choices = (EXACT_BITS, FINE_BITS, COARSE_BITS)
+    return next((bits for bits in choices if _query_row_bytes(explorer, bits) <= size), 0)
 
 
-def _query_row_bytes(explored: HeadExplorer, bits: int) -> int:
-    return sum(head.weights.shape[1] for head in explored.heads) * bits // 8
+def _query_row_bytes(explorer: HeadExplorer, bits: int) -> int:
+    return sum(head.weights.shape[1] for head in explorer.heads) * bits // 8
 
 
 def estimate_row_bytes(head: HeadMap, bits: int) -> float:
-    """What a head needs, as some of its rows do."""
+    """Estimate the bytes of a head's rows from some of them."""
     _, table = _pack_rows(head, _sampled_rows(head), bits)
     return len(table.block) * head.weights.shape[0] / max(table.shape[0], 1)
 
 
 def _sampled_rows(head: HeadMap) -> slice:
-    """Rows that are looked at: all of a small head, and evenly spread ones of a large one."""
+    """Return a slice of all rows of a small head, of evenly spaced rows of a large one."""
     rows, columns = head.weights.shape
     step = max(1, rows * columns // SAMPLED_CELLS)
     return slice(step // 2, None, step)
 
 
 def _pack_head_in_blocks(head: HeadMap, cells: int) -> PackedHead:
-    """A head in at most so many cells on a side."""
+    """Return a head in at most so many blocks on a side."""
     block_height, block_width = (block_side(count, cells) for count in head.weights.shape)
     pooled = head.weights.pooled(block_height, block_width, share=head.share)
     blocks = StoredCells(pooled.values, pooled.hidden)
@@ -404,26 +371,19 @@ def _pack_head_in_blocks(head: HeadMap, cells: int) -> PackedHead:
 def _add_rows(
     pair: tuple[HeadMap, PackedHead], query: int | None, bits: int, step: int
 ) -> PackedHead:
-    """A head in blocks, and rows of it: the one that is asked for, then every so many."""
+    """Return a head in blocks with some of its rows: that of the query, then every so many."""
     head, packed_head = pair
     row_count = head.weights.shape[0]
     rows = [SpacedRows((row_count - 1) % step, step)]
     if bits and query is not None and query < row_count:
         rows.insert(0, SpacedRows(query, row_count, bits))
-    packed_rows = [
-        _pack_rows(head, spaced_rows.row_slice, spaced_rows.bits) for spaced_rows in rows
-    ]
+    packed_rows = [_pack_rows(head, spaced.row_slice, spaced.bits) for spaced in rows]
+    row_tables = {f"kept{number}": table for number, (_, table) in enumerate(packed_rows)}
     return replace(
         packed_head,
-        tables={
-            **packed_head.tables,
-            **{f"kept{number}": table for number, (_, table) in enumerate(packed_rows)},
-        },
+        tables={**packed_head.tables, **row_tables},
         row_scale=scale_of_seen(head, packed_rows[-1][0]),
-        about={
-            **packed_head.about,
-            "kept": [spaced_rows.describe_rows(head) for spaced_rows in rows],
-        },
+        about={**packed_head.about, "kept": [spaced.describe_rows(head) for spaced in rows]},
     )
 
 

@@ -1,7 +1,7 @@
-"""Tables of numbers in few bytes, and all heads small, as a page stores them.
+"""Tables of numbers in few bytes, and thumbnails of heads, as a page stores them.
 
-A code is a number by its square root: of small weights, which are many, more can be told apart than
-of large ones. Each row has a scale of its own. What is hidden takes no room.
+A code is the square root of a number, so that small weights, of which there are many, differ more
+finely than large ones. Each row has its own scale. Hidden cells take no space.
 """
 
 from __future__ import annotations
@@ -20,20 +20,13 @@ from jaxtyping import Float, Shaped
 from attnviz.cells import FULL_SLICE, Cells, MappedCells, Patch, StoredCells
 from attnviz.views.grids.grid import block_size
 
-EXACT_BITS, FINE_BITS, COARSE_BITS, COARSEST_BITS = (
-    32,
-    16,
-    8,
-    6,
-)  # bits of a number; exact ones may have 64
-MAX_CELLS_BY_BITS = {
-    EXACT_BITS: 2**17,
-    FINE_BITS: 2**19,
-}  # cells of a page, up to which there is room for so many
+EXACT_BITS, FINE_BITS, COARSE_BITS, COARSEST_BITS = 32, 16, 8, 6  # exact numbers may have 64
+MAX_CELLS_BY_BITS = {EXACT_BITS: 2**17, FINE_BITS: 2**19}  # of all tables of a page
 DEFLATE_STRATEGIES = (zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY)
 BITS_OF_A_BYTE = 8
-MAX_SCORE_SLACK = 0.05  # of scores that are still what weights are made of
+MAX_SCORE_SLACK = 0.05  # the error up to which scores are computed from weights
 MIN_REACH = np.finfo(np.float32).tiny
+THUMBNAIL_SIDE_CELLS = 32
 
 CellNumbers = Shaped[np.ndarray, "cell"]
 RowNumbers = Float[np.ndarray, "row"]
@@ -41,40 +34,33 @@ RowNumbers = Float[np.ndarray, "row"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackedTable:
-    """A table in bytes, and what one has to know to read them."""
+    """A table in bytes, and what is needed to read them."""
 
     shape: tuple[int, int]
-    block: bytes  # what each row reaches, what is added to make scores, and codes; compressed
-    seen: bytes  # a bit for each cell; none where nothing is hidden
+    block: bytes  # the reach of each row, what makes scores of weights, and codes; compressed
+    seen: bytes  # a bit for each cell; empty if none is hidden
     bits: int
     signed: bool = False
-    error: float = 0.0  # how far a number may be from the one it stands for, at most
-    slack: float | None = None  # the same of scores, where codes are exact; None: there are none
+    error: float = 0.0  # the largest error of a number
+    slack: float | None = None  # the largest error of a score; None: there are no scores
 
     @property
     def about(self) -> dict[str, Any]:
         """All but the bytes."""
-        rows, columns = self.shape
-        return {
-            "rows": rows,
-            "columns": columns,
-            "bits": self.bits,
-            "signed": self.signed,
-            "error": self.error,
-            "slack": self.slack,
-        }
+        names = ("bits", "signed", "error", "slack")
+        facts = {name: getattr(self, name) for name in names}
+        return {"rows": self.shape[0], "columns": self.shape[1], **facts}
 
 
 def bits_per_number(cells: int) -> int:
-    """With how many bits each number is kept, on a page of so many."""
-    return next(
-        (bits for bits, max_cells in MAX_CELLS_BY_BITS.items() if cells <= max_cells), COARSE_BITS
-    )
+    """Return how many bits a number has, on a page with so many cells."""
+    fitting_bits = (bits for bits, max_cells in MAX_CELLS_BY_BITS.items() if cells <= max_cells)
+    return next(fitting_bits, COARSE_BITS)
 
 
 @dataclass(frozen=True, eq=False)
 class CodedRows:
-    """Some rows of a table: what each reaches, a code for each cell, and how good these are."""
+    """Some rows of a table: the largest number of each, codes, and the errors of these."""
 
     reach: RowNumbers
     codes: CellNumbers
@@ -84,9 +70,9 @@ class CodedRows:
 
 
 def pack_table(cells: Cells, bits: int, scores: Cells | None = None) -> PackedTable:
-    """A table; with what makes `scores` of its numbers, where they are the softmax of those.
+    """Return a packed table, with what makes `scores` of weights that are their softmax.
 
-    It is gone through in bands of rows, of which no more is kept than what a page will hold.
+    It is read in bands of rows, of which only the packed bytes are kept.
     """
     finite, signed = _finite_and_signed(cells)
     if bits == EXACT_BITS or not finite:
@@ -94,25 +80,25 @@ def pack_table(cells: Cells, bits: int, scores: Cells | None = None) -> PackedTa
     max_code = (1 << bits - signed) - 1
     score_bands = repeat(None) if scores is None else scores.bands(BITS_OF_A_BYTE)
     coded_bands, mask_bands = [], []
-    for band, score in zip(cells.bands(BITS_OF_A_BYTE), score_bands, strict=False):
-        coded_bands.append(_code_rows(band, score, max_code, signed=signed))
-        mask_bands.append(_mask_bits(band))
-    slacks = [each.slack for each in coded_bands if each.slack is not None]
-    sums = [each.sums for each in coded_bands] if len(slacks) == len(coded_bands) else []
-    parts = chain((each.reach for each in coded_bands), sums, (each.codes for each in coded_bands))
+    for patch, score in zip(cells.bands(BITS_OF_A_BYTE), score_bands, strict=False):
+        coded_bands.append(_code_rows(patch, score, max_code, signed=signed))
+        mask_bands.append(_mask_bits(patch))
+    slacks = [band.slack for band in coded_bands if band.slack is not None]
+    sums = [band.sums for band in coded_bands] if len(slacks) == len(coded_bands) else []
+    parts = chain((band.reach for band in coded_bands), sums, (band.codes for band in coded_bands))
     return PackedTable(
         shape=cells.shape,
-        block=compress_codes(b"".join(each.tobytes() for each in parts if each is not None)),
+        block=compress_codes(b"".join(part.tobytes() for part in parts if part is not None)),
         seen=_join_mask_bits(mask_bands),
         bits=bits,
         signed=signed,
-        error=max((each.error for each in coded_bands), default=0.0),
+        error=max((band.error for band in coded_bands), default=0.0),
         slack=max(slacks) if sums else None,
     )
 
 
 def _finite_and_signed(cells: Cells) -> tuple[bool, bool]:
-    """Whether all numbers that are seen are finite, and whether some are below 0."""
+    """Whether all visible numbers are finite, and whether any is below 0."""
     finite, signed = True, False
     for band in cells.bands():
         numbers = band.values[~band.hidden]
@@ -133,16 +119,16 @@ def _code_rows(band: Patch, scores: Patch | None, max_code: int, *, signed: bool
 def softmax_log_sums(
     weights: Patch, scores: Patch | None, max_code: int
 ) -> tuple[RowNumbers | None, float | None]:
-    """The logarithm of what each row of a softmax is divided by; and how exact scores become.
+    """Return the logarithm of each row's softmax denominator, and the largest error of scores.
 
-    A score is the logarithm of its weight, and this: one number a row in place of one for each
-    cell. There are none where weights are not the softmax of the scores.
+    A score is the logarithm of its weight plus this sum: one number per row replaces one per cell.
+    None comes back where the weights are not the softmax of the scores.
     """
     if scores is None:
         return None, None
     seen = _as_floats(np.where(weights.hidden, 0, weights.values))
     peaks = seen.argmax(axis=1)[:, None]
-    highest, score = (np.take_along_axis(each, peaks, 1) for each in (seen, scores.values))
+    highest, score = (np.take_along_axis(cells, peaks, 1) for cells in (seen, scores.values))
     positive = highest[:, 0] > 0
     with np.errstate(divide="ignore", invalid="ignore"):
         sums = np.where(positive, (score - np.log(highest))[:, 0], 0).astype("<f4")
@@ -155,15 +141,16 @@ def softmax_log_sums(
 
 
 def compress_codes(parts: bytes) -> bytes:
-    """As small as codes become: what repeats in them is hardly more than runs, if even these do.
+    """Return the smallest deflated bytes of two strategies that look only for runs, or not even
+    these.
 
-    Whoever looks for other repetitions takes ten times as long, and finds one in a hundred bytes.
+    A search for other repetitions takes ten times as long, and saves about 1 %.
     """
     return min((_deflate(parts, 6, strategy) for strategy in DEFLATE_STRATEGIES), key=len)
 
 
 def compress_bits(bits: bytes) -> bytes:
-    """Rows of bits are like the rows above them."""
+    """Return deflated bits, whose rows are much like those above them."""
     return _deflate(bits, 9, zlib.Z_DEFAULT_STRATEGY)
 
 
@@ -175,25 +162,23 @@ def _deflate(parts: bytes, level: int, strategy: int) -> bytes:
 
 
 def encode_base64(block: bytes) -> str:
-    """Bytes as a page may hold them."""
+    """Return bytes as text that a page can hold."""
     return base64.b64encode(block).decode()
 
 
 def load_cells(cells: Cells, rows: slice = FULL_SLICE) -> StoredCells:
-    """All of a table, or of some of its rows, in memory."""
+    """Read a table, or some of its rows, into memory."""
     patch = cells.window(rows, FULL_SLICE)
     return StoredCells(patch.values, patch.hidden)
 
 
 def _pack_exact_table(cells: Cells) -> PackedTable:
-    """Every number as it is."""
+    """Return a table with every number as it is."""
     parts = [(band.values[~band.hidden], _mask_bits(band)) for band in cells.bands(BITS_OF_A_BYTE)]
     numbers = _as_floats(np.concatenate([part for part, _ in parts]))
-    single = numbers.astype("<f4")
-    single_is_exact = numbers.dtype == single.dtype or np.array_equal(
-        single, numbers, equal_nan=True
-    )
-    stored = single if single_is_exact else numbers.astype("<f8")
+    stored = numbers.astype("<f4")
+    if numbers.dtype != stored.dtype and not np.array_equal(stored, numbers, equal_nan=True):
+        stored = numbers.astype("<f8")
     return PackedTable(
         shape=cells.shape,
         block=compress_codes(stored.tobytes()),
@@ -207,61 +192,49 @@ def _as_floats(numbers: CellNumbers) -> CellNumbers:
 
 
 def _mask_bits(band: Patch) -> tuple[bool, bytes]:
-    """Whether anything of a band is hidden; and a bit for each of its cells."""
+    """Whether any cell of a band is hidden; and a bit for each of its cells."""
     return bool(band.hidden.any()), np.packbits(~band.hidden, bitorder="little").tobytes()
 
 
 def _join_mask_bits(bands: Sequence[tuple[bool, bytes]]) -> bytes:
-    """The bits of all bands, whose rows are so many that each ends with a byte."""
+    """Return the bits of all bands, each of which fills whole bytes; empty if nothing is hidden."""
     return b"".join(bits for _, bits in bands) if any(hides for hides, _ in bands) else b""
 
 
 def _encode_numbers(
     numbers: CellNumbers, reaches: RowNumbers, max_code: int, *, signed: bool
 ) -> CellNumbers:
-    """The root of each number's share of what its row reaches; with a sign, of half as many."""
+    """Return the square root of each number's share of its row's reach, as a whole number."""
     roots = np.abs(numbers) / np.maximum(reaches, MIN_REACH)
     roots = np.rint(np.sqrt(roots, out=roots) * max_code)
-    whole_numbers = "<i" if signed else "<u"
-    return np.asarray(
-        (roots * np.sign(numbers) if signed else roots).astype(
-            f"{whole_numbers}{1 if max_code < 2**COARSE_BITS else 2}"
-        )
-    )
+    dtype = f"{'<i' if signed else '<u'}{1 if max_code < 2**COARSE_BITS else 2}"
+    return np.asarray((roots * np.sign(numbers) if signed else roots).astype(dtype))
 
 
 def _decode_numbers(codes: CellNumbers, reaches: RowNumbers, max_code: int) -> CellNumbers:
-    """What a page reads out of codes, to the last bit: as float32 of what doubles come to."""
+    """Return what the page's script computes from codes, to the last bit: doubles, as float32."""
     whole = codes.astype(np.float64)
-    return np.asarray(
-        (np.abs(whole) * whole * (reaches / np.float64(max_code**2))).astype(np.float32)
-    )
-
-
-THUMBNAIL_SIDE_CELLS = 32  # cells on a side
+    numbers = np.abs(whole) * whole * (reaches / np.float64(max_code**2))
+    return np.asarray(numbers.astype(np.float32))
 
 
 def thumbnail_cells(cells: Cells, *, share: bool) -> StoredCells:
-    """A table as it is, or in blocks: what is read of each is added, where rows are divided up."""
+    """Return a small table as it is, a large one in blocks; `share` adds the weights of a block."""
     block_height, block_width = (block_side(count, THUMBNAIL_SIDE_CELLS) for count in cells.shape)
     if block_height == block_width == 1:
         return load_cells(cells)
-    blocks = MappedCells(cells, _unmask_with_zeros).pooled(block_height, block_width, share=share)
+    zeroed = MappedCells(cells, lambda p: Patch(np.where(p.hidden, 0, p.values), p.hidden))
+    blocks = zeroed.pooled(block_height, block_width, share=share)
     return StoredCells(blocks.values, blocks.hidden)
 
 
-def _unmask_with_zeros(patch: Patch) -> Patch:
-    """With 0 where a cell is hidden."""
-    return Patch(np.where(patch.hidden, 0, patch.values), patch.hidden)
-
-
 def block_side(count: int, max_cells: int) -> int:
-    """How many places stand together where there is room for so many cells."""
+    """Return how many cells make a block, so that at most `max_cells` blocks are left."""
     return 1 if count <= max_cells else block_size(count, math.ceil(count / max_cells))
 
 
 def pack_thumbnails(patches: Sequence[StoredCells]) -> PackedTable:
-    """A row for each of them, cell after cell; what one is shorter than another is hidden."""
+    """Return a table with a row for each thumbnail; shorter rows end in hidden cells."""
     longest = max(patch.values.size for patch in patches)
     values = np.zeros((len(patches), longest), dtype=np.float32)
     hidden = np.ones((len(patches), longest), dtype=bool)

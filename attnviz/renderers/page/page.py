@@ -11,7 +11,7 @@ from functools import lru_cache
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnviz.renderers import Look
 from attnviz.renderers.colors import DEFAULT_THEME, THEMES, color_anchors, find_theme
@@ -24,11 +24,7 @@ from attnviz.renderers.provenance import provenance_of
 from attnviz.views.view import View
 from attnviz.wording.printable import exact_json, printable_text
 
-if TYPE_CHECKING:
-    from attnviz.views.view import View
-
-
-# One after another they are the script of the page: what stands first is known to all others.
+# Joined in this order they are the script of the page.
 SCRIPT_FILES = (
     "elements.js",
     "data.js",
@@ -84,20 +80,20 @@ STYLE_FILES = (
     "layout.css",
     "paper.css",
 )
-# Nothing but what stands in the page itself: no network, no frames, no plug-ins, no forms.
+# Only what is in the page itself: no network, no frames, no plug-ins, no forms.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
     "img-src data:; base-uri 'none'; form-action 'none'"
 )
-LONG_TITLE_LETTERS = 80  # letters
-UNBROKEN_WORDS = re.compile(
-    r"((?<!\S)\S{1,20} \(\d+\)|(?<!\S)\(?[\d.]+–[\d.]+)"
-)  # `it (12)`, `2.9–3.7`
-BLOCKS_PLACEHOLDER = "$blocks"  # where the heads stand in the page
+LONG_TITLE_LETTERS = 80
+# `it (12)` and `2.9–3.7` stay on one line.
+UNBROKEN_WORDS = re.compile(r"((?<!\S)\S{1,20} \(\d+\)|(?<!\S)\(?[\d.]+–[\d.]+)")
+BLOCKS_PLACEHOLDER = "$blocks"  # of the packed heads
+MAX_STEP_LETTERS = 2_500_000  # of the steps of all tokens: about 200 kB in a page
 
 
 def html(view: View, look: Look) -> Iterator[bytes]:
-    """The page, its blocks of bytes one by one."""
+    """Yield the page, its blocks of bytes one by one."""
     about, blocks = ({}, {}) if view.heads is None else pack_heads(view.heads)
     blocks |= pack_steps(view)
     words = _page_texts(view, look, about)
@@ -109,13 +105,12 @@ def html(view: View, look: Look) -> Iterator[bytes]:
 
 
 def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
-    """What stands in the page in place of each name after a dollar."""
-    style, script = (
-        theme_rules(look.palette)
-        + "".join(_read_page_file(f"style/{style_file}") for style_file in STYLE_FILES),
-        _join_scripts(),
-    )
+    """Return the texts of the names in page.html; `about` describes the heads."""
+    styles = [_read_page_file(f"style/{style_file}") for style_file in STYLE_FILES]
+    style, script = theme_rules(look.palette) + "".join(styles), _join_scripts()
     theme_name = "" if look.theme == DEFAULT_THEME else look.theme
+    title = view.headline if view.titled else view.title
+    script_data = {"attention": about, "look": _theme_colors(look), "about": title}
     return {
         "policy": CONTENT_SECURITY_POLICY.format(
             script=_sha256_base64(script), style=_sha256_base64(style)
@@ -128,35 +123,26 @@ def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, s
         "settings": _paragraph(view.settings, "settings"),
         "caveat": _paragraph(view.screen.caveat, "caveat"),
         "accuracy": _paragraph(about.get("accuracy", ""), "accuracy"),
-        "closing": _closing_paragraphs(view),
+        "closing": join_markup(
+            tag("p", _without_headline(note, view.headline)) for note in view.notes
+        ),
         "panels": page_panels(view),
         "made": how_made(view),
         "provenance": _escape_json(provenance_of(view) or "null"),
-        "data": _escape_json(exact_json(_script_data(view, look, about))),
+        "data": _escape_json(exact_json(script_data)),
         "style": style,
         "script": script,
     }
 
 
-def _script_data(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, Any]:
-    """What the script needs; `about` is what was done, which is true of each head alone, too."""
-    done_title = view.headline if view.titled else view.title
-    return {"attention": about, "look": _theme_colors(look), "about": done_title}
-
-
-def _closing_paragraphs(view: View) -> Markup:
-    """What there is to say in the end, but for what the title says."""
-    return join_markup(tag("p", _without_headline(note, view.headline)) for note in view.notes)
-
-
 def _without_headline(note: str, headline: str) -> str:
-    """What a sentence says beyond the title that it begins with."""
+    """Return a note without the headline, if it begins with it."""
     start, rest = note[: len(headline) + 2], note[len(headline) + 2 :]
     return f"{rest[:1].upper()}{rest[1:]}" if headline and start == f"{headline}: " else note
 
 
 def _page_title(title: str) -> Markup:
-    """A long one in smaller letters; a token stays with its number, and a range is not parted."""
+    """Return the title as a heading, in smaller letters if it is long."""
     parts = [tag("span", piece, class_="whole") if number % 2 else piece
              for number, piece in enumerate(UNBROKEN_WORDS.split(title))]  # fmt: skip
     return tag("h1", *parts, class_="long" if len(title) > LONG_TITLE_LETTERS else None)
@@ -167,7 +153,7 @@ def _paragraph(text: str, element_id: str) -> Markup:
 
 
 def _theme_colors(look: Look) -> dict[str, Any]:
-    """The colours of both themes, and which of them is asked for: none is the system's own."""
+    """Return the colours of both themes, and the theme asked for; empty for the system's."""
     return {
         "theme": look.theme if look.theme != DEFAULT_THEME else "",
         "colors": {name: _color_table(look, name) for name in THEMES},
@@ -175,22 +161,17 @@ def _theme_colors(look: Look) -> dict[str, Any]:
 
 
 def _color_table(look: Look, name: str) -> dict[str, Any]:
-    theme_colors = find_theme(name)
+    theme = find_theme(name)
+    names = ("series", "heads", "paper", "ink", "faint", "hidden", "hatch")
     return {
         "sequential": color_anchors(look.palette, name, "sequential").astype(int).tolist(),
         "diverging": color_anchors(look.palette, name, "diverging").astype(int).tolist(),
-        "series": theme_colors.series,
-        "heads": theme_colors.heads,
-        "paper": theme_colors.paper,
-        "ink": theme_colors.ink,
-        "faint": theme_colors.faint,
-        "hidden": theme_colors.hidden,
-        "hatch": theme_colors.hatch,
+        **{color: getattr(theme, color) for color in names},
     }
 
 
 def _escape_json(json: str) -> str:
-    """JSON in which nothing looks like the end of what holds it, or like a comment."""
+    """Return JSON in which nothing looks like the end of a script element, or like a comment."""
     return json.replace("<", "\\u003c").replace(">", "\\u003e")
 
 
@@ -209,16 +190,13 @@ def _sha256_base64(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-MAX_STEP_LETTERS = 2_500_000  # letters of all steps, which are about 200 kB in a page
-
-
 def pack_steps(view: View) -> dict[str, str]:
-    """The block that a page unpacks; none where there is nothing to follow."""
+    """Return the block with the steps of each token; empty if no token can be followed."""
     if view.following is None or view.heads is None:
         return {}
     parts: dict[str, int] = {}
     steps_by_token = {
-        position: {"title": title, "parts": [parts.setdefault(each, len(parts)) for each in steps]}
+        position: {"title": title, "parts": [parts.setdefault(step, len(parts)) for step in steps]}
         for position, title, steps in _steps_within_limit(view)
     }
     text = exact_json({"parts": list(parts), "of": steps_by_token})
@@ -226,14 +204,14 @@ def pack_steps(view: View) -> dict[str, str]:
 
 
 def _steps_within_limit(view: View) -> Iterator[tuple[int, str, list[str]]]:
-    """Each token with its title and the markup of its steps, the one that is asked for first."""
+    """Yield tokens with the title and markup of their steps, the query first, up to a limit."""
     assert view.heads is not None, "who looks at steps can follow a token"
     query = view.heads.query or 0
     positions = range(len(view.heads.heads[0].query_axis.labels))
     letters_left = MAX_STEP_LETTERS
-    for position in sorted(positions, key=lambda each: each != query):
+    for position in sorted(positions, key=lambda position: position != query):
         title, sections = view.followed(position)
-        steps: list[str] = [step_markup(each) for each in sections]
+        steps: list[str] = [step_markup(section) for section in sections]
         letters_left -= sum(map(len, steps))
         if letters_left < 0 and position != query:
             return
@@ -241,20 +219,22 @@ def _steps_within_limit(view: View) -> Iterator[tuple[int, str, list[str]]]:
 
 
 def how_made(view: View) -> Markup:
-    """The command as it is typed; and behind a click whatever else the numbers depend on."""
+    """Return the command as it is typed, and behind a click all that the numbers depend on."""
     if view.provenance is None:
         return NO_MARKUP
     command = printable_text(view.provenance.command or "")
     command_block = tag("pre", tag("code", command))
     on_paper = tag("p", "Made by ", tag("code", command), class_="on-paper")
     facts = [part for fact in _provenance_rows(view) for part in fact]
-    details = tag("details", tag("summary", "How this was made"), command_block if command else NO_MARKUP,
-               tag("dl", *facts), id="made")  # fmt: skip
-    return join_markup([details, on_paper if command else NO_MARKUP])
+    if not command:
+        command_block = on_paper = NO_MARKUP
+    summary = tag("summary", "How this was made")
+    details = tag("details", summary, command_block, tag("dl", *facts), id="made")
+    return join_markup([details, on_paper])
 
 
 def _provenance_rows(view: View) -> Iterator[tuple[Markup, Markup]]:
-    """Everything by its name, but for what there is not; numbers and words as Python has them."""
+    """Yield versions and settings by their names; those that are None are left out."""
     provenance = view.provenance
     assert provenance is not None, "nobody knows how it was made"
     settings = {name: value for name, value in provenance.settings.items() if value is not None}

@@ -29,26 +29,29 @@ from attnviz.views.grids.section import (
 from attnviz.views.view import Group, View
 from attnviz.wording.words import and_list, counted
 
-CAPTION_SEPARATOR = " · "  # parts of the small print
-MIN_LISTED_STEPS = 4  # from so many on there is a list of them to choose from
-MAPS_NOTE = "each map: rows attend to columns"  # as overview.js says it
+CAPTION_SEPARATOR = " · "
+MIN_LISTED_STEPS = 4  # so many steps have a list of links
+MAPS_NOTE = "each map: rows attend to columns"  # overview.js says it, too
 MASKED_MARK = "·"
 MASKED_NOTE = f"{MASKED_MARK} = hidden by the mask"
+TABLE_DECIMALS = 2
+MAX_READABLE_CELLS = 2**13  # of a table
+MAX_RANKED_BARS = 24
+ALL_NUMBERS_HINT = "-o numbers.json writes all of them"
 
 
 def page_panels(view: View) -> Markup:
-    """Every panel that is no map of a head, which can be explored; first how to read them."""
-    groups = [
-        _unexplored(each, view.heads) for each in (*view.screen.groups, *_picture_only_charts(view))
-    ]
-    all_panels = [each for group in groups for each in group]
+    """Return every panel except the heads that can be explored, after how to read them."""
+    shown_groups = (*view.screen.groups, *_picture_only_charts(view))
+    groups = [_unexplored(group, view.heads) for group in shown_groups]
+    panels = [panel for group in groups for panel in group]
     unreadable = [
-        each for each in all_panels if isinstance(each, Grid) and _is_unreadable_table(each)
+        panel for panel in panels if isinstance(panel, Grid) and _is_unreadable_table(panel)
     ]
     if len(unreadable) > 1:
-        groups = [[each for each in group if not _is_unreadable_table(each)] for group in groups]
+        groups = [[panel for panel in group if not _is_unreadable_table(panel)] for group in groups]
     return join_markup([
-        _how_to_read(view, [each for group in groups for each in group]),
+        _how_to_read(view, [panel for group in groups for panel in group]),
         _steps_list(view.sections),
         *(part for group in groups for part in _group_markup(group)),
         too_many_sentence(unreadable) if len(unreadable) > 1 else NO_MARKUP,
@@ -56,24 +59,22 @@ def page_panels(view: View) -> Markup:
 
 
 def _is_unreadable_table(panel: Drawable) -> bool:
-    """Whether it is a table that nobody would read: several of them are said in one sentence."""
+    """Whether a panel is a table too large to read; several share one sentence."""
     return isinstance(panel, Grid) and panel.title != "" and not is_readable(panel)
 
 
 def _how_to_read(view: View, panels_below: Sequence[Drawable]) -> Markup:
-    """The small print, but for what stands at the top, or beside what can be explored."""
-    notes_elsewhere = [*view.heads.note.split(CAPTION_SEPARATOR), MAPS_NOTE] if view.heads else []
+    """Return the small print, without what the page says elsewhere."""
+    elsewhere = ["", *view.heads.note.split(CAPTION_SEPARATOR), MAPS_NOTE] if view.heads else [""]
     caption = view.screen.caption.removesuffix(view.settings).rstrip(CAPTION_SEPARATOR)
     caption = caption.removesuffix(view.screen.caveat)
-    parts = [
-        part for part in caption.split(CAPTION_SEPARATOR) if part and part not in notes_elsewhere
-    ]
+    parts = [part for part in caption.split(CAPTION_SEPARATOR) if part not in elsewhere]
     parts += [MASKED_NOTE] if has_masked_cells(panels_below) else []
     return tag("p", CAPTION_SEPARATOR.join(parts), class_="caption") if parts else NO_MARKUP
 
 
 def _picture_only_charts(view: View) -> Iterator[Group]:
-    """Charts that a picture has, and a screen, which writes numbers, has not."""
+    """Yield the charts that only a picture has, since a screen writes their numbers."""
     screen_titles = {curves.title for curves in view.screen.panels if isinstance(curves, Curves)}
     picture_charts = [curves for curves in view.picture.panels if isinstance(curves, Curves)]
     missing_charts = tuple(curves for curves in picture_charts if curves.title not in screen_titles)
@@ -82,7 +83,7 @@ def _picture_only_charts(view: View) -> Iterator[Group]:
 
 
 def _unexplored(group: Group, heads: HeadExplorer | None) -> list[Drawable]:
-    """What of a group is not shown already, where one can look around in it."""
+    """Return the panels of a group, without the heads that can be explored."""
     if heads is None:
         return list(group.all_panels)
     return [panel for panel in group.all_panels if not _is_explored(panel, heads)]
@@ -100,7 +101,7 @@ def _is_explored(panel: Drawable, heads: HeadExplorer) -> bool:
 
 
 def _is_followed_row(sentence: Sentence, heads: HeadExplorer) -> bool:
-    """Whether it is what the page says first: of the first head the row that is followed."""
+    """Whether a sentence shows the followed row of the first head, with which the page begins."""
     first, row = heads.heads[heads.first], sentence.grid.values
     if heads.query is None or row.shape != (1, first.weights.shape[1]):
         return False
@@ -108,9 +109,9 @@ def _is_followed_row(sentence: Sentence, heads: HeadExplorer) -> bool:
 
 
 def _shows_head(grid: Grid, head: HeadMap, query: int | None) -> bool:
-    """Whether it is a head: its rows are the same, by the first, the middle and the last one.
+    """Whether a grid shows a head, judging by its first, middle and last row.
 
-    Or the row of the token that is followed, where nothing but that row is shown.
+    A grid of a single row may show the row of the followed token.
     """
     if grid.cells.shape[1] != head.weights.shape[1] or not len(grid.rows):
         return False
@@ -129,11 +130,11 @@ def _shows_head(grid: Grid, head: HeadMap, query: int | None) -> bool:
 
 
 def _steps_list(sections: Sequence[Section]) -> Markup:
-    """A list of the steps, where there are many."""
+    """Return links to the steps; nothing if there are only a few."""
     if len(sections) < MIN_LISTED_STEPS:
         return NO_MARKUP
-    links = [tag("a", each.heading, href=f"#{_section_anchor(each)}") for each in sections]
-    items = [tag("li", each) for each in links]
+    links = [tag("a", step.heading, href=f"#{_section_anchor(step)}") for step in sections]
+    items = [tag("li", link) for link in links]
     return tag("nav", tag("ul", *items), aria_label="steps", class_="steps")
 
 
@@ -142,7 +143,7 @@ def _section_anchor(section: Section) -> str:
 
 
 def _group_markup(drawables: Sequence[Drawable]) -> Iterator[Markup]:
-    """Panels of a kind beside each other under one heading; others below each other."""
+    """Yield tables of one kind side by side under a heading, then the other panels."""
     grids = [panel for panel in drawables if isinstance(panel, Grid)]
     headings = list(dict.fromkeys(HEAD_SUFFIX.sub("", panel.title) for panel in grids))
     for heading in headings:
@@ -165,14 +166,14 @@ def _tables_under_heading(heading_text: str, grids: Sequence[Grid]) -> Markup:
 
 
 def _charts_markup(charts: Sequence[Curves]) -> Iterator[Markup]:
-    """Charts side by side; the numbers of each below it, for whoever wants to read them."""
+    """Yield charts side by side, each above its numbers."""
     if charts:
-        figures = [tag("figure", chart_markup(curves), _curve_numbers(curves)) for curves in charts]
+        summary = tag("summary", "as numbers")
+        figures = [
+            tag("figure", chart_markup(curves), tag("details", summary, table_markup(curves.table)))
+            for curves in charts
+        ]
         yield join_markup([tag("h2", "Curves"), tag("div", *figures, class_="charts")])
-
-
-def _curve_numbers(curves: Curves) -> Markup:
-    return tag("details", tag("summary", "as numbers"), table_markup(curves.table))
 
 
 def _panel_markup(panel: Drawable) -> Markup:
@@ -192,7 +193,7 @@ def _grid_heading(grid: Grid) -> Markup:
 
 
 def step_markup(section: Section) -> Markup:
-    """A step: what it does and why, its tables, and its sums written out."""
+    """Return a step: what it does and why, its tables, and its sums written out."""
     shapes = tag("p", section.shapes, class_="shapes") if section.shapes else NO_MARKUP
     formula = tag("p", section.formula, class_="formula") if section.formula else NO_MARKUP
     sums = [tag("span", line) for line in align_sums(section.sums)]
@@ -202,33 +203,28 @@ def step_markup(section: Section) -> Markup:
         tag("p", section.about) if section.about else NO_MARKUP,
         join_markup([shapes, formula]),
         *_stage_rows(section),
-        *(tag("div", arrows_markup(each), class_="plane") for each in section.planes),
+        *(tag("div", arrows_markup(plane), class_="plane") for plane in section.planes),
         tag("pre", *sums) if sums else NO_MARKUP,
-        *(tag("p", each) for each in section.remarks),
+        *(tag("p", remark) for remark in section.remarks),
         class_="step",
     )
 
 
 def _stage_rows(section: Section) -> Iterator[Markup]:
-    """Tables in lines with signs between them: how some become others; and then all the rest."""
+    """Yield rows of tables with signs between them, as in an equation; then all other tables."""
     grids = (*section.tables, *section.stage_grids)
-    tables = [table_markup(each, section.grids, each.title) for each in grids]
-    in_lines = [
-        grid_number
-        for line in section.stages
-        for grid_number in line
-        if isinstance(grid_number, int)
-    ]
+    tables = [table_markup(grid, section.grids, grid.title) for grid in grids]
+    staged = [item for line in section.stages for item in line]
     for line in section.stages:
         yield tag("div", *_stage_row(tables, line), class_="beside")
     own = enumerate(tables[: len(section.grids)])
-    unstaged = [each for grid_number, each in own if grid_number not in in_lines]
+    unstaged = [table for number, table in own if number not in staged]
     if unstaged:
         yield tag("div", *unstaged, class_="beside")
 
 
 def _stage_row(tables: Sequence[Markup], line: Sequence[int | str]) -> Iterator[Markup]:
-    """Tables and signs in turn; those that are one table in truth stand close together."""
+    """Yield tables and signs in turn; the parts of one table stand close together."""
     joined_tables: list[Markup] = []
     for item in (*line, SEPARATE_TABLES):
         if isinstance(item, int):
@@ -239,27 +235,20 @@ def _stage_row(tables: Sequence[Markup], line: Sequence[int | str]) -> Iterator[
             joined_tables = []
 
 
-TABLE_DECIMALS = 2
-MAX_READABLE_CELLS = 2**13  # of a table that somebody may want to read
-MAX_RANKED_BARS = 24
-ALL_NUMBERS_HINT = "-o numbers.json writes all of them"
-
-
 def table_markup(grid: Grid, grids: Sequence[Grid] = (), title: str | None = None) -> Markup:
-    """A table with its title, in a frame that can be scrolled; of very many numbers a sentence."""
+    """Return a table with its title, in a frame that scrolls; too large a one as a sentence."""
     name = grid.title if title is None else title
     if not is_readable(grid):
         size = f"{_table_size_text(grid)} numbers are too many for a table: {ALL_NUMBERS_HINT}."
         return tag("p", f"{name}: {size}" if name else size, class_="too-many")
-    caption = (
-        tag("caption", strike_head_name(name) if grid.is_all_off else name) if name else NO_MARKUP
-    )
+    title_text = strike_head_name(name) if grid.is_all_off else name
+    caption = tag("caption", title_text) if name else NO_MARKUP
     inner = [caption, _table_head(grid), _table_body(grid, grids)]
     return _scroll_frame(tag("table", *inner, aria_label=None if name else grid.title or None))
 
 
 def strike_head_name(name: str) -> Markup:
-    """The name of a head that is switched off."""
+    """Return the name of a head, struck through if it is switched off."""
     head, sign, rest = name.partition(OFF_SUFFIX)
     return join_markup([tag("s", head), f"{sign}{rest}"]) if sign else join_markup([name])
 
@@ -275,38 +264,32 @@ def _table_size_text(grid: Grid) -> str:
 
 
 def too_many_sentence(grids: Sequence[Grid]) -> Markup:
-    """One sentence for all tables whose numbers nobody would read."""
+    """Return one sentence for all tables that are too large to read."""
     names = and_list([f"{grid.title} ({_table_size_text(grid)})" for grid in grids])
     sentence = f"Too many numbers for a table: {names}; {ALL_NUMBERS_HINT}."
     return tag("p", sentence, class_="too-many")
 
 
 def _scroll_frame(inner: Markup) -> Markup:
-    """What is wider or higher than there is room for can be scrolled."""
+    """Return a frame in which wide or high content scrolls."""
     return tag("div", inner, class_="frame")
 
 
 def _table_head(grid: Grid) -> Markup:
-    """What columns count, and their names."""
+    """Return the row of column names, with the titles of both axes in its corner."""
     names = [tag("th", name, scope="col") for name in grid.columns.names]
-    corner = tag("td", _corner_text(grid))
+    titles = grid.rows.title, grid.columns.title
+    corner = tag("td", " \\ ".join(titles) if all(titles) else "")
     return tag("thead", tag("tr", corner, *names)) if any(grid.columns.names) else NO_MARKUP
-
-
-def _corner_text(grid: Grid) -> str:
-    sides = grid.rows.title, grid.columns.title
-    return " \\ ".join(sides) if all(sides) else ""
 
 
 def _table_body(grid: Grid, grids: Sequence[Grid]) -> Markup:
     write = cell_format(grid, TABLE_DECIMALS, grids)
-    rows = (_table_row(grid, row, name, write) for row, name in enumerate(grid.rows.names))
+    rows = []
+    for row, name in enumerate(grid.rows.names):
+        heading = tag("th", strike_head_name(name) if grid.is_off(row) else name, scope="row")
+        rows.append(tag("tr", heading, *_table_cells(grid, row, write)))
     return tag("tbody", *rows)
-
-
-def _table_row(grid: Grid, row: int, name: str, write: NumberFormat) -> Markup:
-    row_heading = tag("th", strike_head_name(name) if grid.is_off(row) else name, scope="row")
-    return tag("tr", row_heading, *_table_cells(grid, row, write))
 
 
 def _table_cells(grid: Grid, row: int, write: NumberFormat) -> Iterator[Markup]:
@@ -320,7 +303,7 @@ def _table_cells(grid: Grid, row: int, write: NumberFormat) -> Iterator[Markup]:
 
 
 def shade_classes(scale: Scale, values: np.ndarray) -> list[str | None]:
-    """The class of each number; none where there is no number, or no colour for it."""
+    """Return the class of each number; None for NaN, or if the scale has no colours."""
     if scale.kind == "none":
         return [None] * len(values)
     gaps = np.isnan(values.astype(float))
@@ -330,7 +313,7 @@ def shade_classes(scale: Scale, values: np.ndarray) -> list[str | None]:
 
 
 def ranking_markup(ranked: RankedBars) -> Markup:
-    """Names with their bars, the longest first, and how many more there are."""
+    """Return names with their bars, the longest first, and how many more there are."""
     grid, write = ranked.grid, cell_format(ranked.grid, TABLE_DECIMALS)
     row_count = min(len(grid.rows), MAX_RANKED_BARS)
     rows = [_ranked_row(ranked, row, write) for row in range(row_count)]
@@ -338,33 +321,28 @@ def ranking_markup(ranked: RankedBars) -> Markup:
     more_note = tag("p", f"and {counted(more, f'more {ranked.unit}')}") if more > 0 else NO_MARKUP
     label = grid.title or None
     ranking_table = tag("table", tag("tbody", *rows), class_="ranking", aria_label=label)
-    marks = (
-        [tag("p", f"line across a bar = mean of the {ranked.mark_title}", class_="caption")]
-        if ranked.mark_title
-        else []
-    )
-    return join_markup([*marks, _scroll_frame(ranking_table), more_note])
+    mark_text = f"line across a bar = mean of the {ranked.mark_title}"
+    mark_note = tag("p", mark_text, class_="caption") if ranked.mark_title else NO_MARKUP
+    return join_markup([mark_note, _scroll_frame(ranking_table), more_note])
 
 
 def _ranked_row(ranked: RankedBars, row: int, write: NumberFormat) -> Markup:
     grid = ranked.grid
     value, masked = float(grid.values[row, 0]), bool(grid.hidden[row, 0])
+    bar = NO_MARKUP
+    if not masked:
+        bar = bar_markup(abs(value) / ranked.full_length, ranked.mark_length(row))
     return tag(
         "tr",
         tag("th", grid.rows.names[row], scope="row"),
         tag("td", cell_text(value, masked, write, MASKED_MARK)),
-        tag(
-            "td",
-            NO_MARKUP
-            if masked
-            else bar_markup(abs(value) / ranked.full_length, ranked.mark_length(row)),
-        ),
+        tag("td", bar),
         tag("td", ranked.remark_text(row, write), class_="remark"),
     )
 
 
 def bar_markup(share: float, mark: float | None = None) -> Markup:
-    """How much of all there is something is, as a bar; and a mark to compare its end with."""
+    """Return a bar of a share from 0 to 1, with a mark across it if there is one."""
     width = f"{100 * min(max(share, 0), 1):.1f}%"
     parts = [tag("rect", width=width, height="100%")]
     if mark is not None:
@@ -374,7 +352,7 @@ def bar_markup(share: float, mark: float | None = None) -> Markup:
 
 
 def sentence_markup(sentence: Sentence) -> Markup:
-    """The sentence in colour, as one token reads it; its numbers stand in what follows."""
+    """Return the sentence, each token in the colour of its weight for the query."""
     grid = sentence.grid
     shades = shade_classes(grid.scale, grid.values[0])
     words = zip_longest(grid.columns.labels, grid.columns.spaced, shades, grid.hidden[0].tolist())

@@ -1,4 +1,4 @@
-"""HTML out of tags, in which every word is text: nothing that anybody wrote is ever markup."""
+"""HTML built from tags; every word is escaped, so that no user's text becomes markup."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 
 
 class Markup(str):
-    """What is markup already, and is written as it is."""
+    """HTML, which is written as it is."""
 
     __slots__ = ()
 
@@ -16,7 +16,8 @@ NO_MARKUP = Markup()
 
 
 def tag(name: str, *inner: str, **attributes: str | int | bool | None) -> Markup:
-    """
+    """Return an element with its content and attributes.
+
     >>> tag("td", "a < b", class_="s3", hidden=True, title=None)
     '<td class="s3" hidden>a &lt; b</td>'
     """
@@ -24,7 +25,7 @@ def tag(name: str, *inner: str, **attributes: str | int | bool | None) -> Markup
 
 
 def empty_tag(name: str, **attributes: str | int | bool | None) -> Markup:
-    """A tag without an end, or that ends where it begins.
+    """Return an element without content and end tag.
 
     >>> empty_tag("col", span=2)
     '<col span="2">'
@@ -33,20 +34,15 @@ def empty_tag(name: str, **attributes: str | int | bool | None) -> Markup:
 
 
 def join_markup(parts: Iterable[str]) -> Markup:
-    """One after another: words spelled so that they are words, markup as it is."""
+    """Join words, which are escaped, and markup."""
     return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in parts))
 
 
 def _attributes(attributes: dict[str, str | int | bool | None]) -> str:
-    """Names as Python has them: class_, aria_label, stroke_width."""
-    return "".join(
-        f" {_attribute_name(name)}"
-        if value is True
-        else f' {_attribute_name(name)}="{escape(str(value))}"'
-        for name, value in attributes.items()
-        if value is not None and value is not False
-    )
-
-
-def _attribute_name(name: str) -> str:
-    return name.rstrip("_").replace("_", "-")
+    """Return attributes; their names are written as in Python: class_, aria_label."""
+    parts = []
+    for name, value in attributes.items():
+        if value is not None and value is not False:
+            html_name = name.rstrip("_").replace("_", "-")
+            parts.append(html_name if value is True else f'{html_name}="{escape(str(value))}"')
+    return "".join(f" {part}" for part in parts)

@@ -1,4 +1,4 @@
-"""The colours of a page, as CSS: those of the themes, and a class for each shade of a table."""
+"""The colours of a page as CSS: those of the themes, and a class for each shade of a table."""
 
 from __future__ import annotations
 
@@ -8,38 +8,30 @@ import numpy as np
 
 from attnviz.renderers.colors import color_anchors, color_values, find_theme
 
-RULE_INK_SHARE, EDGE_INK_SHARE, SOFT_INK_SHARE = (
-    0.14,
-    0.5,
-    0.05,
-)  # how much ink there is in rules, in edges, and behind words
-ACCENT_SERIES = 1  # of the colours of lines, the one of what is chosen
-SHADES_PER_SCALE = 17  # of each scale, from its low end to its high one
+RULE_INK_SHARE, EDGE_INK_SHARE, SOFT_INK_SHARE = 0.14, 0.5, 0.05  # rules, edges, behind words
+ACCENT_SERIES = 1  # the index of the accent colour among those of lines
+SHADES_PER_SCALE = 17
 SHADED_SCALE_KINDS = ("sequential", "diverging")
 
 
 def theme_rules(palette: str) -> str:
-    """Light, as paper is; dark on a screen, where the system is so or somebody chose it."""
+    """Return the CSS of both themes: light on paper; dark on screens that ask for it."""
     light, dark = (_theme_rule(name, palette) for name in ("light", "dark"))
     system = f"@media screen and (prefers-color-scheme: dark) {{ :root:not(.light) {{ {dark} }} }}"
     chosen_rule = f"@media screen {{ :root.dark {{ {dark} }} }}"
-    return "\n".join([f":root {{ {light} }}", system, chosen_rule, *_parse_word_classes()])
+    return "\n".join([f":root {{ {light} }}", system, chosen_rule, *_color_classes()])
 
 
 def _theme_rule(name: str, palette: str) -> str:
-    theme_colors = find_theme(name)
+    theme = find_theme(name)
     colors = {
-        "paper": theme_colors.paper,
-        "ink": theme_colors.ink,
-        "faint": theme_colors.faint,
-        "hidden": theme_colors.hidden,
-        "hatch": theme_colors.hatch,
-        "accent": theme_colors.series[ACCENT_SERIES],
-        "rule": _mix_colors(theme_colors.paper, theme_colors.ink, RULE_INK_SHARE),
-        "edge": _mix_colors(theme_colors.paper, theme_colors.ink, EDGE_INK_SHARE),
-        "soft": _mix_colors(theme_colors.paper, theme_colors.ink, SOFT_INK_SHARE),
-        "on-hidden": _readable_ink(np.array([*bytes.fromhex(theme_colors.hidden[1:])])),
-        **{f"line-{number}": color for number, color in enumerate(theme_colors.series)},
+        **{color: getattr(theme, color) for color in ("paper", "ink", "faint", "hidden", "hatch")},
+        "accent": theme.series[ACCENT_SERIES],
+        "rule": _mix_colors(theme.paper, theme.ink, RULE_INK_SHARE),
+        "edge": _mix_colors(theme.paper, theme.ink, EDGE_INK_SHARE),
+        "soft": _mix_colors(theme.paper, theme.ink, SOFT_INK_SHARE),
+        "on-hidden": _readable_ink(np.array([*bytes.fromhex(theme.hidden[1:])])),
+        **{f"line-{number}": color for number, color in enumerate(theme.series)},
         **dict(_shade_variables(name, palette)),
     }
     declarations = "; ".join(f"--{variable}: {color}" for variable, color in colors.items())
@@ -47,27 +39,25 @@ def _theme_rule(name: str, palette: str) -> str:
 
 
 def _shade_variables(name: str, palette: str) -> Iterator[tuple[str, str]]:
-    """The colour of each shade, and of the words on it."""
+    """Yield the variables for the colour of each shade, and for the words on it."""
     for kind in SHADED_SCALE_KINDS:
-        shares = np.linspace(0, 1, SHADES_PER_SCALE)
-        for number, color in enumerate(
-            color_values(shares, 0, 1, color_anchors(palette, name, kind))
-        ):
+        shares, anchors = np.linspace(0, 1, SHADES_PER_SCALE), color_anchors(palette, name, kind)
+        for number, color in enumerate(color_values(shares, 0, 1, anchors)):
             yield f"{kind[0]}{number}", f"#{bytes(color).hex()}"
             yield f"on-{kind[0]}{number}", _readable_ink(color)
 
 
-def _parse_word_classes() -> Iterator[str]:
+def _color_classes() -> Iterator[str]:
     for number in range(len(find_theme("light").series)):
         yield f".line-{number} {{ color: var(--line-{number}) }}"
     for kind in SHADED_SCALE_KINDS:
         for number in range(SHADES_PER_SCALE):
-            class_name = f"{kind[0]}{number}"
-            yield f".{class_name} {{ background: var(--{class_name}); color: var(--on-{class_name}) }}"
+            shade = f"{kind[0]}{number}"
+            yield f".{shade} {{ background: var(--{shade}); color: var(--on-{shade}) }}"
 
 
 def shade_class(share: float, kind: str) -> str:
-    """The class of a cell that is so far from the low end of its scale to the high one.
+    """Return the class of a cell, by its share of the scale from the low end to the high one.
 
     >>> shade_class(0.5, "diverging"), shade_class(1.0, "sequential")
     ('d8', 's16')
@@ -76,7 +66,8 @@ def shade_class(share: float, kind: str) -> str:
 
 
 def _mix_colors(paper: str, ink: str, share: float) -> str:
-    """
+    """Return a colour between paper and ink, with a share of ink.
+
     >>> _mix_colors("#ffffff", "#000000", 0.5)
     '#808080'
     """
@@ -85,7 +76,7 @@ def _mix_colors(paper: str, ink: str, share: float) -> str:
 
 
 def _readable_ink(color: np.ndarray) -> str:
-    """Black or white, whichever stands out more: by WCAG's ratio at least 4.5 to 1."""
+    """Return black or white, whichever contrasts more: by WCAG's ratio at least 4.5 to 1."""
     part = color / 255
     linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
     luminance = float(linear @ np.array([0.2126, 0.7152, 0.0722]))

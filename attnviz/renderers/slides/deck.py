@@ -1,4 +1,4 @@
-"""Views as slides: what stands on each, its notes, and the file as bytes."""
+"""Views as slides: their pictures, words and notes, and the file as bytes."""
 
 from __future__ import annotations
 
@@ -49,24 +49,32 @@ from attnviz.views.view import FINDINGS_GROUP, Group, Page, View, build_page
 if TYPE_CHECKING:
     from pptx.presentation import Presentation
 
-
-MAX_TEXT_SCALE = 1.5  # times as large as usual: words around a picture, which needs the room
-
-if TYPE_CHECKING:
-    from pptx.presentation import Presentation
+MAX_TEXT_SCALE = 1.5  # larger words would leave the picture no room
+MAX_PANEL_SLIDES = 40  # with a single panel each
+HATCHED_NOTE = "hatched = hidden by the mask"
+LEFT_OUT_SENTENCE = (
+    "{left} of {count} panels have no slide of their own and are only on the first one"
+)
+TITLE_SEPARATOR = " · "
+MATRIX_LETTER_SEPARATOR = "  "  # behind the letter that an equation has for a matrix
+CORE_PROPERTIES_PART = "docProps/core.xml"
+CORE_NAMESPACES = (
+    'xmlns:cp="http://schemas.openxmlformats.org/package/2006/metadata/core-properties" '
+    'xmlns:dc="http://purl.org/dc/elements/1.1/"'
+)
 
 
 def pptx(view: View, look: Look) -> list[bytes]:
-    """A slide for all that is shown, and one for each head, way or step."""
+    """Return a deck: a slide for all panels, then one for each head, way or step."""
     size = look.size or SLIDE
     refuse_small_slides(size)
     look, slides = replace(look, size=size), divide_into_slides(view)
     letters = lettering(size, min(look.text_size, MAX_TEXT_SCALE))
-    words = [slide_words_for(each.view, look, letters) for each in slides]
+    words = [slide_words_for(slide.view, look, letters) for slide in slides]
     boxes_by_slide = _slide_layouts(slides, words, look, letters)
     deck = start_deck(look, boxes_by_slide[-1], letters)
-    for slide, slide_words, slide_places in zip(slides, words, boxes_by_slide, strict=True):
-        _add_slide(deck, slide, slide_words, slide_places, look)
+    for slide, slide_words, boxes in zip(slides, words, boxes_by_slide, strict=True):
+        _add_slide(deck, slide, slide_words, boxes, look)
     if left_out_note := slides[0].left_out_note:
         warn_with_note(left_out_note)
     return [deck_bytes(deck, view)]
@@ -75,49 +83,47 @@ def pptx(view: View, look: Look) -> list[bytes]:
 def _slide_layouts(
     slides: Sequence[Slide], words: Sequence[SlideWords], look: Look, letters: Lettering
 ) -> list[SlideBoxes]:
-    """The same for panels of one kind, between which one turns back and forth."""
+    """Return the boxes of each slide, the same for slides of one kind."""
     assert look.size is not None
     words_by_kind: dict[str, list[SlideWords]] = {}
     for slide, slide_words in zip(slides, words, strict=True):
         words_by_kind.setdefault(slide.kind, []).append(slide_words)
-    places_by_kind = {
+    boxes_by_kind = {
         kind: boxes_for(kind_words, look.size, letters)
         for kind, kind_words in words_by_kind.items()
     }
-    return [places_by_kind[slide.kind] for slide in slides]
+    return [boxes_by_kind[slide.kind] for slide in slides]
 
 
 def _add_slide(
-    deck: Presentation, slide: Slide, slide_words: SlideWords, slide_places: SlideBoxes, look: Look
+    deck: Presentation, slide: Slide, slide_words: SlideWords, boxes: SlideBoxes, look: Look
 ) -> None:
-    """A slide, in the order in which it is read aloud."""
+    """Add a slide, its shapes in the order in which they are read aloud."""
     new_slide, view = deck.slides.add_slide(slide_layout(deck)), slide.view
-    parts = {
-        placeholder.placeholder_format.idx: placeholder for placeholder in new_slide.placeholders
-    }
+    parts = {shape.placeholder_format.idx: shape for shape in new_slide.placeholders}
     _write_paragraphs(parts[TITLE_PLACEHOLDER], [slide_words.title])
     _write_paragraphs(parts[CAPTION_PLACEHOLDER], slide_words.caption)
-    set_box(parts[TITLE_PLACEHOLDER], slide_places.title)
+    set_box(parts[TITLE_PLACEHOLDER], boxes.title)
     if has_drawing(view):
-        set_box(parts[CAPTION_PLACEHOLDER], slide_places.caption)
-        _insert_picture(parts[PICTURE_PLACEHOLDER], view, slide_places, look)
+        set_box(parts[CAPTION_PLACEHOLDER], boxes.caption)
+        _insert_picture(parts[PICTURE_PLACEHOLDER], view, boxes, look)
     else:
-        set_box(parts[CAPTION_PLACEHOLDER], slide_places.words_only_box)
+        set_box(parts[CAPTION_PLACEHOLDER], boxes.words_only_box)
         parts[PICTURE_PLACEHOLDER].element.getparent().remove(parts[PICTURE_PLACEHOLDER].element)
     first = len(deck.slides) == 1
     new_slide.notes_slide.notes_text_frame.text = speaker_notes(slide, slide_words, first=first)
 
 
-def _insert_picture(placeholder: Any, view: View, slide_places: SlideBoxes, look: Look) -> None:
-    """A picture, and in words what it shows."""
-    picture = placeholder.insert_picture(io.BytesIO(_picture_bytes(view, slide_places, look)))
+def _insert_picture(placeholder: Any, view: View, boxes: SlideBoxes, look: Look) -> None:
+    """Insert the picture of a view, with its description as alternative text."""
+    picture = placeholder.insert_picture(io.BytesIO(_picture_bytes(view, boxes, look)))
     picture.crop_left = picture.crop_right = picture.crop_top = picture.crop_bottom = 0
     picture.element.nvPicPr.cNvPr.set("descr", view.picture.description)
-    set_box(picture, slide_places.picture)
+    set_box(picture, boxes.picture)
 
 
 def _write_paragraphs(shape: Any, paragraphs: Sequence[SlideParagraph]) -> None:
-    """Words in a placeholder: in the fonts of its theme, and its own size where they fit."""
+    """Write paragraphs into a placeholder, in the font of its theme and sizes of their own."""
     frame = shape.text_frame
     for number, words in enumerate(paragraphs):
         paragraph = frame.add_paragraph() if number else frame.paragraphs[0]
@@ -127,27 +133,19 @@ def _write_paragraphs(shape: Any, paragraphs: Sequence[SlideParagraph]) -> None:
             run.font.color.theme_color = MSO_THEME_COLOR.TEXT_2
 
 
-def _picture_bytes(view: View, slide_places: SlideBoxes, look: Look) -> bytes:
-    """What is shown, without the words that stand around it."""
-    groups = (
-        tuple(map(_group_without_titles, view.picture.groups))
-        if _has_single_panel(view)
-        else view.picture.groups
-    )
+def _picture_bytes(view: View, boxes: SlideBoxes, look: Look) -> bytes:
+    """Return the picture of a view, without the words that the slide has around it."""
+    groups = view.picture.groups
+    if len(view.picture.panels) == 1:  # the title of the slide says what its panel would repeat
+        groups = tuple(
+            replace(group, panels=tuple(map(_panel_without_title, group.panels)))
+            for group in groups
+        )
     picture_view = replace(view, picture=Page(groups))
     with warnings.catch_warnings():
-        # That it is full, and what makes several pages of it: here are several.
+        # A full picture warns that {page} would give several: a deck has several slides.
         warnings.filterwarnings("ignore", message=".*{page}", category=Note)
-        return between(picture_view, look, slide_places.title_end, slide_places.caption_start)
-
-
-def _has_single_panel(view: View) -> bool:
-    """Whether the title of a slide says what its panel would say again."""
-    return len(view.picture.panels) == 1
-
-
-def _group_without_titles(group: Group) -> Group:
-    return replace(group, panels=tuple(map(_panel_without_title, group.panels)))
+        return between(picture_view, look, boxes.title_end, boxes.caption_start)
 
 
 def _panel_without_title(panel: Drawable) -> Drawable:
@@ -158,76 +156,52 @@ def _panel_without_title(panel: Drawable) -> Drawable:
     return replace(panel, title="")
 
 
-HATCHED_NOTE = "hatched = hidden by the mask"
-
-
 def speaker_notes(slide: Slide, slide_words: SlideWords, *, first: bool) -> str:
-    """A paragraph for each; words that had no room on the slide stand here in full."""
+    """Return a slide's notes, with words in full that the slide had no room for."""
     view = slide.view
     title = view.headline if slide_words.title.text.endswith(ELLIPSIS) else ""
-    closing = view.notes if first else ()
-    parts = [
-        title,
-        *closing,
-        *_step_notes(view),
-        _reading_note(view),
-        slide.left_out_note,
-        view.settings,
-    ]
-    return "\n".join([*filter(None, parts), *_command_note(view)])
+    parts = [title, *(view.notes if first else ()), *_step_notes(view), _reading_note(view)]
+    parts += [slide.left_out_note, view.settings, *_command_note(view)]
+    return "\n".join(filter(None, parts))
 
 
 def _step_notes(view: View) -> Iterator[str]:
-    """What happens in a step, with all of its sums."""
+    """Yield what happens in each step, with all of its sums."""
     for panel in view.picture.panels:
         if isinstance(panel, Section):
-            yield from (
-                panel.about,
-                panel.formula,
-                panel.shapes,
-                *align_sums(panel.sums),
-                *panel.remarks,
-            )
+            yield from (panel.about, panel.formula, panel.shapes)
+            yield from align_sums(panel.sums)
+            yield from panel.remarks
 
 
 def _reading_note(view: View) -> str:
-    """What rows and columns are, and whatever else colours and numbers mean."""
+    """Return what rows, columns, colours and numbers mean."""
     panels = view.picture.panels
     hatched = HATCHED_NOTE if has_masked_cells(panels) else ""
     return " · ".join(filter(None, (*panel_notes(panels), hatched, view.picture.caveat)))
 
 
 def _command_note(view: View) -> Iterator[str]:
-    """The command, as it was typed; or the one that would make the same."""
+    """Yield the command that made the view, or would make it; nothing if there is none."""
     typed_command = view.provenance.command if view.provenance else None
-    command = typed_command or (view.command.line if view.command else "")
-    if command:
+    if command := typed_command or (view.command.line if view.command else ""):
         yield f"Made with: {command}"
 
 
-CORE_PROPERTIES_PART = "docProps/core.xml"
-UNCOMPRESSED_SUFFIX = ".png"  # compressed already
-CORE_NAMESPACES = (
-    'xmlns:cp="http://schemas.openxmlformats.org/package/2006/metadata/core-properties" '
-    'xmlns:dc="http://purl.org/dc/elements/1.1/"'
-)
-
-
 def deck_bytes(deck: Presentation, view: View) -> bytes:
-    """Every part as python-pptx writes it, but for when, and by whom."""
+    """Return the deck as python-pptx writes it, but without dates and authors."""
     original, repacked = io.BytesIO(), io.BytesIO()
     deck.save(original)
     with ZipFile(original) as parts, ZipFile(repacked, "w") as file:
         for name in parts.namelist():
             content = _core_properties(view) if name == CORE_PROPERTIES_PART else parts.read(name)
-            member = ZipInfo(name)  # of the year 1980
-            kind = ZIP_STORED if name.endswith(UNCOMPRESSED_SUFFIX) else ZIP_DEFLATED
-            file.writestr(member, content, kind)
+            kind = ZIP_STORED if name.endswith(".png") else ZIP_DEFLATED
+            file.writestr(ZipInfo(name), content, kind)  # a ZipInfo is dated 1980
     return repacked.getvalue()
 
 
 def _core_properties(view: View) -> bytes:
-    """Title, subject, and in the comments what a PNG has in its metadata."""
+    """Return the title and subject of the file, with the provenance as its comments."""
     properties = {
         "dc:title": view.headline or view.title,
         "dc:subject": view.picture.description,
@@ -241,57 +215,44 @@ def _core_properties(view: View) -> bytes:
     return f"{head}\n<cp:coreProperties {CORE_NAMESPACES}>{inner}</cp:coreProperties>".encode()
 
 
-MAX_PANEL_SLIDES = 40  # that stand alone: more slides nobody would show
-LEFT_OUT_SENTENCE = (
-    "{left} of {count} panels have no slide of their own and are only on the first one"
-)
-TITLE_SEPARATOR = " · "
-MATRIX_LETTER_SEPARATOR = "  "  # behind the letter that an equation has for a matrix
-
-
 @dataclass(frozen=True, eq=False)
 class Slide:
     """A View whose picture, headline and caption have a slide."""
 
     view: View
-    left_out_note: str = ""  # what has none, and how it would get one
-    kind: str = ""  # of what it shows: what is of one kind stands in one place
+    left_out_note: str = ""  # which panels have no slide, and how they would get one
+    kind: str = ""  # slides of one kind have the same boxes
 
 
 def divide_into_slides(view: View) -> list[Slide]:
-    """A slide for each step; or for all panels together, and then for each of them."""
+    """Return a slide for each step; or one for all panels, and one for each of them."""
     sections = view.sections
     if sections and len(sections) == len(view.picture.panels):
         return [Slide(_step_view(view, section), kind=section.name) for section in sections]
     parts = [
-        part for part in _slide_groups(view.alone.groups) if not _is_on_first_slide(part, view)
+        part
+        for group in view.alone.groups
+        for part in _split_group(group)
+        if not _is_on_first_slide(part, view)
     ]
     if not parts:
         return [Slide(view, view.alone.hint)]
     shown_parts = parts[:MAX_PANEL_SLIDES]
-    first = Slide(view, view.alone.hint or _left_out_sentence(len(parts)))
+    counts = {"left": len(parts) - MAX_PANEL_SLIDES, "count": len(parts)}
+    left_out_note = LEFT_OUT_SENTENCE.format(**counts) if counts["left"] > 0 else ""
+    first = Slide(view, view.alone.hint or left_out_note)
     return [first, *map(partial(_panel_slide, view), shown_parts, _slide_titles(view, shown_parts))]
 
 
 def _is_on_first_slide(part: Group, view: View) -> bool:
-    """Whether it is all that there is on the first slide already."""
-    picture_panels = view.picture.panels
-    return len(picture_panels) == len(part.panels) and all(
-        map(_is_same_panel, picture_panels, part.panels)
-    )
+    """Whether the first slide shows exactly these panels."""
+    panels = view.picture.panels
+    return len(panels) == len(part.panels) and all(map(_is_same_panel, panels, part.panels))
 
 
 def _is_same_panel(one: Drawable, other: Drawable) -> bool:
-    """Of overviews there is but one; and what a picture shows is shown as it is."""
+    """Whether two panels are the same; there is only one overview."""
     return one is other or (isinstance(one, Overview) and isinstance(other, Overview))
-
-
-def _left_out_sentence(count: int) -> str:
-    return (
-        LEFT_OUT_SENTENCE.format(left=count - MAX_PANEL_SLIDES, count=count)
-        if count > MAX_PANEL_SLIDES
-        else ""
-    )
 
 
 def _step_view(view: View, section: Section) -> View:
@@ -300,12 +261,8 @@ def _step_view(view: View, section: Section) -> View:
     return replace(step, headline=headline) if view.titled else step
 
 
-def _slide_groups(groups: Sequence[Group]) -> Iterator[Group]:
-    return (part for group in groups for part in _split_group(group))
-
-
 def _split_group(group: Group) -> Iterator[Group]:
-    """Each panel, and what stands below it; an equation is one, and a course none."""
+    """Yield each panel, and what stands below it; an equation stays whole, a course is left out."""
     if group.kind == "product":
         yield group
     elif group.kind != "course":
@@ -317,9 +274,9 @@ def _split_group(group: Group) -> Iterator[Group]:
 
 
 def _slide_titles(view: View, parts: Sequence[Group]) -> list[str]:
-    """The finding in each; else what all are, and each is beside the others, counted if alike.
+    """Return a title for each slide: its finding, or what it shows; repeated titles are numbered.
 
-    Somebody's own title stands over all.
+    A title given by the user stands on every slide.
     """
     names = without_what_all_say([_panel_title(part.panels[-1]) for part in parts], [""])
     titles = [
@@ -337,7 +294,7 @@ def _slide_titles(view: View, parts: Sequence[Group]) -> list[str]:
 
 
 def _common_title(view: View, part: Group) -> str:
-    """What all are; of what one token reads the headline says it, and of an equation what it is."""
+    """Return the headline if it covers the panel, as it does an equation; else the title."""
     is_said = view.titled or view.title in view.headline or part.kind == "product"
     return (
         view.headline
@@ -347,7 +304,7 @@ def _common_title(view: View, part: Group) -> str:
 
 
 def _panel_title(panel: Drawable) -> str:
-    """Of the last matrix of an equation what it is, without its letter."""
+    """Return a panel's title; of a matrix in an equation without its letter."""
     if isinstance(panel, Sentence):
         return panel.grid.title or "the sentence"
     if isinstance(panel, Arcs | RankedBars):
@@ -356,6 +313,6 @@ def _panel_title(panel: Drawable) -> str:
 
 
 def _panel_slide(view: View, part: Group, title: str) -> Slide:
-    """One of them, under a title of its own."""
+    """Return a slide for one panel, under its own title."""
     page = build_page([part], view.settings, view.picture.caveat)
     return Slide(replace(view, picture=page, headline=title), kind=part.name)

@@ -26,35 +26,32 @@ from attnviz.views.grids.glimpse import Glimpse, MeasureHistory
 from attnviz.views.grids.grid import Grid
 from attnviz.wording.numbers import share_text
 
-SIDE_COLUMNS, MAX_SIDE_COLUMNS = 26, 36  # columns beside the maps, for scores and curves,
-MIN_COLUMNS_WITH_SIDE, MIN_LINES_WITH_SIDE = 60, 8  # of a screen that has room for that
-MAX_CURVE_LINES = 5  # lines
-MIN_SCORE_COLUMNS = 5  # columns of a score, at least
+SIDE_COLUMNS, MAX_SIDE_COLUMNS = 26, 36  # for scores and curves beside the maps,
+MIN_COLUMNS_WITH_SIDE, MIN_LINES_WITH_SIDE = 60, 8  # on a screen of at least this size
+MAX_CURVE_LINES = 5
+MIN_SCORE_COLUMNS = 5
 BLOCKS_PER_LINE = len(BLOCK_RAMP)
-SCORES_CAPTION = "each head's attention on:"  # over the scores
+SCORES_CAPTION = "each head's attention on:"
 
 TextLines = list[Text]
 
 
 def glimpse_lines(glimpse: Glimpse, screen: Screen) -> TextLines:
-    """At most as many lines as the screen shows at once, and none is longer than it is wide."""
-    heading_lines = list(_glimpse_heading(glimpse, screen))
-    lines = [
-        *heading_lines,
-        *_glimpse_body(glimpse, screen, max(screen.rows - len(heading_lines), 1)),
-    ]
+    """Return lines that fit on the screen."""
+    heading = list(_glimpse_heading(glimpse, screen))
+    lines = [*heading, *_glimpse_body(glimpse, screen, max(screen.rows - len(heading), 1))]
     return [_truncate_line(line, screen.room) for line in lines[: screen.rows]]
 
 
 def _glimpse_heading(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
-    """What is learned; how far it is, and as much of the rest as one line has room for."""
+    """Yield what is learned, and the status as far as it fits on a line."""
     full_title = f"{glimpse.title}: {glimpse.about}"
     yield Text(full_title if cell_len(full_title) <= screen.room else glimpse.title, BOLD_STYLE)
     yield Text(_join_fitting(glimpse.status_parts, screen.room), DIM_STYLE)
 
 
 def _join_fitting(parts: Iterable[str], room: int) -> str:
-    """As much of what there is to say as one line has room for."""
+    """Join the parts that fit on a line, and leave out the others."""
     line = ""
     for part in parts:
         longer = f"{line} · {part}" if line else part
@@ -64,7 +61,7 @@ def _join_fitting(parts: Iterable[str], room: int) -> str:
 
 
 def _glimpse_body(glimpse: Glimpse, screen: Screen, rows: int) -> TextLines:
-    """Maps of all heads, with scores and curves beside or below them; else of some; else of one."""
+    """Return maps of all heads, of the best heads or of one, with scores and curves."""
     narrower = replace(screen, width=screen.room - SIDE_COLUMNS - GAP_COLUMNS)
     for layers in (glimpse.layers, *_fewer_heads(glimpse)):
         if screen.room >= MIN_COLUMNS_WITH_SIDE and rows >= MIN_LINES_WITH_SIDE:
@@ -72,12 +69,9 @@ def _glimpse_body(glimpse: Glimpse, screen: Screen, rows: int) -> TextLines:
             if arrangement:
                 maps = list(draw_maps(layers, arrangement, narrower))
                 map_columns = max(line.cell_len for line in maps) + GAP_COLUMNS
-                side_screen = replace(
-                    screen, width=min(screen.room - map_columns, MAX_SIDE_COLUMNS)
-                )
-                return list(
-                    _join_side_by_side(maps, map_columns, _side_lines(glimpse, side_screen, rows))
-                )
+                side_columns = min(screen.room - map_columns, MAX_SIDE_COLUMNS)
+                side = _side_lines(glimpse, replace(screen, width=side_columns), rows)
+                return list(_join_side_by_side(maps, map_columns, side))
         for below in (list(_lines_below_maps(glimpse, screen)), [_numbers_line(glimpse, screen)]):
             arrangement = arrange_maps(layers, screen, rows - len(below))
             if arrangement:
@@ -89,13 +83,13 @@ def _glimpse_body(glimpse: Glimpse, screen: Screen, rows: int) -> TextLines:
 
 
 def _numbers_line(glimpse: Glimpse, screen: Screen) -> Text:
-    """The numbers alone, as many as one line has room for; the last of them matters most."""
-    numbers = [f"{course.name} {course.value_text}" for course in glimpse.histories[::-1]]
+    """Return the numbers that fit on a line, the last and most important first."""
+    numbers = [f"{history.name} {history.value_text}" for history in glimpse.histories[::-1]]
     return Text(_join_fitting(numbers, screen.room) or glimpse.histories[-1].value_text)
 
 
 def _fewer_heads(glimpse: Glimpse) -> Iterator[tuple[tuple[Grid, ...], ...]]:
-    """The heads that do most of what is to be done, then the first of them alone."""
+    """Yield the heads with the highest score in some column, then the first of them alone."""
     all_heads = [head for heads in glimpse.layers for head in heads]
     best_heads = dict.fromkeys(_best_heads(glimpse.scores)) or {0: None}
     if len(all_heads) > len(best_heads) > 1:
@@ -104,7 +98,7 @@ def _fewer_heads(glimpse: Glimpse) -> Iterator[tuple[tuple[Grid, ...], ...]]:
 
 
 def _best_heads(scores: Grid) -> list[int]:
-    """Of each column the row that has most of it."""
+    """Return for each column of scores the row with the highest one."""
     values = np.nan_to_num(scores.values)
     return [int(row) for row in values.argmax(0)] if values.size else []
 
@@ -117,52 +111,44 @@ def _join_side_by_side(left: TextLines, left_columns: int, right: TextLines) -> 
 
 
 def _side_lines(glimpse: Glimpse, screen: Screen, rows: int) -> TextLines:
-    """Scores of heads, curves, and what the colours mean, as far as there is room."""
-    curve_lines = 2 * len(glimpse.histories)  # lines of the lowest curves, with a line above each
+    """Return the scores of heads, curves, and the legend, as far as there is room."""
+    curve_lines = 2 * len(glimpse.histories)  # for curves of one line, each below its name
     table = list(_score_table(glimpse.scores, screen, rows - curve_lines - 1))
     curve_height = min(MAX_CURVE_LINES, (rows - len(table) - 1) // len(glimpse.histories) - 1)
-    curves = [
-        [
-            _course_label(each),
-            *_curve_lines(glimpse, number, screen.room, max(curve_height, 1), screen),
-        ]
-        for number, each in enumerate(glimpse.histories)
-    ]
-    lines = [*table, *([Text()] if table else []), *(line for each in curves for line in each)]
+    lines = [*table, *([Text()] if table else [])]
+    for number, history in enumerate(glimpse.histories):
+        lines.append(_history_label(history))
+        lines += _curve_lines(glimpse, number, screen.room, max(curve_height, 1), screen)
     scale = list(legend_lines(glimpse.layers[0], screen))
     return [*lines, *([Text(), *scale] if len(lines) + 1 + len(scale) <= rows else [])]
 
 
-def _course_label(course: MeasureHistory) -> Text:
-    return Text.assemble((f"{course.name} ", DIM_STYLE), course.value_text, end="")
+def _history_label(history: MeasureHistory) -> Text:
+    return Text.assemble((f"{history.name} ", DIM_STYLE), history.value_text, end="")
 
 
 def _lines_below_maps(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
-    """The same in a few lines: which head does most of what, and a low curve for each number."""
+    """Yield the best head of each score, and a curve of one line for each measure."""
     scores = glimpse.scores
-    best_sentences = [
+    best_heads = zip(scores.columns.labels, _best_heads(scores), strict=True)
+    best_texts = [
         f"{name} {scores.rows.labels[row]} {share_text(float(scores.values[row, column]))}"
-        for column, (name, row) in enumerate(
-            zip(scores.columns.labels, _best_heads(scores), strict=True)
-        )
+        for column, (name, row) in enumerate(best_heads)
     ]
-    if best_sentences:
-        yield Text(
-            _join_fitting(best_sentences, screen.room)
-            or _shorten_label(best_sentences[0], screen.room)
-        )
-    names = [_course_label(course) for course in glimpse.histories]
+    if best_texts:
+        room = screen.room
+        yield Text(_join_fitting(best_texts, room) or _shorten_label(best_texts[0], room))
+    names = [_history_label(history) for history in glimpse.histories]
     start = min(max(name.cell_len for name in names) + 1, screen.room)
     for number, name in enumerate(names):
         name.truncate(start, pad=True)
-        (curve,) = _curve_lines(
-            glimpse, number, max(min(screen.room - start, SIDE_COLUMNS), 0), 1, screen
-        )
+        width = max(min(screen.room - start, SIDE_COLUMNS), 0)
+        (curve,) = _curve_lines(glimpse, number, width, 1, screen)
         yield name.append_text(curve)
 
 
 def _score_table(scores: Grid, screen: Screen, rows: int) -> Iterator[Text]:
-    """Which head does what, with how much of its weight; of too many heads those that do most."""
+    """Yield a table of what heads attend to; of too many heads those with the highest scores."""
     columns = range(len(scores.columns))
     if not columns or rows < 2:
         return
@@ -187,7 +173,7 @@ def _score_table(scores: Grid, screen: Screen, rows: int) -> Iterator[Text]:
 
 
 def _score_widths(names: Sequence[str], room: int) -> list[int]:
-    """As wide as names are, with a space behind each; where that is too wide, the widest less."""
+    """Return columns as wide as their names; the widest are narrowed if they do not fit."""
     widths = [max(cell_len(name) + 1, MIN_SCORE_COLUMNS) for name in names]
     while sum(widths) > room and max(widths) > MIN_SCORE_COLUMNS:
         widths[widths.index(max(widths))] -= 1
@@ -195,7 +181,7 @@ def _score_widths(names: Sequence[str], room: int) -> list[int]:
 
 
 def _best_rows(scores: Grid, max_rows: int) -> list[int]:
-    """Every head, or those with the highest scores."""
+    """Return all heads, or those with the highest scores."""
     order = np.argsort(-np.nan_to_num(scores.values).max(1), kind="stable")
     return sorted(int(row) for row in order[:max_rows])
 
@@ -203,12 +189,12 @@ def _best_rows(scores: Grid, max_rows: int) -> list[int]:
 def _curve_lines(
     glimpse: Glimpse, number: int, width: int, height: int, screen: Screen
 ) -> Iterator[Text]:
-    """A number from the first step to the last, in blocks that stand on each other."""
-    course, steps = glimpse.histories[number], glimpse.steps
+    """Yield a measure from the first step to the last, as blocks stacked on each other."""
+    history, steps = glimpse.histories[number], glimpse.steps
     style = Style(color=find_theme(screen.theme).series[number]) if screen.colored else PLAIN_STYLE
-    sampled_steps = np.linspace(0, steps[-1], min(width, len(steps)))  # it grows from the left
-    values = course.values[np.searchsorted(steps, sampled_steps, side="right") - 1]
-    shares = np.clip(values / course.highest, 0, 1)
+    sampled_steps = np.linspace(0, steps[-1], min(width, len(steps)))  # a curve grows to the right
+    values = history.values[np.searchsorted(steps, sampled_steps, side="right") - 1]
+    shares = np.clip(values / history.highest, 0, 1)
     levels = np.maximum(np.nan_to_num(shares) * height * BLOCKS_PER_LINE, 1).round().astype(int)
     for line in reversed(range(height)):
         parts = np.clip(levels - line * BLOCKS_PER_LINE, 0, BLOCKS_PER_LINE)

@@ -29,15 +29,15 @@ from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.section import Drawable, Section, panel_table
 from attnviz.views.view import READINGS_GROUP, View
 
-RANKING_EXTRA_LINES = 3  # lines: its title, how many more there are, and the one between
+RANKING_EXTRA_LINES = 3  # the title, the number of other rows, and the gap between blocks
 
 
 def view_lines(
     view: View, screen: Screen, *, quiet: bool = False, conclusion_first: bool = False
 ) -> list[Text]:
-    """A view on a screen: what was done, its tables or sentences, and what there is to say.
+    """Return a view as lines: heading, body and notes.
 
-    With `conclusion_first` what there is to say comes before the tables, where a pager begins.
+    With `conclusion_first` the notes come before the tables, where a pager begins.
     """
     heading_part = [] if quiet else list(heading_lines(view, screen))
     closing_part = list(closing_lines(view.closing if quiet else view.notes, screen))
@@ -57,7 +57,7 @@ def view_lines(
 
 
 def _short_heading(view: View, screen: Screen) -> Iterator[Text]:
-    """What was done, with as many settings as its line has room for; and what is random."""
+    """Yield the title and the settings on one line, cut if need be; then the caveat."""
     line = Text.assemble(
         (view.overhead or view.title, BOLD_STYLE), (f" · {view.settings}", DIM_STYLE)
     )
@@ -67,68 +67,54 @@ def _short_heading(view: View, screen: Screen) -> Iterator[Text]:
 
 
 def _view_body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
-    """Everything if it fits; else what matters most, and how to see the rest."""
+    """Return the panels if they fit, else the excerpt, with a hint how to see the rest."""
     if view.sentences:
         other_panels = [panel for group in view.screen.groups if group.name != READINGS_GROUP
                   for panel in group.all_panels]  # fmt: skip
         reading_lines = [list(sentence_lines(panel, screen)) for panel in view.sentences]
         lines_around = above + below + sum(map(len, reading_lines))
-        return list(
-            join_blocks(
-                [*reading_lines, list(panel_lines(other_panels, screen, lines_around))]
-                if other_panels
-                else reading_lines
-            )
-        )
+        if other_panels:
+            reading_lines.append(list(panel_lines(other_panels, screen, lines_around)))
+        return list(join_blocks(reading_lines))
     if view.excerpt is None or screen.height is None or screen.full:
         return list(panel_lines(view.screen.panels, screen, above + below))
     shorter_screen = replace(screen, height=screen.height - below)
     body = list(panel_lines(view.screen.panels, shorter_screen, above))
     if above + len(body) <= shorter_screen.rows:
         return body
-    return list(
-        append_note(
-            list(panel_lines(view.excerpt.panels, shorter_screen, above + 1)),
-            view.excerpt.hint,
-            screen,
-        )
-    )
+    excerpt = list(panel_lines(view.excerpt.panels, shorter_screen, above + 1))
+    return list(append_note(excerpt, view.excerpt.hint, screen))
 
 
 def txt(view: View, look: Look) -> list[bytes]:
-    """The terminal's tables in full: no colour, nothing cut, nothing pooled."""
+    """Return the terminal's tables in full: no colour, nothing cut, nothing pooled."""
     screen = Screen(None, numbers=look.numbers)
-    heading_texts = (view.overhead, view.settings, view.screen.caveat)
-    heading = [Text(line) for line in heading_texts if line]
-    body = [
-        *heading,
-        Text(),
-        *panel_lines(view.screen.panels, screen),
-        *closing_lines(view.notes, screen),
-    ]
-    text = "\n".join(line.plain.rstrip() for line in body)
+    lines = [Text(line) for line in (view.overhead, view.settings, view.screen.caveat) if line]
+    lines += [Text(), *panel_lines(view.screen.panels, screen), *closing_lines(view.notes, screen)]
+    text = "\n".join(line.plain.rstrip() for line in lines)
     return [f"{text.strip()}\n".encode()]
 
 
 def panel_lines(panels: Iterable[Drawable], screen: Screen, around: int = 0) -> Iterator[Text]:
-    """Grids one below the other, or side by side while they are alike and fit; curves as tables.
+    """Yield all panels; tables of one kind stand side by side while they fit.
 
-    A section has its heading above its grids, and its sums below them. An overview, and rankings,
-    have what room all others leave, and the lines around them.
+    Overviews and rankings share the lines that all other panels, and `around` lines, leave on the
+    screen.
     """
     blocks = list(_panel_blocks(panels, screen))
     elastic = [block for block in blocks if not isinstance(block, list)]
     taken_lines = around + sum(len(block) + 1 for block in blocks if isinstance(block, list))
     room = (screen.rows - taken_lines) // max(len(elastic), 1)
     yield from join_blocks([
-        block if isinstance(block, list) else list(_fit_in_room(block, screen, room)) for block in blocks
+        block if isinstance(block, list) else list(_fit_in_room(block, screen, room))
+        for block in blocks
     ])  # fmt: skip
 
 
 def _panel_blocks(
     panels: Iterable[Drawable], screen: Screen
 ) -> Iterator[list[Text] | Overview | RankedBars]:
-    """What stands apart from each other; some is yet to find its room."""
+    """Yield blocks of lines; overviews and rankings as they are, until their room is known."""
     tabular: list[Grid] = []
     for panel in panels:
         if not isinstance(panel, Section | Sentence | Overview | RankedBars):
@@ -157,7 +143,7 @@ def _block_lines(panel: Section | Sentence, screen: Screen) -> Iterator[Text]:
 
 
 def heading_lines(view: View, screen: Screen) -> Iterator[Text]:
-    """The headline, the settings that the numbers depend on, and whether they are random."""
+    """Yield the headline, the settings, the caveat about random numbers, and an empty line."""
     yield from wrap_note(view.overhead or view.title, screen, BOLD_STYLE)
     yield from wrap_note(view.settings, screen)
     yield from wrap_note(view.screen.caveat, screen, PLAIN_STYLE)
@@ -165,7 +151,7 @@ def heading_lines(view: View, screen: Screen) -> Iterator[Text]:
 
 
 def closing_lines(notes: Sequence[str], screen: Screen) -> Iterator[Text]:
-    """What there is to say after the tables, a paragraph for each note."""
+    """Yield the notes after the tables, each as a paragraph."""
     if notes:
         yield Text()
     for note in notes:
@@ -173,9 +159,10 @@ def closing_lines(notes: Sequence[str], screen: Screen) -> Iterator[Text]:
 
 
 def _section_lines(section: Section, screen: Screen) -> Iterator[Text]:
-    """What the step is; its tables; its sums; and what else there is to say."""
+    """Yield a section: its heading and formula, its tables, its sums and its remarks."""
     remarks = [line for remark in section.remarks for line in wrap_note(remark, screen)]
-    opening, sums = list(_section_opening(section, screen)), list(_sum_lines(section, screen))
+    opening = list(_section_opening(section, screen))
+    sums = [line for text in align_sums(section.sums) for line in _break_to_screen(text, screen)]
     section_tables = list(table_lines(section.tables, screen))
     yield from join_blocks([part for part in (opening, section_tables, sums, remarks) if part])
 
@@ -189,7 +176,7 @@ def _section_opening(section: Section, screen: Screen) -> Iterator[Text]:
 
 
 def _section_heading(section: Section, screen: Screen) -> Iterator[Text]:
-    """Number and title, and on the same line, while there is room, the shapes."""
+    """Yield number and title, with the shapes on the same line if there is room."""
     shapes = f"   {section.shapes}" if section.shapes else ""
     line = Text.assemble((section.heading, BOLD_STYLE), (shapes, DIM_STYLE))
     if line.cell_len <= screen.room:
@@ -197,11 +184,6 @@ def _section_heading(section: Section, screen: Screen) -> Iterator[Text]:
     else:
         yield from wrap_note(section.heading, screen, BOLD_STYLE)
         yield from wrap_note(section.shapes, screen)
-
-
-def _sum_lines(section: Section, screen: Screen) -> Iterator[Text]:
-    for line in align_sums(section.sums):
-        yield from _break_to_screen(line, screen)
 
 
 def _break_to_screen(text: str, screen: Screen) -> list[Text]:

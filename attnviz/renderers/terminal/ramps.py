@@ -20,9 +20,7 @@ from attnviz.views.grids.scales import Scale
 from attnviz.wording.numbers import short_text
 
 BLOCK_RAMP = "▁▂▃▄▅▆▇█"
-LEGEND_COLUMNS = 16  # columns of colour in a legend, and on a narrow screen
-NARROW_LEGEND_COLUMNS = 8
-
+LEGEND_COLUMNS, NARROW_LEGEND_COLUMNS = 16, 8  # on a usual and on a narrow screen
 INKS_BY_DEPTH = {
     "16": (Color.from_ansi(0), Color.from_ansi(15)),
     "256": (Color.from_ansi(16), Color.from_ansi(231)),
@@ -30,15 +28,17 @@ INKS_BY_DEPTH = {
 }
 
 CellIndex = int | tuple[int, ...]
+FewColors = Literal["16", "256"]
+ColorNumbers = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Paint:
-    """The colours of some values: as they look, and by number where a screen has only a few."""
+    """The colours of some values, in RGB; on a screen with few colours also by number."""
 
     rgb: UInt8[np.ndarray, "*shape 3"]
     dark_ink: Bool[np.ndarray, "*shape"]
-    inks: tuple[Color, Color]  # for letters: a dark one and a light one
+    inks: tuple[Color, Color]  # for letters: dark and light
     numbers: Int[np.ndarray, "*shape"] | None = None
 
     def color(self, index: CellIndex) -> Color:
@@ -48,7 +48,7 @@ class Paint:
         return _rgb_color(red, green, blue)
 
     def background_style(self, index: CellIndex) -> Style:
-        """The colour behind letters, and ink that can be read on it."""
+        """Return the style of letters on this colour, in ink that can be read on it."""
         ink = self.inks[0 if self.dark_ink[index] else 1]
         return _ink_style(ink, self.color(index))
 
@@ -56,9 +56,9 @@ class Paint:
 def paint_values(
     values: Shaped[np.ndarray, "*shape"], scale: Scale, screen: Screen, *, is_off: bool = False
 ) -> Paint:
-    """The colour of each value on a screen; an empty cell has that of 0, and is not to be shown.
+    """Return the colours of values on a screen; NaN has the colour of 0.
 
-    What a head would read that is switched `is_off` is grey.
+    The weights of a head that `is_off` are grey.
     """
     filled_values = np.nan_to_num(values)
     if screen.colors in ("16", "256"):
@@ -77,9 +77,9 @@ def paint_values(
 def legend_lines(
     grids: Sequence[Grid], screen: Screen, colors: Scale | None = None
 ) -> Iterator[Text]:
-    """The scale from one end to the other: `weight 0 ▁▂▃▄▅▆▇█ 1   · hidden`.
+    """Yield the legend of a scale: `weight 0 ▁▂▃▄▅▆▇█ 1   · hidden`.
 
-    `colors` is what its colours were taken from, if it was another scale.
+    `colors`: the scale that its colours are taken from, if it is another.
     """
     line = scale_line(grids[0].scale, screen, colors=colors)
     has_masked = any(grid.cells.has_hidden for grid in grids)
@@ -99,7 +99,7 @@ def scale_line(
     ramp: str = BLOCK_RAMP,
     width: int = LEGEND_COLUMNS,
 ) -> Text:
-    """A scale without more; where it is bent the number in its middle tells by how much."""
+    """Return a scale from end to end; one that is not linear shows the number at its middle."""
     low = f"{'≤ ' if scale.covers_smaller else ''}{scale.low:g}"
     line = Text.assemble((f"{scale.label} {low} ", DIM_STYLE), end="")
     ramp_text = _ramp_text(scale, colors or scale, screen, ramp, width)
@@ -124,7 +124,7 @@ def _ramp_text(scale: Scale, colors: Scale, screen: Screen, ramp: str, max_colum
 
 
 def block_glyphs(values: np.ndarray, scale: Scale) -> list[str]:
-    """Without colour: the larger the value, the higher the block; none in an empty cell."""
+    """Return a block for each value, the higher the larger it is; a space for NaN."""
     shares = scale.shares(np.nan_to_num(values))
     steps = np.minimum((shares * len(BLOCK_RAMP)).astype(int), len(BLOCK_RAMP) - 1)
     return [
@@ -148,10 +148,7 @@ def _ink_style(ink: Color, behind: Color) -> Style:
     return Style(color=ink, bgcolor=behind)
 
 
-FewColors = Literal["16", "256"]
-ColorNumbers = tuple[int, ...]
-
-# From the darkest to the lightest, which is from 0 to 1 on dark paper.
+# From the darkest to the lightest: from 0 to 1 on dark paper.
 SEQUENTIAL_RAMPS: Mapping[FewColors, Mapping[str, ColorNumbers]] = {
     "256": {
         "ocean": (17, 18, 19, 25, 32, 38, 44, 116, 195),
@@ -168,7 +165,7 @@ SEQUENTIAL_RAMPS: Mapping[FewColors, Mapping[str, ColorNumbers]] = {
         "magma": (0, 5, 9, 11, 15),
     },
 }
-# From the most below 0 to the most above, 0 in the middle.
+# From the lowest value to the highest, with 0 in the middle.
 DIVERGING_RAMPS: Mapping[FewColors, Mapping[str, ColorNumbers]] = {
     "256": {
         "dark": (117, 74, 32, 25, 19, 234, 52, 94, 166, 208, 215),
@@ -177,17 +174,17 @@ DIVERGING_RAMPS: Mapping[FewColors, Mapping[str, ColorNumbers]] = {
     "16": {"dark": (14, 6, 4, 0, 1, 3, 11), "light": (4, 6, 14, 15, 11, 3, 1)},
 }
 
-# What xterm shows for the first 16; the others are six levels of red, green and blue, and greys.
+# xterm's first 16 colours; the others are six levels of red, green and blue, and greys.
 SYSTEM_COLORS = (
     "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 "
     "7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff"
 )
 CUBE_LEVELS = (0, 95, 135, 175, 215, 255)
-FIRST_GREY = 232  # the number of the first
+FIRST_GREY = 232
 
 
 def ramp_numbers(depth: FewColors, palette: str, theme: str, kind: str) -> ColorNumbers:
-    """The numbers of a scale of colour, from its lowest value to its highest."""
+    """Return the colour numbers of a scale, from its lowest value to its highest."""
     if kind == "diverging":
         return DIVERGING_RAMPS[depth][theme]
     numbers = SEQUENTIAL_RAMPS[depth][palette]
@@ -195,14 +192,15 @@ def ramp_numbers(depth: FewColors, palette: str, theme: str, kind: str) -> Color
 
 
 def terminal_rgb(numbers: Int[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape 3"]:
-    """Red, green and blue of a terminal's colours, as xterm shows them."""
+    """Return the red, green and blue of a terminal's colours, as xterm shows them."""
     table = np.array([_xterm_rgb(number) for number in range(256)], dtype=np.uint8)
     rgb: UInt8[np.ndarray, "*shape 3"] = table[numbers]
     return rgb
 
 
 def _xterm_rgb(number: int) -> tuple[int, int, int]:
-    """
+    """Return the red, green and blue of a colour number.
+
     >>> _xterm_rgb(17), _xterm_rgb(255), _xterm_rgb(4)
     ((0, 0, 95), (238, 238, 238), (0, 0, 238))
     """
@@ -212,9 +210,5 @@ def _xterm_rgb(number: int) -> tuple[int, int, int]:
     if number >= FIRST_GREY:
         grey = 8 + 10 * (number - FIRST_GREY)
         return grey, grey, grey
-    cube_index = number - 16
-    return (
-        CUBE_LEVELS[cube_index // 36],
-        CUBE_LEVELS[cube_index // 6 % 6],
-        CUBE_LEVELS[cube_index % 6],
-    )
+    index = number - 16
+    return CUBE_LEVELS[index // 36], CUBE_LEVELS[index // 6 % 6], CUBE_LEVELS[index % 6]

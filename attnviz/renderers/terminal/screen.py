@@ -1,4 +1,4 @@
-"""What lines of text are for: how large a screen is, and which colours it has."""
+"""The screen that lines of text are for: its size and colours, and helpers for lines."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from attnviz.views.grids.grid import OFF_SUFFIX
 
 MASKED_SIGN = "·"
 MIN_SCREEN_COLUMNS = 24
-GAP_COLUMNS = 3  # columns between two things that stand side by side
-UNBROKEN_WORD = re.compile(r"[^ \n]+")  # which no line is broken in: 64 % is one
+GAP_COLUMNS = 3  # between two things side by side
+UNBROKEN_WORD = re.compile(r"[^ \n]+")  # 64 % is one word, by its no-break space
 BOLD_STYLE, DIM_STYLE, PLAIN_STYLE = Style(bold=True), Style(dim=True), Style()
 STRUCK_STYLE = Style(dim=True, strike=True)
 
@@ -28,10 +28,9 @@ ColorDepth = Literal["none", "16", "256", "truecolor"]
 
 @dataclass(frozen=True)
 class Screen:
-    """What the lines are for.
+    """What lines of text are for: a terminal, a pipe or a file.
 
-    Without a width (a file) nothing is cut or pooled; without a height (a pipe) there is no end
-    below.
+    A file has no width: nothing is cut or pooled. A pipe has no height.
     """
 
     width: int | None
@@ -39,7 +38,7 @@ class Screen:
     colors: ColorDepth = "none"
     theme: str = "dark"
     palette: str = DEFAULT_PALETTE
-    numbers: bool | None = None  # in the cells of maps; None: while they fit
+    numbers: bool | None = None  # in the cells of maps; None: if they fit
     full: bool = False
 
     @property
@@ -48,7 +47,7 @@ class Screen:
 
     @property
     def rows(self) -> int:
-        """How many lines can be seen at once, the one of the prompt left out."""
+        """How many lines can be seen at once, without that of the prompt."""
         return 10**9 if self.height is None else max(self.height - 1, 1)
 
     @property
@@ -61,7 +60,7 @@ class Screen:
 
 
 def wrap_note(note: str, screen: Screen, style: Style = DIM_STYLE) -> Iterator[Text]:
-    """A note in lines of at most the screen's width, broken between words."""
+    """Yield a note in lines of at most the screen's width, broken between words."""
     line = ""
     for word in UNBROKEN_WORD.findall(note):
         longer = f"{line} {word}".strip()
@@ -74,7 +73,7 @@ def wrap_note(note: str, screen: Screen, style: Style = DIM_STYLE) -> Iterator[T
 
 
 def title_text(title: str, *, is_off: bool) -> Text:
-    """A title; the name of a head that is switched off is grey and struck through."""
+    """Return a bold title; the name of a head that is switched off is grey and struck through."""
     if not is_off:
         return Text(title, BOLD_STYLE)
     name, sign, rest = title.partition(OFF_SUFFIX)
@@ -82,7 +81,7 @@ def title_text(title: str, *, is_off: bool) -> Text:
 
 
 def join_blocks(blocks: Sequence[Sequence[Text]]) -> Iterator[Text]:
-    """Blocks of lines with an empty line between them."""
+    """Yield the lines of all blocks, with an empty line between two blocks."""
     for number, block in enumerate(blocks):
         if number:
             yield Text()
@@ -90,7 +89,7 @@ def join_blocks(blocks: Sequence[Sequence[Text]]) -> Iterator[Text]:
 
 
 def append_note(lines: Sequence[Text], note: str, screen: Screen) -> Iterator[Text]:
-    """Lines and a note after them: behind the last of them, if there is room."""
+    """Yield lines and a note after them, on the last of them if there is room."""
     *others, last = lines
     yield from others
     if last.cell_len + GAP_COLUMNS + cell_len(note) <= screen.room:
@@ -101,13 +100,13 @@ def append_note(lines: Sequence[Text], note: str, screen: Screen) -> Iterator[Te
 
 
 def fit_columns(text: str, width: int) -> str:
-    """The text in so many columns, filled up or, with a sign of it, cut."""
+    """Return the text padded to so many columns, or cut with an ellipsis."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     return set_cell_size(text, width - 1) + "…"
 
 
 def line_segments(line: Text, console: Console) -> list[Segment]:
-    """The parts of a line, each in its style; one without parts has that of the line."""
+    """Return the parts of a line, each in its own style, else in that of the line."""
     line_style = line.style if isinstance(line.style, Style) else Style()
     return [Segment(part.text, part.style or line_style) for part in line.render(console)]

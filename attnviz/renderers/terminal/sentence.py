@@ -29,14 +29,17 @@ from attnviz.views.grids.scales import Scale
 from attnviz.wording.words import counted
 
 MAX_BARS, MIN_BARS = 20, 5
-LINES_AROUND_SENTENCE, LINES_AROUND_HEAD = 4, 5  # lines that are taken by other things
-MAX_BAR_COLUMNS = 40
-PAPER_CONTRAST_SHARE = 1 / 3  # of a scale, by which 0 is further from the colour of paper
+LINES_AROUND_SENTENCE, LINES_AROUND_HEAD = 4, 5
+MIN_BAR_COLUMNS, MAX_BAR_COLUMNS = 8, 40
+PAPER_CONTRAST_SHARE = 1 / 3  # of a scale, added below 0 so that 0 differs from the paper
 EIGHTH_BLOCKS, FULL_BLOCK = " ▏▎▍▌▋▊▉", "█"
+MIN_RANKED_ROWS = 4  # however low the screen
+BAR_MARK = "│"
+REMARK_GAP = 2  # columns before a row's remark
 
 
 def sentence_lines(grid: Grid, screen: Screen, *, with_bars: bool = True) -> Iterator[Text]:
-    """The sentence coloured by what one token reads, and a sorted list of bars, for each head."""
+    """Yield, for each head, the sentence coloured by its weights, and a sorted list of bars."""
     yield Text(set_cell_size(grid.title, min(screen.room, cell_len(grid.title))), BOLD_STYLE)
     yield from wrap_note(_sentence_note(grid), screen)
     for row, name in enumerate(grid.rows.names):
@@ -54,13 +57,13 @@ def sentence_lines(grid: Grid, screen: Screen, *, with_bars: bool = True) -> Ite
 
 
 def _sentence_note(grid: Grid) -> str:
-    """The grid's own, in which no row is spoken of where none is seen."""
+    """Return the grid's note, which must not mention rows: none is shown."""
     of_each_head = " of each head" if len(grid.rows) > 1 else ""
     return grid.note.replace(ROW_SUM_NOTE, f"the weights{of_each_head} sum to 1")
 
 
 def _bars_per_head(grid: Grid, screen: Screen, above: int) -> int:
-    """How many bars of a head are shown: as many as are seen with the others, if that is a few."""
+    """Return how many bars of a head are shown: as many as fit, but a few at least."""
     if screen.full or screen.width is None:
         return len(grid.columns)
     lines = (screen.rows - LINES_AROUND_SENTENCE) // len(grid.rows) - above - LINES_AROUND_HEAD
@@ -68,7 +71,7 @@ def _bars_per_head(grid: Grid, screen: Screen, above: int) -> int:
 
 
 def _colored_sentence(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
-    """The tokens as they stood in the text, each in the colour of its weight."""
+    """Yield the tokens as in the text, each in the colour of its weight."""
     line = Text(end="")
     for column, label in enumerate(grid.columns.labels):
         word = _colored_word(grid, row, column, label, screen)
@@ -92,22 +95,16 @@ def _colored_word(grid: Grid, row: int, column: int, label: str, screen: Screen)
 
 
 def _bar_list(grid: Grid, row: int, screen: Screen, max_bars: int) -> Iterator[Text]:
-    """What is read, the most read first: label, number, bar; and where bars begin and end."""
+    """Yield the most read tokens with numbers and bars, and how much the others add up to."""
     values, write_number = grid.values[row], cell_format(grid, screen.decimals)
-    order = [
-        column for column in np.argsort(-values, kind="stable") if not grid.hidden[row, column]
-    ]
-    shown_columns = order[:max_bars]
-    yield from _bar_rows(grid, row, [int(column) for column in shown_columns], screen)
-    if len(order) > len(shown_columns):
-        other_weight = float(values[order[len(shown_columns) :]].sum())
-        others_text = counted(len(order) - len(shown_columns), "token")
-        yield from wrap_note(
-            f"and {others_text} more, {write_number(other_weight)} together (--full shows all)",
-            screen,
-        )
-    masked = int(grid.hidden[row].sum())
-    if masked:
+    order = [int(c) for c in np.argsort(-values, kind="stable") if not grid.hidden[row, c]]
+    others = order[max_bars:]
+    yield from _bar_rows(grid, row, order[:max_bars], screen)
+    if others:
+        weight_text = write_number(float(values[others].sum()))
+        others_text = f"{counted(len(others), 'token')} more, {weight_text} together"
+        yield from wrap_note(f"and {others_text} (--full shows all)", screen)
+    if masked := int(grid.hidden[row].sum()):
         yield from wrap_note(f"{counted(masked, 'token')} hidden by the mask", screen)
 
 
@@ -122,20 +119,17 @@ def _bar_rows(grid: Grid, row: int, columns: list[int], screen: Screen) -> Itera
     room = 0 if screen.width is None else min(screen.room - columns_before, MAX_BAR_COLUMNS)
     for column, start in zip(columns, starts, strict=True):
         bar = value_bar(grid, (row, column), room, grid.scale.high, screen)
-        yield (
-            Text(fit_columns(start, columns_before), end="").append_text(bar)
-            if bar
-            else Text(start)
-        )
+        line = Text(fit_columns(start, columns_before), end="").append_text(bar)
+        yield line if bar else Text(start)
     if room and columns:
         end = f"{grid.scale.high:g}"
         yield Text(" " * columns_before + "0" + end.rjust(room - 1, "─"), DIM_STYLE)
 
 
 def value_bar(grid: Grid, cell: tuple[int, int], room: int, reach: float, screen: Screen) -> Text:
-    """From 0, as long as the value, in its colour."""
+    """Return a bar from 0, as long as the value, in its colour."""
     value = grid.values[cell[0], cell[1] : cell[1] + 1]
-    length = round(min(abs(float(value[0])) / reach, 1.0) * room * 8)  # however colours are bent
+    length = round(min(abs(float(value[0])) / reach, 1.0) * room * 8)  # on a linear scale always
     bar = FULL_BLOCK * (length // 8) + EIGHTH_BLOCKS[length % 8].strip()
     if not screen.colored:
         return Text(bar)
@@ -148,7 +142,7 @@ def _row_paint(grid: Grid, row: int, values: np.ndarray, screen: Screen) -> Pain
 
 
 def scale_on_paper(scale: Scale) -> Scale:
-    """Colours among words and on bars, of which the faintest must be told apart from paper."""
+    """Return the scale for words and bars, whose faintest colour must differ from the paper."""
     if scale.kind == "diverging":
         return scale
     if scale.bend == "log":
@@ -156,14 +150,8 @@ def scale_on_paper(scale: Scale) -> Scale:
     return replace(scale, low=-PAPER_CONTRAST_SHARE * scale.high)
 
 
-MIN_RANKED_ROWS = 4  # rows, however small the screen
-MIN_BAR_COLUMNS = 8
-BAR_MARK = "│"
-REMARK_GAP = 2  # columns, before what is said of a row
-
-
 def ranking_lines(ranking: RankedBars, screen: Screen, max_rows: int) -> Iterator[Text]:
-    """The first of them, and how many more there are."""
+    """Yield the first bars of a ranking, and how many more there are."""
     count = len(ranking.grid.rows)
     row_count = count if screen.full or screen.width is None else min(count, max_rows, MAX_BARS)
     yield from wrap_note(ranking.grid.title, screen, BOLD_STYLE)
@@ -194,7 +182,7 @@ def _ranking_rows(ranking: RankedBars, row_count: int, screen: Screen) -> Iterat
 
 
 def _ranking_bar(ranking: RankedBars, row: int, room: int, screen: Screen) -> Text:
-    """As long as its number; the mark stands in it, or behind it. Nothing of what is hidden."""
+    """Return a bar with its mark in it or behind it; spaces for a hidden number."""
     grid, mark = ranking.grid, ranking.mark_length(row)
     if not room or grid.hidden[row, 0]:
         return Text(" " * room, end="")
@@ -204,36 +192,27 @@ def _ranking_bar(ranking: RankedBars, row: int, room: int, screen: Screen) -> Te
         return bar
     mark_column = min(int(mark * room), room - 1)
     colored = screen.colored and bar.plain[mark_column] == FULL_BLOCK
-    style = paint_values(grid.values[row, :1], scale_on_paper(grid.scale), screen).background_style(
-        0
-    )
-    sign = Text(BAR_MARK, style if colored else "", end="")
+    paint = paint_values(grid.values[row, :1], scale_on_paper(grid.scale), screen)
+    sign = Text(BAR_MARK, paint.background_style(0) if colored else "", end="")
     return Text("", end="").join([bar[:mark_column], sign, bar[mark_column + 1 :]])
 
 
 def _room_for_bars(ranking: RankedBars, row_count: int, columns_before: int, screen: Screen) -> int:
-    """What the longest remark leaves, but for a few columns; none in a file."""
+    """Return the columns that the longest remark leaves, at least a few; 0 in a file."""
     if screen.width is None:
         return 0
     write = cell_format(ranking.grid, screen.decimals)
-    remark_columns = max(
-        (cell_len(ranking.remark_text(row, write)) for row in range(row_count)), default=0
-    )
-    columns_left = (
-        screen.room - columns_before - remark_columns - (REMARK_GAP if remark_columns else 0)
-    )
-    return max(
-        min(columns_left, MAX_BAR_COLUMNS), min(MIN_BAR_COLUMNS, screen.room - columns_before)
-    )
+    remarks = (ranking.remark_text(row, write) for row in range(row_count))
+    remark_columns = max(map(cell_len, remarks), default=0)
+    free_columns = screen.room - columns_before
+    bar_columns = free_columns - remark_columns - (REMARK_GAP if remark_columns else 0)
+    return max(min(bar_columns, MAX_BAR_COLUMNS), min(MIN_BAR_COLUMNS, free_columns))
 
 
 def _fitting_remark(text: str, room: int, columns_left: int) -> str:
-    """Behind the bar, as much as there is room for."""
+    """Return a remark behind its gap, cut to the columns that are left."""
     gap = " " * (REMARK_GAP if room else 1)
     if not text or columns_left <= len(gap) + 1:
         return ""
-    return gap + (
-        text
-        if cell_len(text) + len(gap) <= columns_left
-        else fit_columns(text, columns_left - len(gap))
-    )
+    columns = min(cell_len(text), columns_left - len(gap))
+    return gap + fit_columns(text, columns)

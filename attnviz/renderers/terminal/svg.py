@@ -24,21 +24,15 @@ if TYPE_CHECKING:
     from attnviz.views.view import View
     from attnviz.wording.commands import Command
 
-SVG_COLUMNS = 80  # of the terminal that is drawn
-SVG_CELL_WIDTH, SVG_CELL_HEIGHT, SVG_LETTER_SIZE = (
-    8.4,
-    19.0,
-    14.0,
-)  # a cell, and the letters in it, in pixels
+SVG_COLUMNS = 80
+SVG_CELL_WIDTH, SVG_CELL_HEIGHT, SVG_LETTER_SIZE = 8.4, 19.0, 14.0  # in pixels
 SVG_MARGIN = 18.0
-UPPER_HALF = "▀"  # the upper half of a cell in one colour, the lower in another
-LOWER_HALF = "▄"  # the lower half alone
-WHOLE_BLOCK = "█"
+UPPER_HALF, LOWER_HALF, WHOLE_BLOCK = "▀", "▄", "█"
 SVG_FONTS = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
 
 def svg(view: View, look: Look) -> list[bytes]:
-    """What the command prints on a terminal of 80 columns, below the command itself."""
+    """Return what the command prints on a terminal of 80 columns, below the command itself."""
     screen = Screen(
         SVG_COLUMNS,
         colors="truecolor",
@@ -51,7 +45,7 @@ def svg(view: View, look: Look) -> list[bytes]:
 
 
 def _prompt_lines(command: Command | None, screen: Screen) -> list[Text]:
-    """The command at its prompt, as one would type it to see the same."""
+    """Return the command at a prompt, as one would type it to see the same."""
     if command is None:
         return []
     options = {name: value for name, value in command.options.items() if name != "as_"}
@@ -59,19 +53,14 @@ def _prompt_lines(command: Command | None, screen: Screen) -> list[Text]:
 
 
 def terminal_svg(lines: Sequence[Text], colors: Theme, words: Sequence[str] = ()) -> str:
-    """Lines in the cells of a terminal; `words` say to machines what is to be seen."""
-    width, height = (
-        2 * SVG_MARGIN + SVG_COLUMNS * SVG_CELL_WIDTH,
-        2 * SVG_MARGIN + len(lines) * SVG_CELL_HEIGHT,
-    )
+    """Return lines in the cells of a terminal; `words` are elements of metadata."""
+    width = 2 * SVG_MARGIN + SVG_COLUMNS * SVG_CELL_WIDTH
+    height = 2 * SVG_MARGIN + len(lines) * SVG_CELL_HEIGHT
     console = Console(width=SVG_COLUMNS, color_system="truecolor", force_terminal=True)
-    elements = [
-        element
-        for row, line in enumerate(lines)
-        for element in _line_elements(
-            line_segments(line, console), SVG_MARGIN + row * SVG_CELL_HEIGHT, colors
-        )
-    ]
+    elements: list[str] = []
+    for row, line in enumerate(lines):
+        top = SVG_MARGIN + row * SVG_CELL_HEIGHT
+        elements += _line_elements(line_segments(line, console), top, colors)
     opening = (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width:g} {height:g}"'
         f' font-family="{SVG_FONTS}" font-size="{SVG_LETTER_SIZE:g}">'
@@ -83,7 +72,7 @@ def terminal_svg(lines: Sequence[Text], colors: Theme, words: Sequence[str] = ()
 
 
 def _svg_metadata(view: View) -> list[str]:
-    """Title, description and what made it."""
+    """Return elements for the title, the description and the provenance."""
     texts_by_tag = {
         "title": view.headline,
         "desc": view.screen.description,
@@ -110,7 +99,7 @@ def _hex_color(color: Color) -> str:
 
 
 def _rectangle(left: float, top: float, columns: int, height: float, color: str) -> str:
-    # A hair wider than its cells, or the paper would shine through between two of them.
+    # Slightly larger than its cells, or the paper would show through between two of them.
     return (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{columns * SVG_CELL_WIDTH + 0.3:.1f}" '
         f'height="{height + 0.3:.1f}" fill="{color}"/>'
@@ -120,7 +109,7 @@ def _rectangle(left: float, top: float, columns: int, height: float, color: str)
 def _text_elements(
     text: str, style: Style, left: float, top: float, colors: Theme
 ) -> Iterator[str]:
-    """Letters as text; blocks as rectangles, which meet whatever font there is."""
+    """Yield letters as text, and blocks as rectangles, which fill their cells in any font."""
     ink = colors.faint if style.dim else colors.ink
     if style.color is not None:
         ink = _hex_color(style.color)
@@ -132,8 +121,9 @@ def _text_elements(
         start = len(text) - len(text.lstrip())
         word = text.strip()
         weight = ' font-weight="bold"' if style.bold else ""
+        x, baseline = left + start * SVG_CELL_WIDTH, top + 0.74 * SVG_CELL_HEIGHT
         yield (
-            f'<text x="{left + start * SVG_CELL_WIDTH:.1f}" y="{top + 0.74 * SVG_CELL_HEIGHT:.1f}" fill="{ink}"{weight} '
+            f'<text x="{x:.1f}" y="{baseline:.1f}" fill="{ink}"{weight} '
             f'textLength="{cell_len(word) * SVG_CELL_WIDTH:.1f}" lengthAdjust="spacingAndGlyphs" '
             f'xml:space="preserve">{html.escape(word)}</text>'
         )

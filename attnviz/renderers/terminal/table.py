@@ -14,7 +14,6 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.renderers.terminal import table
 from attnviz.renderers.terminal.ramps import Paint, block_glyphs, paint_values
 from attnviz.renderers.terminal.screen import (
     BOLD_STYLE,
@@ -33,26 +32,31 @@ from attnviz.wording.words import bidi_isolated
 
 MAX_TITLE_COLUMNS = 48
 UPPER_CELL, LOWER_CELL = "▀", "▄"
-BORDER_SIGN, RULE_SIGN = "│", "─"  # where something else begins
+BORDER_SIGN, RULE_SIGN = "│", "─"  # between two parts of columns, or of rows
+MAX_DOWNWARD_LETTERS = 12  # of a word that is written downwards
+MIN_RULER_STEP = 5  # columns of blocks from one number to the next
+MIN_NAME_COLUMNS = 15  # that names may take on the narrowest screen
+MAX_PAIR_NAME_COLUMNS = 15  # of each of two names on one line
+PAIR_SEPARATOR = " / "
 
 
 @dataclass(frozen=True)
 class TableForm:
-    """How a table is drawn: what its cells are, how wide, and what stands over its columns.
+    """How a table is drawn: its cells, their width, and the headings of its columns.
 
-    Halves are cells half a line high, two rows in a line; they have `pairs` of names, or the
-    numbers that a line spans.
+    Halves are cells half a line high, two rows on a line; beside them stand both names, or the
+    range of both numbers.
     """
 
     cells: Literal["numbers", "blocks", "halves"]
     width: int
     heading: Literal["across", "down", "numbers"] = "numbers"
     has_pair_names: bool = False
-    widths: tuple[int, ...] = ()  # of columns that are as wide as their words
-    stacked_lines: int = 0  # lines of names that are broken between their words
+    widths: tuple[int, ...] = ()  # of columns as wide as their own words; empty: all are `width`
+    stacked_lines: int = 0  # of headings that are broken between their words
 
     def part(self, columns: slice) -> TableForm:
-        """The same for some of the columns."""
+        """Return the form for some of the columns."""
         return replace(self, widths=self.widths[columns])
 
     def width_of(self, column: int) -> int:
@@ -61,9 +65,9 @@ class TableForm:
 
 @dataclass(frozen=True, eq=False)
 class TerminalTable:
-    """A grid in its form; one that stands beside another of the same rows needs no names.
+    """A grid in its form.
 
-    `alone` is one that has nothing beside it.
+    A table beside another of the same rows has no row names.
     """
 
     grid: Grid
@@ -85,12 +89,12 @@ class TerminalTable:
 
     @property
     def _border(self) -> int | None:
-        """The line of cells over which a rule is drawn; none can be between halves."""
+        """The row above which a rule is drawn; None between halves, where no line is free."""
         return None if self.form.cells == "halves" else self.grid.rows.border
 
     @property
     def title_excess(self) -> int:
-        """How much wider it is than its names and cells: so wide is its title."""
+        """How many columns the title is wider than the names and cells."""
         return self.width - self.label_width - self.cells_width
 
     @property
@@ -107,7 +111,7 @@ class TerminalTable:
 
     @cached_property
     def names(self) -> list[str]:
-        """What stands beside each line of cells."""
+        """The name beside each line of cells."""
         if self.form.cells != "halves":
             return row_names(self.grid.rows)
         return (pair_names if self.form.has_pair_names else range_names)(self.grid.rows)
@@ -118,18 +122,16 @@ class TerminalTable:
         if self.form.heading == "across":
             widths = [*map(self.form.width_of, range(len(columns)))]
             stack_lines = self.form.stacked_lines
-            return (
-                table.headings_stacked(columns, widths, stack_lines)
-                if stack_lines
-                else table.headings_across(columns, widths)
-            )
+            if stack_lines:
+                return headings_stacked(columns, widths, stack_lines)
+            return headings_across(columns, widths)
         if self.form.heading == "down":
-            return table.headings_down(columns, width, numbers=numbers)
-        return (table.number_headings if numbers else table.ruler_headings)(columns, width)
+            return headings_down(columns, width, numbers=numbers)
+        return (number_headings if numbers else ruler_headings)(columns, width)
 
     @property
     def _title_in_corner(self) -> bool:
-        """Where lines are dear, the title of a map that stands alone stands over its names."""
+        """Whether the title stands over the row names, which saves a line."""
         is_short = cell_len(self.grid.title) + GAP_COLUMNS <= self.label_width
         return self.stands_alone and is_short and self.form.cells == "halves"
 
@@ -175,9 +177,8 @@ class TerminalTable:
             yield self._line(line, name if self.has_row_names else "")
 
     def _line(self, line_number: int, name: str) -> Text:
-        line = Text(
-            fit_columns(name, self.label_width - 1) + " " if self.has_row_names else "", end=""
-        )
+        start = fit_columns(name, self.label_width - 1) + " " if self.has_row_names else ""
+        line = Text(start, end="")
         if self.form.cells == "halves":
             return self._halves(line, 2 * line_number)
         for column, text in enumerate(self._texts(line_number)):
@@ -194,11 +195,8 @@ class TerminalTable:
         if self.form.cells == "numbers":
             for column, (value, masked) in enumerate(zip(values.tolist(), hidden, strict=True)):
                 number = cell_text(value, masked, self.write, MASKED_SIGN)
-                text, column_width = (
-                    self.grid.text_with_word(row, column, number),
-                    self.form.width_of(column),
-                )
-                yield " " * (column_width - cell_len(text)) + text
+                text = self.grid.text_with_word(row, column, number)
+                yield _align_right(text, self.form.width_of(column))
             return
         cell_glyphs = [" "] * len(values) if self._paint else block_glyphs(values, self.grid.scale)
         for text, masked in zip(cell_glyphs, hidden, strict=True):
@@ -219,7 +217,7 @@ class TerminalTable:
         return line
 
     def _half(self, rows: list[int], column: int) -> tuple[str, Style]:
-        """Two cells in one place: the ink of the upper half, or of the lower if it is alone."""
+        """Return one cell of two rows, in the colours of both or of the only visible one."""
         hidden = [bool(self.grid.hidden[row, column]) for row in rows]
         visible_rows = [
             row
@@ -235,18 +233,14 @@ class TerminalTable:
         return UPPER_CELL if visible_rows == rows[:1] else LOWER_CELL, Style(color=colors[0])
 
 
-MAX_DOWNWARD_LETTERS = 12  # letters of a word that is written downwards
-MIN_RULER_STEP = 5  # columns of blocks from one number to the next, at least
-
-
 def headings_across(axis: Axis, widths: Sequence[int]) -> list[str]:
-    """Words over numbers, where each has room."""
+    """Return words over numbers, on one line."""
     words = zip(axis.labels, widths, strict=True)
     return ["".join(_align_right(bidi_isolated(label), width) for label, width in words)]
 
 
 def headings_stacked(axis: Axis, widths: Sequence[int], height: int) -> list[str]:
-    """Names of several words over numbers, each broken between its words, in so many lines."""
+    """Return names of several words over numbers, broken between words, on `height` lines."""
     names = [bidi_isolated(label).split() for label in axis.labels]
     padded_words = [[""] * (height - len(words)) + words for words in names]
     lines = zip(*padded_words, strict=True)
@@ -254,27 +248,27 @@ def headings_stacked(axis: Axis, widths: Sequence[int], height: int) -> list[str
 
 
 def max_stack_lines(axis: Axis) -> int:
-    """How many lines such names take."""
+    """Return how many lines the headings take if they are broken between words."""
     return max((len(label.split()) for label in axis.labels), default=0)
 
 
 def stacked_widths(axis: Axis) -> list[int]:
-    """How wide each name is, broken between its words."""
+    """Return how wide each heading is if it is broken between words."""
     return [max(map(cell_len, bidi_isolated(label).split()), default=0) for label in axis.labels]
 
 
 def max_label_columns(axis: Axis) -> int:
-    """0 if the places have no words."""
+    """Return the width of the widest word; 0 if any label is missing."""
     return max(map(cell_len, axis.labels), default=0) if all(axis.labels) else 0
 
 
 def max_downward_lines(axis: Axis) -> int:
-    """How many lines words take that are written downwards."""
+    """Return how many lines the headings take if they are written downwards."""
     return max((len(_downward_letters(label)) for label in axis.labels), default=0)
 
 
 def headings_down(axis: Axis, width: int, *, numbers: bool) -> list[str]:
-    """Words written downwards, each ending over its column."""
+    """Return words written downwards, each ending over its column."""
     words, height = [_downward_letters(label) for label in axis.labels], max_downward_lines(axis)
     padded_words = [[""] * (height - len(word)) + word for word in words]
     return [
@@ -284,7 +278,7 @@ def headings_down(axis: Axis, width: int, *, numbers: bool) -> list[str]:
 
 
 def ruler_headings(axis: Axis, width: int) -> list[str]:
-    """Numbers over blocks, each beginning above its own, as many as find room."""
+    """Return numbers over blocks, each beginning above its own, as many as fit."""
     line = ""
     step = max(MIN_RULER_STEP, math.ceil((max(map(len, axis.numbers)) + 1) / width))
     pooled = "–" in axis.numbers[0]  # 1, 81, 161; else 1, 5, 10
@@ -297,22 +291,20 @@ def ruler_headings(axis: Axis, width: int) -> list[str]:
 
 
 def number_headings(axis: Axis, width: int) -> list[str]:
-    """Numbers over numbers; labels where there are none."""
+    """Return numbers over numbers; labels where there are no numbers."""
     return ["".join(f"{name:>{width}}" for name in axis.headings)]
 
 
 def _downward_letters(label: str) -> list[str]:
-    """What is seen as one letter each, the last one a sign that there are more.
+    """Return the letters, each with its combining characters; of too many only the first.
 
-    >>> _downward_letters("am"), _downward_letters("e\\u0301t"), _downward_letters("misunderstanding")[-2:]
-    (['a', 'm'], ['e\\u0301', 't'], ['a', '…'])
+    >>> _downward_letters("e\\u0301t"), _downward_letters("misunderstanding")[-2:]
+    (['e\\u0301', 't'], ['a', '…'])
     """
     letters = list(_letter_clusters(label))
-    return (
-        letters
-        if len(letters) <= MAX_DOWNWARD_LETTERS
-        else [*letters[: MAX_DOWNWARD_LETTERS - 1], "…"]
-    )
+    if len(letters) > MAX_DOWNWARD_LETTERS:
+        letters[MAX_DOWNWARD_LETTERS - 1 :] = ["…"]
+    return letters
 
 
 def _letter_clusters(label: str) -> Iterator[str]:
@@ -326,7 +318,7 @@ def _letter_clusters(label: str) -> Iterator[str]:
 
 
 def _place_letter(letter: str, width: int, numbers: bool) -> str:
-    """In the middle of a number, at the beginning of a block."""
+    """Return a letter in the middle of a number, or at the beginning of a block."""
     if numbers:
         return _align_right(bidi_isolated(letter), width - 1) + " "
     return bidi_isolated(letter) + " " * (width - cell_len(letter))
@@ -336,13 +328,8 @@ def _align_right(text: str, width: int) -> str:
     return " " * (width - cell_len(text)) + text
 
 
-MIN_NAME_COLUMNS = 15  # columns that names may take on the narrowest screen
-MAX_PAIR_NAME_COLUMNS = 15  # columns of each of two names in one line
-PAIR_SEPARATOR = " / "
-
-
 def row_names(axis: Axis) -> list[str]:
-    """Numbers aligned on their right, then labels: ` 3 learning`."""
+    """Return numbers aligned on the right, then labels: ` 3 learning`."""
     width = max((len(number) for number in axis.numbers), default=0)
     if not width:
         return [*axis.labels]
@@ -353,8 +340,10 @@ def row_names(axis: Axis) -> list[str]:
 
 
 def pair_names(axis: Axis) -> list[str]:
-    """Two rows in a line, the upper and the lower: `1 The / 2 old`."""
-    names = [_shorten_pair_name(name) for name in row_names(axis)]
+    """Return a name for each two rows: `1 The / 2 old`."""
+    names = [
+        fit_columns(name, min(cell_len(name), MAX_PAIR_NAME_COLUMNS)) for name in row_names(axis)
+    ]
     width = max(map(cell_len, names[::2]), default=0)
     return [
         upper if lower is None else f"{fit_columns(upper, width)}{PAIR_SEPARATOR}{lower}"
@@ -363,28 +352,17 @@ def pair_names(axis: Axis) -> list[str]:
 
 
 def range_names(axis: Axis) -> list[str]:
-    """The numbers of two rows in a line: `1–2`; of rows that have none, the upper's name."""
-    return list(_row_ranges(axis))
-
-
-def _row_ranges(axis: Axis) -> Iterator[str]:
+    """Return the numbers of each two rows: `1–2`; without numbers, the first row's label."""
+    names = []
     for upper in range(0, len(axis), 2):
         first, last = axis.numbers[upper], axis.numbers[min(upper + 1, len(axis) - 1)]
-        if not first or first == last:
-            yield first or axis.labels[upper]
-        else:
-            yield f"{first.split('–')[0]}–{last.split('–')[-1]}"
+        if first and first != last:
+            first = f"{first.split('–')[0]}–{last.split('–')[-1]}"
+        names.append(first or axis.labels[upper])
+    return names
 
 
 def names_width(names: list[str], screen: Screen) -> int:
-    """As wide as the longest name, at most a third of the screen, and a space behind it."""
+    """Return the columns of the longest name, at most a third of the screen, and a space."""
     widest = max(map(cell_len, names), default=0)
     return min(widest, max(screen.room // 3, MIN_NAME_COLUMNS)) + 1
-
-
-def _shorten_pair_name(name: str) -> str:
-    return (
-        name
-        if cell_len(name) <= MAX_PAIR_NAME_COLUMNS
-        else fit_columns(name, MAX_PAIR_NAME_COLUMNS)
-    )

@@ -1,8 +1,7 @@
 """Grids as tables, in the form that fits.
 
-Numbers in the cells, else blocks of colour, else halves of them, else cells that stand for
-several, with a line that says so. What fits is what a screen shows at once: its width, and its
-height where it has one.
+That is numbers in the cells, else blocks of colour, else half blocks, else cells that stand for
+several, with a note that says so. A form fits if a screen shows all of it at once.
 """
 
 from __future__ import annotations
@@ -38,39 +37,34 @@ from attnviz.views.grids.numbers import cell_format, masked_sign, ordinary_reach
 from attnviz.wording.numbers import POWERS_OF_TEN_FROM
 from attnviz.wording.words import counted
 
-MAX_VECTOR_ROWS = 40  # of vectors, of which a text of 2,000 tokens has 2,000
-MAX_COLUMN_TOKENS = 40  # tokens that the columns stand for
-TITLE_GAP = 2  # columns, of tables that are narrower than their titles
-MAX_ROW_TOKEN_LINES = 2  # that list the tokens of rows
-LINES_ABOVE_TABLES = (
-    5  # lines over the tables, which stay on the screen where words are written downwards
-)
-MAX_FITTED_LETTERS = 16  # letters of a word, where each column is as wide as its own
-MAX_ACROSS_LETTERS = 11  # letters of a word that stands over numbers
-FULL_HEIGHT_ROWS = 2  # are drawn in full height
-
-MIN_POOLED_BLOCKS = 24  # on a side: with fewer, nothing is to be seen any more
-BLOCK_GROWTH = 1.1  # of blocks that are still too small
+MAX_VECTOR_ROWS = 40  # a text of 2,000 tokens has 2,000 vectors
+MAX_COLUMN_TOKENS = 40  # listed in a note
+TITLE_GAP = 2  # columns, between tables that are narrower than their titles
+MAX_ROW_TOKEN_LINES = 2  # of the note that lists the tokens of rows
+LINES_ABOVE_TABLES = 5  # that stay in sight above headings written downwards
+MAX_FITTED_LETTERS = 16  # of a heading, if each column is as wide as its own
+MAX_ACROSS_LETTERS = 11  # of a heading, if all columns are as wide as the widest
+FULL_HEIGHT_ROWS = 2  # so few rows are not drawn as halves
+MIN_POOLED_BLOCKS = 24  # on a side: fewer show too little
+BLOCK_GROWTH = 1.1
 
 TableRows = list[list[TerminalTable]]  # tables side by side, and rows of them one below the other
 
 
 def table_lines(grids: Sequence[Grid], screen: Screen) -> Iterator[Text]:
-    for number, same_grids in enumerate(_runs_of_one_kind(grids)):
+    for number, run in enumerate(_runs_of_one_kind(grids)):
         if number:
             yield Text()
-        yield from _tables_with_footer(same_grids, fit_tables(same_grids, screen), screen)
+        yield from _tables_with_footer(run, fit_tables(run, screen), screen)
 
 
-def _tables_with_footer(
-    same_grids: Sequence[Grid], rows: TableRows, screen: Screen
-) -> Iterator[Text]:
-    """Tables, and how to read them; without a line between, where that keeps both in sight.
+def _tables_with_footer(grids: Sequence[Grid], rows: TableRows, screen: Screen) -> Iterator[Text]:
+    """Yield tables, then how to read them, without a gap if only so both fit.
 
-    Of tables that are longer than the screen the beginning is seen, and so is what explains them.
+    Of tables longer than the screen the beginning is in sight, so the notes come first.
     """
     body = list(join_blocks([list(_row_of_tables(tables)) for tables in rows]))
-    footer = list(_tables_footer(same_grids, rows))
+    footer = list(_tables_footer(grids, rows))
     if footer and len(body) + len(footer) > screen.rows:
         yield from join_blocks([footer, body])
         return
@@ -80,43 +74,39 @@ def _tables_with_footer(
     yield from footer
 
 
-def fit_tables(same_grids: Sequence[Grid], screen: Screen) -> TableRows:
-    """The tables that show grids of one kind: one for each, or several for a wide one."""
-    if same_grids[0].columns.unit != "token":
-        vector_tables = [
-            table for grid in same_grids for table in _vector_tables(grid, same_grids, screen)
-        ]
+def fit_tables(grids: Sequence[Grid], screen: Screen) -> TableRows:
+    """Return the tables for grids of one kind: one for each, or several for a wide one."""
+    if grids[0].columns.unit != "token":
+        vector_tables = [table for grid in grids for table in _vector_tables(grid, grids, screen)]
         return [_level_headings(row) for row in _pack_side_by_side(vector_tables, screen)]
-    return _choose_form(same_grids, screen) or _pool_tables(
-        same_grids, replace(screen, numbers=False)
-    )
+    return _choose_form(grids, screen) or _pool_tables(grids, replace(screen, numbers=False))
 
 
-def _choose_form(same_grids: Sequence[Grid], screen: Screen) -> TableRows | None:
-    """The first form in which everything is seen at once; else the one that takes fewest lines."""
+def _choose_form(grids: Sequence[Grid], screen: Screen) -> TableRows | None:
+    """Return the first tables that fit the screen, else the lowest; None if all are too wide."""
     possible_forms = [
         (form, rows)
-        for form in _table_forms(same_grids, screen)
-        if (rows := _tables_in_form(same_grids, form, screen)) is not None
+        for form in _table_forms(grids, screen)
+        if (rows := _tables_in_form(grids, form, screen)) is not None
     ]
     if not possible_forms:
         return None
     if screen.numbers and possible_forms[0][0].cells == "numbers":
         possible_forms = [pair for pair in possible_forms if pair[0].cells == "numbers"]
-    heights = [_tables_height(same_grids, rows) for _, rows in possible_forms]
+    heights = [_tables_height(grids, rows) for _, rows in possible_forms]
     for (form, rows), height in zip(possible_forms, heights, strict=True):
         if height <= screen.rows - (LINES_ABOVE_TABLES if form.heading == "down" else 0):
             return rows
     return possible_forms[heights.index(min(heights))][1]
 
 
-def _table_forms(same_grids: Sequence[Grid], screen: Screen) -> Iterator[TableForm]:
-    """From the one that says most to the one that needs least."""
-    first = same_grids[0]
+def _table_forms(grids: Sequence[Grid], screen: Screen) -> Iterator[TableForm]:
+    """Yield forms, from the one that says most to the one that needs least."""
+    first = grids[0]
     words = 0 if screen.width is None else max_label_columns(first.columns)
     downwards = words > 0 and (len(first.rows) > 1 or max_downward_lines(first.columns) == 1)
     if screen.numbers is not False:
-        width = max(_number_columns(grid, same_grids, screen) for grid in same_grids)
+        width = max(_number_columns(grid, grids, screen) for grid in grids)
         if 0 < words <= MAX_ACROSS_LETTERS:
             yield TableForm("numbers", max(width, words + 1), "across")
         if 0 < words <= MAX_FITTED_LETTERS:
@@ -135,13 +125,11 @@ def _table_forms(same_grids: Sequence[Grid], screen: Screen) -> Iterator[TableFo
     yield TableForm("blocks", 1)
 
 
-def _tables_in_form(
-    same_grids: Sequence[Grid], form: TableForm, screen: Screen
-) -> TableRows | None:
-    """Grids in this form, if there is room; words are written across if that parts no heads."""
+def _tables_in_form(grids: Sequence[Grid], form: TableForm, screen: Screen) -> TableRows | None:
+    """Return the tables in a form; None if one is too wide, or if words across would part heads."""
     form_tables = [
-        TerminalTable(grid, screen, form, cell_format(grid, screen.decimals, same_grids))
-        for grid in same_grids
+        TerminalTable(grid, screen, form, cell_format(grid, screen.decimals, grids))
+        for grid in grids
     ]
     if any(table.label_width + table.cells_width > screen.room for table in form_tables):
         return None
@@ -149,45 +137,43 @@ def _tables_in_form(
     return None if form.heading == "across" and len(rows) > 1 else rows
 
 
-def _tables_height(same_grids: Sequence[Grid], rows: TableRows) -> int:
-    """How many lines are taken, with those on how to read them."""
+def _tables_height(grids: Sequence[Grid], rows: TableRows) -> int:
+    """Return how many lines the tables and their notes take."""
     line_count = sum(max(table.height for table in tables) for tables in rows)
-    return line_count + len(rows) - 1 + len(list(_tables_footer(same_grids, rows)))
+    return line_count + len(rows) - 1 + len(list(_tables_footer(grids, rows)))
 
 
-def _pool_tables(same_grids: Sequence[Grid], screen: Screen) -> TableRows:
-    """Blocks of cells, as small as fits: in width, and in height while there are many blocks."""
-    count, size = len(same_grids[0].columns), _smallest_block(same_grids, screen)
+def _pool_tables(grids: Sequence[Grid], screen: Screen) -> TableRows:
+    """Return tables of blocks of cells, as small as fit the width, and if many the height."""
+    count, size = len(grids[0].columns), _smallest_block(grids, screen)
     while True:
         size = block_size(count, size)
-        block_height = size if same_grids[0].rows.unit == "token" else 1
+        block_height = size if grids[0].rows.unit == "token" else 1
         rows = _choose_form(
-            with_common_scales([pool_grid(grid, block_height, size) for grid in same_grids]), screen
+            with_common_scales([pool_grid(grid, block_height, size) for grid in grids]), screen
         )
         larger = math.ceil(size * BLOCK_GROWTH)
         if rows and (
-            count / larger < MIN_POOLED_BLOCKS or _tables_height(same_grids, rows) <= screen.rows
+            count / larger < MIN_POOLED_BLOCKS or _tables_height(grids, rows) <= screen.rows
         ):
             return rows
         size = larger
 
 
-def _smallest_block(same_grids: Sequence[Grid], screen: Screen) -> int:
-    """No smaller ones can fit; names that span more are longer, so that larger ones may not."""
-    across = math.ceil(len(same_grids[0].columns) / screen.room)
-    lines = (
-        2 * max(screen.rows - LINES_ABOVE_TABLES, 1) if screen.colored else len(same_grids[0].rows)
-    )
-    return max(across, math.ceil(len(same_grids[0].rows) / lines))
+def _smallest_block(grids: Sequence[Grid], screen: Screen) -> int:
+    """Return a side below which blocks cannot fit; larger ones may not fit either."""
+    across = math.ceil(len(grids[0].columns) / screen.room)
+    lines = 2 * max(screen.rows - LINES_ABOVE_TABLES, 1) if screen.colored else len(grids[0].rows)
+    return max(across, math.ceil(len(grids[0].rows) / lines))
 
 
-def _vector_tables(grid: Grid, same_grids: Sequence[Grid], screen: Screen) -> list[TerminalTable]:
-    write = cell_format(grid, screen.decimals, same_grids)  # of all columns, whichever are shown
+def _vector_tables(grid: Grid, grids: Sequence[Grid], screen: Screen) -> list[TerminalTable]:
+    write = cell_format(grid, screen.decimals, grids)  # the same whichever columns are shown
     shown_grid = grid if screen.full or screen.width is None else grid.part(slice(MAX_VECTOR_ROWS))
-    form = TableForm("numbers", _number_columns(grid, same_grids, screen))
+    form = TableForm("numbers", _number_columns(grid, grids, screen))
     room = screen.room - TerminalTable(shown_grid, screen, form, write).label_width
     if grid.columns.has_named_dimensions:
-        form = _dimension_names_form(grid, _widest_number(grid, same_grids, screen), room)
+        form = _dimension_names_form(grid, _widest_number(grid, grids, screen), room)
     parts = list(_column_parts(form, len(grid.columns), room))
     return [
         TerminalTable(shown_grid.part(FULL_SLICE, part), screen, form.part(part), write)
@@ -196,7 +182,7 @@ def _vector_tables(grid: Grid, same_grids: Sequence[Grid], screen: Screen) -> li
 
 
 def _dimension_names_form(grid: Grid, number: int, room: int) -> TableForm:
-    """Names of dimensions over their numbers; downwards, where that shows more of them."""
+    """Return the form for named dimensions: across, or downwards if that shows more."""
     widths = tuple(max(number, width + 1) for width in stacked_widths(grid.columns))
     if sum(widths) > room:
         return TableForm("numbers", number, "down")
@@ -206,7 +192,7 @@ def _dimension_names_form(grid: Grid, number: int, room: int) -> TableForm:
 
 
 def _column_parts(form: TableForm, count: int, room: int) -> Iterator[slice]:
-    """The columns that there is room for at once, then the next; one at least."""
+    """Yield slices of the columns, as many as fit at once, at least one."""
     start, taken_columns = 0, 0
     for column in range(count):
         if column > start and taken_columns + form.width_of(column) > room:
@@ -216,38 +202,37 @@ def _column_parts(form: TableForm, count: int, room: int) -> Iterator[slice]:
     yield slice(start, count)
 
 
-def _number_columns(grid: Grid, same_grids: Sequence[Grid], screen: Screen) -> int:
-    """The widest number, or the widest name of a column, and a space before it."""
+def _number_columns(grid: Grid, grids: Sequence[Grid], screen: Screen) -> int:
+    """Return the width of the widest number or column name, with a space before it."""
     heads = [cell_len(head) for head in grid.columns.headings]
     names = heads[-1:] if grid.columns.numbers[-1] else heads
-    return max(_widest_number(grid, same_grids, screen), 1 + max(names))
+    return max(_widest_number(grid, grids, screen), 1 + max(names))
 
 
-def _widest_number(grid: Grid, same_grids: Sequence[Grid], screen: Screen) -> int:
-    """As it is written, and a space before it."""
+def _widest_number(grid: Grid, grids: Sequence[Grid], screen: Screen) -> int:
+    """Return the width of the widest number as it is written, with a space before it."""
     lowest, highest = grid.cells.extent
     extreme = -max(-lowest, highest) if lowest < 0 else highest
-    write = cell_format(grid, screen.decimals, same_grids)
+    write = cell_format(grid, screen.decimals, grids)
     widest = len(write(extreme))
-    if abs(extreme) >= POWERS_OF_TEN_FROM:  # a shorter number, with powers of ten
+    if abs(extreme) >= POWERS_OF_TEN_FROM:  # it is written short, as a power of ten
         widest = max(widest, len(write(-ordinary_reach(grid))))
     words = max((1 + cell_len(word) for row in grid.words for word in row), default=0)
     return 1 + max(words + widest, 2)
 
 
 def _runs_of_one_kind(grids: Sequence[Grid]) -> list[list[Grid]]:
-    """Runs of grids of one kind, such as the weights of all heads."""
+    """Return runs of grids of one kind, such as the weights of all heads."""
     runs: list[list[Grid]] = []
     for grid in grids:
-        if runs and _is_same_kind(runs[-1][0], grid):
-            runs[-1].append(grid)
-        else:
-            runs.append([grid])
+        if not runs or not _is_same_kind(runs[-1][0], grid):
+            runs.append([])
+        runs[-1].append(grid)
     return runs
 
 
 def _is_same_kind(first: Grid, grid: Grid) -> bool:
-    """Of one kind are the same columns; and vectors of heads that name their numbers otherwise."""
+    """Whether grids share their columns, or are vectors whose heads name dimensions differently."""
     if first.note != grid.note:
         return False
     both_named = first.columns.has_named_dimensions and grid.columns.has_named_dimensions
@@ -255,7 +240,7 @@ def _is_same_kind(first: Grid, grid: Grid) -> bool:
 
 
 def _pack_side_by_side(single_tables: Sequence[TerminalTable], screen: Screen) -> TableRows:
-    """Tables in rows: side by side while they fit, with the names of their rows on the left."""
+    """Return rows of tables, side by side while they fit, with row names on the left."""
     rows: TableRows = []
     for table in single_tables:
         if rows and screen.width is not None:
@@ -272,7 +257,7 @@ def _pack_side_by_side(single_tables: Sequence[TerminalTable], screen: Screen) -
 
 
 def _level_headings(row: Sequence[TerminalTable]) -> list[TerminalTable]:
-    """With names over their columns in as many lines, so that rows stand beside rows."""
+    """Return the tables of a row with headings of equal height, so that rows align."""
     lines = max(table.form.stacked_lines for table in row)
     return [
         replace(table, form=replace(table.form, stacked_lines=lines))
@@ -283,7 +268,7 @@ def _level_headings(row: Sequence[TerminalTable]) -> list[TerminalTable]:
 
 
 def _row_of_tables(tables: Sequence[TerminalTable]) -> Iterator[Text]:
-    """The tables of one row, line by line; below a shorter one there is nothing."""
+    """Yield the lines of one row of tables; a lower table ends in empty space."""
     starts = _table_starts(tables)
     for parts in zip_longest(*(table.lines() for table in tables), fillvalue=Text(end="")):
         line = Text(end="")
@@ -294,7 +279,7 @@ def _row_of_tables(tables: Sequence[TerminalTable]) -> Iterator[Text]:
 
 
 def _table_starts(tables: Sequence[TerminalTable]) -> list[int]:
-    """Where each begins: as far from the cells before it as all others, if there is room."""
+    """Return the column where each table begins: at equal gaps between cells if they fit."""
     widest = max(table.title_excess for table in tables)
     for gap in (widest + GAP_COLUMNS, max(GAP_COLUMNS, widest + TITLE_GAP)):
         distances = [table.width - table.title_excess + gap for table in tables]
@@ -303,9 +288,9 @@ def _table_starts(tables: Sequence[TerminalTable]) -> list[int]:
     return [0, *accumulate(table.width + GAP_COLUMNS for table in tables[:-1])]
 
 
-def _tables_footer(same_grids: Sequence[Grid], rows: TableRows) -> Iterator[Text]:
-    """How to read the tables above, what was pooled, and how much more there is."""
-    grid, table = same_grids[0], rows[0][0]
+def _tables_footer(grids: Sequence[Grid], rows: TableRows) -> Iterator[Text]:
+    """Yield how to read the tables, what was pooled, and how much is left out."""
+    grid, table = grids[0], rows[0][0]
     screen, numbers = table.screen, table.form.cells == "numbers"
     yield from wrap_note(grid.note, screen)
     if table.form.heading == "numbers":
@@ -313,8 +298,8 @@ def _tables_footer(same_grids: Sequence[Grid], rows: TableRows) -> Iterator[Text
         yield from _row_tokens_note(table)
     yield from wrap_note(table.grid.pooled, screen)
     if not numbers:
-        yield from legend_lines([each.grid for tables in rows for each in tables], screen)
-    elif masked_grids := [each for each in same_grids if each.cells.has_hidden]:
+        yield from legend_lines([shown.grid for tables in rows for shown in tables], screen)
+    elif masked_grids := [masked for masked in grids if masked.cells.has_hidden]:
         is_masked = grid.columns.unit == "token"
         sign = masked_sign(masked_grids[0], MASKED_SIGN)
         yield Text(f"{sign} = {'hidden by the mask' if is_masked else 'no value'}", DIM_STYLE)
@@ -324,7 +309,7 @@ def _tables_footer(same_grids: Sequence[Grid], rows: TableRows) -> Iterator[Text
 
 
 def _column_tokens_note(grid: Grid) -> str:
-    """What the numbers over the columns stand for, where no rows say so."""
+    """List the tokens of columns that have numbers, unless the rows name them."""
     if grid.columns.unit != "token" or grid.rows.unit != "token":
         return ""
     if set(grid.columns.names) <= set(grid.rows.names) or len(grid.columns) > MAX_COLUMN_TOKENS:
@@ -333,7 +318,7 @@ def _column_tokens_note(grid: Grid) -> str:
 
 
 def _row_tokens_note(table: TerminalTable) -> list[Text]:
-    """What the numbers beside halves stand for, where a line or two can say so."""
+    """List the tokens of rows that have only ranges of numbers, if a line or two suffice."""
     halves = table.form.cells == "halves" and not table.form.has_pair_names
     if not halves or table.grid.pooled or not any(table.grid.rows.labels):
         return []
