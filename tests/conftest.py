@@ -153,7 +153,7 @@ def matplotlibs_own_fonts() -> Iterator[None]:
         for path in sorted(ours.glob("*.ttf"))
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(glyphs, "_installed", list)
+        patch.setattr(glyphs, "_installed_fonts", list)
         yield
     manager.ttflist = every
 

@@ -15,14 +15,14 @@ from PIL import Image, ImageSequence
 
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look, render
-from attnviz.renderers.picture import animation
-from attnviz.renderers.picture.animation import indexed
-from attnviz.renderers.picture.drawing import draw_layout
-from attnviz.renderers.picture.frame import Captions
+from attnviz.renderers.picture import film
+from attnviz.renderers.picture.draw import draw_layout
+from attnviz.renderers.picture.film import to_palette
 from attnviz.renderers.picture.glyphs import hermetic
-from attnviz.renderers.picture.items import Layout
-from attnviz.renderers.picture.redrawing import only_new
-from attnviz.renderers.picture.stills import stills
+from attnviz.renderers.picture.items import Bar, Layout, Stroke
+from attnviz.renderers.picture.page import Captions
+from attnviz.renderers.picture.redrawing import new_parts
+from attnviz.renderers.picture.section import section_pages
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
 from tests.hand import causal_weights, made_with, view_of
@@ -85,14 +85,15 @@ def test_in_a_film_of_steps_each_number_moves_from_its_sum_into_its_cell() -> No
     view = steps("I am learning this", dim=3, query="learning").view()
     look, captions = Look(dpi=60), Captions(view.headline)
     with hermetic(view.picture.panels, captions):
-        shown = list(animation._walked(view, look, captions))
+        shown = list(film.walk_frames(view, look, captions))
     flying = [
         [(word.text, word.x, word.y) for word in each.layout.words if word.bold and word.size < 19]
         for each in shown
     ]
     scores = next(each for each in view.sections if each.name == "scores")
     results = [one.sums[0].result.replace("-", "−") for one in scores.moments]
-    starts = [place for place, each in enumerate(shown) if len(each.layout.strokes) == 2]
+    rings = [[s for s in each.layout.all(Stroke) if s.series is not None] for each in shown]
+    starts = [place for place, each in enumerate(rings) if len(each) == 2]
 
     assert sum(each.seconds for each in shown) == pytest.approx(25)
     assert [each[0][0] for each in flying if each][: 2 * len(results) : 2] == results
@@ -121,9 +122,9 @@ def test_frames_are_their_pictures_to_the_pixel() -> None:
     for _ in range(20):
         pictures.append(pictures[-1].copy())
         pictures[-1][draw.integers(20), draw.integers(30)] = draw.choice([0x000000, 0xFF0000])
-    images = map(indexed, animation._changes(pictures))
+    images = map(to_palette, film._pixel_changes(pictures))
 
-    made = Image.open(io.BytesIO(animation._file(images, [1.0] * 21, "")))
+    made = Image.open(io.BytesIO(film._gif_bytes(images, [1.0] * 21, "")))
 
     shown = [frame.astype(int) @ [1 << 16, 1 << 8, 1] for frame in frames(made)]
     assert all((one == other).all() for one, other in zip(shown, pictures, strict=True))
@@ -132,7 +133,7 @@ def test_frames_are_their_pictures_to_the_pixel() -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
     view = view_of(*path(moments=1), headline="causal attention", caption="four tokens")
-    drawn = render(view, ".png", theme=theme, dpi=100, size=animation.FRAME)
+    drawn = render(view, ".png", theme=theme, dpi=100, size=film.FILM_SIZE)
     picture = np.asarray(Image.open(io.BytesIO(drawn)).convert("RGB"))
 
     last = frames(opened(view, theme=theme, dpi=100))[-1]
@@ -152,10 +153,9 @@ def test_every_frame_says_what_is_random_and_if_wanted_what_made_it(footnote: bo
         return draw_layout(layout, look)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(animation, "draw_layout", noted)
-        patched.setattr(animation, "only_new", lambda before, layout: None)
-        film = opened(walk, footnote=footnote)
-        count = len(frames(film))
+        patched.setattr(film, "draw_layout", noted)
+        patched.setattr(film, "new_parts", lambda before, layout: None)
+        count = len(frames(opened(walk, footnote=footnote)))
 
     assert len(shown) == count == 2 + 2 * 5 + 1
     assert [walk.settings in texts for texts in shown] == [footnote is True] * count
@@ -165,7 +165,7 @@ def test_every_frame_says_what_is_random_and_if_wanted_what_made_it(footnote: bo
 def test_the_tables_of_a_moment_have_a_quarter_of_the_height_and_all_of_the_width() -> None:
     walk = steps("I am learning this", variant="causal", query="learning").view()
     for section in (each for each in walk.sections if each.moments):
-        layout = stills(section.moments, Look(size=animation.FRAME), Captions())[0]
+        layout = section_pages(section.moments, Look(size=film.FILM_SIZE), Captions())[0]
         boxes = [panel.box for panel in layout.panels]
         top, foot = max(box[1] + box[3] for box in boxes), min(box[1] for box in boxes)
 
@@ -175,14 +175,14 @@ def test_the_tables_of_a_moment_have_a_quarter_of_the_height_and_all_of_the_widt
 
 def test_moments_of_a_step_do_not_jump() -> None:
     section = scores_section(moments=16)
-    first, *later = stills(section.moments, Look(size=(8.0, 4.5)), Captions())
+    first, *later = section_pages(section.moments, Look(size=(8.0, 4.5)), Captions())
     beside = {word for word in first.words if "score(" not in word.text}
 
     for layout in later:
         assert [panel.box for panel in layout.panels] == [panel.box for panel in first.panels]
         assert layout.panels[0].number_size == first.panels[0].number_size > 0
-        assert layout.marks == first.marks
-        assert [bar.box for bar in layout.bars] == [bar.box for bar in first.bars]
+        assert layout.all(Stroke) == first.all(Stroke)
+        assert [bar.box for bar in layout.all(Bar)] == [bar.box for bar in first.all(Bar)]
         assert {word for word in layout.words if "score(" not in word.text} == beside
 
 
@@ -202,7 +202,7 @@ def test_numbers_are_written_alike_whatever_is_filled_so_far() -> None:
     full = small.with_values(np.full((4, 4), 12.0))
     filled = [replace(section, grids=(grid,)) for grid in (small, full)]
 
-    one, other = stills(filled, Look(), Captions())
+    one, other = section_pages(filled, Look(), Captions())
 
     assert one.panels[0].numbers[0, 0] == "0.01"
     assert one.panels[0].number_size == other.panels[0].number_size
@@ -245,11 +245,11 @@ def test_what_is_drawn_again_is_what_a_whole_drawing_shows() -> None:
     section = replace(scores_section(moments=16), remarks=())
     look = Look(seconds=1.0)
     size = (1280, 720)
-    layouts = stills([*section.moments, section], replace(look, size=(8.0, 4.5)), Captions())
+    layouts = section_pages([*section.moments, section], replace(look, size=(8.0, 4.5)), Captions())
 
     with hermetic([section], Captions()):
-        whole = [animation._picture(layout, look, size) for layout in layouts]
-        again = list(animation._pictures(layouts, look, size))
+        whole = [film._layout_pixels(layout, look, size) for layout in layouts]
+        again = list(film._changed_pictures(layouts, look, size))
 
     assert all((one == other).all() for one, other in zip(whole, again, strict=True))
-    assert only_new(layouts[0], layouts[1]) is not None
+    assert new_parts(layouts[0], layouts[1]) is not None

@@ -14,46 +14,42 @@ from hypothesis import strategies as st
 from attnviz import steps, trace
 from attnviz.errors import Note
 from attnviz.renderers import Look
-from attnviz.renderers.picture.card_tables import (
-    LONGEST_SIDE,
-    MOST_NUMBERED,
-    bodies,
-    body,
-)
 from attnviz.renderers.picture.cards import (
-    HEADING,
-    MOST_LINES,
-    SMALL,
+    HEADING_POINTS,
+    LONGEST_SIDE,
+    MAX_NUMBERED_SIDE,
+    MAX_SENTENCE_LINES,
+    PRINT_POINTS,
     SMALLER_HEADING,
-    SUM,
+    SUM_POINTS,
     WIDEST_HEADING,
     WORDS_ALONE,
     Card,
-    card_of,
-    draw_card,
-    foot,
-    head,
-    least_width,
-    thin,
+    card_foot,
+    card_head,
+    card_items,
+    least_card_width,
+    make_card,
+    table_block,
+    table_blocks,
+    thin_card,
 )
-from attnviz.renderers.picture.frame import Captions
-from attnviz.renderers.picture.items import Box, Layout
-from attnviz.renderers.picture.lettering import SLIDE
+from attnviz.renderers.picture.items import Bar, Box, Layout, Stroke, panel_boxes
+from attnviz.renderers.picture.page import Captions
 from attnviz.renderers.picture.pages import (
     CARD_GAP,
-    GROWN,
-    LARGER,
+    CELL_SIZES,
+    LETTER_SIZES,
     ROW_GAP,
-    WIDER,
+    WIDEST_CELLS,
     WIDEST_ROW_GAP,
-    Flow,
-    draw_flow,
-    flow,
-    page,
+    CardFlow,
+    flow_cards,
+    flow_items,
+    page_layout,
 )
 from attnviz.renderers.picture.panel_rows import FEW_STRETCH
-from attnviz.renderers.picture.texts import BOLD
-from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.picture.text import BOLD, SLIDE, text_width
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.section import Section
 from attnviz.views.view import Group
@@ -80,12 +76,12 @@ def chart() -> Curves:
 def cards(count: int) -> list[Card]:
     """Of every form, as many as are wanted: tables, several of them, a chart, words alone."""
     forms = [
-        card_of(section(causal_weights())),
-        card_of(section(vectors(4, 3), vectors(4, 3), vectors(4, 3))),
-        card_of(section(title="words")),
-        card_of(section(*heads(2, "scores", "weights"))),
-        card_of(chart()),
-        card_of(section(many_words(12))),
+        make_card(section(causal_weights())),
+        make_card(section(vectors(4, 3), vectors(4, 3), vectors(4, 3))),
+        make_card(section(title="words")),
+        make_card(section(*heads(2, "scores", "weights"))),
+        make_card(chart()),
+        make_card(section(many_words(12))),
     ]
     return [replace(forms[number % 6], heading=f"card {number}") for number in range(count)]
 
@@ -95,31 +91,34 @@ def words_of(layout: Layout) -> list[str]:
 
 
 def boxes_of(layout: Layout) -> list[Box]:
-    return [*(panel.box for panel in layout.panels), *(each.box for each in layout.charts)]
+    return panel_boxes(layout.items)
 
 
 def drawn(card: Card, width: float) -> Layout:
     """A card by itself, its tables in one row."""
-    return draw_card(card, bodies(card.drawn, (1.0, 1.0))[-1], 0.0, 5.0, width)
+    return Layout(
+        (0.0, 0.0),
+        tuple(card_items(card, table_blocks(card.panels, (1.0, 1.0))[-1], 0.0, 5.0, width)),
+    )
 
 
 def test_a_table_alone_on_its_card_has_no_title() -> None:
-    alone, beside = card_of(section(vectors())), card_of(section(vectors(), causal_weights()))
+    alone, beside = make_card(section(vectors())), make_card(section(vectors(), causal_weights()))
 
-    assert [each.title for each in alone.drawn] == [""]
-    assert [each.title for each in beside.drawn] == ["context vectors", "weights"]
+    assert [each.title for each in alone.panels] == [""]
+    assert [each.title for each in beside.panels] == ["context vectors", "weights"]
 
 
 @pytest.mark.parametrize("shown", [causal_weights("the weights"), replace(chart(), title="curves")])
 def test_what_is_no_step_gives_its_card_its_title(shown: Grid | Curves) -> None:
-    card = card_of(shown)
+    card = make_card(shown)
 
     assert card.heading == shown.title
-    assert [each.title for each in card.drawn] == [""]
+    assert [each.title for each in card.panels] == [""]
 
 
 def test_an_axis_has_its_title_only_where_both_sides_count_the_same() -> None:
-    square, flat = card_of(section(causal_weights(), vectors())).drawn
+    square, flat = make_card(section(causal_weights(), vectors())).panels
 
     assert isinstance(square, Grid)
     assert isinstance(flat, Grid)
@@ -130,8 +129,8 @@ def test_an_axis_has_its_title_only_where_both_sides_count_the_same() -> None:
 def test_titles_that_begin_alike_keep_their_ends_if_they_are_wider_than_their_tables() -> None:
     wide, narrow = (heads(2, name) for name in ("scores before scaling and mask", "w"))
 
-    assert [each.title for each in card_of(section(*wide)).drawn] == ["head 0", "head 1"]
-    assert [each.title for each in card_of(section(*narrow)).drawn] == [
+    assert [each.title for each in make_card(section(*wide)).panels] == ["head 0", "head 1"]
+    assert [each.title for each in make_card(section(*narrow)).panels] == [
         "w · head 0",
         "w · head 1",
     ]
@@ -139,39 +138,44 @@ def test_titles_that_begin_alike_keep_their_ends_if_they_are_wider_than_their_ta
 
 @given(st.text("abcdefgh ", min_size=1, max_size=80))
 def test_a_card_is_never_narrower_than_its_heading_needs(title: str) -> None:
-    card = card_of(section(vectors(2, 1), title=title))
-    (only,) = flow([card], 1.0, 1.0).rows[0]
+    card = make_card(section(vectors(2, 1), title=title))
+    (only,) = flow_cards([card], 1.0, 1.0).rows[0]
     needed = min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
 
-    assert only.width >= least_width(card) >= needed
+    assert only.width >= least_card_width(card) >= needed
     if needed < WIDEST_HEADING:
-        assert head(card, only.width).heading == card.heading
+        assert card_head(card, only.width).heading == card.heading
 
 
 def test_a_heading_is_made_smaller_before_it_is_cut() -> None:
-    card = card_of(section(vectors(), title="scores, scaled and masked"))
-    width = least_width(card)
+    card = make_card(section(vectors(), title="scores, scaled and masked"))
+    width = least_card_width(card)
 
-    assert SMALLER_HEADING <= head(card, width).size < head(card, 2 * width).size == HEADING
-    assert head(card, width).heading == card.heading
+    assert (
+        SMALLER_HEADING
+        <= card_head(card, width).size
+        < card_head(card, 2 * width).size
+        == HEADING_POINTS
+    )
+    assert card_head(card, width).heading == card.heading
 
 
 def test_a_heading_too_long_for_any_card_is_cut() -> None:
-    card = card_of(section(title=LONG))
-    above = head(card, WIDEST_HEADING)
+    card = make_card(section(title=LONG))
+    above = card_head(card, WIDEST_HEADING)
 
-    assert least_width(card) == WIDEST_HEADING
+    assert least_card_width(card) == WIDEST_HEADING
     assert above.heading.endswith("…")
     assert text_width(above.heading, above.size * BOLD) <= WIDEST_HEADING + 1e-6
 
 
 def test_each_scale_has_a_key_at_the_right_end_of_the_heading() -> None:
-    card = card_of(section(causal_weights(), vectors()))
+    card = make_card(section(causal_weights(), vectors()))
     layout = drawn(card, 4.0)
     (heading,) = (word for word in layout.words if word.text == card.heading)
 
-    assert {bar.scale.label for bar in layout.bars} == {"weight", "value"}
-    for bar in layout.bars:
+    assert {bar.scale.label for bar in layout.all(Bar)} == {"weight", "value"}
+    for bar in layout.all(Bar):
         left, bottom, width, height = bar.box
         assert width > height
         assert heading.x + text_width(heading.text, heading.size * BOLD) < left
@@ -181,59 +185,61 @@ def test_each_scale_has_a_key_at_the_right_end_of_the_heading() -> None:
 
 
 def test_where_there_is_no_room_for_all_keys_some_are_left_out() -> None:
-    card = card_of(section(causal_weights(), vectors(), title="all of it"))
+    card = make_card(section(causal_weights(), vectors(), title="all of it"))
 
-    assert len(head(card, least_width(card)).scales) == 1
-    assert len(head(card, 2 * least_width(card)).scales) == 2
+    assert len(card_head(card, least_card_width(card)).scales) == 1
+    assert len(card_head(card, 2 * least_card_width(card)).scales) == 2
 
 
 def test_the_small_print_has_shapes_formula_and_a_short_sentence() -> None:
-    card = card_of(section(vectors(), about="What it does."))
+    card = make_card(section(vectors(), about="What it does."))
 
-    assert head(card, 3.0).lines == ("[4 × 3] · [3 × 4]", "a = b", "What it does.")
+    assert card_head(card, 3.0).lines == ("[4 × 3] · [3 × 4]", "a = b", "What it does.")
 
 
 def test_a_long_sentence_and_a_long_formula_are_left_out_beside_tables() -> None:
-    card = card_of(replace(section(vectors(), about=f"{LONG} {LONG}"), formula=LONG))
+    card = make_card(replace(section(vectors(), about=f"{LONG} {LONG}"), formula=LONG))
 
-    assert head(card, 2.0).lines == ("[4 × 3] · [3 × 4]",)
-    assert LONG in head(card, 8.0).lines
-    assert " ".join(head(card, 8.0).lines[-MOST_LINES:]) == f"{LONG} {LONG}"
+    assert card_head(card, 2.0).lines == ("[4 × 3] · [3 × 4]",)
+    assert LONG in card_head(card, 8.0).lines
+    assert " ".join(card_head(card, 8.0).lines[-MAX_SENTENCE_LINES:]) == f"{LONG} {LONG}"
 
 
 def test_a_card_of_words_alone_has_all_its_words_and_nothing_else() -> None:
-    card = card_of(section(about=f"{LONG} {LONG}"))
-    (only,) = bodies(card.drawn, (1.0, 1.0))
-    layout = draw_card(card, only, 0.0, 5.0, 2.0)
+    card = make_card(section(about=f"{LONG} {LONG}"))
+    (only,) = table_blocks(card.panels, (1.0, 1.0))
+    layout = Layout((0.0, 0.0), tuple(card_items(card, only, 0.0, 5.0, 2.0)))
 
-    assert (only.width, only.height, least_width(card)) == (0.0, 0.0, WORDS_ALONE)
+    assert (only.width, only.height, least_card_width(card)) == (0.0, 0.0, WORDS_ALONE)
     assert " ".join(words_of(layout)) == f"{card.heading} {LONG} {LONG}"
-    assert all(text_width(word.text, SMALL) <= 2.0 for word in layout.words)
-    assert (layout.panels, layout.charts, layout.bars) == ((), (), ())
+    assert all(text_width(word.text, PRINT_POINTS) <= 2.0 for word in layout.words)
+    assert panel_boxes(layout.items) == [] == [*layout.all(Bar)]
 
 
 def test_a_card_is_as_high_as_what_is_drawn_of_it() -> None:
     for card in cards(6):
-        for made in bodies(card.drawn, (1.0, 1.0)):
-            width = max(made.width, least_width(card))
-            layout = draw_card(card, made, 0.0, 0.0, width)
+        for made in table_blocks(card.panels, (1.0, 1.0)):
+            width = max(made.width, least_card_width(card))
+            layout = Layout((0.0, 0.0), tuple(card_items(card, made, 0.0, 0.0, width)))
             boxes = boxes_of(layout)
             lowest = min([box[1] for box in boxes] + [word.y for word in layout.words])
             furthest = max([box[0] + box[2] for box in boxes], default=0.0)
 
-            assert lowest >= -(head(card, width).height + made.height) - 0.01
+            assert lowest >= -(card_head(card, width).height + made.height) - 0.01
             assert furthest <= width + 1e-6
 
 
 def test_tables_beside_and_below_each_other_share_their_labels() -> None:
-    tables = body(card_of(section(*heads(2, "scores", "weights"))).drawn, 2, (1.0, 1.0)).tables
+    tables = table_block(
+        make_card(section(*heads(2, "scores", "weights"))).panels, 2, (1.0, 1.0)
+    ).tables
 
     assert [bool(each.rows.labels) for each in tables] == [True, False, True, False]
     assert [bool(each.columns.labels) for each in tables] == [False, False, True, True]
 
 
 def test_heads_stand_below_each_other() -> None:
-    three = bodies(card_of(section(*heads(3, "scores", "weights"))).drawn, (1.0, 1.0))
+    three = table_blocks(make_card(section(*heads(3, "scores", "weights"))).panels, (1.0, 1.0))
 
     assert [made.across for made in three] == [1, 3, 6]
     assert [len(made.rows) for made in three] == [6, 2, 1]
@@ -241,7 +247,7 @@ def test_heads_stand_below_each_other() -> None:
 
 def test_a_few_tables_stand_in_rows_that_are_all_full() -> None:
     three, five = (
-        bodies(card_of(section(*(vectors() for _ in range(count)))).drawn, (1.0, 1.0))
+        table_blocks(make_card(section(*(vectors() for _ in range(count)))).panels, (1.0, 1.0))
         for count in (3, 5)
     )
 
@@ -250,7 +256,7 @@ def test_a_few_tables_stand_in_rows_that_are_all_full() -> None:
 
 
 def test_cells_hold_their_numbers_and_very_many_are_small_and_have_none() -> None:
-    few, many = (card_of(section(many_words(count))) for count in (MOST_NUMBERED, 400))
+    few, many = (make_card(section(many_words(count))) for count in (MAX_NUMBERED_SIDE, 400))
     layouts = [drawn(card, 10.0) for card in (few, many)]
 
     assert [bool(layout.panels[0].number_size) for layout in layouts] == [True, False]
@@ -258,8 +264,8 @@ def test_cells_hold_their_numbers_and_very_many_are_small_and_have_none() -> Non
 
 
 def test_cells_may_be_wider_than_high_but_not_too_wide() -> None:
-    card = card_of(section(causal_weights()))
-    wide = body(card.drawn, 1, (1.0, 9.0)).tables[0]
+    card = make_card(section(causal_weights()))
+    wide = table_block(card.panels, 1, (1.0, 9.0)).tables[0]
 
     assert wide.width == pytest.approx(wide.height * FEW_STRETCH)
 
@@ -270,7 +276,7 @@ def test_cards_flow_in_rows_no_wider_than_the_page_and_fill_them(
     width: float, grown: float
 ) -> None:
     every = cards(9)
-    made = flow(every, width, grown)
+    made = flow_cards(every, width, grown)
 
     assert [piece.card for row in made.rows for piece in row] == every
     for row in made.rows:
@@ -282,31 +288,31 @@ def test_cards_flow_in_rows_no_wider_than_the_page_and_fill_them(
 
 @given(count=st.integers(1, 8), width=st.floats(4.0, 30.0))
 def test_a_row_is_wider_than_the_page_only_where_one_card_is(count: int, width: float) -> None:
-    for row in flow(cards(count), width, 1.0).rows:
+    for row in flow_cards(cards(count), width, 1.0).rows:
         wide = sum(piece.width for piece in row) + CARD_GAP * (len(row) - 1)
         assert wide <= width + 1e-6 or len(row) == 1
 
 
 def test_on_a_wider_page_cards_are_never_higher() -> None:
-    heights = [flow(cards(9), width, 1.0).height for width in (8.0, 12.0, 16.0, 24.0)]
+    heights = [flow_cards(cards(9), width, 1.0).height for width in (8.0, 12.0, 16.0, 24.0)]
 
     assert heights == sorted(heights, reverse=True)
     assert heights[-1] < heights[0]
 
 
 def test_cells_become_wider_so_as_to_fill_a_row_and_not_by_much() -> None:
-    card = card_of(section(vectors(4, 8)))
-    (narrow,), (wide,) = (flow([card], width, 1.0).rows[0] for width in (4.0, 30.0))
+    card = make_card(section(vectors(4, 8)))
+    (narrow,), (wide,) = (flow_cards([card], width, 1.0).rows[0] for width in (4.0, 30.0))
 
     assert narrow.body.tables[0].width < wide.body.tables[0].width
     assert wide.body.tables[0].width == pytest.approx(
-        body(card.drawn, 1, (1.0, 1.0)).tables[0].width * WIDER
+        table_block(card.panels, 1, (1.0, 1.0)).tables[0].width * WIDEST_CELLS
     )
 
 
 def test_no_card_lies_on_another() -> None:
-    made = flow(cards(9), 16.0, 1.0)
-    layout = draw_flow(made, (0.0, 0.0, 16.0, made.height + 5.0))
+    made = flow_cards(cards(9), 16.0, 1.0)
+    layout = Layout((0.0, 0.0), tuple(flow_items(made, (0.0, 0.0, 16.0, made.height + 5.0))))
 
     for one, other in itertools.combinations(boxes_of(layout), 2):
         beside = one[0] + one[2] <= other[0] or other[0] + other[2] <= one[0]
@@ -315,27 +321,29 @@ def test_no_card_lies_on_another() -> None:
 
 
 def test_room_to_spare_goes_between_the_rows_and_not_too_much_of_it() -> None:
-    made = flow([card_of(section(title="words")) for _ in range(9)], 4.5, 1.0)
+    made = flow_cards([make_card(section(title="words")) for _ in range(9)], 4.5, 1.0)
 
     assert gaps(made, 0.0) == pytest.approx([ROW_GAP] * 4)
     assert gaps(made, 0.5) == pytest.approx([ROW_GAP + 0.1] * 4)
     assert gaps(made, 50.0) == pytest.approx([WIDEST_ROW_GAP] * 4)
 
 
-def gaps(made: Flow, spare: float) -> list[float]:
+def gaps(made: CardFlow, spare: float) -> list[float]:
     """Between the rows, from the foot of one to the rule over the next."""
-    layout = draw_flow(made, (0.0, 0.0, made.width, made.height + spare))
-    tops = sorted({start[1] for start, _ in layout.marks}, reverse=True)
+    layout = Layout(
+        (0.0, 0.0), tuple(flow_items(made, (0.0, 0.0, made.width, made.height + spare)))
+    )
+    tops = sorted({each.points[0][1] for each in layout.all(Stroke)}, reverse=True)
     feet = [top - height for top, height in zip(tops, made.heights, strict=True)]
     return [foot - top for foot, top in zip(feet, tops[1:], strict=False)]
 
 
 def test_cells_grow_only_as_long_as_everything_fits() -> None:
-    least = body(card_of(step()).drawn, 2, (1.0, 1.0)).tables[0].height / 4
+    least = table_block(make_card(step()).panels, 2, (1.0, 1.0)).tables[0].height / 4
     few, more, many = map(cell_among, (2, 10, 60))
 
     assert 0 < many < more <= few
-    assert least < few <= least * LARGER[0] * GROWN[-1] * 2
+    assert least < few <= least * LETTER_SIZES[0] * CELL_SIZES[-1] * 2
 
 
 def step() -> Section:
@@ -347,7 +355,7 @@ def cell_among(count: int) -> float:
     steps = tuple(step() for _ in range(count))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)
-        layout = page([Group("steps", steps)], Look(size=SLIDE), Captions("a title"))
+        layout = page_layout([Group("steps", steps)], Look(size=SLIDE), Captions("a title"))
     for panel in layout.panels:
         left, bottom, width, height = panel.box
         assert min(left, bottom) > 0
@@ -362,25 +370,25 @@ def summed(*lines: str) -> Section:
 
 
 def test_a_card_has_its_first_sums_and_says_how_many_are_left() -> None:
-    card = replace(card_of(summed("1", "2", "3", "4")), most=3)
+    card = replace(make_card(summed("1", "2", "3", "4")), most=3)
 
-    assert foot(card, 4.0) == ("a = 1 = 1", "a = 2 = 1", "… and 2 more")
-    assert foot(replace(card, most=4), 4.0) == tuple(f"a = {n} = 1" for n in (1, 2, 3, 4))
-    assert foot(replace(card, most=0), 4.0) == ()
+    assert card_foot(card, 4.0) == ("a = 1 = 1", "a = 2 = 1", "… and 2 more")
+    assert card_foot(replace(card, most=4), 4.0) == tuple(f"a = {n} = 1" for n in (1, 2, 3, 4))
+    assert card_foot(replace(card, most=0), 4.0) == ()
 
 
 def test_a_sum_longer_than_all_lines_of_a_card_is_cut() -> None:
-    card = replace(card_of(summed(" + ".join(["0.25"] * 400), "2")), most=3)
+    card = replace(make_card(summed(" + ".join(["0.25"] * 400), "2")), most=3)
 
-    assert foot(card, 3.0)[-1] == "…"
-    assert len(foot(card, 3.0)) == 3
-    assert all(text_width(line, SUM) <= 3.0 for line in foot(card, 3.0))
+    assert card_foot(card, 3.0)[-1] == "…"
+    assert len(card_foot(card, 3.0)) == 3
+    assert all(text_width(line, SUM_POINTS) <= 3.0 for line in card_foot(card, 3.0))
 
 
 def test_the_sums_of_a_card_stand_below_its_tables_and_in_its_height() -> None:
-    card = replace(card_of(summed("1", "2", "3")), most=8)
-    (row,) = flow([card], 4.0, 1.0).rows
-    layout = draw_card(card, row[0].body, 0.0, 0.0, row[0].width)
+    card = replace(make_card(summed("1", "2", "3")), most=8)
+    (row,) = flow_cards([card], 4.0, 1.0).rows
+    layout = Layout((0.0, 0.0), tuple(card_items(card, row[0].body, 0.0, 0.0, row[0].width)))
     sums = [word for word in layout.words if word.text.endswith(" = 1")]
 
     assert len(sums) == 3
@@ -389,19 +397,21 @@ def test_the_sums_of_a_card_stand_below_its_tables_and_in_its_height() -> None:
 
 
 def test_the_tables_of_a_thin_card_have_short_titles() -> None:
-    of_one, of_two = (thin(card_of(section(*heads(2, *names)))) for names in (["q"], ["q", "k"]))
+    of_one, of_two = (
+        thin_card(make_card(section(*heads(2, *names)))) for names in (["q"], ["q", "k"])
+    )
 
-    assert [each.title for each in of_one.drawn] == ["head 0", "head 1"]
-    assert [each.title for each in of_two.drawn] == ["q 0", "1", "k 0", "1"]
+    assert [each.title for each in of_one.panels] == ["head 0", "head 1"]
+    assert [each.title for each in of_two.panels] == ["q 0", "1", "k 0", "1"]
 
 
 def test_a_fine_card_has_small_cells_and_no_small_print() -> None:
-    card = card_of(section(vectors(4, 8)))
-    fine = thin(card)
-    usual, small = (flow([each], 1.0, 1.0).rows[0][0] for each in (card, fine))
+    card = make_card(section(vectors(4, 8)))
+    fine = thin_card(card)
+    usual, small = (flow_cards([each], 1.0, 1.0).rows[0][0] for each in (card, fine))
 
     assert small.body.tables[0].width < usual.body.tables[0].width / 2
-    assert head(fine, 4.0).lines == ()
+    assert card_head(fine, 4.0).lines == ()
     assert small.body.tables[0].columns.labels == ()
 
 

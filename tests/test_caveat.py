@@ -11,7 +11,7 @@ from attnviz import read, steps, trace
 from attnviz.analysis.comparison import compare, compare_scores
 from attnviz.examples.names import example, example_names
 from attnviz.renderers import Look
-from attnviz.renderers.picture.image import captions_of
+from attnviz.renderers.picture.files import view_captions
 from attnviz.traces.matrices import parse_matrices
 from tests.conftest import Attnviz
 
@@ -140,9 +140,9 @@ def test_it_is_said_once_wherever_the_result_goes(attnviz: Attnviz, samples: Pat
 def test_a_picture_says_it_in_its_footnote_and_each_step_in_its_own() -> None:
     made = steps(TEXT).view()
 
-    assert captions_of(trace(TEXT).view(), Look()).notes.endswith(VECTORS)
+    assert view_captions(trace(TEXT).view(), Look()).notes.endswith(VECTORS)
     for section in made.sections:
-        assert VECTORS in captions_of(made.of_section(section), Look()).notes
+        assert VECTORS in view_captions(made.of_section(section), Look()).notes
 
 
 def test_who_wants_no_notes_gets_none(attnviz: Attnviz) -> None:

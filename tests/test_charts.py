@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.renderers.picture.charts import chart, chart_ticks
-from attnviz.renderers.picture.lettering import SLIDE, lettering
-from attnviz.renderers.picture.ticks import column_ticks, style_of
+from attnviz.renderers.picture.axes import column_ticks, panel_style
+from attnviz.renderers.picture.charts import chart_ticks, curves_chart
+from attnviz.renderers.picture.text import SLIDE, lettering
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Curve, Curves
 
@@ -60,7 +60,7 @@ def test_every_curve_lies_in_its_box_and_rises_where_its_numbers_do(
 ) -> None:
     places = tuple(float(2**power) for power in range(len(middle)))
 
-    (trail,) = chart(_curves(middle, places, dashed=dashed), (0, 0, 1, 1)).trails
+    (trail,) = curves_chart(_curves(middle, places, dashed=dashed), (0, 0, 1, 1)).trails
 
     assert ((trail.middle >= 0) & (trail.middle <= 1)).all()
     assert ((trail.x > 0) & (trail.x < 1)).all()
@@ -69,6 +69,6 @@ def test_every_curve_lies_in_its_box_and_rises_where_its_numbers_do(
 
 @pytest.mark.parametrize(("labels", "angle"), [("()<>", 0), ("ab", 0), (["keys", "cabinet"], 90)])
 def test_single_letters_are_never_turned(labels: Sequence[str], angle: int) -> None:
-    style, pitch = style_of(lettering(SLIDE), SLIDE, 1.0, 1.0), 0.2
+    style, pitch = panel_style(lettering(SLIDE), SLIDE, 1.0, 1.0), 0.2
 
     assert column_ticks(plain_axis("key", list(labels)), pitch, style).angle == angle

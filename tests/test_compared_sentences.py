@@ -16,10 +16,10 @@ from attnviz import compare, compare_sentences, from_weights, trace
 from attnviz.analysis.inspection import sentences as analysis
 from attnviz.analysis.inspection.sentences import Sentences, pair_tokens
 from attnviz.errors import AttnvizError
-from attnviz.renderers.picture.arrangement import arrangements
-from attnviz.renderers.picture.frame import Captions
-from attnviz.renderers.picture.layout import lay_out
-from attnviz.renderers.picture.lettering import SLIDE
+from attnviz.renderers.picture.page import Captions
+from attnviz.renderers.picture.panel_rows import panel_orders
+from attnviz.renderers.picture.panels import lay_out
+from attnviz.renderers.picture.text import SLIDE
 from attnviz.tokens.tokens import tokens_of_words
 from attnviz.views.grids.grid import Grid
 from attnviz.views.inspection.sentences import only_different_words
@@ -141,7 +141,7 @@ def test_heads_are_ranked_by_the_change_between_shared_tokens_that_are_not_speci
 def test_a_few_rows_at_a_time_come_to_the_same(
     both: Sentences, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analysis, "CELLS_PER_BAND", 40)
+    monkeypatch.setattr(analysis, "CELLS_AT_ONCE", 40)
     again = compare_sentences(both.first, both.second)
 
     assert [each.name for each in again.heads] == [each.name for each in both.heads]
@@ -192,7 +192,7 @@ def test_of_one_token_three_rows_stand_below_each_other_and_name_their_keys_once
     """At 16:9 all letters, and the numbers of the difference, are as large as on a slide."""
     found = compare_sentences(both.first, both.second, query="it")
     drawn = found.view().picture
-    laid_out = lay_out(arrangements(drawn.groups), SLIDE, Captions(found.view().headline))
+    laid_out = lay_out(panel_orders(drawn.groups), SLIDE, Captions(found.view().headline))
     rows = [each.box for each in laid_out.panels]
 
     assert len({box[0] for box in rows}) == len({box[2] for box in rows}) == 1

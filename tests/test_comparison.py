@@ -20,12 +20,11 @@ from attnviz.analysis.aspects import ASPECTS
 from attnviz.analysis.comparison import Comparison, compare, compare_scores, restrict_to_query
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
-from attnviz.renderers.picture.arrangement import arrangements
-from attnviz.renderers.picture.frame import Captions
-from attnviz.renderers.picture.layout import natural
-from attnviz.renderers.picture.lettering import lettering
-from attnviz.renderers.picture.panel_rows import settled
-from attnviz.renderers.picture.ticks import style_of
+from attnviz.renderers.picture.axes import panel_style
+from attnviz.renderers.picture.page import Captions
+from attnviz.renderers.picture.panel_rows import best_panel_rows, panel_orders
+from attnviz.renderers.picture.panels import natural_page
+from attnviz.renderers.picture.text import lettering
 from attnviz.traces.from_text import trace
 from attnviz.views.conclusions.conclusion import conclusion
 from attnviz.views.grids.grid import Curves, Grid
@@ -42,7 +41,7 @@ def by_name(made: Comparison) -> dict[str, torch.Tensor]:
 
 def panels(made: Comparison) -> list[Grid | None]:
     """What a picture shows, row by row; None is an empty place."""
-    shown = natural(arrangements(made.view().picture.groups), (), Captions(), 1.0)[0][0].panels
+    shown = natural_page(panel_orders(made.view().picture.groups), (), Captions(), 1.0)[0][0].panels
     assert not any(isinstance(each, Curves) for each in shown)
     return [each for each in shown if not isinstance(each, Curves)]
 
@@ -180,10 +179,10 @@ def test_ways_stand_above_their_differences_on_one_scale() -> None:
 
 
 def test_a_wide_page_gets_more_panels_in_a_row_than_a_high_one() -> None:
-    candidates = arrangements(compare(TEXT, by="mask").view().picture.groups)
-    style = style_of(lettering((10.0, 10.0)), (10.0, 10.0), 1.0, 1.0)
-    wide = settled(candidates, (0, 0, 14.0, 6.0), style)
-    high = settled(candidates, (0, 0, 6.0, 14.0), style)
+    candidates = panel_orders(compare(TEXT, by="mask").view().picture.groups)
+    style = panel_style(lettering((10.0, 10.0)), (10.0, 10.0), 1.0, 1.0)
+    wide = best_panel_rows(candidates, (0, 0, 14.0, 6.0), style)
+    high = best_panel_rows(candidates, (0, 0, 6.0, 14.0), style)
 
     assert wide.columns > high.columns
 
@@ -279,7 +278,7 @@ def test_heads_of_a_picture_have_a_row_or_a_column_each() -> None:
     made = compare(TEXT, variant="multi-head")
     group = made.view().picture.groups[0]
 
-    tables = arrangements([group])
+    tables = panel_orders([group])
     assert {(table.columns, table.rows) for table in tables} == {(2, 3), (3, 2), (6, 1)}
     for table in tables:
         titles = [each.title for each in table.panels if each]

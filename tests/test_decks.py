@@ -24,7 +24,7 @@ import attnviz as library
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look, render
 from attnviz.renderers.colors import THEMES
-from attnviz.renderers.picture.lettering import SLIDE, lettering
+from attnviz.renderers.picture.text import SLIDE, lettering
 from attnviz.renderers.slides.deck import MAX_PANEL_SLIDES, divide_into_slides
 from attnviz.renderers.slides.master import MAX_CAPTION_HEIGHT_SHARE, boxes_for, slide_words_for
 from attnviz.views.grids.description import describe

@@ -8,10 +8,10 @@ import pytest
 
 from attnviz import trace
 from attnviz.analysis.inspection.inspection import inspect
-from attnviz.renderers.picture.frame import Captions, framed
-from attnviz.renderers.picture.lettering import lettering
-from attnviz.renderers.picture.thumbnails import place
-from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.picture.heads import HeadsDrawing
+from attnviz.renderers.picture.items import Block, Layout, Maps
+from attnviz.renderers.picture.page import Captions, make_frame
+from attnviz.renderers.picture.text import lettering, text_width
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.ranked_bars import RankedBars
@@ -83,10 +83,10 @@ def test_small_maps_have_a_line_where_the_model_goes_on(small_transformer: Saved
     )
     assert made.prompt is not None
     share = made.prompt / len(made.tokens)
-    layout = place(drawn, (0.0, 0.0, *SIZE), lettering(SIZE, 1.0))
-    (maps,) = layout.maps
+    layout = Layout(SIZE, tuple(HeadsDrawing(drawn).items((0.0, 0.0, *SIZE), lettering(SIZE, 1.0))))
+    (maps,) = layout.all(Maps)
     left, bottom, wide, high = maps.boxes[0]
-    lines = [block.box for block in layout.blocks if 0.0 in block.box[2:]]
+    lines = [block.box for block in layout.all(Block) if 0.0 in block.box[2:]]
     assert lines[:2] == [
         pytest.approx((left + share * wide, bottom, 0.0, high)),
         pytest.approx((left, bottom + (1 - share) * high, wide, 0.0)),
@@ -98,20 +98,25 @@ def test_small_maps_have_a_line_where_the_model_goes_on(small_transformer: Saved
 def test_a_scale_of_logarithms_says_that_its_low_end_stands_for_less() -> None:
     letters = lettering(SIZE, 1.0)
     for bend, expected in (("log", "attention weight ≤ 0.001"), ("root", "attention weight 0")):
-        layout = place(overview_by_hand(2, 2, bend=bend), (0.0, 0.0, *SIZE), letters)
+        layout = Layout(
+            SIZE,
+            tuple(
+                HeadsDrawing(overview_by_hand(2, 2, bend=bend)).items((0.0, 0.0, *SIZE), letters)
+            ),
+        )
         assert expected in [words.text for words in layout.words]
 
 
 @pytest.mark.parametrize("count", [3, 9, 10, 11, 12, 30])
 def test_no_headline_ends_in_a_lonely_word(count: int) -> None:
     letters = lettering(SIZE, 1.0)
-    above = framed(Captions(" ".join(["letters"] * count)), SIZE, letters).above
+    above = make_frame(Captions(" ".join(["letters"] * count)), SIZE, letters).above
     widths = [text_width(line.text, line.size) for line in above]
     assert len(widths) == 1 or widths[-1] > 0.25 * max(widths)
 
 
 def test_a_long_note_stands_in_several_lines_of_its_size() -> None:
     letters = lettering(SIZE, 1.0)
-    below = framed(Captions("t", " ".join(["letters"] * 60)), SIZE, letters).below
+    below = make_frame(Captions("t", " ".join(["letters"] * 60)), SIZE, letters).below
     assert " ".join(line.text for line in below) == " ".join(["letters"] * 60)
     assert {line.size for line in below} == {letters.note}

@@ -13,12 +13,12 @@ from PIL import Image, ImageSequence
 from attnviz.learning.lookup import task_of
 from attnviz.learning.training import Learned, learn
 from attnviz.renderers import Look, render
-from attnviz.renderers.picture import animation
-from attnviz.renderers.picture.animation import FRAME, filmed
-from attnviz.renderers.picture.drawing import draw_layout
+from attnviz.renderers.picture import film
+from attnviz.renderers.picture.draw import draw_layout
+from attnviz.renderers.picture.files import view_captions
+from attnviz.renderers.picture.film import FILM_SIZE, film_frames
 from attnviz.renderers.picture.glyphs import hermetic
-from attnviz.renderers.picture.image import captions_of
-from attnviz.renderers.picture.items import Layout
+from attnviz.renderers.picture.items import Chart, Layout
 from attnviz.views.conclusions.training_outcome import training_sentence
 from attnviz.views.view import View
 from tests.conftest import unchecked
@@ -39,9 +39,9 @@ def view_of_heads() -> View:
 
 
 def layouts_of(view: View, look: Look) -> list[Layout]:
-    captions = captions_of(view, look)
+    captions = view_captions(view, look)
     with hermetic(view.picture.panels, captions):
-        return [frame.layout for frame in filmed(view, look, captions)]
+        return [frame.layout for frame in film_frames(view, look, captions)]
 
 
 def opened(made: bytes) -> Image.Image:
@@ -57,7 +57,7 @@ def test_a_film_shows_every_moment_and_lingers_at_its_end(reversed_letters: Lear
     assert len(set(shown[1:-1])) == 1
     assert sum(shown) == pytest.approx(3000 * 2, rel=0.1)
     assert shown[-1] > 2000
-    assert film.size == tuple(round(100 * side) for side in FRAME)
+    assert film.size == tuple(round(100 * side) for side in FILM_SIZE)
     assert film.info["loop"] == 0
     assert len(made) < MOST_BYTES
 
@@ -73,11 +73,11 @@ def test_nothing_jumps() -> None:
     """Panels, charts and the words beside them have their places in all frames."""
     first, *others = layouts_of(view_of_heads(), Look())
 
-    places = [panel.box for panel in first.panels], [chart.box for chart in first.charts]
+    places = [panel.box for panel in first.panels], [chart.box for chart in first.all(Chart)]
     for layout in others:
         assert layout.size == first.size
         assert [panel.box for panel in layout.panels] == places[0]
-        assert [chart.box for chart in layout.charts] == places[1]
+        assert [chart.box for chart in layout.all(Chart)] == places[1]
         moved = {word.text for word in set(first.words) ^ set(layout.words)}
         assert all(
             text.startswith(("Step", "After", "subject", "the subject", "reads")) for text in moved
@@ -87,7 +87,7 @@ def test_nothing_jumps() -> None:
 def test_charts_are_equally_high_and_their_names_and_those_of_heads_of_one_size() -> None:
     for look in (Look(), Look(size=(13.333, 7.5)), Look(size=(8.0, 5.0))):
         layout = layouts_of(view_of_heads(), look)[-1]
-        heights = [chart.box[3] for chart in layout.charts]
+        heights = [chart.box[3] for chart in layout.all(Chart)]
         told = {word.size for word in layout.words if word.text.startswith("subject .")}
         named = {word.size for word in layout.words if word.text in ("loss", "subject", "accuracy")}
 
@@ -102,8 +102,8 @@ def test_charts_stand_below_a_row_of_tables_and_beside_high_ones() -> None:
         for layers, heads in ((2, 2), (4, 2))
     )
 
-    assert max(chart.box[1] for chart in below.charts) < min(p.box[1] for p in below.panels)
-    assert min(chart.box[0] for chart in beside.charts) > max(p.box[0] for p in beside.panels)
+    assert max(chart.box[1] for chart in below.all(Chart)) < min(p.box[1] for p in below.panels)
+    assert min(chart.box[0] for chart in beside.all(Chart)) > max(p.box[0] for p in beside.panels)
 
 
 def test_the_last_frame_says_what_came_of_it_and_the_first_what_there_was() -> None:
@@ -127,9 +127,9 @@ def test_curves_have_come_as_far_as_the_moment() -> None:
     layouts = layouts_of(view_of_heads(), Look())
 
     for place, layout in enumerate(layouts):
-        for chart in layout.charts:
+        for chart in layout.all(Chart):
             assert {len(trail.x) for trail in chart.trails} == {place + 1}
-    whole, part = (layouts[place].charts[0].trails[0] for place in (-1, 3))
+    whole, part = (layouts[place].all(Chart)[0].trails[0] for place in (-1, 3))
     assert (part.middle == whole.middle[:4]).all()
 
 
@@ -144,10 +144,10 @@ def test_cells_that_are_painted_are_those_that_would_be_drawn(
     view = learned(steps=(0, 5, 80)).view()
     look = Look(dpi=dpi, theme=theme, palette=palette, numbers=False)
     layouts = layouts_of(view, look)
-    size = animation._pixels(layouts[0].size, look)
-    with hermetic(view.picture.panels, captions_of(view, look)):
-        painted = list(animation._shots(layouts, look, size))
-        drawn = [animation._picture(layout, look, size) for layout in layouts]
+    size = film._pixel_size(layouts[0].size, look)
+    with hermetic(view.picture.panels, view_captions(view, look)):
+        painted = list(film._repainted_pictures(layouts, look, size))
+        drawn = [film._layout_pixels(layout, look, size) for layout in layouts]
 
     for one, other in zip(painted, drawn, strict=True):
         assert np.abs(channels(one) - channels(other)).max() <= most
@@ -166,7 +166,7 @@ def test_numbers_stand_in_cells_where_they_are_asked_for(monkeypatch: pytest.Mon
         asked.append(look.numbers)
         return draw_layout(layout, look)
 
-    monkeypatch.setattr(animation, "draw_layout", noted)
+    monkeypatch.setattr(film, "draw_layout", noted)
     view = learned(steps=(0, 9)).view()
 
     view.render(".gif", dpi=30, numbers=True)

@@ -15,7 +15,7 @@ from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.cli.output_options import ShowOptions
 from attnviz.errors import AttnvizError
 from attnviz.renderers.colors import color_anchors, color_values
-from attnviz.renderers.picture.numbers import panel_of
+from attnviz.renderers.picture.matrix import panel_of
 from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME

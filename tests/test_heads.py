@@ -20,8 +20,9 @@ from attnviz.learning.facts import task_for_model
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task import NO_TOKEN, Examples, draw_examples
 from attnviz.learning.training import Learned, learn
-from attnviz.renderers.picture.bar_lists import place
-from attnviz.renderers.picture.lettering import lettering
+from attnviz.renderers.picture.items import Block, Layout
+from attnviz.renderers.picture.ranking import RankingDrawing
+from attnviz.renderers.picture.text import lettering
 from attnviz.traces.models import folder
 from attnviz.traces.settings import format_head_id
 from attnviz.views.grids.axes import plain_axis
@@ -235,12 +236,12 @@ def test_a_few_bars_fill_the_height_of_a_page(size: tuple[float, float]) -> None
     )
     room = (0.5, 1.0, size[0] - 1, size[1] - 2)
 
-    drawn = place([bars], room, letters)
+    drawn = Layout(size, tuple(RankingDrawing((bars,)).items(room, letters)))
 
-    lowest = min(each.box[1] for each in drawn.blocks)
+    lowest = min(each.box[1] for each in drawn.all(Block))
     assert 1.0 < lowest < 1.0 + 0.2 * room[3]
-    assert min(each.box[3] for each in drawn.blocks) > 0.35  # inches: how thick bars are
-    assert max(each.box[2] for each in drawn.blocks) > 0.4 * room[2]
+    assert min(each.box[3] for each in drawn.all(Block)) > 0.35  # inches: how thick bars are
+    assert max(each.box[2] for each in drawn.all(Block)) > 0.4 * room[2]
     assert min(each.size for each in drawn.words if each.text.startswith("L")) >= letters.label
     assert all(0.5 <= each.x <= 0.5 + room[2] and each.y >= 1.0 for each in drawn.words)
 

@@ -21,7 +21,7 @@ from attnviz import inspect, trace
 from attnviz.cells import Cells, Patch
 from attnviz.renderers import Look, render
 from attnviz.renderers.colors import color_anchors, color_values
-from attnviz.renderers.picture.items import Layout
+from attnviz.renderers.picture.items import Block, Layout, Maps
 from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.maps import overview_lines
 from attnviz.renderers.terminal.screen import ColorDepth, Screen, line_segments
@@ -103,8 +103,8 @@ def test_maps_that_were_blocks_before_are_averaged_by_how_many_tokens_they_stand
         3,
         3,
         values=tokens.values[:, [0, 2, 4], :3],
-        tokens_per_row=np.array([2, 2, 1]),
-        tokens_per_column=np.ones(3),
+        tall=np.array([2, 2, 1]),
+        wide=np.ones(3),
     )
 
     (found,) = blocks.pooled_to(1, 3).values
@@ -307,8 +307,8 @@ def test_nothing_leaves_the_page(name: str, size: str) -> None:
     for word in layout.words:
         assert corners(word).min() >= 0, word.text
         assert (corners(word).max(axis=0) <= page).all(), word.text
-    maps = [box for maps in layout.maps for box in maps.boxes]
-    for left, bottom, width, height in [*boxes(layout), *(b.box for b in layout.blocks), *maps]:
+    maps = [box for maps in layout.all(Maps) for box in maps.boxes]
+    for left, bottom, width, height in [*boxes(layout), *(b.box for b in layout.all(Block)), *maps]:
         assert min(left, bottom, width, height) >= 0
         assert (np.array([left + width, bottom + height]) <= page + 1e-6).all()
 
@@ -324,7 +324,7 @@ def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> 
 @every_size
 @every
 def test_no_two_maps_overlap_and_each_is_large_enough_to_be_seen(name: str, size: str) -> None:
-    (maps,) = laid_out(name, size).maps
+    (maps,) = laid_out(name, size).all(Maps)
 
     assert len(maps.boxes) == len(drawn(name).names)
     lefts, bottoms, widths, heights = np.array(maps.boxes).T
@@ -337,8 +337,9 @@ def test_no_two_maps_overlap_and_each_is_large_enough_to_be_seen(name: str, size
 
 def test_every_flag_is_framed_where_its_head_stands_and_explained() -> None:
     layout = laid_out("6 × 12", "16:9")
-    (maps,) = layout.maps
-    framed_maps = [each.box for each in layout.blocks if each.series is not None and each.outlined]
+    (maps,) = layout.all(Maps)
+    framed = (each for each in layout.all(Block) if each.series is not None)
+    framed_maps = [each.box for each in framed if each.outlined]
 
     flags = drawn("6 × 12").flags
     assert framed_maps == [maps.boxes[flag.map_index] for flag in flags]
@@ -355,7 +356,7 @@ def test_few_heads_have_their_tokens_beside_them_and_many_have_the_text_below() 
 
 
 def test_a_layer_alone_fills_its_page() -> None:
-    (maps,) = laid_out("1 × 12", "16:9").maps
+    (maps,) = laid_out("1 × 12", "16:9").all(Maps)
 
     assert len({bottom for _, bottom, _, _ in maps.boxes}) > 1
     assert all(any(word.text == f"L0H{head}" for word in laid_out("1 × 12", "16:9").words)
@@ -369,7 +370,7 @@ def test_a_picture_shows_the_colours_of_the_maps() -> None:
     drawn_of_it = render(view, ".png", dpi=100)
     pixels = np.asarray(Image.open(io.BytesIO(drawn_of_it)).convert("RGB"))
     anchors = color_anchors("ocean", "light", "sequential")
-    (maps,) = layout.maps
+    (maps,) = layout.all(Maps)
     for values, (left, bottom, width, height) in zip(whole.values, maps.boxes, strict=True):
         for row, column in np.ndindex(4, 4):
             x = left + (column + 0.5) / 4 * width

@@ -20,16 +20,17 @@ from PIL import Image
 from attnviz.errors import Note
 from attnviz.renderers import colors, render
 from attnviz.renderers.picture import glyphs
-from attnviz.renderers.picture.arrangement import free
-from attnviz.renderers.picture.drawing import scaled
-from attnviz.renderers.picture.frame import Captions
-from attnviz.renderers.picture.layout import NATURAL_SHARE, lay_out
-from attnviz.renderers.picture.lettering import Lettering, lettering
+from attnviz.renderers.picture.draw import scale_cells
+from attnviz.renderers.picture.items import Bar
+from attnviz.renderers.picture.page import Captions
+from attnviz.renderers.picture.panel_rows import any_columns
+from attnviz.renderers.picture.panels import NATURAL_SHARE, lay_out
+from attnviz.renderers.picture.text import Lettering, lettering
 from attnviz.views.grids.section import Drawable
 from attnviz.views.view import Group, View, build_page
 from tests.hand import DRAWN, HOSTILE, causal_weights, made_with, many_words, vectors, view_of
 
-INSTALLED = glyphs._installed.__wrapped__  # what tests see in its place is nothing
+INSTALLED = glyphs._installed_fonts.__wrapped__  # what tests see in its place is nothing
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -190,10 +191,10 @@ def test_a_pdf_embeds_its_fonts() -> None:
 def test_heads_share_one_colour_bar() -> None:
     heads = [causal_weights(f"weights L0H{head}") for head in range(4)]
 
-    layout = lay_out(free(heads), None, Captions())
+    layout = lay_out(any_columns(heads), None, Captions())
     drawn = texts(render(view_of(*heads), ".svg"))
 
-    assert len(layout.bars) == 1
+    assert len(layout.all(Bar)) == 1
     assert drawn.count("weight") == 1
     assert {"0", "0.5", "1"} <= set(drawn)
 
@@ -203,7 +204,7 @@ def test_heads_share_one_colour_bar() -> None:
 def test_labels_shrink_then_thin_out_and_stay_in_the_picture(
     count: int, size: tuple[float, float] | None
 ) -> None:
-    layout = lay_out(free([many_words(count)]), size, Captions("title"))
+    layout = lay_out(any_columns([many_words(count)]), size, Captions("title"))
     letters = lettering(layout.size) if size else Lettering().scaled(NATURAL_SHARE)
     labels = [
         word
@@ -244,8 +245,8 @@ def test_a_picture_of_more_cells_than_pixels_says_what_it_pooled() -> None:
 def test_cells_scaled_up_keep_their_edges_and_scaled_down_are_blended() -> None:
     rgb = np.array([[[0] * 3, [200] * 3]], dtype=np.uint8)
 
-    assert scaled(rgb, 8, 4)[:, :, 0].tolist() == [[0] * 4 + [200] * 4] * 4
-    assert scaled(rgb, 1, 1)[0, 0].tolist() == [100] * 3
+    assert scale_cells(rgb, 8, 4)[:, :, 0].tolist() == [[0] * 4 + [200] * 4] * 4
+    assert scale_cells(rgb, 1, 1)[0, 0].tolist() == [100] * 3
 
 
 def test_a_character_in_no_font_is_drawn_as_its_code_point_and_said_once(
@@ -262,12 +263,12 @@ def test_a_character_in_no_font_is_drawn_as_its_code_point_and_said_once(
 
 def test_fonts_are_searched_for_other_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     other = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "STIXGeneral.ttf"
-    monkeypatch.setattr(glyphs, "_installed", lambda: [str(other)])
+    monkeypatch.setattr(glyphs, "_installed_fonts", lambda: [str(other)])
     glyphs._font_of.cache_clear()
 
-    assert glyphs.families(["plain"]) == [glyphs.FIRST]
-    assert glyphs.families(["ℊ"]) == [glyphs.FIRST, "STIXGeneral"]
-    assert glyphs.drawable("éℊ日") == "éℊU+65E5"
+    assert glyphs.font_families(["plain"]) == [glyphs.FIRST_FONT]
+    assert glyphs.font_families(["ℊ"]) == [glyphs.FIRST_FONT, "STIXGeneral"]
+    assert glyphs.drawable_text("éℊ日") == "éℊU+65E5"
 
     glyphs._font_of.cache_clear()
 
@@ -280,4 +281,4 @@ def test_the_plain_fonts_of_a_machine_come_first(monkeypatch: pytest.MonkeyPatch
 
 
 def test_no_label_needs_a_font_that_matplotlib_has_not() -> None:
-    assert not re.search("U\\+", "".join(map(glyphs.drawable, "␣↵⇥⟨⟩◌·…≥×")))
+    assert not re.search("U\\+", "".join(map(glyphs.drawable_text, "␣↵⇥⟨⟩◌·…≥×")))

@@ -21,12 +21,11 @@ from rich.cells import cell_len
 from attnviz.cells import unmasked_cells
 from attnviz.errors import Note
 from attnviz.renderers import Look, render
-from attnviz.renderers.picture.frame import Captions
 from attnviz.renderers.picture.items import Box, Layout
-from attnviz.renderers.picture.lettering import SLIDE, Size
-from attnviz.renderers.picture.pages import page
-from attnviz.renderers.picture.stills import stills
-from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.picture.page import Captions
+from attnviz.renderers.picture.pages import page_layout
+from attnviz.renderers.picture.section import section_pages
+from attnviz.renderers.picture.text import SLIDE, Size, text_width
 from attnviz.renderers.terminal.lines import panel_lines
 from attnviz.renderers.terminal.screen import Screen
 from attnviz.renderers.wrapping import align_sums, break_sum
@@ -304,7 +303,7 @@ def words_of(layout: Layout) -> list[str]:
 def page_of(
     steps: Sequence[Section], size: Size | None = None, captions: Captions = BARE
 ) -> Layout:
-    return page([Group("steps", tuple(steps))], Look(size=size), captions)
+    return page_layout([Group("steps", tuple(steps))], Look(size=size), captions)
 
 
 @pytest.mark.parametrize("count", [1, 4, 8, 16])
@@ -335,7 +334,7 @@ def overlap(one: Box, other: Box) -> bool:
 @pytest.mark.parametrize("size", [None, (12.8, 7.2), (8.0, 4.5)])
 def test_no_words_leave_the_page(size: Size | None) -> None:
     steps = path(width=8)
-    for layout in [page_of(steps, size), *stills(steps[2:3], Look(size=size), BARE)]:
+    for layout in [page_of(steps, size), *section_pages(steps[2:3], Look(size=size), BARE)]:
         for word in (word for word in layout.words if word.across == "left" and not word.angle):
             assert word.x >= 0
             assert word.x + text_width(word.text, word.size) <= layout.size[0] + 0.01
@@ -359,7 +358,7 @@ def test_a_picture_of_steps_has_the_size_that_is_asked_for() -> None:
 
 
 def test_one_step_has_its_sentence_its_formula_and_its_sums() -> None:
-    (layout,) = stills([scores_section()], Look(), BARE)
+    (layout,) = section_pages([scores_section()], Look(), BARE)
     written = " ".join(words_of(layout))
 
     assert "5 scores" in written
@@ -370,7 +369,7 @@ def test_one_step_has_its_sentence_its_formula_and_its_sums() -> None:
 
 def test_sums_that_do_not_fit_are_counted() -> None:
     section = scores_section(tuple("abcdefghijklmnopqr"))
-    (layout,) = stills([section], Look(size=(8.0, 4.5)), BARE)
+    (layout,) = section_pages([section], Look(size=(8.0, 4.5)), BARE)
     (rest,) = re.findall(r"… and (\d+) more", "\n".join(words_of(layout)))
     written = sum("score(" in text for text in words_of(layout))
 

@@ -14,13 +14,11 @@ import pytest
 from attnviz import compare, trace
 from attnviz.errors import AttnvizError
 from attnviz.renderers import Look, divide_into_pages
-from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
-from attnviz.renderers.picture.image import captions_of, pooled
-from attnviz.renderers.picture.items import Layout, Words
-from attnviz.renderers.picture.lettering import POINT
-from attnviz.renderers.picture.pages import page
-from attnviz.renderers.picture.texts import BOLD
-from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.picture.files import pool_groups, view_captions
+from attnviz.renderers.picture.glyphs import hermetic, with_glyphs
+from attnviz.renderers.picture.items import Bar, Layout, Words, panel_boxes
+from attnviz.renderers.picture.pages import page_layout
+from attnviz.renderers.picture.text import BOLD, POINT, text_width
 from attnviz.views.view import View
 from tests.conftest import Attnviz
 
@@ -78,10 +76,10 @@ def laid_out(name: str, size: str, text_size: float = 1.0) -> Layout:
 
 
 def layout_of(view: View, look: Look) -> Layout:
-    captions = captions_of(view, look)
+    captions = view_captions(view, look)
     with hermetic(view.picture.panels, captions):
-        groups = pooled(groups_with_glyphs(view.picture.groups), look)
-        return page(groups, look, captions_with_glyphs(captions))
+        groups = pool_groups(with_glyphs(view.picture.groups), look)
+        return page_layout(groups, look, with_glyphs(captions))
 
 
 @pytest.fixture(autouse=True)
@@ -145,9 +143,8 @@ def _near(some: Corners, others: Corners) -> np.ndarray:
 
 def boxes(layout: Layout) -> list[tuple[float, float, float, float]]:
     return [
-        *(panel.box for panel in layout.panels),
-        *(chart.box for chart in layout.charts),
-        *(bar.box for bar in layout.bars),
+        *panel_boxes(layout.items),
+        *(bar.box for bar in layout.all(Bar)),
     ]
 
 

@@ -7,31 +7,30 @@ import math
 import pytest
 
 from attnviz.renderers import Look
-from attnviz.renderers.picture.drawing import LOWER, SMALLER, in_pieces
+from attnviz.renderers.picture.draw import LOWERED_BELOW, LOWERED_SHARE, text_pieces
 from attnviz.renderers.picture.items import Words
-from attnviz.renderers.picture.lettering import with_names
-from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.picture.text import text_width, typeset_names
 from attnviz.views.steps.walk import steps
 from tests.test_slides import layout_of
 
 SIZE = 72.0  # points: letters of an inch
-NAME = Words(with_names("of w_query 8"), 1.0, 2.0, SIZE)
+NAME = Words(typeset_names("of w_query 8"), 1.0, 2.0, SIZE)
 
 
 def test_what_is_below_the_line_is_smaller_and_nothing_overlaps() -> None:
-    before, below, after = in_pieces(NAME)
+    before, below, after = text_pieces(NAME)
 
     assert [before.text, below.text, after.text] == ["of W", "query", " 8"]
-    assert (before.size, below.size, after.size) == (SIZE, SIZE * SMALLER, SIZE)
-    assert (before.y, below.y, after.y) == (2.0, 2.0 - LOWER, 2.0)
+    assert (before.size, below.size, after.size) == (SIZE, SIZE * LOWERED_SHARE, SIZE)
+    assert (before.y, below.y, after.y) == (2.0, 2.0 - LOWERED_BELOW, 2.0)
     assert before.x + text_width("of W", SIZE) == pytest.approx(below.x, abs=0.05)
-    assert below.x + text_width("query", SIZE * SMALLER) == pytest.approx(after.x, abs=0.05)
+    assert below.x + text_width("query", SIZE * LOWERED_SHARE) == pytest.approx(after.x, abs=0.05)
 
 
 @pytest.mark.parametrize(("across", "share"), [("center", 0.5), ("right", 1.0)])
 def test_all_of_it_stands_where_the_words_stood(across: str, share: float) -> None:
-    pieces = list(in_pieces(Words(NAME.text, 1.0, 2.0, SIZE, across=across)))
-    first, *_, last = in_pieces(NAME)
+    pieces = list(text_pieces(Words(NAME.text, 1.0, 2.0, SIZE, across=across)))
+    first, *_, last = text_pieces(NAME)
     wide = last.x + text_width("| 8", SIZE) - text_width("|", SIZE) - first.x
 
     assert pieces[0].x == pytest.approx(1.0 - share * wide)
@@ -39,22 +38,22 @@ def test_all_of_it_stands_where_the_words_stood(across: str, share: float) -> No
 
 
 def test_turned_words_have_their_small_letters_beside_them() -> None:
-    before, below, _ = in_pieces(Words(NAME.text, 1.0, 2.0, SIZE, angle=90))
+    before, below, _ = text_pieces(Words(NAME.text, 1.0, 2.0, SIZE, angle=90))
 
     assert (before.x, before.y) == (1.0, 2.0)
-    assert below.x == pytest.approx(1.0 + LOWER)
+    assert below.x == pytest.approx(1.0 + LOWERED_BELOW)
     assert math.isclose(below.y, 2.0 + text_width("of W", SIZE), abs_tol=0.05)
 
 
 def test_words_without_names_are_left_as_they_are() -> None:
-    assert list(in_pieces(Words("to_be", 1.0, 2.0, 9.0))) == [Words("to_be", 1.0, 2.0, 9.0)]
+    assert list(text_pieces(Words("to_be", 1.0, 2.0, 9.0))) == [Words("to_be", 1.0, 2.0, 9.0)]
 
 
 def test_pictures_have_no_name_with_an_underscore_but_those_of_tokens() -> None:
     view = steps("is w_key b_1", tokenizer="spaces", variant="multi-head", query="w_key").view()
     for section in view.sections:
         layout = layout_of(view.of_section(section), Look(size=(13.333, 7.5)))
-        pieces = [piece.text for words in layout.words for piece in in_pieces(words)]
+        pieces = [piece.text for words in layout.words for piece in text_pieces(words)]
         assert all("w_key" in text or "b_1" in text for text in pieces if "_" in text)
         if section.name == "projections":
             assert {"query", "key", "value"} <= set(pieces)

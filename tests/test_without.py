@@ -228,7 +228,7 @@ def test_a_head_that_is_off_is_marked_in_every_table_of_it() -> None:
 
 def test_cells_of_a_head_that_is_off_are_grey_in_pictures_and_nothing_else_is() -> None:
     from attnviz.renderers import Look
-    from attnviz.renderers.picture.drawing import _cell_colors
+    from attnviz.renderers.picture.draw import _cell_colors
 
     (grid, *_) = trace(TEXT, without="L0H0").view(show=["weights"]).grids()
     (whole, *_) = trace(TEXT).view(show=["weights"]).grids()

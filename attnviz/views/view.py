@@ -43,7 +43,7 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
 }
 RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up
 SAVE_FUNCTION = "attnviz.renderers.saving:save_view"
-FIGURE_FUNCTION = "attnviz.renderers.picture.image:figure"
+FIGURE_FUNCTION = "attnviz.renderers.picture.files:figure"
 FRAME_FUNCTION = "attnviz.renderers.page.frame:framed_page"
 
 READINGS_GROUP = "readings"  # the group on one token, which a terminal writes as sentences

@@ -24,14 +24,14 @@ def _import_matplotlib() -> None:
     try:
         importlib.import_module("matplotlib.font_manager")
     except ValueError as error:
-        told = str(error).splitlines()[0]
+        message = str(error).splitlines()[0]
         raise AttnvizError(
-            f"matplotlib refuses its settings: {told}",
+            f"matplotlib refuses its settings: {message}",
             "fix matplotlibrc, which it looks for in this folder first, or unset MPLBACKEND",
         ) from None
-    made = os.environ.get(FOLDER)
-    if made is not None and made != before:
-        exit_handling.register_undo(partial(shutil.rmtree, made, ignore_errors=True))
+    folder = os.environ.get(FOLDER)
+    if folder is not None and folder != before:
+        exit_handling.register_undo(partial(shutil.rmtree, folder, ignore_errors=True))
 
 
 @contextmanager

@@ -8,88 +8,89 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from attnviz.errors import AttnvizError
-from attnviz.renderers.picture import keys
+from attnviz.renderers.picture.axes import PanelStyle, Ticks, row_ticks
+from attnviz.renderers.picture.boxes import panes
 from attnviz.renderers.picture.items import (
     Arc,
     Block,
     Box,
-    Layout,
-    Mark,
+    Items,
     Place,
+    Stroke,
     Tint,
     Words,
-    empty_layout,
-    joined,
+    tint_of,
 )
-from attnviz.renderers.picture.keys import Key
-from attnviz.renderers.picture.lettering import POINT, SLIDE, Lettering
-from attnviz.renderers.picture.paragraph import thickness
-from attnviz.renderers.picture.texts import MIDDLE, fitted, panes, title_words, without_what_all_say
-from attnviz.renderers.picture.ticks import (
-    PanelStyle,
-    Ticks,
-    row_ticks,
-    shortened,
+from attnviz.renderers.picture.matrix import distinct_titles, title_words
+from attnviz.renderers.picture.page import Drawing, Key, hidden_key, scale_key
+from attnviz.renderers.picture.sentence import arc_width
+from attnviz.renderers.picture.text import (
+    HEADING_HEIGHT,
+    MIDDLE,
+    POINT,
+    SLIDE,
+    Lettering,
+    fit_line,
+    shorten_label,
     text_width,
-    widest,
+    widest_line,
 )
 from attnviz.views.grids.arcs import Arcs
 from attnviz.views.grids.grid import block_size, pool_grid, with_common_scales
 from attnviz.wording.numbers import share_text
 
-MOST = 128  # tokens on a side: of more several stand together
+MAX_WORDS = 128  # tokens on a side: of more several stand together
 PITCH = 1.6  # from one word to the next, in sizes of their letters, where there is room
-FILLED = 0.85  # of that way is a word high, at most
-MOST_LINES = 1000  # in a panel: those of the largest weights
-WIDEST, TOGETHER = 0.6, 1.3  # of the way to the next word: one line, and all of one word
+PITCH_SHARE = 0.85  # of that way is a word high, at most
+MAX_LINES = 1000  # in a panel: those of the largest weights
+WIDEST, WIDEST_TOGETHER = 0.6, 1.3  # of the way to the next word: one line, and all of one word
 LARGEST_PITCH = 30.0  # points: of a longer way no more is taken for lines
 THINNEST = 0.5  # points: the thinnest that a line of the largest weight can be
 LINES_SHARE = 0.27  # of the width of a panel, at least, for the lines between the words
-CUT = 0.1  # is what words are worth that lose their ends
+CUT_WORTH = 0.1  # is what words are worth that lose their ends
 MUCH_SMALLER = 0.6  # times the worth: panels are too small then for layers to be rows
 BESIDE, MARK = 0.08, 0.05  # between a word and its lines, and the mark of a word left out
-BEND = 0.45  # of the way across, from where a line turns
-HEADING = 1.7  # the height of a heading, in sizes of its letters
-SMALLER = 0.7  # times as large as one are the titles of many panels
+TURN_SHARE = 0.45  # of the way across, from where a line turns
 FEW = 3  # panels
 GAP = 0.35  # between two panels
 MANY_WORDS = 24  # in all panels: of more they are as small as can be read
-LOWEST = 0.4  # times as high as wide is a panel
+LOWEST_PANEL = 0.4  # times as high as wide is a panel
 NATURAL_WIDTH = (7.5, 5.0)  # of one panel, of one of several
 OUTLINE = 1.5  # points
-READABLE = 0.5  # of the words of a head alone: fewer on a page of several heads tell nothing
-STRONG = 0.5  # times the largest weight: from here on a line has its number
+READABLE_SHARE = 0.5  # of the words of a head alone: fewer on a page of several heads tell nothing
+STRONG_SHARE = 0.5  # times the largest weight: from here on a line has its number
 LEAST_NUMBER = 0.05  # and of what one token reads from here on
 NUMBER_SIZE = 0.8  # times as large as a word is the number of its line
 LINES_BESIDE_NUMBERS = 0.3  # of the width of a panel, at least, where lines have numbers
 
 
 @dataclass(frozen=True)
-class Headed:
-    """How large the words above panels are, in points; 0 if there are none."""
+class ArcsHeadings:
+    """Sizes of the title and of the names of the sides, in points; 0 if there are none."""
 
     title: float
     axis: float
 
     @property
     def height(self) -> float:
-        return HEADING * (self.title + self.axis) * POINT
+        return HEADING_HEIGHT * (self.title + self.axis) * POINT
 
     def below(self, box: Box) -> Box:
-        """What they leave of a panel."""
+        """The part of a panel's box that is below these lines."""
         left, bottom, width, height = box
         return left, bottom, width, max(height - self.height, 0.1)
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
-    """The words of both sides, and the room between them."""
+class ArcsPanel:
+    """One head: its tokens on both sides, and the room for lines between them."""
 
-    drawn: Arcs
+    arcs: Arcs
     box: Box  # from the first word to the last, words and all
     left: Ticks
     right: Ticks
@@ -101,13 +102,13 @@ class Panel:
 
     @property
     def lines(self) -> Box:
-        """Between the words, and the numbers beside them."""
+        """The box of the lines, between the tokens and the numbers beside these."""
         x, y, width, height = self.box
         beside = 2 * BESIDE
         left, right = self.left.extent + beside, self.right.extent + beside
-        numbers = widest(tuple(self.numbers.values()), self.number_size)
+        numbers = widest_line(tuple(self.numbers.values()), self.number_size)
         numbers += BESIDE if self.numbers else 0.0
-        if self.drawn.query is None:
+        if self.arcs.query is None:
             left += numbers
         else:
             right += numbers
@@ -115,10 +116,10 @@ class Panel:
 
     @property
     def whole(self) -> bool:
-        """Whether no word has lost its end for want of room."""
-        sides = (self.drawn.grid.rows, self.left), (self.drawn.grid.columns, self.right)
+        """Whether every token is written in full."""
+        sides = (self.arcs.grid.rows, self.left), (self.arcs.grid.columns, self.right)
         return all(
-            label in (shortened(axis.labels[place]), shortened(axis.names[place]))
+            label in (shorten_label(axis.labels[place]), shorten_label(axis.names[place]))
             for axis, side in sides
             for place, label in zip(side.places, side.labels, strict=True)
         )
@@ -128,224 +129,233 @@ class Panel:
         return self.box[3] / max(self.left.count, self.right.count)
 
     def height(self, place: int, count: int) -> float:
-        """Where the middle of a word is; the words of a shorter side stand in the middle."""
+        """The height of a token's middle; a side with fewer tokens is centred."""
         middle = self.box[1] + self.box[3] / 2
         return middle + (count / 2 - place - 0.5) * self.pitch
 
 
-def natural_width(drawn: Sequence[Arcs]) -> float:
-    """Of a page with one panel, or with several beside each other."""
-    across = _naturally_across(drawn)
-    return min(across * NATURAL_WIDTH[len(drawn) > 1] + (across - 1) * GAP, SLIDE[0])
+@dataclass(frozen=True)
+class ArcsDrawing(Drawing):
+    """A panel for each head, as many side by side as make their tokens largest."""
+
+    heads: tuple[Arcs, ...]
+    in_a_layer: int = 0
+
+    @cached_property
+    def fitting(self) -> list[Arcs]:
+        """Of very many tokens several stand together; one that attends stands alone all the same.
+
+        What all titles say is left out of them.
+        """
+        pooled = [_pooled_arcs(each) for each in self.heads]
+        grids = with_common_scales([each.grid for each in pooled])
+        titles = distinct_titles([g.title for g in grids], [g.scale.label for g in grids])
+        pairs = zip(pooled, grids, titles, strict=True)
+        return [replace(each, grid=replace(grid, title=title)) for each, grid, title in pairs]
+
+    @property
+    def naturally_across(self) -> int:
+        return min(len(self.heads), math.ceil(math.sqrt(len(self.heads) * 1.6)))
+
+    @property
+    def width(self) -> float:
+        """The width of a page with one panel, or with several side by side."""
+        across = self.naturally_across
+        wide = across * NATURAL_WIDTH[len(self.heads) > 1] + (across - 1) * GAP
+        return min(wide, SLIDE[0])
+
+    def body_height(self, letters: Lettering, width: float) -> float:
+        """The height at which every token can be read."""
+        heads, across = self.fitting, self.in_a_layer or self.naturally_across
+        count = max(max(each.grid.cells.shape) for each in heads)
+        size = letters.smallest if count * len(heads) > MANY_WORDS else letters.label
+        high = max(count * PITCH * size * POINT, width / across * LOWEST_PANEL)
+        rows = math.ceil(len(heads) / across)
+        return rows * (high + _arcs_headings(heads, letters).height) + (rows - 1) * GAP
+
+    def body(self, room: Box, letters: Lettering) -> Items:
+        headed = _arcs_headings(self.heads, letters)
+        for pair in zip(self.fitting, self._boxes(room, letters), strict=True):
+            yield from _arcs_panel_items(*pair, headed, letters)
+
+    def legible(self, room: Box, letters: Lettering) -> int:
+        """Twice the number of labelled tokens on the shortest side, plus one if no label is cut."""
+        headed = _arcs_headings(self.heads, letters)
+        boxes = self._boxes(self.room_above_keys(room, letters), letters)
+        alike = {
+            (each.grid.rows, each.grid.columns): (each, headed.below(box))
+            for each, box in zip(self.fitting, boxes, strict=True)
+        }
+        panels = [_sides_in(each, box, letters) for each, box in alike.values()]
+        written = min(len(side.places) for panel in panels for side in (panel.left, panel.right))
+        return 2 * written + all(panel.whole for panel in panels)
+
+    def crowded_out(self, room: Box, letters: Lettering) -> str:
+        """Names the tokens that have no room, if a page for each head would show them."""
+        alone = ArcsDrawing(self.heads[:1]).legible(room, letters)
+        return "all words" if self.legible(room, letters) < alone else ""
+
+    def refuse(self, room: Box, letters: Lettering) -> None:
+        """Refuse so many heads on one page that most of their words could not be written."""
+        alone, together = (
+            ArcsDrawing(heads).legible(room, letters) // 2 for heads in (self.heads[:1], self.heads)
+        )
+        if together >= READABLE_SHARE * alone:
+            return
+        last = self.heads[-1].single_command
+        one = f"draw one head: {last} -o head.png; or " if last else ""
+        raise AttnvizError(
+            f"the lines of {len(self.heads)} heads leave room for only {together} of {alone} words "
+            "in one picture",
+            f"{one}draw them on several pages: -o heads-{{page}}.png",
+        )
+
+    def keys(self) -> list[Key]:
+        """What the colours and the thickness of lines mean."""
+        heads = self.fitting
+        scales = dict.fromkeys(each.grid.scale for each in heads)
+        meanings = [*map(scale_key, scales), Key("the thicker a line, the larger the weight")]
+        if len(heads) > FEW:
+            sides = "left: the tokens that attend (queries); right: what they attend to (keys)"
+            meanings.append(Key(sides))
+        if any(each.grid.cells.has_hidden for each in heads):
+            has_query = any(each.query is not None for each in heads)
+            hidden = hidden_key(next(iter(scales)))
+            meanings.append(hidden if has_query else Key("masked links have no line"))
+        if max(map(_count_of_lines, heads)) > MAX_LINES:
+            meanings.append(Key(f"only the {MAX_LINES:,} largest weights of a head have lines"))
+        return meanings
+
+    def _boxes(self, room: Box, letters: Lettering) -> list[Box]:
+        """The boxes of the panels: a row for each layer, unless that makes panels far too small."""
+        count = len(self.heads)
+        worth = {n: _worth_across(self.fitting, n, room, letters) for n in range(1, count + 1)}
+        across = max(worth, key=worth.__getitem__)
+        layer = self.in_a_layer
+        if layer and worth[layer][0] >= MUCH_SMALLER * worth[across][0]:
+            across = layer
+        return panes(count, across, room, GAP)
 
 
-def natural_height(
-    drawn: Sequence[Arcs], in_a_layer: int, letters: Lettering, width: float
-) -> float:
-    """As high as lets all words be read."""
-    fitting = _of_fewer(drawn)
-    across = in_a_layer or _naturally_across(fitting)
-    count = max(max(each.grid.cells.shape) for each in fitting)
-    size = letters.smallest if count * len(fitting) > MANY_WORDS else letters.label
-    high = max(count * PITCH * size * POINT, width / across * LOWEST)
-    rows = math.ceil(len(fitting) / across)
-    headed = _headed(fitting, letters).height
-    foot = keys.height(_keys(fitting), width, letters.axis)
-    return rows * (high + headed) + (rows - 1) * GAP + foot
-
-
-def _naturally_across(drawn: Sequence[Arcs]) -> int:
-    return min(len(drawn), math.ceil(math.sqrt(len(drawn) * 1.6)))
-
-
-def place(drawn: Sequence[Arcs], in_a_layer: int, room: Box, letters: Lettering) -> Layout:
-    """As many panels side by side as let their words be largest; below them what lines mean."""
-    fitting, headed = _of_fewer(drawn), _headed(drawn, letters)
-    boxes = _boxes(fitting, in_a_layer, room, letters)
-    placed = [_panel(*pair, headed, letters) for pair in zip(fitting, boxes, strict=True)]
-    return joined([*placed, keys.drawn(_keys(fitting), room, letters.axis)])
-
-
-def legible(drawn: Sequence[Arcs], in_a_layer: int, room: Box, letters: Lettering) -> int:
-    """How many words of a side are written, at least, and that they are whole."""
-    fitting, headed = _of_fewer(drawn), _headed(drawn, letters)
-    boxes = map(headed.below, _boxes(fitting, in_a_layer, room, letters))
-    alike = {
-        (each.grid.rows, each.grid.columns): (each, box)
-        for each, box in zip(fitting, boxes, strict=True)
-    }
-    panels = [_sides(each, box, letters) for each, box in alike.values()]
-    written = min(len(side.places) for panel in panels for side in (panel.left, panel.right))
-    return 2 * written + all(panel.whole for panel in panels)
-
-
-def crowded(drawn: Sequence[Arcs], in_a_layer: int, room: Box, letters: Lettering) -> str:
-    """Whether words are left out or cut, which would be whole on a page for each head."""
-    alone = legible(drawn[:1], 0, room, letters)
-    return "all words" if legible(drawn, in_a_layer, room, letters) < alone else ""
-
-
-def refuse(drawn: Sequence[Arcs], room: Box, letters: Lettering) -> None:
-    """Refuse so many heads on one page that most of their words could not be written."""
-    alone, together = (legible(each, 0, room, letters) // 2 for each in (drawn[:1], drawn))
-    if together >= READABLE * alone:
-        return
-    one = (
-        f"draw one head: {drawn[-1].single_command} -o head.png; or "
-        if drawn[-1].single_command
-        else ""
-    )
-    raise AttnvizError(
-        f"the lines of {len(drawn)} heads leave room for only {together} of {alone} words in one "
-        "picture",
-        f"{one}draw them on several pages: -o heads-{{page}}.png",
-    )
-
-
-def _boxes(fitting: Sequence[Arcs], in_a_layer: int, room: Box, letters: Lettering) -> list[Box]:
-    """A row for each layer, unless that makes them far too small."""
-    left, bottom, width, height = room
-    foot = keys.height(_keys(fitting), width, letters.axis)
-    above = (left, bottom + foot, width, height - foot)
-    worth = {n: _worth(fitting, n, above, letters) for n in range(1, len(fitting) + 1)}
-    across = max(worth, key=worth.__getitem__)
-    if in_a_layer and worth[in_a_layer][0] >= MUCH_SMALLER * worth[across][0]:
-        across = in_a_layer
-    return panes(len(fitting), across, above, GAP)
-
-
-def _of_fewer(drawn: Sequence[Arcs]) -> list[Arcs]:
-    """Of very many tokens several stand together; one that reads stands alone all the same.
-
-    What all titles say is left out of them.
-    """
-    fewer = [_pooled(each) for each in drawn]
-    grids = with_common_scales([each.grid for each in fewer])
-    titles = without_what_all_say([g.title for g in grids], [g.scale.label for g in grids])
-    named = [replace(grid, title=title) for grid, title in zip(grids, titles, strict=True)]
-    return [replace(each, grid=grid) for each, grid in zip(fewer, named, strict=True)]
-
-
-def _pooled(each: Arcs) -> Arcs:
-    if max(each.grid.cells.shape) <= MOST:
+def _pooled_arcs(each: Arcs) -> Arcs:
+    if max(each.grid.cells.shape) <= MAX_WORDS:
         return each
     grid, query = each.grid, each.query
     if query is not None:
         grid, query = grid.part(slice(query, query + 1)), 0
-    down, across = (block_size(count, math.ceil(count / MOST)) for count in grid.cells.shape)
+    down, across = (block_size(count, math.ceil(count / MAX_WORDS)) for count in grid.cells.shape)
     pooled = pool_grid(grid, down, across)
     return Arcs(replace(pooled, pooled=pooled.pooled.replace("one cell", "one line")), query)
 
 
-def _worth(
+def _worth_across(
     drawn: Sequence[Arcs], across: int, room: Box, letters: Lettering
 ) -> tuple[float, float]:
-    """How large words are, and after that how wide the lines reach."""
+    """The worth of so many panels in a row: the size of tokens, then the width of lines."""
     box = panes(len(drawn), across, room, GAP)[0]
-    below = _headed(drawn, letters).below(box)
+    below = _arcs_headings(drawn, letters).below(box)
     alike = {(each.grid.rows, each.grid.columns): each for each in drawn}  # often all of them
-    panels = [_sides(each, below, letters) for each in alike.values()]
+    panels = [_sides_in(each, below, letters) for each in alike.values()]
     sizes = [min(panel.left.size, panel.right.size) for panel in panels]
-    shown = min(min(len(p.left.places) / p.left.count, 1.0) for p in panels)
+    labelled = min(min(len(p.left.places) / p.left.count, 1.0) for p in panels)
     wide = min(panel.lines[2] for panel in panels)
     enough = min(wide / 1.2, 1.0)  # lines that are too short tell nothing
-    whole = 1.0 if all(panel.whole for panel in panels) else CUT
-    return min(sizes) * shown * enough * whole, wide
+    whole = 1.0 if all(panel.whole for panel in panels) else CUT_WORTH
+    return min(sizes) * labelled * enough * whole, wide
 
 
-def _headed(drawn: Sequence[Arcs], letters: Lettering) -> Headed:
-    """Many panels have small titles, and are told once what their two sides are."""
+def _arcs_headings(drawn: Sequence[Arcs], letters: Lettering) -> ArcsHeadings:
+    """The sizes of headings; many panels have small titles, and the key names their sides."""
     few = len(drawn) <= FEW
-    title = letters.title if few else max(letters.title * SMALLER, letters.smallest)
-    return Headed(title if any(map(_title, drawn)) else 0.0, letters.axis if few else 0.0)
+    title = letters.title if few else letters.small_title
+    return ArcsHeadings(
+        title if any(map(_arcs_title, drawn)) else 0.0, letters.axis if few else 0.0
+    )
 
 
-def _title(each: Arcs) -> str:
+def _arcs_title(each: Arcs) -> str:
     return " · ".join(part for part in (each.grid.title, each.grid.pooled) if part)
 
 
-def _sides(drawn: Arcs, box: Box, letters: Lettering) -> Panel:
-    """The words of both sides, as large as their distance lets them be."""
+def _sides_in(drawn: Arcs, box: Box, letters: Lettering) -> ArcsPanel:
+    """The tokens of both sides, as large as the distance between two of them allows."""
     grid, (_, _, width, height) = drawn.grid, box
     pitch = height / max(grid.cells.shape)
     widest = max((width * (1 - LINES_SHARE) - 4 * BESIDE) / 2, MARK)
     style = PanelStyle(label=letters.headline, smallest=letters.smallest, widest_label=widest)
-    left, right = (row_ticks(axis, pitch * FILLED, style) for axis in (grid.rows, grid.columns))
+    left, right = (
+        row_ticks(axis, pitch * PITCH_SHARE, style) for axis in (grid.rows, grid.columns)
+    )
     size = min(left.size, right.size)
-    panel = Panel(drawn, box, _in_letters(left, size), _in_letters(right, size))
+    panel = ArcsPanel(drawn, box, _side_in_letters(left, size), _side_in_letters(right, size))
     if NUMBER_SIZE * size < letters.smallest:
         return panel
-    numbered = replace(panel, numbers=_numbers(drawn, left, right))
+    numbered = replace(panel, numbers=_line_numbers(drawn, left, right))
     return numbered if numbered.lines[2] >= LINES_BESIDE_NUMBERS * box[2] else panel
 
 
-def _weights(drawn: Arcs) -> np.ndarray:
-    """What has a line: nothing that is hidden, and nothing of tokens that are not asked about."""
+def _line_weights(drawn: Arcs) -> np.ndarray:
+    """The weights that have lines: not masked ones; only those of the query, if any."""
     weights = np.where(drawn.grid.hidden, 0.0, np.nan_to_num(drawn.grid.values))
     if drawn.query is not None:
         weights[np.arange(len(weights)) != drawn.query] = 0.0
     return weights
 
 
-def _numbers(drawn: Arcs, left: Ticks, right: Ticks) -> dict[int, str]:
-    """The largest weight of each token that reads strongly; or all that one token reads.
+def _line_numbers(drawn: Arcs, left: Ticks, right: Ticks) -> dict[int, str]:
+    """Numbers for the largest weight of each token that attends strongly; or for all of one query.
 
     They stand beside words, each with a line of its own, where nothing covers them.
     """
     if not drawn.grid.share:
         return {}
-    weights = _weights(drawn)
+    weights = _line_weights(drawn)
     if drawn.query is None:
         side, largest = left, weights.max(axis=1)
-        least = STRONG * largest.max()
+        least = STRONG_SHARE * largest.max()
     else:
         side, largest, least = right, weights[drawn.query], LEAST_NUMBER
     return {at: share_text(largest[at]) for at in side.places if largest[at] >= max(least, 1e-9)}
 
 
-def _in_letters(side: Ticks, size: float) -> Ticks:
+def _side_in_letters(side: Ticks, size: float) -> Ticks:
     extent = max((text_width(label, size) for label in side.labels), default=0.0)
     return replace(side, size=size, extent=extent)
 
 
-def _panel(drawn: Arcs, box: Box, headed: Headed, letters: Lettering) -> Layout:
-    panel = _sides(drawn, headed.below(box), letters)
-    blocks, words = _words_read(panel)
-    return replace(
-        empty_layout(),
-        words=(
-            *_headings(panel, box, headed, letters),
-            *_words_that_read(panel),
-            *words,
-            *_numbers_of_lines(panel),
-        ),
-        marks=tuple(_marks(panel)),
-        arcs=tuple(_lines(panel)),
-        blocks=tuple(blocks),
-    )
+def _arcs_panel_items(drawn: Arcs, box: Box, headed: ArcsHeadings, letters: Lettering) -> Items:
+    panel = _sides_in(drawn, headed.below(box), letters)
+    yield from _heading_words(panel, box, headed, letters)
+    yield from _query_words(panel)
+    yield from _key_words_and_blocks(panel)
+    yield from _number_words(panel)
+    yield from _side_marks(panel)
+    yield from _link_arcs(panel)
 
 
-def _headings(panel: Panel, box: Box, headed: Headed, letters: Lettering) -> Iterator[Words]:
-    """The title of the panel, and over each column whether its words read or are read."""
+def _heading_words(
+    panel: ArcsPanel, box: Box, headed: ArcsHeadings, letters: Lettering
+) -> Iterator[Words]:
+    """The title of the panel, and above each side what its tokens are: queries or keys."""
     left, bottom, width, height = box
-    if title := _title(panel.drawn):
-        text, size = fitted(title, headed.title, letters.smallest, width)
+    if title := _arcs_title(panel.arcs):
+        text, size = fit_line(title, headed.title, letters.smallest, width)
         top = bottom + height - headed.title * POINT
-        yield from title_words(text, left, top, size, off=panel.drawn.grid.is_all_off)
+        yield from title_words(text, left, top, size, off=panel.arcs.grid.is_all_off)
     if not headed.axis:
         return
-    grid, (_, y, _, high) = panel.drawn.grid, panel.lines
+    grid, (_, y, _, high) = panel.arcs.grid, panel.lines
     foot = y + high + headed.axis * POINT * 0.4
     rows, columns = grid.rows.title, grid.columns.title
     room = width / 2 - GAP / 2
-    size = min(fitted(text, headed.axis, 1.0, room)[1] for text in (rows, columns))
+    size = min(fit_line(text, headed.axis, 1.0, room)[1] for text in (rows, columns))
     yield Words(rows, left, foot, size, faint=True)
     yield Words(columns, left + width, foot, size, faint=True, across="right")
 
 
-def _words_that_read(panel: Panel) -> Iterator[Words]:
-    """On the left; where one is asked about, the others are faint."""
-    query, side = panel.drawn.query, panel.left
+def _query_words(panel: ArcsPanel) -> Iterator[Words]:
+    """The tokens on the left; all but the query are faint, if there is one."""
+    query, side = panel.arcs.query, panel.left
     right = panel.box[0] + panel.left.extent + BESIDE
     for place, label in zip(side.places, side.labels, strict=True):
         y = panel.height(place, side.count) - MIDDLE * side.size * POINT
@@ -353,89 +363,65 @@ def _words_that_read(panel: Panel) -> Iterator[Words]:
         yield Words(label, right, y, side.size, faint=faint, across="right")
 
 
-def _words_read(panel: Panel) -> tuple[list[Block], list[Words]]:
-    """On the right; where one token is asked about, in the colour of what it reads of them."""
-    side, query, (x, _, width, _) = panel.right, panel.drawn.query, panel.box
-    blocks, words, left = [], [], x + width - side.extent - BESIDE
+def _key_words_and_blocks(panel: ArcsPanel) -> Iterator[Block | Words]:
+    """The tokens on the right; with a query, each on the colour of the weight that it gets."""
+    side, query, (x, _, width, _) = panel.right, panel.arcs.query, panel.box
+    left = x + width - side.extent - BESIDE
     for place, label in zip(side.places, side.labels, strict=True):
         y, tint = panel.height(place, side.count), None
         if query is not None:
-            tint = _tint(panel.drawn, query, place)
-            shown = panel.pitch * side.count / len(side.places)
-            high = min(shown * 0.9, side.size * POINT * 1.4)
+            tint = tint_of(panel.arcs.grid, query, place)
+            step = panel.pitch * side.count / len(side.places)
+            high = min(step * 0.9, side.size * POINT * 1.4)
             box = (left - BESIDE / 2, y - high / 2, side.extent + BESIDE, high)
-            blocks.append(Block(box, tint))
+            yield Block(box, tint)
         faint = tint is not None and tint.value is None
         foot = y - MIDDLE * side.size * POINT
-        words.append(Words(label, left, foot, side.size, faint=faint, over=tint))
-    return blocks, words
+        yield Words(label, left, foot, side.size, faint=faint, over=tint)
 
 
-def _tint(drawn: Arcs, row: int, column: int) -> Tint:
-    grid = drawn.grid
-    hidden = bool(grid.hidden[row, column])
-    return Tint(grid.scale, None if hidden else float(grid.values[row, column]), grid.is_off(row))
-
-
-def _numbers_of_lines(panel: Panel) -> Iterator[Words]:
-    """Where the lines of a word begin; or where those of the one that is asked about end."""
+def _number_words(panel: ArcsPanel) -> Iterator[Words]:
+    """The numbers of lines, at the tokens on the left; with a query, at those on the right."""
     x, _, width, _ = panel.lines
     side, size = panel.left, panel.number_size
     right = x - BESIDE / 2
-    if panel.drawn.query is not None:
+    if panel.arcs.query is not None:
         side = panel.right
-        right = x + width + BESIDE / 2 + widest(tuple(panel.numbers.values()), size)
+        right = x + width + BESIDE / 2 + widest_line(tuple(panel.numbers.values()), size)
     for place, number in panel.numbers.items():
         y = panel.height(place, side.count) - MIDDLE * size * POINT
         yield Words(number, right, y, size, faint=True, across="right")
 
 
-def _marks(panel: Panel) -> Iterator[Mark]:
-    """Where not every place has a word, a short line shows which place a word belongs to."""
+def _side_marks(panel: ArcsPanel) -> Iterator[Stroke]:
+    """Where only some tokens are labelled, a short line points from each label to its token."""
     x, _, width, _ = panel.lines
     for side, end, outward in ((panel.left, x, -MARK), (panel.right, x + width, MARK)):
         if len(side.places) < side.count:
             for place in side.places:
                 y = panel.height(place, side.count)
-                yield (end, y), (end + outward, y)
+                yield Stroke(((end, y), (end + outward, y)))
 
 
-def _lines(panel: Panel) -> Iterator[Arc]:
-    """All that is read, the thickest on top; a line too thin to be seen is not drawn."""
-    grid, weights = panel.drawn.grid, _weights(panel.drawn)
+def _link_arcs(panel: ArcsPanel) -> Iterator[Arc]:
+    """A curve for each weight, the thickest on top; one too thin to be seen is left out."""
+    grid, weights = panel.arcs.grid, _line_weights(panel.arcs)
     pitch = min(panel.pitch / POINT, LARGEST_PITCH)
-    for place in np.argsort(weights, axis=None, kind="stable")[-MOST_LINES:].tolist():
+    for place in np.argsort(weights, axis=None, kind="stable")[-MAX_LINES:].tolist():
         row, column = divmod(place, weights.shape[1])
         tint = Tint(grid.scale, float(weights[row, column]), grid.is_off(row))
-        width = thickness(tint, WIDEST, TOGETHER) * pitch
+        width = arc_width(tint, WIDEST, WIDEST_TOGETHER) * pitch
         if tint.share:
-            yield Arc(_bent(panel, row, column), max(width, tint.share * THINNEST), tint)
+            yield Arc(_link_curve(panel, row, column), max(width, tint.share * THINNEST), tint)
 
 
-def _bent(panel: Panel, row: int, column: int) -> tuple[Place, Place, Place, Place]:
+def _link_curve(panel: ArcsPanel, row: int, column: int) -> tuple[Place, Place, Place, Place]:
     x, _, width, _ = panel.lines
     y, to_y = panel.height(row, panel.left.count), panel.height(column, panel.right.count)
-    bend = BEND * width
+    bend = TURN_SHARE * width
     return (x, y), (x + bend, y), (x + width - bend, to_y), (x + width, to_y)
 
 
 def _count_of_lines(drawn: Arcs) -> int:
     rows = slice(None) if drawn.query is None else drawn.query
     return int((~drawn.grid.hidden[rows]).sum())
-
-
-def _keys(drawn: Sequence[Arcs]) -> list[Key]:
-    """What colours and lines mean, each said once."""
-    scales = dict.fromkeys(each.grid.scale for each in drawn)
-    meant = [*map(keys.of_scale, scales), Key("the thicker a line, the larger the weight")]
-    if len(drawn) > FEW:
-        meant.append(
-            Key("left: the tokens that attend (queries); right: what they attend to (keys)")
-        )
-    asked = any(each.query is not None for each in drawn)
-    if any(each.grid.cells.has_hidden for each in drawn):
-        hidden = keys.of_hidden(next(iter(scales)))
-        meant.append(hidden if asked else Key("masked links have no line"))
-    if max(map(_count_of_lines, drawn)) > MOST_LINES:
-        meant.append(Key(f"only the {MOST_LINES:,} largest weights of a head have lines"))
-    return meant

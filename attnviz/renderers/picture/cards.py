@@ -1,48 +1,342 @@
-"""A card on a page of many: its heading, its small print, and tables as large as they must be.
+"""A card on a page of many: its heading, its small print, and its tables, as large as they must be.
 
-Nothing here is made to fit: a card says how much room it takes, and `flow.py` finds that room.
-All lengths are inches.
+Nothing here is made to fit: a card says how much room it takes. All lengths are inches.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 
-from attnviz.renderers.picture.bars import scales_of
-from attnviz.renderers.picture.card_tables import (
-    ON_CARDS,
-    SMALLEST,
-    Body,
-    Drawn,
-    draw_tables,
-    size_of,
+from attnviz.renderers.picture.axes import (
+    PanelStyle,
+    Ticks,
+    axis_items,
+    column_ticks,
+    labels_reach,
+    no_ticks,
+    row_ticks,
 )
-from attnviz.renderers.picture.items import Bar, Layout, Words, empty_layout, joined
-from attnviz.renderers.picture.lettering import POINT, typeset
-from attnviz.renderers.picture.texts import BOLD, fitted, wrapped
-from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.picture.charts import chart_ticks, curves_chart
+from attnviz.renderers.picture.items import Bar, Box, Items, Stroke, Words
+from attnviz.renderers.picture.matrix import (
+    CACHED_GRIDS,
+    NUMBER_SHARE,
+    color_scales,
+    longest_number,
+    one_line_titles,
+    panel_of,
+)
+from attnviz.renderers.picture.panel_rows import CHART_HEIGHT, FEW_STRETCH
+from attnviz.renderers.picture.text import (
+    BOLD,
+    POINT,
+    fit_line,
+    fits_width,
+    text_width,
+    typeset,
+    wrap_parts,
+)
 from attnviz.renderers.wrapping import break_sum
+from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Drawable, Section, panel_table
 
-HEADING, SMALLER_HEADING, SMALL = 11.0, 9.0, SMALLEST  # points
-SUM, ABOVE_SUMS = SMALLEST, 0.06  # points; inches between tables and sums
-NARROW = 0.3  # of its size is the width of a letter, at least, in a line of many
+CARD_POINTS = 8.0  # points: with nothing smaller a page can be enlarged until all can be read
+CARD_STYLE = PanelStyle(
+    title=8.5, axis=8.0, label=8.5, smallest=CARD_POINTS, number=12.0, stretch=2.4
+)
+SMALLEST_TITLE = CARD_POINTS
+CELL_POINTS = CARD_POINTS  # of the numbers in cells that have not grown
+CELL_HEIGHT = 0.19  # that such a number wants
+WIDE_NUMBER = "−0.00"
+MAX_NUMBERED_SIDE = 24  # cells on a side: of more the numbers are left out
+# Inches: cells of very many, those of a matrix of numbers, and the height of those of words
+FINE_CELL, FINE_MATRIX, FINE_ROW = 0.122, 0.1, 0.15
+TALLEST = 1.1  # times as high as wide a cell can be
+LONGEST_SIDE = 8.0  # and smaller if there are very many
+ID_HEIGHT, LONGEST_IDS = 0.13, 15.0  # ids are nothing but numbers, so that these must be read
+CHART_WIDTH = 2.6
+MAX_EVEN_TABLES = 4  # so many tables stand in rows that are all full
+TABLE_GAP, LINE_GAP = 0.12, 0.1  # between two tables
+HEAD_AT_END = re.compile(r"(?:^|head | )(\d+)$")
+CardPanels = tuple[Grid | Curves, ...]
+CellGrowth = tuple[
+    float, float
+]  # how many times as large cells are, and how many times as wide then
+HEADING_POINTS, SMALLER_HEADING, PRINT_POINTS = 11.0, 9.0, CARD_POINTS  # points
+SUM_POINTS, ABOVE_SUMS = CARD_POINTS, 0.06  # points; inches between tables and sums
 WIDEST_HEADING = 3.6  # a longer one is cut
 WORDS_ALONE = 1.5  # the width of a panel of words alone
-NARROWEST_SUMS, LONG = 3.0, 80  # inches; letters
-SLACK = 0.95  # of the width: small letters that are fitted to pixels may come out wider
-MOST_LINES = 2  # that a sentence may take in the small print
+NARROWEST_SUMS, LONG_SUM = 3.0, 80  # inches; letters
+WIDTH_SLACK = 0.95  # of the width: small letters that are fitted to pixels may come out wider
+MAX_SENTENCE_LINES = 2  # that a sentence may take in the small print
 OUTSIDE_BRACKETS = re.compile(r" (?![^\[]*\])")  # so that `[4 × 3]` stays together
 RULE = 0.07  # from a rule to the heading below it
-KEY = (0.45, 0.075)  # a colour bar that lies beside a heading
-LEADING, LEADING_OF_SUMS = 1.45, 1.3  # from one line to the next
+KEY_SIZE = (0.45, 0.075)  # a colour bar that lies beside a heading
+CARD_LEADING, SUMS_LEADING = 1.45, 1.3  # from one line to the next
+
+
+@dataclass(frozen=True, eq=False)
+class CardTable:
+    """A table in its size, and how far its labels reach beyond it."""
+
+    content: Grid | Curves
+    width: float
+    height: float
+    rows: Ticks
+    columns: Ticks
+    left: float
+    right: float
+
+    @property
+    def below(self) -> float:
+        return labels_reach(self.columns, CARD_STYLE)
+
+
+TableColumn = tuple[CardTable, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TableBlock:
+    """The tables of a card in rows and columns."""
+
+    tables: tuple[CardTable, ...]
+    across: int
+    larger: CellGrowth
+    aligned: bool = True  # else each row goes its own way
+
+    @property
+    def rows(self) -> list[tuple[CardTable, ...]]:
+        starts = range(0, len(self.tables), self.across)
+        return [self.tables[start : start + self.across] for start in starts]
+
+    @property
+    def columns(self) -> list[list[TableColumn]]:
+        """For each row the tables that stand below each other in each of its columns."""
+        if not self.aligned:
+            return [[(table,) for table in row] for row in self.rows]
+        across = range(min(self.across, len(self.tables)))
+        return [[self.tables[start :: self.across] for start in across]] * len(self.rows)
+
+    @property
+    def title(self) -> float:
+        """The room for a title above each table."""
+        return (
+            CARD_STYLE.title * POINT * 1.7
+            if any(each.content.title for each in self.tables)
+            else 0.0
+        )
+
+    @property
+    def width(self) -> float:
+        rows = (sum(map(_column_width, row)) + TABLE_GAP * (len(row) - 1) for row in self.columns)
+        return max(rows, default=0.0)
+
+    @property
+    def height(self) -> float:
+        if not self.tables:
+            return 0.0
+        return sum(self.title + _table_row_height(row) for row in self.rows) + LINE_GAP * len(
+            self.rows
+        )
+
+    @property
+    def cells(self) -> float:
+        """The part of the width that grows with the cells."""
+        rows = (sum(max(each.width for each in column) for column in row) for row in self.columns)
+        return max(rows, default=0.0)
+
+
+@lru_cache(maxsize=4096)
+def table_block(
+    panels: CardPanels, across: int, larger: CellGrowth, fine: bool = False
+) -> TableBlock:
+    """So many tables beside each other, their cells so many times as large as they must be."""
+    sizes = [table_size(each, *larger, fine=fine) for each in panels]
+    content = tuple(map(_without_numbers, panels)) if fine else panels
+    tables = (_card_table(content, place, across, sizes[place]) for place in range(len(panels)))
+    return TableBlock(tuple(tables), across, larger, _can_align(panels, across))
+
+
+@lru_cache(maxsize=CACHED_GRIDS)  # the same one again, of which it is known what its numbers need
+def _without_numbers(each: Grid | Curves) -> Grid | Curves:
+    """A table whose rows have words, if they are tokens, and whose columns their numbers."""
+    if isinstance(each, Curves):
+        return each
+    none = ("",) * len(each.rows)
+    rows = replace(
+        each.rows, title="", numbers=each.rows.numbers if any(each.rows.labels) else none
+    )
+    none = ("",) * len(each.columns)
+    numbers = each.columns.numbers if any(each.columns.labels) else none
+    columns = replace(each.columns, title="", labels=none, numbers=numbers)
+    return replace(each, rows=rows, columns=columns)
+
+
+def table_blocks(panels: CardPanels, larger: CellGrowth, fine: bool = False) -> list[TableBlock]:
+    """In one column, in two, and so on to one row; as long as heads stand below each other."""
+    several = [table_block(panels, across, larger, fine) for across in _table_counts(panels)]
+    return several or [TableBlock((), 1, larger)]
+
+
+def _table_counts(panels: Sequence[Grid | Curves]) -> list[int]:
+    """How many tables can stand beside each other."""
+    count, heads = len(panels), _head_count(panels)
+    across = sorted({math.ceil(count / rows) for rows in range(1, count + 1)})
+    if heads:
+        return [each for each in across if each % heads == 0 or heads % each == 0]
+    return [each for each in across if count > MAX_EVEN_TABLES or count % each == 0]
+
+
+def _head_count(panels: Sequence[Grid | Curves]) -> int:
+    """How many heads there are, if each table belongs to one."""
+    found = [HEAD_AT_END.search(each.title) for each in panels]
+    return len({match[1] for match in found if match}) if all(found) else 0
+
+
+def _card_table(
+    panels: Sequence[Grid | Curves], place: int, across: int, size: tuple[float, float]
+) -> CardTable:
+    """The labels of a neighbour on the left, or below, serve for both."""
+    each = panels[place]
+    width, height = size
+    if isinstance(each, Curves):
+        rows, columns = chart_ticks(each, width, height, CARD_STYLE.label)
+        return CardTable(each, width, height, rows, columns, labels_reach(rows, CARD_STYLE), 0.15)
+    alike = (_can_align(panels, across) and across > 1) or _can_align(
+        [*panels[place::across][:2]], 2
+    )
+    left = panels[place - 1] if place % across else None
+    below = panels[place + across] if place + across < len(panels) else None
+    rows = _ticks_or_none(row_ticks, each.rows, height)
+    columns = _ticks_or_none(column_ticks, each.columns, width)
+    if isinstance(left, Grid) and left.rows == each.rows and left.values.shape == each.values.shape:
+        rows = no_ticks(each.rows)
+    if isinstance(below, Grid) and below.columns == each.columns and alike:
+        columns = no_ticks(each.columns)
+    return _labelled_table(each, width, height, rows, columns)
+
+
+def _ticks_or_none(make: Callable[..., Ticks], axis: Axis, length: float) -> Ticks:
+    """The labels of a side; none if its positions have no names."""
+    return make(axis, length / len(axis), CARD_STYLE) if any(axis.names) else no_ticks(axis)
+
+
+def _can_align(panels: Sequence[Grid | Curves], across: int) -> bool:
+    """Whether tables of one column have equal widths: others would stand far apart."""
+    widths = [round(table_size(each, 1.0, 1.0)[0], 6) for each in panels]
+    return across == 1 or all(len(set(widths[start::across])) == 1 for start in range(across))
+
+
+def _labelled_table(
+    grid: Grid, width: float, height: float, rows: Ticks, columns: Ticks
+) -> CardTable:
+    """An axis has a title only where this is no longer than its side."""
+    if text_width(rows.title, CARD_STYLE.axis) > height + 0.1:
+        rows = replace(rows, title="")
+    beyond = max((text_width(columns.title, CARD_STYLE.axis) - width) / 2, 0.0)
+    pitch = width / columns.count
+    starts = [
+        _label_overhang(label, columns) - pitch * (place + 0.5)
+        for place, label in zip(columns.places, columns.labels, strict=True)
+    ]
+    left = max([labels_reach(rows, CARD_STYLE), beyond, *starts])
+    return CardTable(grid, width, height, rows, columns, left, max(beyond, 0.02))
+
+
+def _label_overhang(label: str, ticks: Ticks) -> float:
+    """How far a label below a table reaches to the left of its place."""
+    width, line = text_width(label, ticks.size), ticks.size * POINT
+    return {0: width / 2, 45: width * math.sqrt(0.5) + 0.3 * line, 90: 0.6 * line}[ticks.angle]
+
+
+def table_size(
+    each: Grid | Curves, grown: float, wider: float, *, fine: bool = False
+) -> tuple[float, float]:
+    if isinstance(each, Curves):
+        return CHART_WIDTH * grown, CHART_WIDTH * grown * CHART_HEIGHT
+    rows, columns = each.values.shape
+    most = 0 if fine else MAX_NUMBERED_SIDE
+    wide, high = _table_cell(each, rows, columns, most)
+    if max(rows, columns) > MAX_NUMBERED_SIDE:
+        wider = min(wider, 1.0)
+    if wider > 1 and each.rows.unit == each.columns.unit and rows > 1:
+        wider = max(min(wider, FEW_STRETCH * high / wide), 1.0)
+    width = wide * grown * wider
+    return width * columns, max(min(high * grown, TALLEST * width), high) * rows
+
+
+def _table_cell(grid: Grid, rows: int, columns: int, most: int) -> tuple[float, float]:
+    """A cell that just holds its number; where there are very many, a small one without it."""
+    number = longest_number(grid) * CELL_POINTS / 10 / NUMBER_SHARE + 1e-6
+    if grid.scale.kind == "none":
+        return number, CELL_HEIGHT if rows <= MAX_NUMBERED_SIDE else min(
+            ID_HEIGHT, LONGEST_IDS / rows
+        )
+    alike = grid.rows.unit == grid.columns.unit
+    square = alike and rows > 1
+    if alike:  # weights stand beside scores, and should be as large
+        number = max(number, text_width(WIDE_NUMBER, CELL_POINTS) / NUMBER_SHARE)
+    if max(rows, columns) <= most:
+        return number, max(CELL_HEIGHT, number / CARD_STYLE.stretch) if square else CELL_HEIGHT
+    fine = FINE_CELL if most or any(grid.rows.labels) else FINE_MATRIX
+    wide, high = (min(fine, LONGEST_SIDE / count) for count in (columns, rows))
+    if square:
+        return min(wide, high), min(wide, high)
+    # A few rows or columns beside very many can be a little larger.
+    return (
+        wide if columns > MAX_NUMBERED_SIDE or not most else 1.5 * FINE_CELL,
+        high if rows > MAX_NUMBERED_SIDE else CELL_HEIGHT if most else FINE_ROW,
+    )
+
+
+def _column_width(tables: Sequence[CardTable]) -> float:
+    return max(each.left for each in tables) + max(_width_from_edge(each) for each in tables)
+
+
+def _width_from_edge(table: CardTable) -> float:
+    """From the left edge of its cells, above which its title starts."""
+    return max(table.width + table.right, text_width(_pooled_title(table), SMALLEST_TITLE))
+
+
+def _pooled_title(table: CardTable) -> str:
+    pooled = table.content.pooled if isinstance(table.content, Grid) else ""
+    return " · ".join(part for part in (table.content.title, pooled) if part)
+
+
+def _table_row_height(tables: Sequence[CardTable]) -> float:
+    return max(each.height + each.below for each in tables)
+
+
+def table_items(tables: TableBlock, left: float, top: float) -> Items:
+    for row, columns in zip(tables.rows, tables.columns, strict=True):
+        top -= tables.title
+        start = left
+        for table, column in zip(row, columns, strict=False):
+            edge = start + max(each.left for each in column)
+            yield from _card_table_items(
+                table, (edge, top - table.height, table.width, table.height)
+            )
+            start += _column_width(column) + TABLE_GAP
+        top -= _table_row_height(row) + LINE_GAP
+
+
+def _card_table_items(table: CardTable, box: Box) -> Items:
+    each = table.content
+    room = _width_from_edge(table) + TABLE_GAP * 0.6
+    if isinstance(each, Curves):
+        yield curves_chart(each, box)
+    else:
+        yield panel_of(each, box, CARD_STYLE.number, CARD_POINTS)
+    yield from one_line_titles(each, box, CARD_STYLE.title, SMALLEST_TITLE, room)
+    yield from axis_items(table.rows, table.columns, box, CARD_STYLE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +347,7 @@ class Card:
     shapes: str
     formula: str
     about: str
-    drawn: Drawn
+    panels: CardPanels
     sums: tuple[str, ...] = ()
     most: int = 0  # lines of sums
     plain: bool = False  # whether it goes without its small print,
@@ -62,7 +356,7 @@ class Card:
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class CardHead:
     """What stands above the tables: the heading, keys to the colours, and the small print."""
 
     heading: str
@@ -72,23 +366,23 @@ class Head:
 
     @property
     def height(self) -> float:
-        return RULE + (HEADING + len(self.lines) * SMALL * LEADING) * POINT + 0.1
+        return RULE + (HEADING_POINTS + len(self.lines) * PRINT_POINTS * CARD_LEADING) * POINT + 0.1
 
 
-def card_of(each: Drawable) -> Card:
+def make_card(each: Drawable) -> Card:
     """A table that is alone on its card needs no title beside the card's."""
     assert not isinstance(each, Overview), "a page with one is no page of cards"
     if not isinstance(each, Section):
-        shown = each if isinstance(each, Curves) else panel_table(each)
-        return Card(shown.title, "", "", "", (replace(shown, title=""),))
-    grids = [without_titles(grid) for grid in each.grids]
+        content = each if isinstance(each, Curves) else panel_table(each)
+        return Card(content.title, "", "", "", (replace(content, title=""),))
+    grids = [without_axis_titles(grid) for grid in each.grids]
     if len(grids) == 1:
         grids = [replace(grids[0], title="")]
-    drawn, sums = tuple(_short_titles(grids)), tuple(line.text for line in each.sums)
-    return Card(each.heading, each.shapes, each.formula, each.about, drawn, sums)
+    panels, sums = tuple(_shortened_titles(grids)), tuple(line.text for line in each.sums)
+    return Card(each.heading, each.shapes, each.formula, each.about, panels, sums)
 
 
-def without_titles(grid: Grid) -> Grid:
+def without_axis_titles(grid: Grid) -> Grid:
     """Only where both sides count the same must it be said which is which.
 
     Beside a row or two there is no room to say it.
@@ -99,87 +393,88 @@ def without_titles(grid: Grid) -> Grid:
     return replace(grid, rows=rows, columns=columns)
 
 
-def _short_titles(grids: Sequence[Grid]) -> Iterator[Grid]:
+def _shortened_titles(grids: Sequence[Grid]) -> Iterator[Grid]:
     """Of `scores · head 0` and `scores · head 1` the end, if they are wider than their tables."""
     parts = [grid.title.rpartition(" · ") for grid in grids]
     alike = len({start for start, _, _ in parts}) == 1 and all(start for start, _, _ in parts)
     wide = any(
-        text_width(grid.title, ON_CARDS.title) > size_of(grid, 1.0, 1.0)[0] for grid in grids
+        text_width(grid.title, CARD_STYLE.title) > table_size(grid, 1.0, 1.0)[0] for grid in grids
     )
     for grid, (_, _, end) in zip(grids, parts, strict=True):
         yield replace(grid, title=end) if alike and wide and len(grids) > 1 else grid
 
 
-def thin(card: Card) -> Card:
+def thin_card(card: Card) -> Card:
     """As small as a card can be that has its tables, in colours without numbers."""
-    parts = [grid.title.rpartition(" · ") for grid in card.drawn]
+    parts = [grid.title.rpartition(" · ") for grid in card.panels]
     starts = {start for start, _, _ in parts if start}
     titles = [end for _, _, end in parts]
     if len(starts) > 1:
         before = ["", *(start for start, _, _ in parts)]
         short = [end.removeprefix("head ") for end in titles]
         titles = [
-            end if start == said else f"{start} {end}".strip()
-            for said, (start, _, _), end in zip(before, parts, short, strict=False)
+            end if start == before_it else f"{start} {end}".strip()
+            for before_it, (start, _, _), end in zip(before, parts, short, strict=False)
         ]
-    drawn = (replace(grid, title=title) for grid, title in zip(card.drawn, titles, strict=True))
-    return replace(card, drawn=tuple(drawn), plain=True, fine=True)
+    panels = (replace(grid, title=title) for grid, title in zip(card.panels, titles, strict=True))
+    return replace(card, panels=tuple(panels), plain=True, fine=True)
 
 
-def least_width(card: Card) -> float:
-    """What its words need, whatever its tables do."""
+def least_card_width(card: Card) -> float:
+    """The least width for the heading, its keys and the sums, whatever the tables need."""
     heading = min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
-    scales = scales_of(card.drawn) if card.keyed else ()
-    keys = max((_key_width(scale) for scale in scales), default=0.0)
-    return max(heading + keys, _least_of_sums(card), 0.0 if card.drawn else WORDS_ALONE)
+    scales = color_scales(card.panels) if card.keyed else ()
+    keys = max((_scale_key_width(scale) for scale in scales), default=0.0)
+    return max(heading + keys, _least_sums_width(card), 0.0 if card.panels else WORDS_ALONE)
 
 
-def _least_of_sums(card: Card) -> float:
-    """So much that they are not broken all the time."""
+def _least_sums_width(card: Card) -> float:
+    """A width at which the sums are not broken all the time."""
     if not card.most:
         return 0.0
-    if any(len(each) > LONG for each in card.sums):  # to measure them would take long
+    if any(len(each) > LONG_SUM for each in card.sums):  # to measure them would take long
         return NARROWEST_SUMS
-    longest = max((text_width(each, SUM) for each in card.sums), default=0.0)
-    return min(longest / SLACK, NARROWEST_SUMS)
+    longest = max((text_width(each, SUM_POINTS) for each in card.sums), default=0.0)
+    return min(longest / WIDTH_SLACK, NARROWEST_SUMS)
 
 
 @lru_cache(maxsize=4096)
-def head(card: Card, width: float) -> Head:
-    """As much as has its place in a panel of this width."""
+def card_head(card: Card, width: float) -> CardHead:
+    """The head of a card of this width: the heading, and as many keys as there is room for."""
     room = width - min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
     scales: list[Scale] = []
-    for scale in reversed(scales_of(card.drawn)):
-        room -= _key_width(scale)
+    for scale in reversed(color_scales(card.panels)):
+        room -= _scale_key_width(scale)
         if room < -1e-6:
             break
         scales.append(scale)
-    left = width - sum(map(_key_width, scales))
-    heading, size = fitted(card.heading, HEADING, SMALLER_HEADING, left / BOLD + 1e-6)
-    lines = () if card.plain and card.drawn else tuple(_small_print(card, width))
-    return Head(heading, size, tuple(scales), lines)
+    left = width - sum(map(_scale_key_width, scales))
+    heading, size = fit_line(card.heading, HEADING_POINTS, SMALLER_HEADING, left / BOLD + 1e-6)
+    lines = () if card.plain and card.panels else tuple(_small_print_lines(card, width))
+    return CardHead(heading, size, tuple(scales), lines)
 
 
-def _small_print(card: Card, width: float) -> Iterator[str]:
+def _small_print_lines(card: Card, width: float) -> Iterator[str]:
     """The shapes; the formula and the sentence where they are short; or the sentence alone."""
-    width *= SLACK
-    about = wrapped(card.about.split(), " ", SMALL, width)
-    if not card.drawn:
+    width *= WIDTH_SLACK
+    about = wrap_parts(card.about.split(), " ", PRINT_POINTS, width)
+    if not card.panels:
         yield from about
         return
-    yield from wrapped(OUTSIDE_BRACKETS.split(card.shapes), " ", SMALL, width)
-    if card.formula and text_width(card.formula, SMALL) <= width:
+    yield from wrap_parts(OUTSIDE_BRACKETS.split(card.shapes), " ", PRINT_POINTS, width)
+    if card.formula and text_width(card.formula, PRINT_POINTS) <= width:
         yield card.formula
-    if len(about) <= MOST_LINES:
+    if len(about) <= MAX_SENTENCE_LINES:
         yield from about
 
 
 @lru_cache(maxsize=4096)
-def foot(card: Card, width: float) -> tuple[str, ...]:
+def card_foot(card: Card, width: float) -> tuple[str, ...]:
     """The first of the sums, as many as stand on so many lines, and how many are left."""
     lines: list[str] = []
+    fits = partial(fits_width, size=SUM_POINTS, width=width * WIDTH_SLACK)
     for place, each in enumerate(card.sums if card.most else ()):
-        more = list(islice(break_sum(each, lambda line: _fits(line, width * SLACK)), card.most + 1))
+        more = list(islice(break_sum(each, fits), card.most + 1))
         last = place + 1 == len(card.sums)
         if len(lines) + len(more) > card.most - (not last):
             left = len(card.sums) - place
@@ -188,66 +483,54 @@ def foot(card: Card, width: float) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _fits(line: str, width: float) -> bool:
-    # To measure thousands of letters takes long, and they never fit.
-    return len(line) * SUM * POINT * NARROW <= width and text_width(line, SUM) <= width
+def foot_height(card: Card, width: float) -> float:
+    lines = card_foot(card, width)
+    return len(lines) * SUM_POINTS * POINT * SUMS_LEADING + (ABOVE_SUMS if lines else 0.0)
 
 
-def height_of_foot(card: Card, width: float) -> float:
-    lines = foot(card, width)
-    return len(lines) * SUM * POINT * LEADING_OF_SUMS + (ABOVE_SUMS if lines else 0.0)
-
-
-def draw_card(card: Card, tables: Body, left: float, top: float, width: float) -> Layout:
+def card_items(card: Card, tables: TableBlock, left: float, top: float, width: float) -> Items:
     """A card: a rule, the heading with the keys to its colours, the small print, the tables."""
-    above = head(card, width)
-    keys = tuple(_keys(above, left + width, top))
+    above = card_head(card, width)
+    yield Stroke(((left, top), (left + width, top)))
+    yield from _card_heading_words(above, left, top)
+    for key in _head_bars(above, left + width, top):
+        yield key
+        yield from _scale_end_words(key)
     below = top - above.height - tables.height - ABOVE_SUMS
-    words = (
-        *_heading(above, left, top),
-        *(word for key in keys for word in _key_words(key)),
-        *_sums(card, width, left, below),
-    )
-    rule = ((left, top), (left + width, top))
-    frame = replace(empty_layout(), bars=keys, words=words, marks=(rule,))
-    return joined([frame, *draw_tables(tables, left, top - above.height)])
+    for line in card_foot(card, width):
+        below -= SUM_POINTS * POINT * SUMS_LEADING
+        yield Words(line, left, below + 0.3 * SUM_POINTS * POINT, SUM_POINTS)
+    yield from table_items(tables, left, top - above.height)
 
 
-def _heading(above: Head, left: float, top: float) -> Iterator[Words]:
-    y = top - RULE - HEADING * POINT
+def _card_heading_words(above: CardHead, left: float, top: float) -> Iterator[Words]:
+    y = top - RULE - HEADING_POINTS * POINT
     yield Words(above.heading, left, y, above.size, bold=True)
     for line in above.lines:
-        y -= SMALL * POINT * LEADING
-        yield Words(line, left, y, SMALL, faint=True)
+        y -= PRINT_POINTS * POINT * CARD_LEADING
+        yield Words(line, left, y, PRINT_POINTS, faint=True)
 
 
-def _sums(card: Card, width: float, left: float, top: float) -> Iterator[Words]:
-    """Below the tables."""
-    for line in foot(card, width):
-        top -= SUM * POINT * LEADING_OF_SUMS
-        yield Words(line, left, top + 0.3 * SUM * POINT, SUM)
-
-
-def _keys(above: Head, right: float, top: float) -> Iterator[Bar]:
+def _head_bars(above: CardHead, right: float, top: float) -> Iterator[Bar]:
     """Colour bars that lie at the right end of the heading."""
-    y = top - RULE - HEADING * POINT
+    y = top - RULE - HEADING_POINTS * POINT
     for scale in above.scales:
-        high = text_width(_ends(scale)[1], SMALL)
-        yield Bar(scale, (right - high - 0.04 - KEY[0], y, *KEY))
-        right -= _key_width(scale)
+        high = text_width(_scale_ends(scale)[1], PRINT_POINTS)
+        yield Bar(scale, (right - high - 0.04 - KEY_SIZE[0], y, *KEY_SIZE))
+        right -= _scale_key_width(scale)
 
 
-def _key_width(scale: Scale) -> float:
-    return sum(text_width(end, SMALL) for end in _ends(scale)) + KEY[0] + 0.2
+def _scale_key_width(scale: Scale) -> float:
+    return sum(text_width(end, PRINT_POINTS) for end in _scale_ends(scale)) + KEY_SIZE[0] + 0.2
 
 
-def _ends(scale: Scale) -> tuple[str, str]:
+def _scale_ends(scale: Scale) -> tuple[str, str]:
     return typeset(f"{scale.low:g}"), typeset(f"{'≥ ' if scale.is_exceeded else ''}{scale.high:g}")
 
 
-def _key_words(key: Bar) -> Iterator[Words]:
+def _scale_end_words(key: Bar) -> Iterator[Words]:
     """The two ends of a scale, on either side of its bar."""
     left, bottom, width, _ = key.box
-    low, high = _ends(key.scale)
-    yield Words(low, left - 0.04, bottom, SMALL, faint=True, across="right")
-    yield Words(high, left + width + 0.04, bottom, SMALL, faint=True)
+    low, high = _scale_ends(key.scale)
+    yield Words(low, left - 0.04, bottom, PRINT_POINTS, faint=True, across="right")
+    yield Words(high, left + width + 0.04, bottom, PRINT_POINTS, faint=True)

@@ -1,22 +1,22 @@
-"""What stands where in a picture: panels, charts, bars, lines and words."""
+"""What stands where in a picture: panels, charts, bars, lines and words; in inches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Shaped
 
-from attnviz.renderers.picture.charts import Chart
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 
 Box = tuple[float, float, float, float]  # left, bottom, width, height
 Place = tuple[float, float]
-Mark = tuple[Place, Place]
-
 SMALLEST_NUMBER = 5.5  # points
+HAIRLINE = 0.5  # points, at every scale: the line that ties a label to its place
+LENGTHS = ("x", "y", "size", "width", "head", "outlined", "fitting", "smallest")  # fields of items
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +50,12 @@ class Tint:
         return min(max(part, 0.0), 1.0)
 
 
+def tint_of(grid: Grid, row: int, column: int) -> Tint:
+    """The colour of a cell."""
+    value = None if grid.hidden[row, column] else float(grid.values[row, column])
+    return Tint(grid.scale, value, grid.is_off(row))
+
+
 @dataclass(frozen=True)
 class Block:
     """A rectangle: filled where it has a tint, with a line around it where it is outlined.
@@ -66,7 +72,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Arc:
-    """A bent line: from its first point to its last, drawn towards the two between them."""
+    """A Bézier curve with two control points."""
 
     points: tuple[Place, Place, Place, Place]
     width: float  # points
@@ -94,10 +100,10 @@ class Words:
 
 @dataclass(frozen=True)
 class Stroke:
-    """A line through some places; an arrow, if it has a head."""
+    """A line through some points; an arrow, if it has a head."""
 
     points: tuple[Place, ...]
-    width: float  # points
+    width: float = HAIRLINE  # points
     series: int | None = None  # has the colour of this line of a chart; else it is faint
     dashed: bool = False
     head: float = 0.0  # how long the head at its end is
@@ -122,94 +128,73 @@ class Bar:
 
 
 @dataclass(frozen=True, eq=False)
+class Trail:
+    """A line in parts of its box, from 0 to 1 on either side."""
+
+    number: int
+    x: np.ndarray
+    low: np.ndarray
+    middle: np.ndarray
+    high: np.ndarray
+    dashed: bool
+    plain: bool
+    marked: bool  # at each of its places
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    box: tuple[float, float, float, float]
+    trails: tuple[Trail, ...]
+
+
+Item = Panel | Chart | Bar | Words | Stroke | Arc | Block | Maps
+Items = Iterator[Item]
+Kind = TypeVar("Kind", Panel, Chart, Bar, Words, Stroke, Arc, Block, Maps)
+
+
+@dataclass(frozen=True, eq=False)
 class Layout:
+    """A page, and all items on it; which of them are drawn above others depends on their kinds."""
+
     size: tuple[float, float]
-    panels: tuple[Panel, ...]
-    charts: tuple[Chart, ...]
-    bars: tuple[Bar, ...]
-    words: tuple[Words, ...]
-    marks: tuple[Mark, ...]
-    strokes: tuple[Stroke, ...] = ()
-    arcs: tuple[Arc, ...] = ()  # below everything else, the last one on top
-    blocks: tuple[Block, ...] = ()  # above them
-    maps: tuple[Maps, ...] = ()  # below them all
+    items: tuple[Item, ...]
 
-    def fraction(self, box: Box) -> Box:
-        """A box as matplotlib wants it: in parts of the figure."""
-        (left, bottom, width, height), (whole_width, whole_height) = box, self.size
-        return left / whole_width, bottom / whole_height, width / whole_width, height / whole_height
+    def all(self, kind: type[Kind]) -> tuple[Kind, ...]:
+        """The items of one kind, in their order."""
+        return tuple(item for item in self.items if isinstance(item, kind))
 
+    @property
+    def words(self) -> tuple[Words, ...]:
+        return self.all(Words)
 
-def empty_layout() -> Layout:
-    """A page with nothing on it."""
-    return Layout((0.0, 0.0), (), (), (), (), ())
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        return self.all(Panel)
 
 
-def joined(layouts: Sequence[Layout]) -> Layout:
-    """Everything that stands in any of them, on one page."""
-    return Layout(
-        (0.0, 0.0),
-        tuple(panel for each in layouts for panel in each.panels),
-        tuple(chart for each in layouts for chart in each.charts),
-        tuple(bar for each in layouts for bar in each.bars),
-        tuple(words for each in layouts for words in each.words),
-        tuple(mark for each in layouts for mark in each.marks),
-        tuple(stroke for each in layouts for stroke in each.strokes),
-        tuple(arc for each in layouts for arc in each.arcs),
-        tuple(block for each in layouts for block in each.blocks),
-        tuple(maps for each in layouts for maps in each.maps),
-    )
+def cell_box(panel: Panel, row: int, column: int) -> Box:
+    """Where a cell of a panel stands."""
+    (left, bottom, width, height), (down, across) = panel.box, panel.grid.values.shape
+    wide, high = width / across, height / down
+    return left + column * wide, bottom + height - (row + 1) * high, wide, high
 
 
-def scaled_down(layout: Layout, factor: float) -> Layout:
-    """The same on a smaller page, letters and all: every length is divided by the factor."""
-    if factor == 1:
-        return layout
-    return Layout(
-        (layout.size[0] / factor, layout.size[1] / factor),
-        tuple(_smaller_panel(panel, factor) for panel in layout.panels),
-        tuple(replace(each, box=_smaller_box(each.box, factor)) for each in layout.charts),
-        tuple(replace(bar, box=_smaller_box(bar.box, factor)) for bar in layout.bars),
-        tuple(
-            replace(word, x=word.x / factor, y=word.y / factor, size=word.size / factor)
-            for word in layout.words
-        ),
-        tuple(
-            ((x / factor, y / factor), (to_x / factor, to_y / factor))
-            for (x, y), (to_x, to_y) in layout.marks
-        ),
-        tuple(_smaller_stroke(stroke, factor) for stroke in layout.strokes),
-        tuple(_smaller_arc(arc, factor) for arc in layout.arcs),
-        tuple(
-            replace(block, box=_smaller_box(block.box, factor), outlined=block.outlined / factor)
-            for block in layout.blocks
-        ),
-        tuple(
-            replace(maps, boxes=tuple(_smaller_box(each, factor) for each in maps.boxes))
-            for maps in layout.maps
-        ),
-    )
+def panel_boxes(items: Iterable[Item]) -> list[Box]:
+    """Where panels and charts stand."""
+    return [item.box for item in items if isinstance(item, Panel | Chart)]
 
 
-def _smaller_stroke(stroke: Stroke, factor: float) -> Stroke:
-    points = tuple((x / factor, y / factor) for x, y in stroke.points)
-    return replace(stroke, points=points, width=stroke.width / factor, head=stroke.head / factor)
-
-
-def _smaller_arc(arc: Arc, factor: float) -> Arc:
-    first, second, third, last = ((x / factor, y / factor) for x, y in arc.points)
-    return replace(arc, points=(first, second, third, last), width=arc.width / factor)
-
-
-def _smaller_panel(panel: Panel, factor: float) -> Panel:
-    return replace(
-        panel,
-        box=_smaller_box(panel.box, factor),
-        fitting=panel.fitting / factor,
-        smallest=panel.smallest / factor,
-    )
-
-
-def _smaller_box(box: Box, factor: float) -> Box:
-    left, bottom, width, height = box
-    return left / factor, bottom / factor, width / factor, height / factor
+def scale_item(item: Item, scale: float) -> Item:
+    """The same item on a page that is so many times as large: points, boxes, and all lengths."""
+    changes: dict[str, Any] = {
+        name: value * scale
+        for name, value in vars(item).items()
+        if name in LENGTHS and value != HAIRLINE
+    }
+    if isinstance(item, Arc | Stroke):
+        changes["points"] = tuple((x * scale, y * scale) for x, y in item.points)
+    elif isinstance(item, Maps):
+        changes["boxes"] = tuple(tuple(side * scale for side in box) for box in item.boxes)
+    elif not isinstance(item, Words):
+        changes["box"] = tuple(side * scale for side in item.box)
+    return replace(item, **changes)

@@ -1,7 +1,7 @@
 """Pages: tables, one section in full, or cards in rows like words in a paragraph.
 
-`layout.py` places tables, `stills.py` one section; here is where each card stands. All lengths are
-inches.
+`panels.py` places tables, `section.py` one section; here is where each card stands. All lengths
+are inches.
 """
 
 from __future__ import annotations
@@ -15,37 +15,49 @@ from typing import TypeGuard
 
 from attnviz.errors import warn_with_note
 from attnviz.renderers import Look
-from attnviz.renderers.picture.arrangement import arrangements
-from attnviz.renderers.picture.card_tables import SMALLEST, Body, bodies, body
+from attnviz.renderers.picture.arcs import ArcsDrawing
 from attnviz.renderers.picture.cards import (
+    CARD_POINTS,
     RULE,
     Card,
-    card_of,
-    draw_card,
-    head,
-    height_of_foot,
-    least_width,
-    thin,
+    TableBlock,
+    card_head,
+    card_items,
+    foot_height,
+    least_card_width,
+    make_card,
+    table_block,
+    table_blocks,
+    thin_card,
 )
-from attnviz.renderers.picture.drawings import Drawing, drawing_of
-from attnviz.renderers.picture.frame import Captions, Frame, framed
-from attnviz.renderers.picture.items import Box, Layout, joined, scaled_down
-from attnviz.renderers.picture.layout import lay_out
-from attnviz.renderers.picture.lettering import SLIDE, Size, lettering
-from attnviz.renderers.picture.stills import stills, text_sizes
-from attnviz.renderers.picture.texts import without_what_all_say
+from attnviz.renderers.picture.equation import EquationDrawing
+from attnviz.renderers.picture.heads import HeadsDrawing
+from attnviz.renderers.picture.items import Box, Items, Layout, scale_item
+from attnviz.renderers.picture.matrix import distinct_titles
+from attnviz.renderers.picture.page import Captions, Drawing, Frame, make_frame
+from attnviz.renderers.picture.panel_rows import panel_orders
+from attnviz.renderers.picture.panels import lay_out
+from attnviz.renderers.picture.ranking import RankingDrawing
+from attnviz.renderers.picture.section import section_pages, smaller_text_sizes
+from attnviz.renderers.picture.sentence import SentenceDrawing
+from attnviz.renderers.picture.text import SLIDE, Size, lettering
+from attnviz.renderers.picture.training import TrainingDrawing
+from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.overview import Overview
+from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.section import Drawable, Section
 from attnviz.views.view import Group
 
-HIGHEST = 40.0  # of a page that grows
-UPRIGHT = 1.6  # times as high as wide it may be, before it shows less
-STEP = 1.1  # by which letters shrink until everything fits
-FEW = 6  # cards, of which as few as possible stand beside each other
-GROWN = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0, 3.5)  # times as large as they must be: cells
-LARGER = (1.8, 1.6, 1.4, 1.25, 1.1, 1.0)  # times as large as they must be: letters
+HIGHEST_PAGE = 40.0  # of a page that grows
+UPRIGHT_ASPECT = 1.6  # times as high as wide it may be, before it shows less
+SHRINKING_STEP = 1.1  # by which letters shrink until everything fits
+FEW_CARDS = 6  # cards, of which as few as possible stand beside each other
+# Times as large as they must be: cells
+CELL_SIZES = 1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0, 3.5
+LETTER_SIZES = (1.8, 1.6, 1.4, 1.25, 1.1, 1.0)  # times as large as they must be: letters
 LARGER_ON_PAGES = 1.4  # there can be more pages
-SUMS = (40, 24, 16, 12, 8, 5, 3)  # lines of sums on a card: as many as there is room for
+SUM_LINES = (40, 24, 16, 12, 8, 5, 3)  # lines of sums on a card: as many as there is room for
 TOO_FULL = (
     "the arithmetic of so many steps does not fit on one page: -o steps-{page}.png makes as many "
     "pages as needed"
@@ -59,214 +71,218 @@ CROWDED = (
     "pages as needed"
 )
 
+MAX_CARDS_IN_ROW = 100  # cards in a row
+CARD_GAP, ROW_GAP = 0.18, 0.12  # between two cards
+WIDEST_ROW_GAP = 0.4  # where there is room to spare
+WIDTHS_OF_SUMS = (0.22, 0.26, 0.3, 0.36, 0.45, 0.6)  # of the page: so wide may cards with sums be
+WIDEST_CELLS = 4.0  # times, at most, that cells become so as to fill a row;
+UPRIGHT_CELLS = 1.6  # so many give labels room beside each other, which makes cards lower
 
-def page(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
-    """One picture of all that is drawn: of tables as ever, of sections with a card for each."""
+
+def page_layout(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
+    """The layout of a picture: a drawing, tables, one section, or a card for each section."""
     panels = [panel for group in groups for panel in group.panels]
     if drawing := drawing_of(groups):
-        return _of_its_own(drawing, look, captions)
+        return _drawing_layout(drawing, look, captions)
     if not any(isinstance(each, Section) for each in panels):
-        return lay_out(arrangements(_named(groups)), look.size, captions, look.text_size)
+        return lay_out(panel_orders(_named_groups(groups)), look.size, captions, look.text_size)
     if len(panels) == 1:
         sections = [each for each in panels if isinstance(each, Section)]
-        return stills(sections, look, captions)[0]
-    return _page_of_cards([card_of(each) for each in panels], look, captions)
+        return section_pages(sections, look, captions)[0]
+    return _page_of_cards([make_card(each) for each in panels], look, captions)
 
 
-def _of_its_own(drawing: Drawing, look: Look, captions: Captions) -> Layout:
-    """What has a way of its own to be drawn, between the words around every page."""
+def _drawing_layout(drawing: Drawing, look: Look, captions: Captions) -> Layout:
+    """A drawing with the headline and the captions around it."""
     like_a_slide = drawing.width, drawing.width * SLIDE[1] / SLIDE[0]
     letters = lettering(look.size or like_a_slide, look.text_size)
     size = look.size
     if size is None:
-        room = framed(captions, (drawing.width, HIGHEST), letters).room
-        size = drawing.width, HIGHEST - room[3] + drawing.height(letters, room[2])
-    frame = framed(captions, size, letters)
+        room = make_frame(captions, (drawing.width, HIGHEST_PAGE), letters).room
+        size = drawing.width, HIGHEST_PAGE - room[3] + drawing.height(letters, room[2])
+    frame = make_frame(captions, size, letters)
     drawing.refuse(frame.room, letters)
-    layout = drawing.place(frame.room, letters)
-    if lost := drawing.crowded(frame.room, letters):
+    if lost := drawing.crowded_out(frame.room, letters):
         warn_with_note(CROWDED.format(lost=lost))
-    return replace(layout, size=size, words=(*layout.words, *frame.words()))
+    return Layout(size, (*drawing.items(frame.room, letters), *frame.words()))
 
 
-def _named(groups: Sequence[Group]) -> list[Group]:
+def _named_groups(groups: Sequence[Group]) -> list[Group]:
     """Groups whose grids have titles that say what others, and colour bars, do not."""
     panels = [panel for group in groups for panel in group.all_panels]
-    grids = [each for each in panels if _is_of_numbers(each)]
-    titles = without_what_all_say([g.title for g in grids], [g.scale.label for g in grids])
-    named = iter([replace(g, title=title) for g, title in zip(grids, titles, strict=True)])
+    grids = [each for each in panels if _has_numbers(each)]
+    titles = distinct_titles([g.title for g in grids], [g.scale.label for g in grids])
+    titled = iter([replace(g, title=title) for g, title in zip(grids, titles, strict=True)])
     return [
         replace(
             group,
-            panels=tuple([next(named) if _is_of_numbers(p) else p for p in group.panels]),
-            below=tuple([each and next(named) for each in group.below]),
+            panels=tuple([next(titled) if _has_numbers(p) else p for p in group.panels]),
+            below=tuple([each and next(titled) for each in group.below]),
         )
         for group in groups
     ]
 
 
-def _is_of_numbers(panel: Drawable) -> TypeGuard[Grid]:
-    """And not of words: what those are is said by nothing but their title."""
+def _has_numbers(panel: Drawable) -> TypeGuard[Grid]:
+    """Whether a panel is a grid of numbers; a grid of words needs its title."""
     return isinstance(panel, Grid) and not panel.words
 
 
 def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Layout:
     """On a slide where the cards fit on one, else on a page that is higher."""
     size = look.size or SLIDE
-    frames = [_framed(captions, size, each) for each in text_sizes(look.text_size)]
+    frames = [_cards_frame(captions, size, each) for each in smaller_text_sizes(look.text_size)]
     if look.size is None:
-        readable = _readable(cards, frames[0], SUMS[:-1])
-        return readable or _grown(cards, frames[0], captions)
-    return next(filter(None, (_readable(cards, each, SUMS) for each in frames)), None) or (
-        _thinned(cards, frames)
-    )
+        readable = _readable_page(cards, frames[0], SUM_LINES[:-1])
+        return readable or _grown_page(cards, frames[0], captions)
+    return next(
+        filter(None, (_readable_page(cards, each, SUM_LINES) for each in frames)), None
+    ) or (_thinned_page(cards, frames))
 
 
-def _framed(captions: Captions, size: Size, text_size: float) -> Frame:
-    """Where letters of cards are larger than they must be, if those around them are."""
+def _cards_frame(captions: Captions, size: Size, text_size: float) -> Frame:
+    """A frame whose least size of letters grows with a larger text size."""
     letters = lettering(size, text_size)
     least = letters.smallest * max(text_size, 1.0)
-    return framed(captions, size, replace(letters, smallest=least))
+    return make_frame(captions, size, replace(letters, smallest=least))
 
 
-def can_be_read(sections: Sequence[Section], size: Size, look: Look, captions: Captions) -> bool:
+def sections_fit(sections: Sequence[Section], size: Size, look: Look, captions: Captions) -> bool:
     """Whether sections have room together on a page of this size, in letters that can be read."""
-    cards = _with([card_of(each) for each in sections], SUMS[0], plain=True)
-    frame = _framed(captions, size, look.text_size)
-    return _have_room(cards, frame, LARGER_ON_PAGES * frame.letters.smallest / SMALLEST)
+    cards = _with_sums([make_card(each) for each in sections], SUM_LINES[0], plain=True)
+    frame = _cards_frame(captions, size, look.text_size)
+    return _have_room(cards, frame, LARGER_ON_PAGES * frame.letters.smallest / CARD_POINTS)
 
 
-def _readable(cards: Sequence[Card], frame: Frame, sums: Sequence[int]) -> Layout | None:
+def _readable_page(cards: Sequence[Card], frame: Frame, sums: Sequence[int]) -> Layout | None:
     """In letters that can be read, large ones if they have room; rather with more of the sums."""
-    least = frame.letters.smallest / SMALLEST
-    ways = [_with(cards, most, plain=plain) for most, plain in product(sums, (False, True))]
+    least = frame.letters.smallest / CARD_POINTS
+    ways = [_with_sums(cards, most, plain=plain) for most, plain in product(sums, (False, True))]
     if not _have_room(ways[-1], frame, least):
         return None
     best = next(each for each in ways if _have_room(each, frame, least))
     # Small cells become larger before letters do.
-    factors = (least * larger for larger in (LARGER[-1:] if best[0].fine else LARGER))
-    return _fill_page(best, frame, next(each for each in factors if _have_room(best, frame, each)))
+    factors = (least * larger for larger in (LETTER_SIZES[-1:] if best[0].fine else LETTER_SIZES))
+    return _cards_page(best, frame, next(each for each in factors if _have_room(best, frame, each)))
 
 
 def _have_room(cards: Sequence[Card], frame: Frame, factor: float) -> bool:
     """Whether all of them stand on the page, everything being so many times as large."""
-    room = _room(frame, factor)
-    return _fits(flow(cards, room[2], 1.0), room)
+    room = _cards_room(frame, factor)
+    return _flow_fits(flow_cards(cards, room[2], 1.0), room)
 
 
-def _thinned(cards: Sequence[Card], frames: Sequence[Frame]) -> Layout:
-    """Without sums; with colours in place of numbers; in smaller letters if it must be so."""
+def _thinned_page(cards: Sequence[Card], frames: Sequence[Frame]) -> Layout:
+    """A page without sums, then without numbers and keys, at last in smaller letters."""
     warn_with_note(TOO_FULL)
-    without_numbers = [thin(card) for card in cards]
+    without_numbers = [thin_card(card) for card in cards]
     without_keys = [replace(card, keyed=False) for card in without_numbers]
     ways = product((cards, without_numbers, without_keys), frames)
-    readable = (_readable(each, frame, [0]) for each, frame in ways)
-    return next(filter(None, readable), None) or _smaller(_with(without_keys, 0), frames[-1])
+    readable = (_readable_page(each, frame, [0]) for each, frame in ways)
+    return next(filter(None, readable), None) or _shrunk_page(
+        _with_sums(without_keys, 0), frames[-1]
+    )
 
 
-def _smaller(cards: Sequence[Card], frame: Frame) -> Layout:
+def _shrunk_page(cards: Sequence[Card], frame: Frame) -> Layout:
     """In the largest letters that let everything stand on the page."""
-    factor = frame.letters.smallest / SMALLEST
+    factor = frame.letters.smallest / CARD_POINTS
     while not _have_room(cards, frame, factor):
-        factor /= STEP
-    return _fill_page(cards, frame, factor)
+        factor /= SHRINKING_STEP
+    return _cards_page(cards, frame, factor)
 
 
-def _with(cards: Sequence[Card], most: int, *, plain: bool = False) -> list[Card]:
+def _with_sums(cards: Sequence[Card], most: int, *, plain: bool = False) -> list[Card]:
     """With so many lines of sums on each; plain ones have no small print."""
     return [replace(card, most=most, plain=plain or card.fine) for card in cards]
 
 
-def _fill_page(cards: Sequence[Card], frame: Frame, factor: float) -> Layout:
+def _cards_page(cards: Sequence[Card], frame: Frame, factor: float) -> Layout:
     """The cards, with everything so many times as large and cells larger where they can be.
 
     As few of them as possible stand beside each other, if there are few: that makes them wide.
     """
-    room, count = _room(frame, factor), len(cards)
-    numbers = range(1 if count <= FEW else count, count + 1)
-    beside = next(each for each in numbers if _fits(flow(cards, room[2], 1.0, each), room))
-    larger = (flow(cards, room[2], times, beside) for times in GROWN)
-    *_, best = (each for each in larger if _fits(each, room))
-    return _around(scaled_down(draw_flow(best, room), 1 / factor), frame)
+    room, count = _cards_room(frame, factor), len(cards)
+    numbers = range(1 if count <= FEW_CARDS else count, count + 1)
+    beside = next(
+        each for each in numbers if _flow_fits(flow_cards(cards, room[2], 1.0, each), room)
+    )
+    larger = (flow_cards(cards, room[2], times, beside) for times in CELL_SIZES)
+    *_, best = (each for each in larger if _flow_fits(each, room))
+    cards_in_place = (scale_item(item, factor) for item in flow_items(best, room))
+    return Layout(frame.size, (*frame.words(), *cards_in_place))
 
 
-def _room(frame: Frame, factor: float) -> Box:
+def _cards_room(frame: Frame, factor: float) -> Box:
     """What is left for cards that will be so many times as large."""
     left, bottom, width, height = (length / factor for length in frame.room)
     return left, bottom, width, height - (RULE if frame.above else 0.0)
 
 
-def _fits(flowing: Flow, room: Box) -> bool:
+def _flow_fits(flowing: CardFlow, room: Box) -> bool:
     return flowing.width <= room[2] + 1e-3 and flowing.height <= room[3] + 1e-3
 
 
-def _grown(cards: Sequence[Card], frame: Frame, captions: Captions) -> Layout:
+def _grown_page(cards: Sequence[Card], frame: Frame, captions: Captions) -> Layout:
     """A page as wide as a slide, and as high as its cards need: without what makes it too high."""
-    width, factor = frame.size[0], frame.letters.smallest / SMALLEST
-    room = _room(frame, factor)[2]
-    cards = _narrow(cards, room)
-    around = HIGHEST - _room(framed(captions, (width, HIGHEST), frame.letters), factor)[3] * factor
-    for most, plain in ((SUMS[-2], False), (SUMS[-2], True), (0, True)):
-        made = _with(cards, most, plain=plain)
-        height = flow(made, room, 1.0).height * factor + around
-        if height <= width * UPRIGHT:
+    width, factor = frame.size[0], frame.letters.smallest / CARD_POINTS
+    room = _cards_room(frame, factor)[2]
+    cards = _narrow_cards(cards, room)
+    around = (
+        HIGHEST_PAGE
+        - _cards_room(make_frame(captions, (width, HIGHEST_PAGE), frame.letters), factor)[3]
+        * factor
+    )
+    for most, plain in ((SUM_LINES[-2], False), (SUM_LINES[-2], True), (0, True)):
+        fewer = _with_sums(cards, most, plain=plain)
+        height = flow_cards(fewer, room, 1.0).height * factor + around
+        if height <= width * UPRIGHT_ASPECT:
             break
-    higher = framed(captions, (width, min(height, HIGHEST)), frame.letters)
-    if height <= HIGHEST and _have_room(made, higher, factor):
-        return _fill_page(made, higher, factor)
-    thinned = _with([thin(card) for card in cards], 0, plain=True)
-    height = min(flow(thinned, room, 1.0).height * factor + around, HIGHEST)
-    return _thinned(cards, [framed(captions, (width, height), frame.letters)])
+    higher = make_frame(captions, (width, min(height, HIGHEST_PAGE)), frame.letters)
+    if height <= HIGHEST_PAGE and _have_room(fewer, higher, factor):
+        return _cards_page(fewer, higher, factor)
+    thinned = _with_sums([thin_card(card) for card in cards], 0, plain=True)
+    height = min(flow_cards(thinned, room, 1.0).height * factor + around, HIGHEST_PAGE)
+    return _thinned_page(cards, [make_frame(captions, (width, height), frame.letters)])
 
 
-def _narrow(cards: Sequence[Card], width: float) -> list[Card]:
+def _narrow_cards(cards: Sequence[Card], width: float) -> list[Card]:
     """Colours in place of numbers where those make a card wider than the page."""
-    narrow = [each if flow([each], width, 1.0).width <= width else thin(each) for each in cards]
+    narrow = [
+        each if flow_cards([each], width, 1.0).width <= width else thin_card(each) for each in cards
+    ]
     if any(each.fine and not card.fine for each, card in zip(narrow, cards, strict=True)):
         warn_with_note(TOO_WIDE)
     return narrow
 
 
-def _around(layout: Layout, frame: Frame) -> Layout:
-    """With the title of the page and its small print."""
-    return replace(layout, size=frame.size, words=(*frame.words(), *layout.words))
-
-
-MOST_BESIDE = 100  # cards in a row
-CARD_GAP, ROW_GAP = 0.18, 0.12  # between two cards
-WIDEST_ROW_GAP = 0.4  # where there is room to spare
-WIDTHS_OF_SUMS = (0.22, 0.26, 0.3, 0.36, 0.45, 0.6)  # of the page: so wide may cards with sums be
-WIDER = 4.0  # times, at most, that cells become so as to fill a row;
-UPRIGHT_PAGE = 1.6  # so many give labels room beside each other, which makes cards lower
-
-
 @dataclass(frozen=True, eq=False)
-class Piece:
+class CardBox:
     """A card in its place in a row."""
 
     card: Card
-    body: Body
+    body: TableBlock
     width: float
 
     @cached_property
     def height(self) -> float:
-        below = height_of_foot(self.card, self.width)
-        return head(self.card, self.width).height + self.body.height + below
+        below = foot_height(self.card, self.width)
+        return card_head(self.card, self.width).height + self.body.height + below
 
 
-Choice = Sequence[Piece]  # one card in several arrangements, of which one is drawn
-Row = list[Piece]
+CardChoices = Sequence[CardBox]  # one card in several arrangements, of which one is drawn
+CardRow = list[CardBox]
 
 
 @dataclass(frozen=True, eq=False)
-class Flow:
+class CardFlow:
     """All cards, in rows of one width."""
 
-    rows: tuple[tuple[Piece, ...], ...]
+    rows: tuple[tuple[CardBox, ...], ...]
 
     @property
     def heights(self) -> list[float]:
-        return [_height(row) for row in self.rows]
+        return [_cards_height(row) for row in self.rows]
 
     @property
     def height(self) -> float:
@@ -274,54 +290,56 @@ class Flow:
 
     @property
     def width(self) -> float:
-        return max(_width(row) for row in self.rows)
+        return max(_cards_width(row) for row in self.rows)
 
 
-def flow(cards: Sequence[Card], width: float, grown: float, beside: int = MOST_BESIDE) -> Flow:
+def flow_cards(
+    cards: Sequence[Card], width: float, grown: float, beside: int = MAX_CARDS_IN_ROW
+) -> CardFlow:
     """The lowest of all ways to set the cards in rows, at most so many beside each other."""
-    choices = [_choice(card, width, grown) for card in cards]
-    return _stretch_rows(_lowest(choices, width, beside), width)
+    choices = [_card_choices(card, width, grown) for card in cards]
+    return _stretch_rows(_lowest_rows(choices, width, beside), width)
 
 
-def _lowest(choices: Sequence[Choice], width: float, beside: int) -> list[Row]:
+def _lowest_rows(choices: Sequence[CardChoices], width: float, beside: int) -> list[CardRow]:
     """For each number of cards from the first on the lowest rows, made from those of fewer."""
-    best: list[tuple[float, list[Row]]] = [(0.0, [])]
+    best: list[tuple[float, list[CardRow]]] = [(0.0, [])]
     for stop in range(1, len(choices) + 1):
         ways = []
         for start in reversed(range(max(stop - beside, 0), stop)):
-            row = _row(choices[start:stop], width)
-            if start < stop - 1 and _width(row) > width + 1e-6:
+            row = _lowest_row(choices[start:stop], width)
+            if start < stop - 1 and _cards_width(row) > width + 1e-6:
                 break
             height, before = best[start]
-            ways.append((height + _height(row) + ROW_GAP, [*before, row]))
+            ways.append((height + _cards_height(row) + ROW_GAP, [*before, row]))
         best.append(min(ways, key=lambda way: round(way[0], 3)))
     return best[-1][1]
 
 
-def _row(choices: Sequence[Choice], width: float) -> Row:
+def _lowest_row(choices: Sequence[CardChoices], width: float) -> CardRow:
     """The lowest row of these cards that is no wider than this; else the narrowest."""
     heights = sorted({piece.height for choice in choices for piece in choice})
     for height in heights:
-        row = [_narrowest(choice, height) for choice in choices]
-        if _height(row) <= height and _width(row) <= width + 1e-6:
+        row = [_narrowest_choice(choice, height) for choice in choices]
+        if _cards_height(row) <= height and _cards_width(row) <= width + 1e-6:
             return row
     return [min(choice, key=lambda piece: piece.width) for choice in choices]
 
 
-def _choice(card: Card, width: float, grown: float) -> list[Piece]:
+def _card_choices(card: Card, width: float, grown: float) -> list[CardBox]:
     """With its tables beside or below each other; and wider, if sums would be broken often."""
     narrow, wide, large = (
-        [_piece(card, each) for each in bodies(card.drawn, (grown, wider), card.fine)]
-        for wider in (1 / grown, UPRIGHT_PAGE / grown, 1.0)
+        [_card_box(card, each) for each in table_blocks(card.panels, (grown, wider), card.fine)]
+        for wider in (1 / grown, UPRIGHT_CELLS / grown, 1.0)
     )
     lower = [
         piece for piece, other in zip(wide, narrow, strict=True) if piece.height < other.height
     ]
-    made = [*narrow, *lower, *(large if grown > 1 else ())]
+    choices = [*narrow, *lower, *(large if grown > 1 else ())]
     if not (card.sums and card.most):
-        return made
-    widths = [_rounded_up(each * width) for each in WIDTHS_OF_SUMS]
-    return made + [
+        return choices
+    widths = [_round_up_width(each * width) for each in WIDTHS_OF_SUMS]
+    return choices + [
         replace(piece, width=each)
         for piece in (narrow[-1], *lower[-1:])
         for each in widths
@@ -329,65 +347,94 @@ def _choice(card: Card, width: float, grown: float) -> list[Piece]:
     ]
 
 
-def _piece(card: Card, tables: Body) -> Piece:
-    return Piece(card, tables, _rounded_up(max(tables.width, least_width(card))))
+def _card_box(card: Card, tables: TableBlock) -> CardBox:
+    return CardBox(card, tables, _round_up_width(max(tables.width, least_card_width(card))))
 
 
-def _rounded_up(width: float) -> float:
-    """To a twentieth, so that much is alike and need not be found out again."""
+def _round_up_width(width: float) -> float:
+    """Rounded up to a twentieth of an inch, so that cached sizes can be used again."""
     return math.ceil(width * 20 - 1e-6) / 20
 
 
-def _narrowest(choice: Choice, height: float) -> Piece:
+def _narrowest_choice(choice: CardChoices, height: float) -> CardBox:
     """Of the ways to set a card those that are low enough, or else the lowest."""
     low = [piece for piece in choice if piece.height <= height]
     return min(low or choice, key=lambda piece: (piece.width if low else 0, piece.height))
 
 
-def _height(row: Sequence[Piece]) -> float:
+def _cards_height(row: Sequence[CardBox]) -> float:
     return max(piece.height for piece in row)
 
 
-def _width(row: Sequence[Piece]) -> float:
+def _cards_width(row: Sequence[CardBox]) -> float:
     return sum(piece.width for piece in row) + CARD_GAP * (len(row) - 1)
 
 
-def _stretch_rows(rows: Sequence[Sequence[Piece]], width: float) -> Flow:
+def _stretch_rows(rows: Sequence[Sequence[CardBox]], width: float) -> CardFlow:
     """Rows made as wide as the page, each card by as much, but for those of words alone."""
     filled = []
     for row in rows:
         growing = [piece for piece in row if piece.body.tables] or row
-        more = max((width - _width(row)) / len(growing), 0.0)
-        filled.append(tuple([_widened(piece, more if piece in growing else 0.0) for piece in row]))
-    return Flow(tuple(filled))
+        more = max((width - _cards_width(row)) / len(growing), 0.0)
+        filled.append(
+            tuple([_widened_card(piece, more if piece in growing else 0.0) for piece in row])
+        )
+    return CardFlow(tuple(filled))
 
 
-def _widened(piece: Piece, more: float) -> Piece:
+def _widened_card(piece: CardBox, more: float) -> CardBox:
     """A card with more room; it goes to the cells, as long as they do not become too wide."""
     width = math.floor((piece.width + more) * 100 + 1e-6) / 100
     if not piece.body.tables:
-        return Piece(piece.card, piece.body, width)
+        return CardBox(piece.card, piece.body, width)
     spare = width - piece.body.width
     first, (grown, before) = piece.body, piece.body.larger
-    wider = math.floor(min(before * (1 + spare / first.cells), WIDER) * 10) / 10
+    wider = math.floor(min(before * (1 + spare / first.cells), WIDEST_CELLS) * 10) / 10
     if wider > before:
-        larger = body(piece.card.drawn, first.across, (grown, wider), piece.card.fine)
+        larger = table_block(piece.card.panels, first.across, (grown, wider), piece.card.fine)
         if larger.width <= width:
-            return Piece(piece.card, larger, width)
-    return Piece(piece.card, first, width)
+            return CardBox(piece.card, larger, width)
+    return CardBox(piece.card, first, width)
 
 
-def draw_flow(flowing: Flow, room: Box) -> Layout:
+def flow_items(flowing: CardFlow, room: Box) -> Items:
     """The cards from the top of the room; what is left of it goes between the rows."""
     left, bottom, _, height = room
     top = bottom + height
     spare = max(height - flowing.height, 0.0) / len(flowing.rows)
     gap = min(ROW_GAP + spare, WIDEST_ROW_GAP)
-    drawn = []
     for row, high in zip(flowing.rows, flowing.heights, strict=True):
         x = left
         for piece in row:
-            drawn.append(draw_card(piece.card, piece.body, x, top, piece.width))
+            yield from card_items(piece.card, piece.body, x, top, piece.width)
             x += piece.width + CARD_GAP
         top -= high + gap
-    return joined(drawn)
+
+
+def drawing_of(groups: Sequence[Group]) -> Drawing | None:
+    """The drawing of these groups; None if they are panels or sections."""
+    panels = [panel for group in groups for panel in group.panels]
+    overviews = [panel for panel in panels if isinstance(panel, Overview)]
+    if panels and len(overviews) == len(panels):
+        return HeadsDrawing(overviews[0])
+    arcs = tuple(panel for panel in panels if isinstance(panel, Arcs))
+    if panels and len(arcs) == len(panels):
+        return ArcsDrawing(arcs, panels_in_a_layer(groups))
+    sentences = tuple(panel for panel in panels if isinstance(panel, Sentence))
+    if panels and len(sentences) == len(panels):
+        return SentenceDrawing(sentences, panels_in_a_layer(groups))
+    bars = tuple(panel for panel in panels if isinstance(panel, Sentence | RankedBars))
+    if panels and len(bars) == len(panels):
+        return RankingDrawing(bars)
+    kinds = {group.kind for group in groups}
+    if "course" in kinds:
+        return TrainingDrawing(tuple(groups))
+    if "product" in kinds:
+        return EquationDrawing(tuple(group for group in groups if group.panels))
+    return None
+
+
+def panels_in_a_layer(groups: Sequence[Group]) -> int:
+    """How many panels each layer has, where there are several with as many each; else 0."""
+    counts = {len(group.panels) for group in groups}
+    return min(counts) if len(groups) > 1 and len(counts) == 1 else 0

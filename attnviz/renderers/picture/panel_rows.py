@@ -1,57 +1,211 @@
-"""Panels in rows and columns, and very many heads: their size in inches, and their labels."""
+"""Panels in rows and columns: which stand beside each other, how large, and with which labels.
+
+All lengths are inches.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
-from attnviz.renderers.picture.arrangement import Arranged, Shown, is_strip
-from attnviz.renderers.picture.charts import chart_ticks
-from attnviz.renderers.picture.items import SMALLEST_NUMBER, Box
-from attnviz.renderers.picture.lettering import POINT, Size
-from attnviz.renderers.picture.numbers import NUMBER_SHARE, longest_number
-from attnviz.renderers.picture.texts import Headings, headings, title_of, wrapped
-from attnviz.renderers.picture.ticks import (
-    BESIDE,
+from attnviz.errors import AttnvizError
+from attnviz.renderers.picture.axes import (
+    BESIDE_LABELS,
     PanelStyle,
     Ticks,
     column_ticks,
+    labels_reach,
     no_ticks,
-    reach,
     row_ticks,
-    text_width,
 )
+from attnviz.renderers.picture.boxes import Column, Space, grid
+from attnviz.renderers.picture.charts import chart_ticks
+from attnviz.renderers.picture.items import SMALLEST_NUMBER, Box
+from attnviz.renderers.picture.matrix import (
+    NUMBER_SHARE,
+    PanelHeadings,
+    fit_headings,
+    longest_number,
+    panel_title,
+)
+from attnviz.renderers.picture.text import POINT, Size, text_width, wrap_parts
 from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.grids.overview import Overview
+from attnviz.views.grids.section import Section, panel_table
+from attnviz.views.view import Group
 
-FEW, FEW_STRETCH = 12, 4.0  # columns, whose cells may be wider
+MAX_COLUMNS = 16  # panels in a row
+STRIP_ROWS = 4  # of words, at most, that stand in a strip
+PANELS_BESIDE = 4  # that many charts stand beside each other
+Content = Grid | Curves | None  # what has a panel of its own; None leaves its place empty
+FEW_COLUMNS, FEW_STRETCH = 12, 4.0  # columns, whose cells may be wider
 LOWEST_ROW = 0.17  # of vectors with very many dimensions
 TITLE_BEYOND = 0.5  # of the gap beside a panel, its title may reach into it
 GAP_BELOW = 0.5  # of the gap between two panels beside each other
 CHART_HEIGHT, HIGHEST_CHART = 0.72, 1.4  # of its width; and on a page of a given size
 STRIP_ROW = 1.8  # of its letters: how high a row of words is
 CHART_CELLS = 16  # as many cells of a grid count as much as a chart
-FEW_SQUARES = 4  # panels, whose cells are square;
+MAX_SQUARE_PANELS = 4  # panels, whose cells are square;
 TWO_STRETCH = 1.3  # those of two are at most so many times as wide as high
-SQUARES_GAP, SQUARES_LINE = 0.45, 0.97  # times the usual gap; of its place a label may be high
+# Times the usual gap; of its place a label may be high
+SQUARE_PANELS_GAP, SQUARE_PANELS_LINE = 0.45, 0.97
 MUCH_LARGER = 1.6  # times the cell: so large it must be, to be better than what is preferred
+LAYER_AND_HEAD = re.compile(r"(?P<layer>L\d+)(?P<head>H\d+)")
+
+
+@dataclass(frozen=True, eq=False)
+class PanelOrder:
+    """Panels row by row, and how many there are in one."""
+
+    panels: tuple[Content, ...]
+    columns: int
+    preferred: bool = False  # to others that are not much larger
+
+    @property
+    def rows(self) -> int:
+        return math.ceil(len(self.panels) / self.columns)
+
+
+def panel_orders(groups: Sequence[Group]) -> list[PanelOrder]:
+    """The ways to set groups that have panels; charts stand in rows of their own, below."""
+    drawn = [group for group in groups if group.panels]
+    if not drawn:
+        raise AttnvizError("there is nothing to draw", "show some part of the result")
+    if drawn[0].kind == "free":
+        *above, last = drawn
+        if above and is_strip(*_own_panels([last])):
+            strip = _own_panels([last])
+            ways = any_columns(_own_panels(above), _per_layer(above))
+            return [_append_strip(each, strip) for each in ways]
+        return any_columns(_own_panels(drawn), _per_layer(drawn))
+    first, *others = drawn
+    charts = _own_panels(others)
+    if first.kind == "table":
+        return [_append_charts(table, table.column_count, charts) for table in _table_shapes(first)]
+    if charts:
+        first = replace(first, below=())  # what charts tell of differences, they tell better
+    return [_append_charts(first, columns, charts) for columns in _columns_of(first, charts)]
+
+
+def any_columns(panels: Sequence[Content], in_a_layer: int = 0) -> list[PanelOrder]:
+    """In rows of any length; rows of as many panels as a layer has are preferred."""
+    return [
+        PanelOrder(tuple(panels), columns, columns == in_a_layer)
+        for columns in _possible_columns(len(panels))
+        if not in_a_layer or columns % in_a_layer == 0 or in_a_layer % columns == 0
+    ]
+
+
+def is_strip(*panels: Content) -> bool:
+    """Whether all are a few rows of words, which stand in a strip below the other panels."""
+    contents = [each for each in panels if each]
+    return bool(contents) and all(
+        isinstance(each, Grid) and each.words and len(each.rows) <= STRIP_ROWS for each in contents
+    )
+
+
+def _append_strip(above: PanelOrder, strip: Sequence[Content]) -> PanelOrder:
+    """Rows that are full, and the strip in one of its own."""
+    free_places = above.rows * above.columns - len(above.panels)
+    panels = [*above.panels, *([None] * free_places), *strip]
+    panels += [None] * (-len(panels) % above.columns)
+    return PanelOrder(tuple(panels), above.columns)
+
+
+def _per_layer(groups: Sequence[Group]) -> int:
+    """How many panels each layer has, where there are several, all alike; else 0."""
+    alike = {len(group.panels) for group in groups}
+    shapes = {each.cells.shape for each in _own_panels(groups) if isinstance(each, Grid)}
+    return min(alike) if len(groups) > 1 and len(alike) == len(shapes) == 1 else 0
+
+
+def _columns_of(group: Group, charts: Sequence[Content]) -> list[int]:
+    """How many panels may stand in a row: all of a pair, for which there is nothing to wrap.
+
+    Rows of one token stand below each other, key by key.
+    """
+    rows = [each for each in group.panels if isinstance(each, Grid) and len(each.rows) == 1]
+    if group.kind == "pair" and not charts and len(rows) == len(group.panels):
+        return [1]
+    if group.kind == "pair":
+        return (
+            [max(len(group.panels), len(charts))]
+            if charts
+            else _possible_columns(len(group.panels))
+        )
+    possible = _possible_columns(max(len(group.panels), len(charts)))
+    return [count for count in possible if count >= min(len(charts), PANELS_BESIDE)]
+
+
+def _table_shapes(table: Group) -> Iterator[Group]:
+    """A table as it is, and on its side; or with several of its rows in one."""
+    rows = (table.panels[start :: table.column_count] for start in range(table.column_count))
+    panels, high = tuple(chain.from_iterable(rows)), len(table.panels) // table.column_count
+    for each in (table, replace(table, panels=panels, column_count=high)):
+        height = len(panels) // each.column_count
+        for together in range(1, height + 1):
+            if height % together == 0 and each.column_count * together <= max(
+                MAX_COLUMNS, each.column_count
+            ):
+                yield replace(each, column_count=each.column_count * together)
+
+
+def _possible_columns(count: int) -> list[int]:
+    """Numbers of columns that leave the fewest places free for their number of rows."""
+    rows = {math.ceil(count / columns) for columns in range(1, min(count, MAX_COLUMNS) + 1)}
+    return sorted({math.ceil(count / each) for each in rows})
+
+
+def _append_charts(group: Group, columns: int, charts: Sequence[Content]) -> PanelOrder:
+    rows = list(_rows_with_below(group, columns))
+    starts = range(0, len(charts), columns)
+    rows += [charts[start : start + columns] for start in starts]
+    filled = ([*row, *([None] * (columns - len(row)))] for row in rows)
+    return PanelOrder(tuple(chain.from_iterable(filled)), columns)
+
+
+def _rows_with_below(group: Group, columns: int) -> Iterator[Sequence[Content]]:
+    """Rows of panels, and below each what belongs to it.
+
+    The first row is the one that is not full, so that labels stand below the last row alone.
+    """
+    panels = _own_panels([group])
+    for start in range(-(-len(panels) % columns), len(panels), columns):
+        part = slice(max(start, 0), start + columns)
+        yield panels[part]
+        below = group.below[part]
+        if any(below):
+            yield below
+
+
+def _own_panels(groups: Sequence[Group]) -> list[Content]:
+    """Those that have a panel of their own, as sections and overviews have not."""
+    panels = (panel for group in groups for panel in group.panels)
+    return [
+        panel if isinstance(panel, Curves) else panel_table(panel)
+        for panel in panels
+        if not isinstance(panel, (Section, Overview))
+    ]
 
 
 @dataclass(frozen=True, eq=False)
 class PanelRows:
-    """Panels in rows and columns, with the room that each row and column gives to labels."""
+    """Panels in rows and columns, with their labels."""
 
-    arranged: Arranged
+    arranged: PanelOrder
     style: PanelStyle
-    headings: Headings
+    headings: PanelHeadings
     row_ticks: tuple[Ticks, ...]
     column_ticks: tuple[Ticks, ...]
     width: float  # of the room for one panel, without its labels
     height: float
 
     @property
-    def drawn(self) -> tuple[Shown, ...]:
+    def drawn(self) -> tuple[Content, ...]:
         return self.arranged.panels
 
     @property
@@ -63,38 +217,44 @@ class PanelRows:
         start = row * self.columns
         return range(start, min(start + self.columns, len(self.drawn)))
 
-    def heading(self, row: int) -> float:
-        """The room for titles above a row."""
-        return self.headings.height(self.places(row))
+    @cached_property
+    def sizes(self) -> list[Size]:
+        wide = [_panel_room(each, self.width, self.columns) for each in self.drawn]
+        pairs = zip(self.drawn, wide, strict=True)
+        return [_panel_size(each, width, self.height, self.style) for each, width in pairs]
 
-    def label_width(self, column: int) -> float:
-        """Of labels on the left; those beside an empty place stand in it."""
-        places = range(column, len(self.drawn), self.columns)
-        beside = [place for place in places if not (column and self.drawn[place - 1] is None)]
-        return max((reach(self.row_ticks[place], self.style) for place in beside), default=0.0)
+    @cached_property
+    def spaces(self) -> list[Space]:
+        """Panels with their labels; labels beside or above an empty place stand in it.
 
-    def label_height(self, row: int) -> float:
-        """Of labels below; those above an empty place stand in it."""
-        below = self.drawn[(row + 1) * self.columns :]
-        above = (
-            place
-            for number, place in enumerate(self.places(row))
-            if number >= len(below) or below[number]
-        )
-        return max((reach(self.column_ticks[each], self.style) for each in above), default=0.0)
+        A title may widen its column where there is room; a strip of words does not.
+        """
+        spaces, columns, contents = [], self.columns, self.drawn
+        for place, (width, height) in enumerate(self.sizes):
+            beside_empty = place % columns and contents[place - 1] is None
+            left = 0.0 if beside_empty else labels_reach(self.row_ticks[place], self.style)
+            under = place + columns
+            above_empty = under < len(contents) and contents[under] is None
+            below = 0.0 if above_empty else labels_reach(self.column_ticks[place], self.style)
+            title = self.headings.width(place) - TITLE_BEYOND * self.style.gap
+            right = max(min(title, self.width) - width, 0.0)
+            if is_strip(contents[place]) and columns > 1:
+                width = right = 0.0
+            above = self.headings.height(self.places(place // columns))
+            spaces.append(Space(width, height, left, above, right, below, middle=0.0))
+        return spaces
 
     @property
     def labels(self) -> Size:
-        """What all labels and titles take of a page."""
-        wide = sum(self.label_width(column) for column in range(self.columns))
-        rows = range(self.arranged.rows)
-        return wide, sum(self.label_height(row) + self.heading(row) for row in rows)
+        """The width and the height that all labels and titles take."""
+        columns = [self.spaces[start :: self.columns] for start in range(self.columns)]
+        rows = [[self.spaces[p] for p in self.places(row)] for row in range(self.arranged.rows)]
+        wide = sum(max(space.left for space in column) for column in columns)
+        return wide, sum(max(s.above for s in row) + max(s.below for s in row) for row in rows)
 
-    @cached_property
-    def sizes(self) -> list[Size]:
-        wide = [_room_of(each, self.width, self.columns) for each in self.drawn]
-        pairs = zip(self.drawn, wide, strict=True)
-        return [_size(each, width, self.height, self.style) for each, width in pairs]
+    def column(self, gap: float) -> Column:
+        """The rows of panels, with this gap between two panels of a row."""
+        return grid(self.spaces, self.columns, gap, GAP_BELOW * self.style.gap)
 
     @property
     def cell(self) -> float:
@@ -108,16 +268,16 @@ class PanelRows:
         return min(areas, default=1.0) * preferred * self.headings.worth(self.style)
 
 
-def settled(candidates: Sequence[Arranged], room: Box, style: PanelStyle) -> PanelRows:
+def best_panel_rows(candidates: Sequence[PanelOrder], room: Box, style: PanelStyle) -> PanelRows:
     """The panels as one of these ways sets them: the one with the largest cells."""
-    if heads := _few_heads(candidates[0].panels):
+    if heads := _few_square_heads(candidates[0].panels):
         stretch = min(style.stretch, TWO_STRETCH if heads == 2 else 1.0)
-        gap = SQUARES_GAP * style.gap
-        style = replace(style, stretch=stretch, squeeze=1.0, gap=gap, line=SQUARES_LINE)
-    return max((_settled(each, room, style) for each in candidates), key=lambda each: each.cell)
+        gap = SQUARE_PANELS_GAP * style.gap
+        style = replace(style, stretch=stretch, squeeze=1.0, gap=gap, line=SQUARE_PANELS_LINE)
+    return max((_fitted_rows(each, room, style) for each in candidates), key=lambda each: each.cell)
 
 
-def _few_heads(panels: Sequence[Shown]) -> int:
+def _few_square_heads(panels: Sequence[Content]) -> int:
     """How many heads these are, if they are a few that read the same tokens; else 0.
 
     Their cells are square, or nearly so: letters are then as large on both sides, and as many
@@ -126,17 +286,17 @@ def _few_heads(panels: Sequence[Shown]) -> int:
     grids = [each for each in panels if isinstance(each, Grid)]
     alike = {(each.cells.shape, each.scale.label) for each in grids}
     square = all(len(g.rows) > 1 and g.rows.unit == g.columns.unit for g in grids)
-    few = len(alike) == 1 and square and 1 < len(grids) <= FEW_SQUARES
+    few = len(alike) == 1 and square and 1 < len(grids) <= MAX_SQUARE_PANELS
     return len(grids) if few and not any(isinstance(each, Curves) for each in panels) else 0
 
 
-def _settled(arranged: Arranged, room: Box, style: PanelStyle) -> PanelRows:
-    """Labels take room from panels, and panels give labels their size: settled in a few rounds."""
+def _fitted_rows(arranged: PanelOrder, room: Box, style: PanelStyle) -> PanelRows:
+    """Panels as large as labels leave them room: a few rounds, for labels depend on their size."""
     columns, rows = arranged.columns, arranged.rows
     strips = [_strip_height(each, style) for each in arranged.panels if is_strip(each)]
     width, height = room[2] / columns, room[3] / rows
     for _ in range(4):
-        found = in_panels(arranged, width, height, style)
+        found = rows_of_panels(arranged, width, height, style)
         labels_wide, labels_high = found.labels
         labels_high += GAP_BELOW * style.gap * (rows - 1) + sum(strips)
         width = max((room[2] - style.gap * (columns - 1) - labels_wide) / columns, 0.1)
@@ -144,12 +304,14 @@ def _settled(arranged: Arranged, room: Box, style: PanelStyle) -> PanelRows:
     return replace(found, width=width, height=height)
 
 
-def in_panels(arranged: Arranged, width: float, height: float, style: PanelStyle) -> PanelRows:
+def rows_of_panels(
+    arranged: PanelOrder, width: float, height: float, style: PanelStyle
+) -> PanelRows:
     """The labels that panels of this size have."""
     layers: list[str] = []
     if style.bare:
-        arranged, layers = named_once(arranged)
-    rows, across = _ticks(arranged, width, height, style)
+        arranged, layers = with_layer_names(arranged)
+    rows, across = _all_ticks(arranged, width, height, style)
     if layers:
         beside = [
             layer_ticks(rows[0].title, layers[place // arranged.columns], style)
@@ -158,19 +320,19 @@ def in_panels(arranged: Arranged, width: float, height: float, style: PanelStyle
             for place, ticks in enumerate(rows)
         ]
         rows = tuple(beside)
-    titles = _headings(arranged, width + TITLE_BEYOND * style.gap, style)
+    titles = _panel_headings(arranged, width + TITLE_BEYOND * style.gap, style)
     return PanelRows(arranged, style, titles, rows, across, width, height)
 
 
-def _headings(arranged: Arranged, room: float, style: PanelStyle) -> Headings:
+def _panel_headings(arranged: PanelOrder, room: float, style: PanelStyle) -> PanelHeadings:
     """Titles; that of a strip has the room of a row, and makes no other smaller."""
     strips = [is_strip(each) for each in arranged.panels]
     if all(strips):
-        return headings(arranged.panels, room, style)
+        return fit_headings(arranged.panels, room, style)
     pairs = list(zip(arranged.panels, strips, strict=True))
-    titles = headings([None if strip else each for each, strip in pairs], room, style)
+    titles = fit_headings([None if strip else each for each, strip in pairs], room, style)
     lines = (
-        tuple(wrapped(title_of(each).split(" "), " ", titles.size, room * arranged.columns))
+        tuple(wrap_parts(panel_title(each).split(" "), " ", titles.size, room * arranged.columns))
         if strip
         else line
         for (each, strip), line in zip(pairs, titles.lines, strict=True)
@@ -178,21 +340,21 @@ def _headings(arranged: Arranged, room: float, style: PanelStyle) -> Headings:
     return replace(titles, lines=tuple(lines))
 
 
-def _room_of(each: Shown, width: float, columns: int) -> float:
+def _panel_room(each: Content, width: float, columns: int) -> float:
     """The width that a panel may have: a strip has all of its row."""
     return width * columns if is_strip(each) else width
 
 
-def _ticks(
-    arranged: Arranged, width: float, height: float, style: PanelStyle
+def _all_ticks(
+    arranged: PanelOrder, width: float, height: float, style: PanelStyle
 ) -> tuple[tuple[Ticks, ...], tuple[Ticks, ...]]:
     """The labels of every panel; a neighbour's on the left, or below, serve for both."""
     drawn, columns = arranged.panels, arranged.columns
     ticks = []
     for place, each in enumerate(drawn):
         left = drawn[place - 1] if place % columns else None
-        size = _size(each, _room_of(each, width, columns), height, style)
-        rows, across = _ticks_of(each, left, _below(arranged, place), size, style)
+        size = _panel_size(each, _panel_room(each, width, columns), height, style)
+        rows, across = _panel_ticks(each, left, _panel_below(arranged, place), size, style)
         if place % columns and left is None:
             rows = replace(rows, title="")  # stands at the left of the rows above
         ticks.append((rows, across))
@@ -200,7 +362,7 @@ def _ticks(
     return of_rows, of_columns
 
 
-def _below(arranged: Arranged, place: int) -> Shown:
+def _panel_below(arranged: PanelOrder, place: int) -> Content:
     """The panel whose labels serve for one above it: beyond an empty place that it stands over."""
     drawn, columns = arranged.panels, arranged.columns
     under = range(place + columns, len(drawn), columns)
@@ -210,8 +372,8 @@ def _below(arranged: Arranged, place: int) -> Shown:
     return found
 
 
-def _ticks_of(
-    each: Shown, left: Shown, below: Shown, size: Size, style: PanelStyle
+def _panel_ticks(
+    each: Content, left: Content, below: Content, size: Size, style: PanelStyle
 ) -> tuple[Ticks, Ticks]:
     if each is None:
         return Ticks("", 1), Ticks("", 1)
@@ -234,7 +396,7 @@ def _ticks_of(
     return rows, column_ticks(each.columns, size[0] / len(each.columns), style)
 
 
-def _size(each: Shown, width: float, height: float, style: PanelStyle) -> Size:
+def _panel_size(each: Content, width: float, height: float, style: PanelStyle) -> Size:
     """How much of its room a panel takes: cells are about square where both sides count the same.
 
     On a page of many panels they may be wider, for then their numbers can be larger.
@@ -247,54 +409,28 @@ def _size(each: Shown, width: float, height: float, style: PanelStyle) -> Size:
     columns, rows = len(each.columns), len(each.rows)
     wide, high = width / columns, height / rows
     if each.rows.unit == each.columns.unit and rows > 1:
-        stretch = style.stretch if style.stretch == 1 or columns > FEW else FEW_STRETCH
+        stretch = style.stretch if style.stretch == 1 or columns > FEW_COLUMNS else FEW_STRETCH
         return min(wide, high * stretch) * columns, min(high, wide * style.squeeze) * rows
     if is_strip(each):
-        return min(width, _widest_strip(each, style)), min(height, _strip_height(each, style))
+        words = longest_number(each) * style.number / 10 / NUMBER_SHARE * columns
+        return min(width, words), min(height, _strip_height(each, style))
     letters = max(style.numbers, SMALLEST_NUMBER) if each.words else style.numbers
     numbers = longest_number(each) * letters / 10 / NUMBER_SHARE if letters else 0.0
     widest = max(high * 1.6 * style.stretch * columns, 0.3 * width, numbers * columns)
     return min(width, widest), min(height, max(wide * max(style.squeeze, 1.2), LOWEST_ROW) * rows)
 
 
-def _strip_height(each: Shown, style: PanelStyle) -> float:
-    """Of a few rows of words."""
+def _strip_height(each: Content, style: PanelStyle) -> float:
+    """The height of a few rows of words."""
     return STRIP_ROW * style.number * POINT * len(each.rows) if isinstance(each, Grid) else 0.0
 
 
-def _widest_strip(each: Grid, style: PanelStyle) -> float:
-    """All that its words can take in letters as large as numbers are."""
-    return longest_number(each) * style.number / 10 / NUMBER_SHARE * len(each.columns)
-
-
-def columns_and_rows(best: PanelRows) -> tuple[list[float], list[float]]:
-    """How wide each column is, and how high each row."""
-    sizes, count = best.sizes, best.columns
-    columns = [
-        max(_wide_enough(best, place) for place in range(column, len(sizes), count))
-        for column in range(count)
-    ]
-    rows = [max(sizes[place][1] for place in best.places(row)) for row in range(best.arranged.rows)]
-    return columns, rows
-
-
-def _wide_enough(best: PanelRows, place: int) -> float:
-    """The width of a panel, or that of its title where there is room; no strip widens a column."""
-    if is_strip(best.drawn[place]) and best.columns > 1:
-        return 0.0
-    title = best.headings.width(place) - TITLE_BEYOND * best.style.gap
-    return max(best.sizes[place][0], min(title, best.width))
-
-
-OF_A_LAYER = re.compile(r"(?P<layer>L\d+)(?P<head>H\d+)")
-
-
-def named_once(arranged: Arranged) -> tuple[Arranged, list[str]]:
+def with_layer_names(arranged: PanelOrder) -> tuple[PanelOrder, list[str]]:
     """Panels with `H3` above the first row alone; and `L0`, `L1`, … beside the rows.
 
     Where panels are no heads of layers, or rows no layers, they keep their titles.
     """
-    found = [OF_A_LAYER.fullmatch(title_of(each)) for each in arranged.panels]
+    found = [LAYER_AND_HEAD.fullmatch(panel_title(each)) for each in arranged.panels]
     rows = [
         found[start : start + arranged.columns] for start in range(0, len(found), arranged.columns)
     ]
@@ -312,5 +448,5 @@ def named_once(arranged: Arranged) -> tuple[Arranged, list[str]]:
 
 def layer_ticks(title: str, name: str, style: PanelStyle) -> Ticks:
     """The name of a layer beside its row."""
-    extent = text_width(name, style.smallest) + BESIDE * style.smallest * POINT
+    extent = text_width(name, style.smallest) + BESIDE_LABELS * style.smallest * POINT
     return Ticks(title, 1, (0,), (name,), style.smallest, 0, extent)

@@ -9,26 +9,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from attnviz.renderers.picture.items import Box, Layout, Mark, Words, joined
-from attnviz.renderers.picture.lettering import POINT, Lettering
-from attnviz.renderers.picture.numbers import panel_of
+from attnviz.renderers.picture.axes import PanelStyle, Ticks, axis_items, no_ticks, row_ticks
+from attnviz.renderers.picture.items import Box, Item, Items, Words, panel_boxes
+from attnviz.renderers.picture.matrix import PART_OF_HEAD, panel_of
 from attnviz.renderers.picture.panel_rows import LOWEST_ROW
-from attnviz.renderers.picture.texts import MIDDLE, OF_A_HEAD, fitted, labels_at, marks_at
-from attnviz.renderers.picture.ticks import PanelStyle, Ticks, no_ticks, row_ticks, text_width
+from attnviz.renderers.picture.text import MIDDLE, POINT, Lettering, fit_line, text_width
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import JOINED_TABLES, SEPARATE_TABLES, Stages
 
-TITLE = 1.5  # the room for a title, in its letters
-START = "start"  # of a line: there is no sign before its first table
-BETWEEN = 0.8  # on each side of a sign, and between parts, in letters of the labels
-BELOW = 0.6  # from one line to the next, in letters of the labels
+TITLE_HEIGHT = 1.5  # the room for a title, in its letters
+LINE_START = "start"  # of a line: there is no sign before its first table
+SIGN_GAP = 0.8  # on each side of a sign, and between parts, in letters of the labels
+LINES_GAP = 0.6  # from one line to the next, in letters of the labels
 STRETCH, SQUEEZE = 2.6, 1.2  # times as wide as high, and as high as wide, cells may be
-MANY_ROWS = 5  # tables with more of them are little higher
-LOWEST_SHARE = 0.8  # of the height of a line, at most, to which rows of one of its tables grow
+MAX_FULL_ROWS = 5  # tables with more of them are little higher
+# Of the height of a line, at most, to which rows of one of its tables grow
+LINE_SHARE_OF_ROWS = 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class StagePiece:
     """A table at its place in a line; after another that it is joined with nothing stands."""
 
     grid: Grid
@@ -40,7 +40,7 @@ class Piece:
 class StageLine:
     """A line of tables, whose first has the names of its rows beside it."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[StagePiece, ...]
     style: PanelStyle
 
     @property
@@ -53,70 +53,72 @@ class StageLine:
 
     def ticks(self, height: float) -> Ticks:
         axis = self.pieces[0].grid.rows
-        named = any(axis.labels)
-        return row_ticks(replace(axis, title=""), height, self.style) if named else no_ticks(axis)
+        has_names = any(axis.labels)
+        return (
+            row_ticks(replace(axis, title=""), height, self.style) if has_names else no_ticks(axis)
+        )
 
     def fixed(self, height: float) -> float:
         """The width of all that is no cell."""
         return self.ticks(height).extent + sum(
-            _width_of_sign(piece.sign, self.style) for piece in self.pieces
+            _stage_sign_width(piece.sign, self.style) for piece in self.pieces
         )
 
 
-def place_stages(
+def stage_items(
     grids: Sequence[Grid], stages: Stages, room: Box, style: PanelStyle, letters: Lettering
-) -> tuple[Layout, float]:
+) -> tuple[list[Item], float]:
     """The lines one below the other, as large as the room lets them be; and where they end."""
-    lines = [StageLine(tuple(_pieces(grids, line)), style) for line in stages]
-    return _Setting(tuple(lines), room, letters).layout()
+    lines = [StageLine(tuple(_stage_pieces(grids, line)), style) for line in stages]
+    return _StageRoom(tuple(lines), room, letters).layout()
 
 
-def rows_of_lines(grids: Sequence[Grid], stages: Stages) -> list[int]:
+def rows_per_line(grids: Sequence[Grid], stages: Stages) -> list[int]:
     """How many rows the highest table of each line has."""
-    shown = [[grids[place] for place in line if isinstance(place, int)] for line in stages]
-    return [max(len(grid.rows) for grid in line) for line in shown]
+    tables = [[grids[place] for place in line if isinstance(place, int)] for line in stages]
+    return [max(len(grid.rows) for grid in line) for line in tables]
 
 
-def _pieces(grids: Sequence[Grid], line: Sequence[int | str]) -> Iterator[Piece]:
+def _stage_pieces(grids: Sequence[Grid], line: Sequence[int | str]) -> Iterator[StagePiece]:
     """The tables of a line, each with so much of its title as tells it from its neighbours."""
-    signs = [START, *(sign for sign in line if isinstance(sign, str))]
-    shown = [grids[place] for place in line if isinstance(place, int)]
-    parts = [_parts(grid.title) for grid in shown]
+    signs = [LINE_START, *(sign for sign in line if isinstance(sign, str))]
+    tables = [grids[place] for place in line if isinstance(place, int)]
+    parts = [_title_parts(grid.title) for grid in tables]
     of_one = len({part for part, head in parts if head}) == 1
-    for number, (grid, sign, (part, head)) in enumerate(zip(shown, signs, parts, strict=True)):
+    for number, (grid, sign, (part, head)) in enumerate(zip(tables, signs, parts, strict=True)):
         before = parts[number - 1] if number else ("", "")
-        if not head or [*signs, START][number + 1] == JOINED_TABLES:
+        if not head or [*signs, LINE_START][number + 1] == JOINED_TABLES:
             title = part
         elif of_one:
             title = head
         else:
             title = f"{head}: {part}" if before[1] != head else part
-        yield Piece(grid, sign, "" if head and sign == JOINED_TABLES else title)
+        yield StagePiece(grid, sign, "" if head and sign == JOINED_TABLES else title)
 
 
-def _parts(title: str) -> tuple[str, str]:
+def _title_parts(title: str) -> tuple[str, str]:
     """What a table shows, and of which head, if it is of one."""
-    match = OF_A_HEAD.match(title)
+    match = PART_OF_HEAD.match(title)
     return (match["part"], match["rest"]) if match else (title, "")
 
 
-def _width_of_sign(sign: str, style: PanelStyle) -> float:
-    between = BETWEEN * style.label * POINT
-    if sign in (START, JOINED_TABLES):
+def _stage_sign_width(sign: str, style: PanelStyle) -> float:
+    between = SIGN_GAP * style.label * POINT
+    if sign in (LINE_START, JOINED_TABLES):
         return 0.0
     return (
         between
         if sign == SEPARATE_TABLES
-        else 2 * between + text_width(sign, _size_of_sign(sign, style))
+        else 2 * between + text_width(sign, _stage_sign_size(sign, style))
     )
 
 
-def _size_of_sign(sign: str, style: PanelStyle) -> float:
+def _stage_sign_size(sign: str, style: PanelStyle) -> float:
     return style.title * (2.0 if sign == "·" else 1.2)
 
 
 @dataclass(frozen=True, eq=False)
-class _Setting:
+class _StageRoom:
     """Lines in a room."""
 
     lines: tuple[StageLine, ...]
@@ -125,11 +127,11 @@ class _Setting:
 
     @property
     def title(self) -> float:
-        return TITLE * self.letters.axis * POINT
+        return TITLE_HEIGHT * self.letters.axis * POINT
 
     @property
     def gap(self) -> float:
-        return BELOW * self.letters.label * POINT
+        return LINES_GAP * self.letters.label * POINT
 
     @cached_property
     def wide(self) -> list[float]:
@@ -149,7 +151,7 @@ class _Setting:
 
     def _few(self, line: StageLine) -> int:
         """So many rows of the usual height are as high as all of a line."""
-        return min(line.rows, MANY_ROWS)
+        return min(line.rows, MAX_FULL_ROWS)
 
     @cached_property
     def shares(self) -> list[float]:
@@ -168,63 +170,57 @@ class _Setting:
         """As high as all in its line; higher beside one of many rows, which are less high."""
         high, most = self._high(line, wide), max(SQUEEZE * wide, LOWEST_ROW)
         tall = line.rows * high
-        return max(high, min(LOWEST_SHARE * tall / len(grid.rows), tall / self._few(line), most))
+        return max(
+            high, min(LINE_SHARE_OF_ROWS * tall / len(grid.rows), tall / self._few(line), most)
+        )
 
-    def layout(self) -> tuple[Layout, float]:
+    def layout(self) -> tuple[list[Item], float]:
         _, bottom, _, height = self.room
         pairs = list(zip(self.lines, self.wide, strict=True))
         tall = [line.rows * self._high(line, wide) for line, wide in pairs]
         gaps = len(self.lines) - 1
         taken = sum(tall) + len(self.lines) * self.title + gaps * self.gap
         spare = max((height - taken) / (gaps + 1), 0.0) if gaps else 0.0
-        top, drawn = bottom + height, []
+        top, drawn = bottom + height, list[Item]()
         for (line, wide), high in zip(pairs, tall, strict=True):
             top -= self.title
-            drawn.append(self._line(line, wide, top - high / 2))
+            drawn += self._line(line, wide, top - high / 2)
             top -= high + self.gap + spare
-        whole = joined(drawn)
-        return whole, max(panel.box[0] + panel.box[2] for panel in whole.panels)
+        return drawn, max(box[0] + box[2] for box in panel_boxes(drawn))
 
-    def _line(self, line: StageLine, wide: float, middle: float) -> Layout:
+    def _line(self, line: StageLine, wide: float, middle: float) -> Items:
         ticks = line.ticks(self._cell(line.pieces[0].grid, line, wide))
-        x, drawn = self.room[0] + ticks.extent, []
+        x, boxes = self.room[0] + ticks.extent, list[Box]()
         for piece in line.pieces:
-            sign = _width_of_sign(piece.sign, line.style)
+            sign = _stage_sign_width(piece.sign, line.style)
             rows, columns = piece.grid.cells.shape
             tall = rows * self._cell(piece.grid, line, wide)
             box = (x + sign, middle - tall / 2, columns * wide, tall)
-            words = [*_sign(piece, x + sign / 2, middle, line.style)]
-            marks: list[Mark] = []
+            yield panel_of(piece.grid, box, self.letters.number, self.letters.smallest)
+            yield from _stage_sign(piece, x + sign / 2, middle, line.style)
             if piece is line.pieces[0]:
-                none = no_ticks(piece.grid.columns)
-                words += labels_at(ticks, none, box, line.style)
-                marks += marks_at(ticks, none, box)
-            panel = panel_of(piece.grid, box, self.letters.number, self.letters.smallest)
-            drawn.append(Layout((0.0, 0.0), (panel,), (), (), tuple(words), tuple(marks)))
+                yield from axis_items(ticks, no_ticks(piece.grid.columns), box, line.style)
+            boxes.append(box)
             x += sign + columns * wide
-        return joined([*drawn, self._titles(line, [each.panels[0].box for each in drawn])])
+        yield from self._titles(line, boxes)
 
-    def _titles(self, line: StageLine, boxes: Sequence[Box]) -> Layout:
+    def _titles(self, line: StageLine, boxes: Sequence[Box]) -> Iterator[Words]:
         """Above each table, or the first of those that are joined; short where room is."""
         titles = [piece.title for piece in line.pieces]
         starts = [place for place, title in enumerate(titles) if title]
         stops = [*starts[1:], len(boxes)]
-        between = 0.7 * BETWEEN * line.style.label * POINT
+        between = 0.7 * SIGN_GAP * line.style.label * POINT
         rooms = [
             boxes[stop - 1][0] + boxes[stop - 1][2] + between - boxes[start][0]
             for start, stop in zip(starts, stops, strict=True)
         ]
-        named = _named([titles[start] for start in starts], rooms, self.letters)
-        words = [
-            Words(text, x, y + height + 0.4 * size * POINT, size)
-            for (text, size), (x, y, _, height) in zip(
-                named, (boxes[start] for start in starts), strict=True
-            )
-        ]
-        return Layout((0.0, 0.0), (), (), (), tuple(words), ())
+        fitting = _fitted_titles([titles[start] for start in starts], rooms, self.letters)
+        for (text, size), start in zip(fitting, starts, strict=True):
+            x, y, _, height = boxes[start]
+            yield Words(text, x, y + height + 0.4 * size * POINT, size)
 
 
-def _named(
+def _fitted_titles(
     titles: Sequence[str], rooms: Sequence[float], letters: Lettering
 ) -> list[tuple[str, float]]:
     """All titles in letters of one size; `head 1` as `1` where there is less room."""
@@ -235,10 +231,10 @@ def _named(
         if size >= letters.smallest:
             return [(title, min(size, letters.axis)) for title in each]
     pairs = zip(short, rooms, strict=True)
-    return [fitted(title, letters.smallest, letters.smallest, room) for title, room in pairs]
+    return [fit_line(title, letters.smallest, letters.smallest, room) for title, room in pairs]
 
 
-def _sign(piece: Piece, x: float, middle: float, style: PanelStyle) -> Iterator[Words]:
-    if piece.sign not in (START, JOINED_TABLES, SEPARATE_TABLES):
-        size = _size_of_sign(piece.sign, style)
+def _stage_sign(piece: StagePiece, x: float, middle: float, style: PanelStyle) -> Iterator[Words]:
+    if piece.sign not in (LINE_START, JOINED_TABLES, SEPARATE_TABLES):
+        size = _stage_sign_size(piece.sign, style)
         yield Words(piece.sign, x, middle - MIDDLE * size * POINT, size, across="center")

@@ -19,9 +19,9 @@ from pptx.util import Pt
 from attnviz.errors import Note, warn_with_note
 from attnviz.renderers import Look
 from attnviz.renderers.look import refuse_small_slides
-from attnviz.renderers.picture.image import between
-from attnviz.renderers.picture.lettering import SLIDE, Lettering, lettering
-from attnviz.renderers.picture.texts import without_what_all_say
+from attnviz.renderers.picture.files import picture_between
+from attnviz.renderers.picture.matrix import distinct_titles
+from attnviz.renderers.picture.text import SLIDE, Lettering, lettering
 from attnviz.renderers.provenance import provenance_of
 from attnviz.renderers.slides.master import (
     CAPTION_PLACEHOLDER,
@@ -145,7 +145,7 @@ def _picture_bytes(view: View, boxes: SlideBoxes, look: Look) -> bytes:
     with warnings.catch_warnings():
         # A full picture warns that {page} would give several: a deck has several slides.
         warnings.filterwarnings("ignore", message=".*{page}", category=Note)
-        return between(picture_view, look, boxes.title_end, boxes.caption_start)
+        return picture_between(picture_view, look, boxes.title_end, boxes.caption_start)
 
 
 def _panel_without_title(panel: Drawable) -> Drawable:
@@ -278,7 +278,7 @@ def _slide_titles(view: View, parts: Sequence[Group]) -> list[str]:
 
     A title given by the user stands on every slide.
     """
-    names = without_what_all_say([_panel_title(part.panels[-1]) for part in parts], [""])
+    names = distinct_titles([_panel_title(part.panels[-1]) for part in parts], [""])
     titles = [
         part.panel_titles[0].text
         if part.name == FINDINGS_GROUP and not view.titled

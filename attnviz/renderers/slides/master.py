@@ -16,11 +16,10 @@ from pptx.util import Inches
 
 from attnviz.renderers import Look
 from attnviz.renderers.colors import find_theme
-from attnviz.renderers.picture.frame import LEADING, MOST_LINES, Captions, headline
-from attnviz.renderers.picture.glyphs import hermetic, measurable
-from attnviz.renderers.picture.image import captions_of
-from attnviz.renderers.picture.lettering import POINT, Lettering, Size, typeset
-from attnviz.renderers.picture.texts import wrapped
+from attnviz.renderers.picture.files import view_captions
+from attnviz.renderers.picture.glyphs import hermetic, measurable_text
+from attnviz.renderers.picture.page import LEADING, MAX_HEADLINE_LINES, Captions, headline_lines
+from attnviz.renderers.picture.text import POINT, Lettering, Size, typeset, wrap_parts
 from attnviz.views.view import View
 
 if TYPE_CHECKING:
@@ -215,7 +214,7 @@ def slide_words_for(view: View, look: Look, letters: Lettering) -> SlideWords:
 def _measure_slide_words(view: View, look: Look, letters: Lettering) -> SlideWords:
     assert look.size is not None
     width = look.size[0] - 2 * letters.margin
-    captions, is_drawn = captions_of(view, look), has_drawing(view)
+    captions, is_drawn = view_captions(view, look), has_drawing(view)
     about = " ".join(section.about for section in view.sections)
     texts = (
         (about, letters.text if is_drawn else letters.title * WORDS_ONLY_TEXT_SCALE, False),
@@ -241,9 +240,9 @@ def has_drawing(view: View) -> bool:
 
 def _title_paragraph(text: str, letters: Lettering, width: float) -> SlideParagraph:
     """Return a title in one line of large letters, or in a few smaller ones."""
-    lines = list(headline(measurable(text), letters.headline, width))
-    shown_lines = [line.text for line in lines[:MOST_LINES]]
-    is_cut = len(lines) > MOST_LINES or any(line.endswith(ELLIPSIS) for line in shown_lines)
+    lines = list(headline_lines(measurable_text(text), letters.headline, width))
+    shown_lines = [line.text for line in lines[:MAX_HEADLINE_LINES]]
+    is_cut = len(lines) > MAX_HEADLINE_LINES or any(line.endswith(ELLIPSIS) for line in shown_lines)
     size = min((line.size for line in lines), default=letters.headline)
     shown_text = _shorten_to_lines(text, shown_lines) if is_cut else text
     return SlideParagraph(shown_text, size, max(len(shown_lines), 1))
@@ -259,10 +258,10 @@ def _wrap_words(text: str, size: float, width: float) -> list[str]:
     letters = max(int(width / (size * POINT)), 1)  # so many fit in any case
     pieces = [
         word[start : start + letters]
-        for word in measurable(text).split(" ")
+        for word in measurable_text(text).split(" ")
         for start in range(0, max(len(word), 1), letters)
     ]
-    return wrapped(pieces, " ", size, width)
+    return wrap_parts(pieces, " ", size, width)
 
 
 def _fit_paragraphs(

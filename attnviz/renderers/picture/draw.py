@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,20 +27,34 @@ from attnviz.renderers.colors import (
     find_theme,
     needs_dark_ink,
 )
-from attnviz.renderers.picture.charts import Chart
-from attnviz.renderers.picture.items import Bar, Box, Layout, Panel, Place, Tint, Words
-from attnviz.renderers.picture.lettering import LOWERED, POINT
-from attnviz.renderers.picture.texts import BOLD, MIDDLE
-from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.picture.items import (
+    HAIRLINE,
+    Arc,
+    Bar,
+    Block,
+    Box,
+    Chart,
+    Layout,
+    Maps,
+    Panel,
+    Place,
+    Stroke,
+    Tint,
+    Words,
+)
+from attnviz.renderers.picture.text import BOLD, LOWERED, MIDDLE, POINT, text_width
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 
 VECTOR_CELLS = 64 * 64  # up to so many cells are shapes; more are one image
 SEPARATED_CELLS = 40  # on a side: more are drawn without lines between them
 BAR_STEPS = 256
-BORDER = 1.6  # points: how thick the line is where something else begins
+BORDER_WIDTH = 1.6  # points: how thick the line is where something else begins
 HEAD_WIDTH = 0.38  # of its length: half of the width of an arrow's head
 ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
+# Of the letters beside them: how large they are, and how far below
+LOWERED_SHARE, LOWERED_BELOW = 0.78, 0.2
+SPACE_KEEPER = "|"  # behind it spaces have their width, too
 
 
 def draw_layout(layout: Layout, look: Look) -> ShownFigure:
@@ -51,9 +65,9 @@ def draw_layout(layout: Layout, look: Look) -> ShownFigure:
     _draw_blocks(figure, layout, look)
     for panel in layout.panels:
         _draw_panel(figure, layout, panel, look)
-    for chart in layout.charts:
+    for chart in layout.all(Chart):
         _draw_chart(figure, layout, chart, look)
-    for bar in layout.bars:
+    for bar in layout.all(Bar):
         _draw_bar(figure, layout, bar, look)
     _draw_strokes(figure, layout, colors)
     _draw_words(figure, layout, look)
@@ -61,19 +75,19 @@ def draw_layout(layout: Layout, look: Look) -> ShownFigure:
 
 
 def _draw_arcs(figure: Figure, layout: Layout, look: Look) -> None:
-    """All bent lines at once, in their order."""
-    if not layout.arcs:
+    """All curves in one collection, in their order."""
+    arcs = layout.all(Arc)
+    if not arcs:
         return
     codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
     shape = np.array(layout.size)
-    inks = [(*(channel / 255 for channel in _shaded(arc.tint, look)), ARC_INK)
-            for arc in layout.arcs]  # fmt: skip
+    inks = [(*(channel / 255 for channel in _tint_color(arc.tint, look)), ARC_INK) for arc in arcs]
     figure.add_artist(
         PathCollection(
-            [Path(np.array(arc.points) / shape, codes) for arc in layout.arcs],
+            [Path(np.array(arc.points) / shape, codes) for arc in arcs],
             facecolors="none",
             edgecolors=inks,
-            linewidths=[arc.width for arc in layout.arcs],
+            linewidths=[arc.width for arc in arcs],
             capstyle="butt",
             transform=figure.transFigure,
         )
@@ -81,21 +95,28 @@ def _draw_arcs(figure: Figure, layout: Layout, look: Look) -> None:
 
 
 def _draw_maps(figure: Figure, layout: Layout, look: Look) -> None:
-    for maps in layout.maps:
-        colors = _colors_of(maps.values, maps.hidden, maps.scale, look)
-        figure.add_artist(MapImages(list(map(layout.fraction, maps.boxes)), colors))
+    for maps in layout.all(Maps):
+        colors = _value_colors(maps.values, maps.hidden, maps.scale, look)
+        boxes = [_fraction(layout, box) for box in maps.boxes]
+        figure.add_artist(MapImages(boxes, colors))
+
+
+def _fraction(layout: Layout, box: Box) -> Box:
+    """A box as matplotlib wants it: in parts of the figure."""
+    (left, bottom, width, height), (whole_width, whole_height) = box, layout.size
+    return left / whole_width, bottom / whole_height, width / whole_width, height / whole_height
 
 
 def _draw_blocks(figure: Figure, layout: Layout, look: Look) -> None:
     """Rectangles: in the colour of a number, or hatched where it is hidden."""
     colors = find_theme(look.theme)
-    for block in layout.blocks:
-        left, bottom, width, height = layout.fraction(block.box)
+    for block in layout.all(Block):
+        left, bottom, width, height = _fraction(layout, block.box)
         tint, hidden = block.tint, block.tint is not None and block.tint.value is None
-        fill = "none" if tint is None else np.array(_shaded(tint, look)) / 255
+        fill = "none" if tint is None else np.array(_tint_color(tint, look)) / 255
         edge = colors.hatch if block.faint or hidden else colors.ink
         if block.series is not None:
-            edge = _of_series(block.series, colors)
+            edge = _series_color(block.series, colors)
             fill = "none" if block.outlined else edge
         patch = Rectangle((left, bottom), width, height, transform=figure.transFigure,
                           facecolor=fill, edgecolor=edge, linewidth=block.outlined,
@@ -103,7 +124,7 @@ def _draw_blocks(figure: Figure, layout: Layout, look: Look) -> None:
         figure.add_artist(patch)
 
 
-def _shaded(tint: Tint, look: Look) -> list[int]:
+def _tint_color(tint: Tint, look: Look) -> list[int]:
     """Red, green and blue of a number on its scale, or of what is hidden."""
     if tint.value is None:
         return _rgb(find_theme(look.theme).hidden)
@@ -120,7 +141,10 @@ def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> Non
     rgb = _cell_colors(grid, look)
     _draw_cells(axes, grid, rgb, "none" if look.transparent else colors.paper)
     _draw_hidden(axes, grid, colors)
-    _draw_empty(axes, grid, colors)
+    empty = np.argwhere(np.isnan(grid.values) & ~grid.hidden).tolist()
+    if empty:  # a thin frame around each cell that is still to be filled
+        frames = _cells_path((row, column, column + 1) for row, column in empty)
+        axes.add_patch(PathPatch(frames, facecolor="none", edgecolor=colors.hidden, linewidth=0.5))
     if panel.number_size and look.numbers is not False:
         _draw_numbers(axes, panel, rgb)
     _draw_borders(axes, grid, colors)
@@ -130,7 +154,7 @@ def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> Non
 
 
 def _draw_chart(figure: Figure, layout: Layout, chart: Chart, look: Look) -> None:
-    """A line and its band for each series; `layout` has placed their names and the numbers."""
+    """A line and its band for each series; names and numbers are items of their own."""
     colors = find_theme(look.theme)
     axes = _framed_axes(figure, layout, chart.box, colors)
     axes.set(xlim=(0, 1), ylim=(0, 1))
@@ -149,8 +173,8 @@ def _draw_chart(figure: Figure, layout: Layout, chart: Chart, look: Look) -> Non
 
 
 def _framed_axes(figure: Figure, layout: Layout, box: Box, colors: Theme) -> Axes:
-    """Axes without ticks: matplotlib's cost a millisecond each, and `layout` has placed ours."""
-    axes = figure.add_axes(layout.fraction(box), facecolor=colors.paper)
+    """Axes without ticks: matplotlib's cost a millisecond each, and ours are items."""
+    axes = figure.add_axes(_fraction(layout, box), facecolor=colors.paper)
     axes.xaxis.set_visible(False)
     axes.yaxis.set_visible(False)
     for spine in axes.spines.values():
@@ -161,15 +185,15 @@ def _framed_axes(figure: Figure, layout: Layout, box: Box, colors: Theme) -> Axe
 def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
     if grid.scale.kind == "none":
         return np.full((*grid.values.shape, 3), _rgb(find_theme(look.theme).paper), dtype=np.uint8)
-    rgb = _colors_of(grid.values, grid.hidden, grid.scale, look)
+    rgb = _value_colors(grid.values, grid.hidden, grid.scale, look)
     if grid.off:
         off = np.array(grid.off)[:, None] & ~grid.hidden
         rgb[off] = fade_colors(rgb[off], look.theme)
     return rgb
 
 
-def _colors_of(values: np.ndarray, hidden: np.ndarray, scale: Scale, look: Look) -> np.ndarray:
-    """Of each cell; what is empty looks like paper, what is hidden like nothing else."""
+def _value_colors(values: np.ndarray, hidden: np.ndarray, scale: Scale, look: Look) -> np.ndarray:
+    """The colour of each value; empty cells look like paper, hidden ones are grey."""
     colors, filled = find_theme(look.theme), np.nan_to_num(values)
     rgb = color_values(
         scale.shares(filled), 0, 1, color_anchors(look.palette, look.theme, scale.kind)
@@ -196,45 +220,29 @@ def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, between: str) -> None:
 
 
 def _draw_hidden(axes: Axes, grid: Grid, colors: Theme) -> None:
-    """Lines across what is masked, over all of it at once."""
+    """Hatching over all masked cells, as one path."""
     if not grid.hidden.any():
         return
-    rectangles = [Path.unit_rectangle().transformed(_placed(*run)) for run in _runs(grid.hidden)]
-    axes.add_patch(
-        PathPatch(
-            Path.make_compound_path(*rectangles),
-            facecolor="none",
-            edgecolor=colors.hatch,
-            hatch="////",
-            linewidth=0,
-        )
-    )
+    path = _cells_path(_hidden_runs(grid.hidden))
+    style = {"edgecolor": colors.hatch, "hatch": "////", "linewidth": 0}
+    axes.add_patch(PathPatch(path, facecolor="none", **style))
 
 
 def _draw_borders(axes: Axes, grid: Grid, colors: Theme) -> None:
-    """Lines where something else begins."""
+    """A line at each border of an axis."""
     for border, line in ((grid.columns.border, axes.axvline), (grid.rows.border, axes.axhline)):
         if border is not None:
-            line(border, color=colors.ink, linewidth=BORDER)
+            line(border, color=colors.ink, linewidth=BORDER_WIDTH)
 
 
-def _draw_empty(axes: Axes, grid: Grid, colors: Theme) -> None:
-    """A thin frame around each cell that is still to be filled."""
-    empty = [_placed(int(row), int(column), int(column) + 1) for row, column in _empty(grid)]
-    if empty:
-        frames = Path.make_compound_path(*map(Path.unit_rectangle().transformed, empty))
-        axes.add_patch(PathPatch(frames, facecolor="none", edgecolor=colors.hidden, linewidth=0.5))
+def _cells_path(runs: Iterable[tuple[int, int, int]]) -> Path:
+    """A path around runs of cells: row, first column, end."""
+    move, unit = matplotlib.transforms.Affine2D, Path.unit_rectangle()
+    boxes = (move().scale(stop - start, 1).translate(start, row) for row, start, stop in runs)
+    return Path.make_compound_path(*map(unit.transformed, boxes))
 
 
-def _empty(grid: Grid) -> np.ndarray:
-    return np.argwhere(np.isnan(grid.values) & ~grid.hidden)
-
-
-def _placed(row: int, start: int, stop: int) -> Any:
-    return matplotlib.transforms.Affine2D().scale(stop - start, 1).translate(start, row)
-
-
-def _runs(hidden: np.ndarray) -> Iterator[tuple[int, int, int]]:
+def _hidden_runs(hidden: np.ndarray) -> Iterator[tuple[int, int, int]]:
     """Row, first column and end of every stretch of hidden cells."""
     for row, cells in enumerate(hidden):
         edges = np.flatnonzero(np.diff(np.concatenate([[False], cells, [False]]).astype(int)))
@@ -273,21 +281,33 @@ def _draw_strokes(figure: Figure, layout: Layout, colors: Theme) -> None:
     """Lines and arrows, in the colours of lines in a chart."""
     width, height = layout.size
     whole = matplotlib.transforms.Affine2D().scale(1 / width, 1 / height) + figure.transFigure
-    for stroke in layout.strokes:
-        ink = colors.faint if stroke.series is None else _of_series(stroke.series, colors)
+    lines, inks, widths, styles = [], [], [], []
+    for stroke in layout.all(Stroke):
+        ink = colors.faint if stroke.series is None else _series_color(stroke.series, colors)
         *_, before, end = points = list(stroke.points)
         if stroke.head:
-            barbs, points[-1] = _head(before, end, stroke.head)
+            barbs, points[-1] = _arrow_head(before, end, stroke.head)
             patch = PathPatch(Path([end, *barbs, end], closed=True), facecolor=ink, linewidth=0)
             patch.set_transform(whole)
             figure.add_artist(patch)
-        style = (0, (4, 3)) if stroke.dashed else "solid"
-        line = LineCollection([points], colors=ink, linewidths=stroke.width, linestyles=[style])
-        line.set_transform(whole)
-        figure.add_artist(line)
+        lines.append(points)
+        inks.append(ink)
+        widths.append(stroke.width)
+        styles.append((0, (4, 3)) if stroke.dashed else "solid")
+    for words in layout.words:
+        if words.struck:
+            y = words.y + MIDDLE * words.size * POINT
+            right = words.x + text_width(words.text, words.size)
+            lines.append([(words.x, y), (right, y)])
+            inks.append(colors.faint)
+            widths.append(HAIRLINE)
+            styles.append("solid")
+    drawn = LineCollection(lines, colors=inks, linewidths=widths, linestyles=styles)
+    drawn.set_transform(whole)
+    figure.add_artist(drawn)
 
 
-def _head(before: Place, end: Place, length: float) -> tuple[list[Place], Place]:
+def _arrow_head(before: Place, end: Place, length: float) -> tuple[list[Place], Place]:
     """The two barbs of an arrow; and where its line ends, inside of its head."""
     run = math.dist(before, end) or 1.0
     x, y = (end[0] - before[0]) / run, (end[1] - before[1]) / run
@@ -298,9 +318,9 @@ def _head(before: Place, end: Place, length: float) -> tuple[list[Place], Place]
 
 
 def _draw_words(figure: Figure, layout: Layout, look: Look) -> None:
-    """Everything that is written, and the marks that tie thinned labels to their places."""
-    (width, height), colors = layout.size, find_theme(look.theme)
-    for text in (piece for words in layout.words for piece in in_pieces(words)):
+    """Everything that is written."""
+    width, height = layout.size
+    for text in (piece for words in layout.words for piece in text_pieces(words)):
         figure.text(
             text.x / width,
             text.y / height,
@@ -313,32 +333,21 @@ def _draw_words(figure: Figure, layout: Layout, look: Look) -> None:
             ha=text.across,
             va=text.along,
         )
-    marks = [[(x / width, y / height) for x, y in mark] for mark in layout.marks]
-    marks += [_through(words, width, height) for words in layout.words if words.struck]
-    lines = LineCollection(marks, colors=colors.faint, linewidths=0.5, transform=figure.transFigure)
-    figure.add_artist(lines)
-
-
-def _through(words: Words, width: float, height: float) -> list[Place]:
-    """The ends of the line through words that are struck out."""
-    y = (words.y + MIDDLE * words.size * POINT) / height
-    end = words.x + text_width(words.text, words.size)
-    return [(words.x / width, y), (end / width, y)]
 
 
 def _ink(text: Words, look: Look) -> str:
     colors = find_theme(look.theme)
     if text.over is not None and text.over.value is not None:
-        return "black" if needs_dark_ink(np.array(_shaded(text.over, look))) else "white"
+        return "black" if needs_dark_ink(np.array(_tint_color(text.over, look))) else "white"
     if text.inside is not None:
-        behind = np.array(_rgb(_of_series(text.inside, colors)))
+        behind = np.array(_rgb(_series_color(text.inside, colors)))
         return "black" if needs_dark_ink(behind) else "white"
     if text.series is not None:
-        return _of_series(text.series, colors)
+        return _series_color(text.series, colors)
     return colors.faint if text.faint else colors.ink
 
 
-def _of_series(number: int, colors: Theme) -> str:
+def _series_color(number: int, colors: Theme) -> str:
     return colors.series[number % len(colors.series)]
 
 
@@ -357,7 +366,7 @@ class CellImage(Artist):
         assert self.axes is not None
         scale = renderer.get_image_magnification()
         left, bottom, width, height = self.axes.bbox.bounds
-        pixels = scaled(self._rgb, round(width * scale), round(height * scale))
+        pixels = scale_cells(self._rgb, round(width * scale), round(height * scale))
         opaque = np.full((*pixels.shape[:2], 1), 255, dtype=np.uint8)
         context = renderer.new_gc()
         # Renderers count rows from the bottom.
@@ -365,7 +374,7 @@ class CellImage(Artist):
         context.restore()
 
 
-def scaled(rgb: np.ndarray, width: int, height: int) -> np.ndarray:
+def scale_cells(rgb: np.ndarray, width: int, height: int) -> np.ndarray:
     """An image of cells in so many pixels: large cells keep their edges, small ones are blended."""
     rows, columns = rgb.shape[:2]
     if width >= 4 * columns and height >= 4 * rows:
@@ -398,42 +407,39 @@ class MapImages(Artist):
         for place, rgb in enumerate(self._rgb):
             rows = slice(top.max() - top[place], top.max() - bottom[place])
             columns = slice(left[place] - left.min(), right[place] - left.min())
-            pixels[rows, columns, :3] = scaled(rgb, int(wide[place]), int(high[place]))
+            pixels[rows, columns, :3] = scale_cells(rgb, int(wide[place]), int(high[place]))
             pixels[rows, columns, 3] = 255
         context = renderer.new_gc()
         renderer.draw_image(context, left.min() / scale, bottom.min() / scale, pixels[::-1])
         context.restore()
 
 
-SMALLER, LOWER = 0.78, 0.2  # of the letters beside them: how large they are, and how far below
-EDGE = "|"  # behind it spaces have their width, too
-
-
-def in_pieces(words: Words) -> Iterator[Words]:
-    """What stands on the line and what below it, each in its letters and at its place."""
+def text_pieces(words: Words) -> Iterator[Words]:
+    """A text in pieces: on the line, and lowered in smaller letters, each at its place."""
     texts = LOWERED.split(words.text)
     if len(texts) == 1:
         yield words
         return
     pieces = [
-        (text, words.size * (SMALLER if place % 2 else 1.0)) for place, text in enumerate(texts)
+        (text, words.size * (LOWERED_SHARE if place % 2 else 1.0))
+        for place, text in enumerate(texts)
     ]
-    widths = [_width(text, size, bold=words.bold) for text, size in pieces]
+    widths = [_piece_width(text, size, bold=words.bold) for text, size in pieces]
     along = {"left": 0.0, "center": -0.5, "right": -1.0}[words.across] * sum(widths)
     for (text, size), width in zip(pieces, widths, strict=True):
         if text:
-            below = 0.0 if size == words.size else LOWER * words.size * POINT
-            yield _moved(replace(words, text=text, size=size, across="left"), along, below)
+            below = 0.0 if size == words.size else LOWERED_BELOW * words.size * POINT
+            yield _moved_words(replace(words, text=text, size=size, across="left"), along, below)
         along += width
 
 
-def _width(text: str, size: float, *, bold: bool) -> float:
-    wide = text_width(text + EDGE, size) - text_width(EDGE, size)
+def _piece_width(text: str, size: float, *, bold: bool) -> float:
+    wide = text_width(text + SPACE_KEEPER, size) - text_width(SPACE_KEEPER, size)
     return wide * (BOLD if bold else 1.0)
 
 
-def _moved(words: Words, along: float, below: float) -> Words:
-    """Along its own line, which may be turned, and below it."""
+def _moved_words(words: Words, along: float, below: float) -> Words:
+    """Words moved along their own direction, which may be turned, and below it."""
     turn = math.radians(words.angle)
     x = words.x + along * math.cos(turn) + below * math.sin(turn)
     return replace(words, x=x, y=words.y + along * math.sin(turn) - below * math.cos(turn))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,20 +20,17 @@ from PIL import Image
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look
 from attnviz.renderers.colors import color_anchors, color_values
-from attnviz.renderers.picture.drawing import draw_layout
-from attnviz.renderers.picture.drawings import drawing_of
-from attnviz.renderers.picture.frame import Captions, framed
-from attnviz.renderers.picture.glyphs import captions_with_glyphs, groups_with_glyphs, hermetic
-from attnviz.renderers.picture.image import captions_of, pooled
-from attnviz.renderers.picture.items import Box, Layout, Panel, Stroke, Words
-from attnviz.renderers.picture.lettering import Size, lettering
-from attnviz.renderers.picture.pages import page
-from attnviz.renderers.picture.redrawing import beside_cells, only_new, with_patches
-from attnviz.renderers.picture.stills import stills
-from attnviz.renderers.picture.ticks import text_width
+from attnviz.renderers.picture.draw import draw_layout
+from attnviz.renderers.picture.files import pool_groups, view_captions
+from attnviz.renderers.picture.glyphs import hermetic, with_glyphs
+from attnviz.renderers.picture.items import Box, Item, Layout, Panel, Stroke, Words, cell_box
+from attnviz.renderers.picture.page import Captions, make_frame
+from attnviz.renderers.picture.pages import drawing_of, page_layout
+from attnviz.renderers.picture.redrawing import new_parts, parts_beside_cells, with_patches
+from attnviz.renderers.picture.section import section_pages
+from attnviz.renderers.picture.text import Size, lettering, text_width
 from attnviz.renderers.provenance import provenance_of
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import CellSource, Drawable, Section, open_panels
 from attnviz.views.view import Group, View
 
@@ -48,136 +45,155 @@ FLYING_SHARE = 0.04  # for a place on the way of a number into its cell
 MOST_STEPS = 5.0  # times as long as a step takes all of it, at most: 25 seconds
 LAST_TEXT = 1.2  # times the usual letters has the last frame, of what was computed
 SHORTEST_MOMENT = 0.2  # seconds
-SHORTEST = 20  # thousandths of a second: players take less for a mistake
+SHORTEST_FRAME = 20  # thousandths of a second: players take less for a mistake
+SHARES_OF_WAY = (0.35, 0.7)  # so far on its way to its cell a number is shown
+RING_WIDTH = 3.0  # points: the line around what a number is made of, and around its cell
+EQUALS_SIGNS = (" = ", " ≈ ")
+FILM_SIZE = (12.8, 7.2)  # inches: 16:9
+FIRST_SHARE_OF_FILM, LAST_SHARE_OF_FILM = 0.2, 0.8  # more of its time have its first and last shot
+SHORTEST_SHOT = 0.04  # seconds
+Pixels = Shaped[np.ndarray, "down across"]  # red, green and blue of a pixel in one number
+DrawPixels = Callable[[Layout], Pixels]
+Picture = Float[np.ndarray, "down across 3"]
+Color = Float[np.ndarray, "3"]
+MOST_COMMON = 160  # colours that are kept as they are; the others share what the palette has left
+PALETTE_COLORS = 255  # and one more for what shows the frame before
+UNCHANGED = 1 << 24  # behind the last colour
+ColorRow = Shaped[np.ndarray, "color"]
 
 
 def gif(view: View, look: Look) -> list[bytes]:
     """Each step, then the moments of those that have some, and at last all steps on one page."""
-    asked = look.dpi
+    resolution = look.dpi
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH, transparent=False)
     if look.size is None:  # as on slides of this shape, whose notes hold the settings
         look = replace(look, footnote=bool(look.footnote))
-    captions = captions_of(view, look)
+    captions = view_captions(view, look)
     with hermetic(view.picture.panels, captions):
-        frames = list(filmed(view, look, captions) if view.film else _walked(view, look, captions))
+        frames = list(
+            film_frames(view, look, captions) if view.film else walk_frames(view, look, captions)
+        )
         look = replace(look, numbers=bool(look.numbers)) if view.film else look
         last = frames[-1].layout
-        size = _pixels(last.size, look if asked else _coarser(look, last))
-        take = _shots if view.film and not look.numbers else _pictures
+        if not resolution:  # nobody said how fine: a very large page has fewer pixels to an inch
+            dpi = min(PIXELS_PER_INCH, int(LONGEST_SIDE / max(last.size)))
+        size = _pixel_size(last.size, look if resolution else replace(look, dpi=dpi))
+        take = _repainted_pictures if view.film and not look.numbers else _changed_pictures
         pictures = take([frame.layout for frame in frames], look, size)
-        images = (indexed(change) for change in _changes(pictures))
-        return [_file(images, [frame.seconds for frame in frames], provenance_of(view))]
+        images = (to_palette(change) for change in _pixel_changes(pictures))
+        return [_gif_bytes(images, [frame.seconds for frame in frames], provenance_of(view))]
 
 
-def _walked(view: View, look: Look, captions: Captions) -> Iterator[Frame]:
-    """What is shown step by step."""
-    groups = _of_one_scale(pooled(groups_with_glyphs(view.picture.groups), look))
+def walk_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFrame]:
+    """The frames of a walk through the steps."""
+    groups = _on_one_scale(pool_groups(with_glyphs(view.picture.groups), look))
     below = replace(captions, title="", notes=view.picture.caveat)
-    return _frames(groups, look, captions_with_glyphs(captions), captions_with_glyphs(below))
+    return _step_frames(groups, look, with_glyphs(captions), with_glyphs(below))
 
 
-def _coarser(look: Look, layout: Layout) -> Look:
-    """Unless somebody said how fine, a very large page has fewer pixels to an inch."""
-    return replace(look, dpi=min(PIXELS_PER_INCH, int(LONGEST_SIDE / max(layout.size))))
-
-
-def _of_one_scale(groups: Sequence[Group]) -> list[Group]:
-    """As on one page together, moments as well: a colour means one number in all frames."""
+def _on_one_scale(groups: Sequence[Group]) -> list[Group]:
+    """One scale for all frames, moments included: a colour means the same number everywhere."""
     panels = [panel for group in groups for panel in group.all_panels]
     scales = {
         each.scale.label: each.scale for each in open_panels(panels) if isinstance(each, Grid)
     }
     return [
-        replace(group, panels=tuple(_scaled(panel, scales) for panel in group.panels))
+        replace(group, panels=tuple(
+            panel.with_scales(scales) if isinstance(panel, Section) else panel for panel in group.panels
+        ))
         for group in groups
-    ]
+    ]  # fmt: skip
 
 
-def _scaled(panel: Drawable, scales: Mapping[str, Scale]) -> Drawable:
-    return panel.with_scales(scales) if isinstance(panel, Section) else panel
-
-
-def _frames(
+def _step_frames(
     groups: Sequence[Group], look: Look, captions: Captions, below: Captions
-) -> Iterator[Frame]:
+) -> Iterator[FilmFrame]:
     """Every frame has the same small print: nothing may jump."""
     panels = [panel for group in groups for panel in group.all_panels]
     moving = [each for each in panels if isinstance(each, Section)]
-    whole = _on_a_slide(groups, look, captions) if moving else page(groups, look, captions)
-    frames = [Frame(whole, look.seconds * LAST_SHARE)]
+    whole = (
+        _page_of_all_steps(groups, look, captions)
+        if moving
+        else page_layout(groups, look, captions)
+    )
+    frames = [FilmFrame(whole, look.seconds * LAST_SHARE)]
     computing = [each for each in moving if any(one.cell_sources for one in each.moments)]
     if len(computing) > 1:
-        frames = [_all_computed(computing, look, whole.size, captions)]
-        panels = [each for each in panels if each not in computing and _colored(each)]
+        frames = [_last_walk_frame(computing, look, whole.size, captions)]
+        panels = [each for each in panels if each not in computing and _has_colors(each)]
     if len(panels) > 1 or any(each.moments for each in moving):
-        steps = [_step(each, look, whole.size, below) for each in panels]
-        moments = [one for each in moving for one in _moments(each, look, whole.size, below)]
+        steps = [_frame_of_step(each, look, whole.size, below) for each in panels]
+        moments = [one for each in moving for one in _moment_frames(each, look, whole.size, below)]
         frames = [*steps, *moments, *frames]
-    yield from _in_time(frames, look.seconds * MOST_STEPS)
+    yield from _shortened_frames(frames, look.seconds * MOST_STEPS)
 
 
-def _colored(each: Drawable) -> bool:
+def _has_colors(each: Drawable) -> bool:
     """Whether there is more to see of a step than words and numbers that are only counted."""
     grids = [each for each in open_panels([each]) if isinstance(each, Grid)]
     return any(grid.scale.kind != "none" for grid in grids)
 
 
-def _all_computed(
+def _last_walk_frame(
     computing: Sequence[Section], look: Look, size: Size, captions: Captions
-) -> Frame:
-    """What was computed of the followed token: in letters that can be read on a small page."""
+) -> FilmFrame:
+    """The last frame of a walk: all computed rows, in letters that can be read when it is small."""
     grids = tuple(each.moments[-1].grids[-1] for each in computing)
     rows = tuple(grid for grid in grids if len(grid.rows) == 1) or grids
     large = replace(look, size=size, text_size=look.text_size * LAST_TEXT)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)  # that letters are smaller than those
-        layout = page([Group("computed", rows, kind="pair")], large, captions)
-    return Frame(layout, look.seconds * LAST_SHARE)
+        layout = page_layout([Group("computed", rows, kind="pair")], large, captions)
+    return FilmFrame(layout, look.seconds * LAST_SHARE)
 
 
-def _in_time(frames: Sequence[Frame], most: float) -> Iterator[Frame]:
+def _shortened_frames(frames: Sequence[FilmFrame], most: float) -> Iterator[FilmFrame]:
     """All frames shown for less time, if together they take more than so many seconds."""
     share = min(most / sum(frame.seconds for frame in frames), 1.0)
     for frame in frames:
         yield replace(frame, seconds=frame.seconds * share)
 
 
-def _on_a_slide(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
+def _page_of_all_steps(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
     """All steps on one page, as large as every frame."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)  # that it is full: what it leaves out has been shown
-        return page(groups, replace(look, size=look.size or FRAME), captions)
+        return page_layout(groups, replace(look, size=look.size or FILM_SIZE), captions)
 
 
-def _step(each: Drawable, look: Look, size: Size, below: Captions) -> Frame:
+def _frame_of_step(each: Drawable, look: Look, size: Size, below: Captions) -> FilmFrame:
     """A step on a page of its own."""
     if isinstance(each, Section):
-        return Frame(_alone([each], look, size, below)[0], look.seconds)
+        return FilmFrame(_still_pages([each], look, size, below)[0], look.seconds)
     look = replace(look, size=size)
-    return Frame(page([Group("alone", (each,))], look, below), look.seconds)
+    return FilmFrame(page_layout([Group("alone", (each,))], look, below), look.seconds)
 
 
-def _moments(section: Section, look: Look, size: Size, below: Captions) -> Iterator[Frame]:
+def _moment_frames(
+    section: Section, look: Look, size: Size, below: Captions
+) -> Iterator[FilmFrame]:
     """How a step is computed, cell by cell; all its moments are laid out alike."""
     if section.moments:
-        told = ""
-        layouts = _alone(section.moments, look, size, below)
-        ways = computed(section.moments, layouts)
+        sentence = ""
+        layouts = _still_pages(section.moments, look, size, below)
+        ways = computing_layouts(section.moments, layouts)
         for moment, way in zip(section.moments, ways, strict=True):
-            share = MOMENT_SHARE if moment.about == told else OPENING_SHARE
+            share = MOMENT_SHARE if moment.about == sentence else OPENING_SHARE
             first = max(look.seconds * share, SHORTEST_MOMENT)
             flying = [look.seconds * FLYING_SHARE] * (len(way) - 2)
             times = [first, *flying, look.seconds * MOMENT_SHARE][: len(way)]
-            yield from map(Frame, way, times)
-            told = moment.about
+            yield from map(FilmFrame, way, times)
+            sentence = moment.about
 
 
-def _alone(sections: Sequence[Section], look: Look, size: Size, below: Captions) -> list[Layout]:
+def _still_pages(
+    sections: Sequence[Section], look: Look, size: Size, below: Captions
+) -> list[Layout]:
     """Each on a page of its own, whose letters are as large beside it as those of a slide."""
-    return stills(sections, replace(look, size=size), below)
+    return section_pages(sections, replace(look, size=size), below)
 
 
-def _pixels(size: Size, look: Look) -> tuple[int, int]:
+def _pixel_size(size: Size, look: Look) -> tuple[int, int]:
     assert look.dpi is not None
     if max(size) * look.dpi > LARGEST_SIDE:
         raise AttnvizError(
@@ -188,33 +204,37 @@ def _pixels(size: Size, look: Look) -> tuple[int, int]:
     return int(size[0] * look.dpi), int(size[1] * look.dpi)
 
 
-def _pictures(layouts: Sequence[Layout], look: Look, size: tuple[int, int]) -> Iterator[Pixels]:
+def _changed_pictures(
+    layouts: Sequence[Layout], look: Look, size: tuple[int, int]
+) -> Iterator[Pixels]:
     """Moments differ in a cell and a sum, and only these are drawn again."""
-    picture = _picture(layouts[0], look, size)
+    picture = _layout_pixels(layouts[0], look, size)
     yield picture
     for before, layout in itertools.pairwise(layouts):
-        new = only_new(before, layout)
+        new = new_parts(before, layout)
         if new is None:
-            picture = _picture(layout, look, size)
+            picture = _layout_pixels(layout, look, size)
         else:
             part, boxes = new
-            picture = with_patches(picture, _picture(part, look, size), boxes, layout.size[1])
+            picture = with_patches(picture, _layout_pixels(part, look, size), boxes, layout.size[1])
         yield picture
 
 
-def _shots(layouts: Sequence[Layout], look: Look, size: tuple[int, int]) -> Iterator[Pixels]:
+def _repainted_pictures(
+    layouts: Sequence[Layout], look: Look, size: tuple[int, int]
+) -> Iterator[Pixels]:
     """Of a film other colours are put into cells, and only charts and words are drawn again."""
-    draw = partial(_picture, look=look, size=size)
-    picture, cells = draw(layouts[0]), repainted(layouts[0], look, draw)
+    draw = partial(_layout_pixels, look=look, size=size)
+    picture, cells = draw(layouts[0]), plan_repainting(layouts[0], look, draw)
     yield picture
     for before, layout in itertools.pairwise(layouts):
-        part, boxes = beside_cells(before, layout)
+        part, boxes = parts_beside_cells(before, layout)
         picture = with_patches(picture, draw(part), boxes, layout.size[1])
         picture = cells.painted(picture, layout)
         yield picture
 
 
-def _picture(layout: Layout, look: Look, size: tuple[int, int]) -> Pixels:
+def _layout_pixels(layout: Layout, look: Look, size: tuple[int, int]) -> Pixels:
     """A layout in so many pixels, whatever its size in inches."""
     figure = draw_layout(layout, look)
     figure.set_dpi(size[0] / layout.size[0])
@@ -227,7 +247,7 @@ def _picture(layout: Layout, look: Look, size: tuple[int, int]) -> Pixels:
     return packed
 
 
-def _changes(pictures: Iterable[Pixels]) -> Iterator[Pixels]:
+def _pixel_changes(pictures: Iterable[Pixels]) -> Iterator[Pixels]:
     """Of the first picture everything, of the others what is unlike the one before."""
     before = np.array(UNCHANGED)  # no picture has this colour
     for number, picture in enumerate(pictures):
@@ -238,7 +258,7 @@ def _changes(pictures: Iterable[Pixels]) -> Iterator[Pixels]:
         before = picture
 
 
-def _file(images: Iterator[Image.Image], seconds: Sequence[float], comment: str) -> bytes:
+def _gif_bytes(images: Iterator[Image.Image], seconds: Sequence[float], comment: str) -> bytes:
     """A GIF that begins again when it has ended."""
     file = io.BytesIO()
     next(images).save(
@@ -246,7 +266,7 @@ def _file(images: Iterator[Image.Image], seconds: Sequence[float], comment: str)
         "GIF",
         save_all=True,
         append_images=images,
-        duration=[max(round(shown * 1000), SHORTEST) for shown in seconds],
+        duration=[max(round(shown * 1000), SHORTEST_FRAME) for shown in seconds],
         loop=0,
         disposal=1,
         comment=comment,
@@ -256,23 +276,20 @@ def _file(images: Iterator[Image.Image], seconds: Sequence[float], comment: str)
     return file.getvalue()
 
 
-WAY = (0.35, 0.7)  # so far on its way to its cell a number is shown
-RING = 3.0  # points: the line around what a number is made of, and around its cell
-SIGNS = (" = ", " ≈ ")
-
-
-def computed(moments: Sequence[Section], layouts: Sequence[Layout]) -> Iterator[list[Layout]]:
+def computing_layouts(
+    moments: Sequence[Section], layouts: Sequence[Layout]
+) -> Iterator[list[Layout]]:
     """For each moment a layout without the number, some with it on its way, and the last."""
     before: Layout | None = None
     for moment, layout in zip(moments, layouts, strict=True):
-        new = _new_cells(before, layout)
+        new = _newly_filled(before, layout)
         pooled = any(panel.grid.pooled for panel in layout.panels)
-        shown = moment.cell_sources and not pooled and new.any()
-        yield list(_moving(moment, layout, new)) if shown else [layout]
+        moves = moment.cell_sources and not pooled and new.any()
+        yield list(_moving_number(moment, layout, new)) if moves else [layout]
         before = layout
 
 
-def _new_cells(before: Layout | None, layout: Layout) -> np.ndarray:
+def _newly_filled(before: Layout | None, layout: Layout) -> np.ndarray:
     """Which cells of the last panel are filled now, and were not; no mask hides them."""
     if not layout.panels:
         return np.zeros((0, 0), dtype=bool)
@@ -283,90 +300,86 @@ def _new_cells(before: Layout | None, layout: Layout) -> np.ndarray:
     return np.asarray(new & np.isnan(before.panels[-1].grid.values))
 
 
-def _moving(moment: Section, layout: Layout, new: np.ndarray) -> Iterator[Layout]:
-    *others, target = layout.panels
-    rings = tuple(_ring(_box(layout.panels[part[0]], part)) for part in moment.cell_sources)
-    cell = _around(target, new)
+def _moving_number(moment: Section, layout: Layout, new: np.ndarray) -> Iterator[Layout]:
+    *_, target = layout.panels
+    rings = tuple(
+        _box_ring(_part_box(layout.panels[part[0]], part)) for part in moment.cell_sources
+    )
+    cell = _cells_box(target, new)
     empty = replace(
         target,
         grid=target.grid.with_values(np.where(new, np.nan, target.grid.values)),
         numbers=np.where(new, "", target.numbers) if target.numbers.size else target.numbers,
     )
-    unfilled = replace(layout, panels=(*others, empty), strokes=rings)
-    number = _result(moment, layout)
+    unfilled = [empty if item is target else item for item in (*layout.items, *rings)]
+    number = _result_of_sum(moment, layout)
     if number is not None:
         line, result = number
-        rest = tuple(word for word in layout.words if word is not line)
-        start = line.text.removesuffix(result.text)
-        words = (*rest, replace(line, text=start.rstrip().rstrip("=≈").rstrip()))
-        yield replace(unfilled, words=words)
-        unfilled = replace(unfilled, strokes=(*rings, _ring(cell)))
-        yield unfilled
+        start = line.text.removesuffix(result.text).rstrip().rstrip("=≈").rstrip()
+        unfilled = [item for item in unfilled if item is not line]
+        unfilled.append(replace(line, text=start))
+        yield _with_items(layout, unfilled)
+        unfilled.append(_box_ring(cell))
+        yield _with_items(layout, unfilled)
         middle = cell[0] + cell[2] / 2, cell[1] + cell[3] / 2
-        for share in WAY:
+        for share in SHARES_OF_WAY:
             x = result.x + share * (middle[0] - result.x)
             y = result.y + share * (middle[1] - result.y)
             flying = replace(result, x=x, y=y, bold=True)
-            yield replace(unfilled, words=(*words, flying))
-    yield replace(layout, strokes=(_ring(cell),))
+            yield _with_items(layout, [*unfilled, flying])
+    yield _with_items(layout, [*layout.items, _box_ring(cell)])
 
 
-def _result(moment: Section, layout: Layout) -> tuple[Words, Words] | None:
+def _with_items(layout: Layout, items: Iterable[Item]) -> Layout:
+    return replace(layout, items=tuple(items))
+
+
+def _result_of_sum(moment: Section, layout: Layout) -> tuple[Words, Words] | None:
     """The last line of a sum, and the number that it ends with, where that stands."""
     for total in moment.sums:
         for line in layout.words:
-            if total.result and any(line.text.endswith(f"{s}{total.result}") for s in SIGNS):
+            if total.result and any(line.text.endswith(f"{s}{total.result}") for s in EQUALS_SIGNS):
                 before = text_width(line.text.removesuffix(total.result), line.size)
                 middle = line.x + before + text_width(total.result, line.size) / 2
                 return line, replace(line, text=total.result, x=middle, across="center")
     return None
 
 
-def _box(panel: Panel, part: CellSource) -> Box:
+def _part_box(panel: Panel, part: CellSource) -> Box:
     _, row, column = part
     new = np.zeros(panel.grid.values.shape, dtype=bool)
     new[slice(None) if row is None else row, slice(None) if column is None else column] = True
-    return _around(panel, new)
+    return _cells_box(panel, new)
 
 
-def _around(panel: Panel, cells: np.ndarray) -> Box:
+def _cells_box(panel: Panel, cells: np.ndarray) -> Box:
     """The box that holds some cells of a panel."""
-    rows, columns = (np.flatnonzero(cells.any(axis=axis)) for axis in (1, 0))
-    left, bottom, width, height = panel.box
-    wide, high = width / cells.shape[1], height / cells.shape[0]
-    foot = bottom + height - (rows[-1] + 1) * high
-    size = (columns[-1] + 1 - columns[0]) * wide, (rows[-1] + 1 - rows[0]) * high
-    return left + float(columns[0]) * wide, float(foot), float(size[0]), float(size[1])
+    rows, columns = (np.flatnonzero(cells.any(axis=axis)).tolist() for axis in (1, 0))
+    left, _, wide, high = cell_box(panel, rows[0], columns[0])
+    _, bottom, _, _ = cell_box(panel, rows[-1], columns[-1])
+    return left, bottom, wide * (columns[-1] - columns[0] + 1), high * (rows[-1] - rows[0] + 1)
 
 
-def _ring(box: Box) -> Stroke:
+def _box_ring(box: Box) -> Stroke:
     left, bottom, width, height = box
     right, top = left + width, bottom + height
     corners = (left, bottom), (right, bottom), (right, top), (left, top)
-    return Stroke((*corners, corners[0], corners[1]), RING, series=1)
-
-
-FRAME = (12.8, 7.2)  # inches: 16:9
-FIRST_SHARE_OF_FILM, LAST_SHARE_OF_FILM = (
-    0.2,
-    0.8,
-)  # of the time of a film, that its ends are shown beside
-SHORTEST_SHOT = 0.04  # seconds
+    return Stroke((*corners, corners[0], corners[1]), RING_WIDTH, series=1)
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class FilmFrame:
     layout: Layout
     seconds: float
 
 
-def filmed(view: View, look: Look, captions: Captions) -> Iterator[Frame]:
+def film_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFrame]:
     """A frame for each shot; all leave the room that the longest headline needs."""
     titles = [view.headline if view.titled else shot.title for shot in view.film]
-    around = [captions_with_glyphs(replace(captions, title=title)) for title in titles]
-    size = look.size or FRAME
-    letters = lettering(look.size or FRAME, look.text_size)
-    frames = [framed(each, size, letters) for each in around]
+    around = [with_glyphs(replace(captions, title=title)) for title in titles]
+    size = look.size or FILM_SIZE
+    letters = lettering(look.size or FILM_SIZE, look.text_size)
+    frames = [make_frame(each, size, letters) for each in around]
     room = min((frame.room for frame in frames), key=lambda room: room[3])
     each = max(look.seconds / len(frames), SHORTEST_SHOT)
     ends = {
@@ -374,18 +387,11 @@ def filmed(view: View, look: Look, captions: Captions) -> Iterator[Frame]:
         len(frames) - 1: LAST_SHARE_OF_FILM * look.seconds,
     }
     for place, (shot, frame) in enumerate(zip(view.film, frames, strict=True)):
-        groups = pooled(groups_with_glyphs(shot.groups), look)
+        groups = pool_groups(with_glyphs(shot.groups), look)
         drawing = drawing_of(groups)
         assert drawing is not None, "a film of what has no page of its own"
-        layout = drawing.place(room, letters)
-        whole = replace(layout, size=size, words=(*layout.words, *frame.words()))
-        yield Frame(whole, each + ends.get(place, 0.0))
-
-
-Pixels = Shaped[np.ndarray, "down across"]  # red, green and blue of a pixel in one number
-Draw = Callable[[Layout], Pixels]
-Picture = Float[np.ndarray, "down across 3"]
-Color = Float[np.ndarray, "3"]
+        whole = Layout(size, (*drawing.items(room, letters), *frame.words()))
+        yield FilmFrame(whole, each + ends.get(place, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,12 +406,12 @@ class Canvas:
     column: Shaped[np.ndarray, "1 across"]
 
     def painted(self, colors: Float[np.ndarray, "row column 3"], lowest: Color) -> Pixels:
-        """With these colours in the cells."""
-        return _packed(self.low + self.share * (colors[self.row, self.column] - lowest))
+        """The pixels of the panel with these colours in its cells."""
+        return _pack_channels(self.low + self.share * (colors[self.row, self.column] - lowest))
 
 
 @dataclass(frozen=True, eq=False)
-class Repainted:
+class Repainting:
     """A page on which only the colours of cells change."""
 
     canvases: tuple[Canvas, ...]
@@ -413,46 +419,46 @@ class Repainted:
 
     def painted(self, picture: Pixels, layout: Layout) -> Pixels:
         """A picture with the cells of this layout, whatever was in them."""
-        made = np.array(picture)
+        pixels = np.array(picture)
         for canvas, panel in zip(self.canvases, layout.panels, strict=True):
-            lowest, _ = _ends(panel, self.look)
-            colors = _colors(panel, self.look)
-            made[canvas.rows, canvas.columns] = canvas.painted(colors, lowest)
-        return made
+            lowest, _ = _end_colors(panel, self.look)
+            colors = _panel_colors(panel, self.look)
+            pixels[canvas.rows, canvas.columns] = canvas.painted(colors, lowest)
+        return pixels
 
 
-def repainted(layout: Layout, look: Look, draw: Draw) -> Repainted:
-    """What is found out of a layout by drawing it twice."""
-    low, high = (_unpacked(draw(_with_all(layout, end))) for end in ("low", "high"))
-    canvases = (_canvas(panel, layout, low, high, look) for panel in layout.panels)
-    return Repainted(tuple(canvases), look)
+def plan_repainting(layout: Layout, look: Look, draw: DrawPixels) -> Repainting:
+    """Which pixels belong to which cell, found by drawing a layout twice."""
+    low, high = (_color_channels(draw(_with_all_cells(layout, end))) for end in ("low", "high"))
+    canvases = (_panel_canvas(panel, layout, low, high, look) for panel in layout.panels)
+    return Repainting(tuple(canvases), look)
 
 
-def _with_all(layout: Layout, end: str) -> Layout:
-    """With all cells at one end of their scale."""
-    return replace(layout, panels=tuple(_at_an_end(panel, end) for panel in layout.panels))
+def _with_all_cells(layout: Layout, end: str) -> Layout:
+    """The layout with every cell at one end of its scale."""
+    items = list[Item]()
+    for item in layout.items:
+        if isinstance(item, Panel):
+            values = np.full(item.grid.values.shape, getattr(item.grid.scale, end))
+            item = replace(item, grid=item.grid.with_values(values))
+        items.append(item)
+    return _with_items(layout, items)
 
 
-def _at_an_end(panel: Panel, end: str) -> Panel:
-    grid = panel.grid
-    value = getattr(grid.scale, end)
-    return replace(panel, grid=grid.with_values(np.full(grid.values.shape, value)))
-
-
-def _canvas(panel: Panel, layout: Layout, low: Picture, high: Picture, look: Look) -> Canvas:
+def _panel_canvas(panel: Panel, layout: Layout, low: Picture, high: Picture, look: Look) -> Canvas:
     (down, across, _), (left, bottom, width, height) = low.shape, panel.box
     pixels = across / layout.size[0]
     top = down - (bottom + height) * pixels  # counted from below, where a page ends at a pixel
-    rows, row = _places(top, height * pixels, len(panel.grid.rows), down)
-    columns, column = _places(left * pixels, width * pixels, len(panel.grid.columns), across)
-    lowest, highest = _ends(panel, look)
-    told = int(abs(highest - lowest).argmax())  # the channel that tells the two ends best
+    rows, row = _cell_pixels(top, height * pixels, len(panel.grid.rows), down)
+    columns, column = _cell_pixels(left * pixels, width * pixels, len(panel.grid.columns), across)
+    lowest, highest = _end_colors(panel, look)
+    channel = int(abs(highest - lowest).argmax())  # the channel that tells the two ends best
     part = low[rows, columns]
-    share = (high[rows, columns] - part)[..., told] / (highest - lowest)[told]
+    share = (high[rows, columns] - part)[..., channel] / (highest - lowest)[channel]
     return Canvas(rows, columns, part, share[..., None], row[:, None], column[None, :])
 
 
-def _places(
+def _cell_pixels(
     start: float, length: float, count: int, most: int
 ) -> tuple[slice, Shaped[np.ndarray, "pixel"]]:
     """The pixels of one side of a panel, and at which of its cells each of them is."""
@@ -461,13 +467,13 @@ def _places(
     return part, np.clip((shares * count).astype(int), 0, count - 1)
 
 
-def _ends(panel: Panel, look: Look) -> tuple[Color, Color]:
+def _end_colors(panel: Panel, look: Look) -> tuple[Color, Color]:
     """The colours of the two ends of its scale."""
     anchors = color_anchors(look.palette, look.theme, panel.grid.scale.kind)
     return anchors[0], anchors[-1]
 
 
-def _colors(panel: Panel, look: Look) -> Float[np.ndarray, "row column 3"]:
+def _panel_colors(panel: Panel, look: Look) -> Float[np.ndarray, "row column 3"]:
     grid, anchors = panel.grid, color_anchors(look.palette, look.theme, panel.grid.scale.kind)
     values = np.nan_to_num(grid.values)
     colors: Float[np.ndarray, "row column 3"] = color_values(
@@ -476,65 +482,56 @@ def _colors(panel: Panel, look: Look) -> Float[np.ndarray, "row column 3"]:
     return colors
 
 
-def _unpacked(pixels: Pixels) -> Picture:
-    return np.stack([pixels >> 16, pixels >> 8 & 255, pixels & 255], axis=-1).astype(float)
-
-
-def _packed(channels: Picture) -> Pixels:
+def _pack_channels(channels: Picture) -> Pixels:
     whole = np.clip(channels.round(), 0, 255).astype(np.uint32)
     packed: Pixels = whole[..., 0] << 16 | whole[..., 1] << 8 | whole[..., 2]
     return packed
 
 
-COMMON = 160  # colours that are kept as they are; the other places go to what the rest are like
-COLORS = 255  # and one more for what shows the frame before
-UNCHANGED = 1 << 24  # behind the last colour
-
-Row = Shaped[np.ndarray, "color"]
-
-
-def indexed(pixels: Pixels) -> Image.Image:
+def to_palette(pixels: Pixels) -> Image.Image:
     """At most 255 colours, those of the largest areas as they are, and one that is transparent."""
-    found = _colors_by_area(pixels)
-    kept = found if len(found) <= COLORS else _fewer(found)
+    colors = _colors_by_area(pixels)
+    palette = colors if len(colors) <= PALETTE_COLORS else _reduced_palette(colors)
     nearest = np.empty(UNCHANGED + 1, dtype=np.uint8)  # a table by colour, with few entries
-    nearest[UNCHANGED] = COLORS
-    nearest[found] = _most_alike(found, kept)
+    nearest[UNCHANGED] = PALETTE_COLORS
+    nearest[colors] = _nearest_colors(colors, palette)
     image = Image.fromarray(nearest[pixels], mode="P")
-    image.putpalette(_channels(kept).astype(np.uint8).tobytes().ljust(3 * (COLORS + 1), b"\0"))
-    image.info["transparency"] = COLORS
+    image.putpalette(
+        _color_channels(palette).astype(np.uint8).tobytes().ljust(3 * (PALETTE_COLORS + 1), b"\0")
+    )
+    image.info["transparency"] = PALETTE_COLORS
     return image
 
 
-def _colors_by_area(pixels: Pixels) -> Row:
+def _colors_by_area(pixels: Pixels) -> ColorRow:
     """Each colour once, that of the largest area first; counted by runs, of which there are few."""
     row = pixels.ravel()
     starts = np.flatnonzero(np.concatenate([[True], row[1:] != row[:-1]]))
     lengths = np.diff(np.append(starts, len(row)))
     found, which = np.unique(row[starts], return_inverse=True)
-    colors: Row = found[np.argsort(-np.bincount(which, weights=lengths), kind="stable")]
-    seen: Row = colors[colors != UNCHANGED]
+    colors: ColorRow = found[np.argsort(-np.bincount(which, weights=lengths), kind="stable")]
+    seen: ColorRow = colors[colors != UNCHANGED]
     return seen
 
 
-def _most_alike(colors: Row, kept: Row) -> Row:
+def _nearest_colors(colors: ColorRow, palette: ColorRow) -> ColorRow:
     """For each colour the place of the nearest of those that are kept."""
-    near = _channels(kept)
+    near = _color_channels(palette)
     # (a - b)² = a² - 2ab + b², and a² is the same for all that are compared.
-    distances = (near**2).sum(axis=1) - 2 * _channels(colors) @ near.T
-    places: Row = distances.argmin(axis=1)
+    distances = (near**2).sum(axis=1) - 2 * _color_channels(colors) @ near.T
+    places: ColorRow = distances.argmin(axis=1)
     return places
 
 
-def _fewer(colors: Row) -> Row:
-    """The first ones, and a few that stand for all the others."""
-    rest = Image.fromarray(_channels(colors[COMMON:]).astype(np.uint8)[None])
-    summed_up = rest.quantize(COLORS - COMMON, kmeans=1, dither=Image.Dither.NONE)
+def _reduced_palette(colors: ColorRow) -> ColorRow:
+    """The most common colours, and a few that stand for all others."""
+    rest = Image.fromarray(_color_channels(colors[MOST_COMMON:]).astype(np.uint8)[None])
+    summed_up = rest.quantize(PALETTE_COLORS - MOST_COMMON, kmeans=1, dither=Image.Dither.NONE)
     channels = np.array(summed_up.getpalette(), dtype=np.uint32).reshape(-1, 3)
     few = channels[:, 0] << 16 | channels[:, 1] << 8 | channels[:, 2]
-    kept: Row = np.concatenate([colors[:COMMON], few[: COLORS - COMMON]])
-    return kept
+    palette: ColorRow = np.concatenate([colors[:MOST_COMMON], few[: PALETTE_COLORS - MOST_COMMON]])
+    return palette
 
 
-def _channels(colors: Shaped[np.ndarray, "color"]) -> Shaped[np.ndarray, "color 3"]:
+def _color_channels(colors: Shaped[np.ndarray, "color"]) -> Shaped[np.ndarray, "color 3"]:
     return np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=-1).astype(np.float64)

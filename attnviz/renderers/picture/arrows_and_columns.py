@@ -1,0 +1,373 @@
+"""In place of tables: vectors as arrows in their plane, and upright bars; lengths in inches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from attnviz.renderers.picture.boxes import panes
+from attnviz.renderers.picture.items import Block, Box, Items, Place, Stroke, Tint, Words
+from attnviz.renderers.picture.text import BOLD, POINT, Lettering, fit_line, text_width, typeset
+from attnviz.views.grids.section import ColumnChart, ColumnChartRow, Plane
+
+QUERY_SERIES, KEY_SERIES = 0, 1  # the colours of the two, as of lines in a chart
+ARROW_WIDTH, THIN_LINE = 3.0, 1.0  # points
+HEAD_LENGTH = 0.9  # of a letter: how long the head of an arrow is
+LEADING = 1.35  # from one line of text to the next, in letters
+ARROWS_APART = 0.5  # of a letter: between two arrows on one line
+ARC_SHARE, LARGEST_ARC = 0.4, 2.6  # of the shorter arrow, and in letters
+ARC_STEP = math.radians(3)
+SMALLEST_ANGLE = math.radians(18)  # that its number can stand in; another stands below
+CORNER_SIDE = 0.5  # of a letter: the sign of a right angle
+PLANES_GAP = 3.0  # letters between two planes
+BESIDE_BARS = 0.8  # of a letter: between the names of rows, the bars, and the sums
+BARS_GAP = 0.7  # of a letter: between two rows
+BAR_WIDTH_SHARE = 0.56  # of the room of a column
+WIDEST_BAR = 5.0  # letters
+LABEL_SHARE = 0.94  # of its room a label takes at most
+LEAST_ROW = 4.2  # letters: two numbers, a bar between them, and the gap to the next row
+LEVEL_NAMES, UPRIGHT_NAMES = (0, "center", "baseline"), (90, "right", "center")
+SMALL_NAME = 0.75  # of the letters of labels: smaller names stand upright
+HIDDEN_HEIGHT = 0.6  # of a line: how high a bar is drawn for what a mask hides
+EMPTY_ROW = 0.08  # of a row: where nothing in it is above 0
+
+
+def planes_items(planes: Sequence[Plane], room: Box, letters: Lettering) -> Items:
+    """Planes side by side or below each other, all at one scale."""
+    counts = range(1, len(planes) + 1)
+    gap = PLANES_GAP * letters.text * POINT
+    ways = (list(zip(planes, panes(len(planes), n, room, gap, 0.0), strict=True)) for n in counts)
+    units = [
+        (
+            min(_inches_of_1(plane, _arrows_room(plane, each, letters)) for plane, each in pairs),
+            pairs,
+        )
+        for pairs in ways
+    ]
+    unit, pairs = max(units, key=lambda way: way[0])
+    for plane, each in pairs:
+        yield from _PlaneDrawing(plane, each, unit, letters).layout()
+
+
+def _arrows_room(plane: Plane, room: Box, letters: Lettering) -> Box:
+    """The box of the arrows, between the title above and the names below."""
+    left, bottom, width, height = room
+    line = letters.text * POINT * LEADING
+    above = (2.3 if plane.title else 1) * line
+    below = 2 * line if _is_narrow(plane) else line
+    side = HEAD_LENGTH * letters.text * POINT
+    return left + side, bottom + below, max(width - 2 * side, 0.3), max(height - above - below, 0.3)
+
+
+def _is_narrow(plane: Plane) -> bool:
+    """Whether there is no room between the arrows for the number of their angle."""
+    cosine = plane.cosine
+    return cosine is not None and (plane.on_a_line or math.acos(cosine) < SMALLEST_ANGLE)
+
+
+def _extent(plane: Plane) -> tuple[float, float, float]:
+    """The furthest to the left and to the right, and how high, that the arrows reach."""
+    across = [0.0, *(tip[0] for tip in plane.tips)]
+    return min(across), max(across), plane.tips[KEY_SERIES][1]
+
+
+def _inches_of_1(plane: Plane, field: Box) -> float:
+    low, high, top = _extent(plane)
+    possible = [field[2] / (high - low)] if high > low else []
+    possible += [field[3] / top] if top > 0 else []
+    return min(possible, default=1.0)
+
+
+@dataclass(frozen=True)
+class _PlaneDrawing:
+    """One plane in its part of the page."""
+
+    plane: Plane
+    room: Box
+    unit: float  # inches
+    letters: Lettering
+
+    @property
+    def letter(self) -> float:
+        return self.letters.text * POINT
+
+    @property
+    def start(self) -> Place:
+        """The common start of both arrows, so that they are centred in their box."""
+        left, bottom, width, height = _arrows_room(self.plane, self.room, self.letters)
+        low, high, top = _extent(self.plane)
+        x = left + (width - (low + high) * self.unit) / 2
+        return x, bottom + (height - top * self.unit) / 2
+
+    def at(self, point: Place) -> Place:
+        """The place on the page of a point of the plane."""
+        return self.start[0] + point[0] * self.unit, self.start[1] + point[1] * self.unit
+
+    def layout(self) -> Items:
+        for part in (self._shadow, self._arc, self._arrows, self._title, self._names, self._angle):
+            yield from part()
+
+    def _arrows(self) -> Iterator[Stroke]:
+        for series, tip in enumerate(self.tips):
+            if self.plane.arrows[series].length:
+                points = (self.origins[series], tip)
+                yield Stroke(points, ARROW_WIDTH, series=series, head=HEAD_LENGTH * self.letter)
+
+    @property
+    def origins(self) -> tuple[Place, Place]:
+        """On one line the key stands a little above the query, or it would hide it."""
+        x, y = self.start
+        return (x, y), (x, y + (ARROWS_APART * self.letter if self.plane.on_a_line else 0.0))
+
+    @property
+    def tips(self) -> tuple[Place, Place]:
+        query, key = map(self.at, self.plane.tips)
+        return query, (key[0], key[1] + self.origins[KEY_SERIES][1] - self.origins[QUERY_SERIES][1])
+
+    def _shadow(self) -> Iterator[Stroke]:
+        """The projection of the key onto the query: dashed lines and a right angle."""
+        if self.plane.on_a_line or not self.plane.angle:
+            return
+        tip = self.tips[KEY_SERIES]
+        foot = (tip[0], self.start[1])
+        yield Stroke((tip, foot), THIN_LINE, dashed=True)
+        ends = self.start if tip[0] < self.start[0] else self.tips[QUERY_SERIES]
+        if not self.start[0] <= foot[0] <= ends[0]:
+            yield Stroke((ends, foot), THIN_LINE, dashed=True)
+        corner = min(
+            CORNER_SIDE * self.letter, (tip[1] - foot[1]) / 2, abs(foot[0] - self.start[0]) / 2
+        )
+        side = math.copysign(corner, self.start[0] - foot[0])
+        x, y = foot
+        yield Stroke(((x + side, y), (x + side, y + corner), (x, y + corner)), THIN_LINE)
+
+    @property
+    def _radius(self) -> float:
+        shorter = min(arrow.length for arrow in self.plane.arrows) * self.unit
+        return min(ARC_SHARE * shorter, LARGEST_ARC * self.letter)
+
+    def _arc(self) -> Iterator[Stroke]:
+        cosine = self.plane.cosine
+        if cosine is None or self.plane.on_a_line:
+            return
+        angle = math.acos(cosine)
+        steps = max(int(angle / ARC_STEP), 2)
+        turns = [angle * step / steps for step in range(steps + 1)]
+        yield Stroke(tuple(self._around(turn, self._radius) for turn in turns), THIN_LINE * 1.5)
+
+    def _around(self, angle: float, radius: float) -> Place:
+        x, y = self.start
+        return x + radius * math.cos(angle), y + radius * math.sin(angle)
+
+    def _title(self) -> Iterator[Words]:
+        left, bottom, _, height = self.room
+        if self.plane.title:
+            y = bottom + height - self.letters.title * POINT
+            yield Words(self.plane.title, left, y, self.letters.title, bold=True)
+
+    def _names(self) -> Iterator[Words]:
+        """The query below its arrow, the key above its own."""
+        lowest = self.start[1] - LEADING * self.letter
+        highest = max(tip[1] for tip in self.tips) + 0.5 * self.letter
+        middle = (self.origins[QUERY_SERIES][0] + self.tips[QUERY_SERIES][0]) / 2
+        yield self._name(QUERY_SERIES, middle, lowest)
+        yield self._name(KEY_SERIES, self.tips[KEY_SERIES][0], highest)
+
+    def _name(self, series: int, middle: float, y: float) -> Words:
+        """The name of an arrow, as near to its middle as the page allows."""
+        left, _, width, _ = self.room
+        arrow, letters = self.plane.arrows[series], self.letters
+        name = f"{arrow.name}, length {arrow.length_text}"
+        text, size = fit_line(name, letters.text, letters.smallest, width)
+        half = text_width(text, size) / 2
+        x = min(max(middle, left + half), left + width - half)
+        return Words(text, x, y, size, across="center", series=series)
+
+    def _angle(self) -> Iterator[Words]:
+        cosine, size = self.plane.cosine, self.letters.text
+        if cosine is None:
+            return
+        if _is_narrow(self.plane):
+            x = (self.origins[QUERY_SERIES][0] + self.tips[QUERY_SERIES][0]) / 2
+            y = self.start[1] - 2 * LEADING * self.letter
+            yield Words(f"angle {self.plane.angle}", x, y, size, across="center")
+            return
+        half = math.acos(cosine) / 2
+        x, y = self._around(half, self._radius + 0.4 * self.letter)
+        y = max(y - 0.36 * self.letter * math.cos(half), self.start[1] + 0.35 * self.letter)
+        yield Words(self.plane.angle, self._beside_the_shadow(x), y, size)
+
+    def _beside_the_shadow(self, x: float) -> float:
+        """Where the number of the angle begins, so that no dashes go through it."""
+        between, foot = 0.3 * self.letter, self.tips[KEY_SERIES][0]
+        ends = x + text_width(self.plane.angle, self.letters.text)
+        return foot + between if x - between < foot < ends + between else x
+
+
+def upright_bars_items(columns: ColumnChart, room: Box, letters: Lettering) -> Items:
+    """All rows are of one height; a name stands below its column.
+
+    Letters are smaller where numbers and names would leave no room for the bars.
+    """
+    needed = (len(columns.rows) * LEAST_ROW + LEADING + BARS_GAP) * letters.label * POINT
+    share = min(1.0, room[3] / needed)
+    return _UprightBars(columns, room, letters.scaled(share)).layout()
+
+
+@dataclass(frozen=True)
+class _UprightBars:
+    columns: ColumnChart
+    room: Box
+    letters: Lettering
+
+    @property
+    def letter(self) -> float:
+        return self.letters.label * POINT
+
+    @property
+    def left(self) -> float:
+        """Where the bars begin: behind the names of the rows."""
+        widest = max(BOLD * text_width(row.name, self.letters.label) for row in self.columns.rows)
+        return self.room[0] + widest + BESIDE_BARS * self.letter
+
+    @property
+    def step(self) -> float:
+        """The room of one column."""
+        totals = [text_width(row.total, self.letters.axis) for row in self.columns.rows]
+        right = self.room[0] + self.room[2] - max(totals) - BESIDE_BARS * self.letter
+        return (right - self.left) / len(self.columns.names)
+
+    def middle(self, place: int) -> float:
+        return self.left + (place + 0.5) * self.step
+
+    def layout(self) -> Items:
+        rows = self.columns.rows
+        below = self._names_height + BARS_GAP * self.letter
+        high = (self.room[3] - below) / len(rows) - BARS_GAP * self.letter
+        yield from self._names()
+        for place, row in enumerate(rows):
+            top = self.room[1] + self.room[3] - place * (high + BARS_GAP * self.letter)
+            drawn = _UprightRow(self, row, top, high)
+            yield from drawn.blocks()
+            yield from drawn.words()
+            yield drawn.line()
+
+    @property
+    def _upright(self) -> bool:
+        """Whether the names are too long to stand beside each other in large letters."""
+        return self.small_enough(self.columns.names) < SMALL_NAME * self.letters.label
+
+    @property
+    def name_size(self) -> float:
+        if self._upright:
+            return min(self.letters.label, LABEL_SHARE * self.step / POINT)
+        return self.small_enough(self.columns.names)
+
+    def small_enough(self, texts: tuple[str, ...]) -> float:
+        """The size in which each of these has room in its column."""
+        widest = max((text_width(typeset(text), 1.0) for text in texts), default=0.0)
+        return min(self.letters.label, LABEL_SHARE * self.step / max(widest, 1e-9))
+
+    @property
+    def number_size(self) -> float:
+        return self.small_enough(
+            tuple(text for row in self.columns.rows for text in row.value_texts)
+        )
+
+    @property
+    def _names_height(self) -> float:
+        if not self._upright:
+            return LEADING * self.letter
+        return max(text_width(name, self.name_size) for name in self.columns.names)
+
+    def _names(self) -> Iterator[Words]:
+        foot = self.room[1] + (self._names_height if self._upright else 0.35 * self.letter)
+        angle, across, along = UPRIGHT_NAMES if self._upright else LEVEL_NAMES
+        for place, name in enumerate(self.columns.names):
+            x = self.middle(place)
+            yield Words(name, x, foot, self.name_size, angle=angle, across=across, along=along)
+
+
+@dataclass(frozen=True)
+class _UprightRow:
+    """One row: its bars stand on a line, or hang from it where they are below 0."""
+
+    drawing: _UprightBars
+    row: ColumnChartRow
+    top: float
+    height: float
+
+    @property
+    def size(self) -> float:
+        return self.drawing.number_size
+
+    @property
+    def _reach(self) -> tuple[float, float]:
+        """The lowest and the highest number, 0 being between them."""
+        values = [value for value in self.row.values if value is not None]
+        return min(0.0, *values, 0.0), max(0.0, *values, 0.0)
+
+    @property
+    def _unit(self) -> float:
+        """Inches for a value of 1: numbers need a line above the bars, and below negative ones."""
+        low, high = self._reach
+        lines = 1 + (low < 0)
+        return max(self.height - lines * self._line, 0.1) / ((high - low) or 1.0)
+
+    @property
+    def _line(self) -> float:
+        return LEADING * self.size * POINT
+
+    @property
+    def zero(self) -> float:
+        low, high = self._reach
+        if not high - low:
+            return self.top - self.height * (1 - EMPTY_ROW)
+        return self.top - self._line - high * self._unit
+
+    def blocks(self) -> Iterator[Block]:
+        wide = min(BAR_WIDTH_SHARE * self.drawing.step, WIDEST_BAR * self.drawing.letter)
+        for place, value in enumerate(self.row.values):
+            if value is None:
+                box = (
+                    self.drawing.middle(place) - wide / 2,
+                    self.zero,
+                    wide,
+                    HIDDEN_HEIGHT * self._line,
+                )
+                yield Block(box, Tint(self.row.scale, None))
+            elif value:
+                long = abs(value) * self._unit
+                foot = self.zero - (long if value < 0 else 0.0)
+                left = self.drawing.middle(place) - wide / 2
+                yield Block(
+                    (left, foot, wide, long), Tint(self.row.scale, value), outlined=THIN_LINE
+                )
+
+    def line(self) -> Stroke:
+        left, step = self.drawing.left, self.drawing.step
+        right = left + step * len(self.row.values)
+        return Stroke(((left, self.zero), (right, self.zero)), THIN_LINE)
+
+    def words(self) -> Iterator[Words]:
+        drawing, letters = self.drawing, self.drawing.letters
+        size = self.size * POINT
+        for place, (value, text) in enumerate(
+            zip(self.row.values, self.row.value_texts, strict=True)
+        ):
+            end = self.zero + (HIDDEN_HEIGHT * self._line if value is None else value * self._unit)
+            y = end - 1.05 * size if value is not None and value < 0 else end + 0.3 * size
+            x, hidden = drawing.middle(place), value is None
+            yield Words(typeset(text), x, y, self.size, across="center", faint=hidden)
+        y = self.zero + 0.25 * drawing.letter
+        yield Words(self.row.name, drawing.room[0], y, letters.label, bold=True)
+        right = drawing.left + drawing.step * len(self.row.values) + BESIDE_BARS * drawing.letter
+        total, points = fit_line(
+            self.row.total,
+            letters.axis,
+            letters.smallest,
+            drawing.room[0] + drawing.room[2] - right,
+        )
+        if total:
+            yield Words(total, right, y, points, faint=True)

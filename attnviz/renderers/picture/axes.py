@@ -1,0 +1,221 @@
+"""The sides of a panel: which labels they have, how large and how turned, and where these stand.
+
+Labels shrink until they can no longer be read, then they thin out (every n-th, numbered). All
+lengths are inches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from attnviz.renderers.picture.items import Box, Stroke, Words
+from attnviz.renderers.picture.text import (
+    ASCENT,
+    MIDDLE,
+    POINT,
+    Lettering,
+    Size,
+    shorten_label,
+    text_width,
+    widest_line,
+)
+from attnviz.views.grids.axes import Axis
+
+LABEL_POINTS, SMALLEST_LABEL_POINTS = 10.0, 5.5  # points
+MAX_WORD_LABELS = 64  # tokens: among more, each label that is left has its number
+WIDEST_LABEL = 0.2  # of the width of a page
+BESIDE_LABELS = 0.5  # between a panel and its labels, in letters
+LINE_SHARE = 0.92  # of its place a label may be high
+SLANTED_PITCH = 1.75  # in letters: from one slanted label to the next
+AXIS_TITLE = 1.35  # the room that the title of an axis takes, in its letters
+THINNING_STEPS = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+MARK_LENGTH = 0.035
+
+
+@dataclass(frozen=True)
+class PanelStyle:
+    """The style of panels: sizes of letters in points, and the shape of cells."""
+
+    title: float = 10.0
+    axis: float = 9.0
+    label: float = LABEL_POINTS  # at most,
+    smallest: float = SMALLEST_LABEL_POINTS  # and at least
+    number: float = 10.0  # at most
+    stretch: float = 1.0  # how many times as wide as high a cell may be that could be square,
+    squeeze: float = 1.0  # and how many times as high as wide
+    numbers: float = 0.0  # a column is at least as wide as its numbers are in letters of this size
+    gap: float = 0.3  # inches between two panels
+    widest_label: float = 10.0  # inches
+    line: float = LINE_SHARE  # of its place a label may be high
+    bare: bool = False  # panels have no labels
+
+    @property
+    def axis_room(self) -> float:
+        return AXIS_TITLE * self.axis * POINT
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """The labels of one side of a panel: which positions have one, their size and their angle."""
+
+    title: str
+    count: int
+    places: tuple[int, ...] = ()
+    labels: tuple[str, ...] = ()
+    size: float = LABEL_POINTS
+    angle: int = 0
+    extent: float = 0.0  # how far the labels reach away from the panel
+    beside: float = BESIDE_LABELS  # from the panel to them, in letters
+
+
+def panel_style(letters: Lettering, page: Size, stretch: float, squeeze: float) -> PanelStyle:
+    """Panels on a page with these letters."""
+    return PanelStyle(
+        letters.title,
+        letters.axis,
+        letters.label,
+        letters.smallest,
+        letters.number,
+        stretch,
+        squeeze,
+        gap=letters.label * POINT * 1.4,
+        widest_label=page[0] * WIDEST_LABEL,
+    )
+
+
+def row_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
+    ticks = _fitting_labels(axis, pitch, style)
+    extent = widest_line((*ticks.labels, *axis.reserved), ticks.size)
+    return replace(ticks, extent=extent + BESIDE_LABELS * ticks.size * POINT)
+
+
+def column_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
+    """Labels below a panel: level if they fit side by side, else slanted, else upright.
+
+    Labels that are no wider than high, as single letters are, would win nothing by being turned.
+    """
+    ticks = _fitting_labels(axis, pitch, style)
+    places, size = ticks.places, ticks.size
+    step = pitch * (places[1] - places[0] if len(places) > 1 else 1)
+    wide = widest_line(ticks.labels, size)
+    beside, line = BESIDE_LABELS * size * POINT, size * POINT
+    if wide + 0.4 * line <= step or wide <= line <= step:
+        return replace(ticks, extent=1.2 * line + beside)
+    if step >= line * SLANTED_PITCH:
+        return replace(ticks, angle=45, extent=wide * math.sqrt(0.5) + line + beside)
+    return replace(ticks, angle=90, extent=wide + beside)
+
+
+def _fitting_labels(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
+    """Every label, smaller if need be; or every n-th, with its number."""
+    fitting = pitch / POINT * style.line
+    if fitting >= style.smallest or len(axis) == 1:
+        places, labels = range(len(axis)), _word_labels(axis)
+        size = max(min(style.label, fitting), style.smallest)
+    else:
+        size = min(style.smallest * 1.2, style.label)
+        step = next((n for n in THINNING_STEPS if n * fitting >= size), len(axis))
+        first = 0 if step == 2 or step >= len(axis) else step - 1
+        names = axis.names if len(axis) > MAX_WORD_LABELS else _word_labels(axis)
+        places = range(first, len(axis), step)
+        labels = tuple(shorten_label(names[place]) for place in places)
+    wide = widest_line((*labels, *axis.reserved), 1.0) or 1.0
+    size = max(min(size, style.widest_label / wide), style.smallest)
+    if widest_line(labels, size) > style.widest_label:
+        labels = tuple(_cut_label(label, size, style.widest_label) for label in labels)
+    return Ticks(axis.title, len(axis), tuple(places), labels, size)
+
+
+def _cut_label(label: str, size: float, width: float) -> str:
+    """A label that is too wide loses its end."""
+    while len(label) > 2 and text_width(label, size) > width:
+        label = label[: max(1, int(len(label) * 0.9) - 1)].rstrip("…") + "…"
+    return label
+
+
+@lru_cache(maxsize=64)  # asked for at every size of cells that is tried
+def _word_labels(axis: Axis) -> tuple[str, ...]:
+    """The words alone; with their numbers where a word stands more than once."""
+    times = Counter(axis.labels)
+    return tuple(
+        shorten_label(name if times[label] > 1 or not label else label)
+        for name, label in zip(axis.names, axis.labels, strict=True)
+    )
+
+
+def no_ticks(axis: Axis) -> Ticks:
+    return Ticks("", len(axis))
+
+
+def labels_reach(ticks: Ticks, style: PanelStyle) -> float:
+    """The room that labels and the title of their axis take, in inches."""
+    return ticks.extent + (style.axis_room if ticks.title else 0.0)
+
+
+def axis_items(
+    rows: Ticks, columns: Ticks, box: Box, style: PanelStyle
+) -> Iterator[Words | Stroke]:
+    """The labels on the left of a panel and below it, and the titles of its two axes.
+
+    Where not every place has a label, a short line shows which place a label belongs to.
+    """
+    left, bottom, width, height = box
+    x = left - BESIDE_LABELS * 0.7 * rows.size * POINT
+    for place, label in zip(rows.places, rows.labels, strict=True):
+        y = bottom + height * (1 - (place + 0.5) / rows.count)
+        yield Words(label, x, y - rows.size * POINT * MIDDLE, rows.size, across="right")
+        if len(rows.places) < rows.count:
+            yield Stroke(((left - MARK_LENGTH, y), (left, y)))
+    yield from _column_labels(columns, box)
+    yield from row_title(rows.title, left - rows.extent, (bottom, bottom + height), style)
+    foot = bottom - columns.extent
+    yield from column_title(columns.title, foot, (left, left + width), style)
+
+
+def _column_labels(columns: Ticks, box: Box) -> Iterator[Words | Stroke]:
+    left, bottom, width, _ = box
+    angle, size = columns.angle, columns.size
+    across, along = {0: ("center", "baseline"), 45: ("right", "top"), 90: ("right", "center")}[
+        angle
+    ]
+    line = size * POINT
+    y = bottom - columns.beside * 0.7 * line - (line * ASCENT if angle == 0 else 0)
+    for place, label in zip(columns.places, columns.labels, strict=True):
+        x = left + width * (place + 0.5) / columns.count
+        if label:
+            yield Words(label, x, y, size, angle=angle, across=across, along=along)
+        if len(columns.places) < columns.count:
+            yield Stroke(((x, bottom - MARK_LENGTH), (x, bottom)))
+
+
+def row_title(
+    text: str, right: float, span: tuple[float, float], style: PanelStyle
+) -> Iterator[Words]:
+    """The title of the rows, written upwards, to the left of `right`."""
+    fitting, size = _fitted_axis_title(text, span[1] - span[0], style)
+    if fitting:
+        x, y = right - 0.3 * style.axis * POINT, sum(span) / 2
+        yield Words(fitting, x, y, size, faint=True, angle=90, across="center", along="bottom")
+
+
+def column_title(
+    text: str, top: float, span: tuple[float, float], style: PanelStyle
+) -> Iterator[Words]:
+    """The title of the columns, below `top`."""
+    fitting, size = _fitted_axis_title(text, span[1] - span[0], style)
+    if fitting:
+        y = top - 0.25 * style.axis * POINT
+        yield Words(fitting, sum(span) / 2, y, size, faint=True, across="center", along="top")
+
+
+def _fitted_axis_title(text: str, room: float, style: PanelStyle) -> tuple[str, float]:
+    """The title of an axis: as it is, smaller, without what is in brackets; or empty."""
+    for shorter in (text, text.partition(" (")[0]):
+        size = min(style.axis, style.axis * room / max(text_width(shorter, style.axis), 1e-6))
+        if size >= style.smallest:
+            return shorter, size
+    return "", style.axis

@@ -1,0 +1,151 @@
+"""A list of bars, each with its label and its number: in columns, as long as there is room."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from attnviz.renderers.picture.items import Block, Box, Items, Tint, Words
+from attnviz.renderers.picture.text import MIDDLE, POINT, fit_line, text_width, widest_line
+
+ROW = 1.45  # the lowest row, in letters
+BELOW_A_BAR = 1.5  # what a remark below its bar adds to it
+BETWEEN_COLUMNS = 1.5  # letters
+BESIDE = 0.5  # letters on either side of a bar
+BAR_SHARE, THICKEST = 0.66, 3.2  # of the height of a row; letters
+MARK_WIDTH, MARK_SHARE = 3.0, 1.3  # of a line across a bar: points, and in heights of the bar
+MARK_COLOR = 0  # among those of lines
+REMARK, REMARK_LINE = 0.85, 1.2  # of the letters of a row; from a bar to the foot of one below
+TRACK = 0.8  # points: the line around the whole scale
+
+
+@dataclass(frozen=True)
+class BarRow:
+    """A bar, as a share of the longest one, with what is written at it."""
+
+    label: str
+    number: str
+    tint: Tint
+    share: float
+    remark: str = ""
+    mark: float | None = None  # a share at which a line crosses the bar
+
+
+@dataclass(frozen=True)
+class BarList:
+    """Rows in letters of one size; as many as there is room for, and how many are left out."""
+
+    rows: tuple[BarRow, ...]
+    size: float  # points
+    width: float  # of a column
+    lines: int  # of a column
+    more: Callable[[int], Sequence[str]]  # what is said of all rows from a number on, longest first
+    columns: int = 1
+    tracked: bool = False  # a line shows how long a bar could be, and its number stands behind it
+    remarks_below: bool = False  # else beside the bars
+
+    @property
+    def unit(self) -> float:
+        return self.size * POINT
+
+    @property
+    def shown(self) -> tuple[BarRow, ...]:
+        """All rows, or one fewer than there is room for: a line says how many more there are."""
+        most = self.lines * self.columns
+        return self.rows if len(self.rows) <= most else self.rows[: max(most - 1, 0)]
+
+    @property
+    def left_out(self) -> str:
+        """How many more there are, as far as there is room to say it."""
+        if len(self.shown) == len(self.rows):
+            return ""
+        texts = self.more(len(self.shown))
+        fitting = (text for text in texts if text_width(text, self.size) <= self.width)
+        return next(fitting, texts[-1])
+
+    @property
+    def height(self) -> float:
+        """The least height of all lines, in inches."""
+        return self.lines * ROW * self.unit
+
+    @property
+    def label_width(self) -> float:
+        return widest_line(tuple([row.label for row in self.rows]), self.size)
+
+    @property
+    def number_width(self) -> float:
+        return widest_line(tuple([row.number for row in self.rows]), self.size)
+
+    @property
+    def bar_start(self) -> float:
+        """From the left edge of a column to its bars."""
+        numbers = 0.0 if self.tracked else self.number_width + BESIDE * self.unit
+        return self.label_width + BESIDE * self.unit + numbers
+
+    @property
+    def bar_length(self) -> float:
+        """Of the longest bar: what labels, numbers and remarks leave."""
+        behind = self.number_width if self.tracked else 0.0
+        if not (self.tracked or self.remarks_below):
+            behind = widest_line(tuple([row.remark for row in self.shown]), REMARK * self.size)
+        return self.width - self.bar_start - BESIDE * self.unit - behind
+
+    def items(self, left: float, top: float, height: float, highest: float) -> Items:
+        """The rows, spread over a height, but none higher than so many letters."""
+        if not self.lines:
+            return
+        high = min(max(height / self.lines, ROW * self.unit), highest * self.unit)
+        columns = range(self.columns)
+        lefts = [left + each * (self.width + BETWEEN_COLUMNS * self.unit) for each in columns]
+        boxes = [
+            (x, top - (line + 1) * high, self.width, high)
+            for x in lefts
+            for line in range(self.lines)
+        ]
+        for row, box in zip(self.shown, boxes, strict=False):
+            yield from self._row(row, box)
+        if self.left_out:
+            x, bottom, _, _ = boxes[len(self.shown)]
+            y = bottom + high / 2 - MIDDLE * self.unit
+            yield Words(self.left_out, x, y, self.size, faint=True)
+
+    def _row(self, row: BarRow, box: Box) -> Items:
+        left, bottom, width, high = box
+        unit, start, long = self.unit, left + self.bar_start, self.bar_length
+        under = BELOW_A_BAR * unit if self.remarks_below else 0.0
+        thick, middle = (
+            min((high - under) * BAR_SHARE, THICKEST * unit),
+            bottom + (high + under) / 2,
+        )
+        foot, size = middle - MIDDLE * unit, self.size * REMARK
+        yield Block((start, middle - thick / 2, long * row.share, thick), row.tint)
+        if self.tracked:
+            yield Block((start, middle - thick / 2, long, thick), outlined=TRACK, faint=True)
+        if row.mark is not None:
+            yield bar_mark(start + long * row.mark, middle, thick)
+        number_end = left + width if self.tracked else start - BESIDE * unit
+        yield Words(row.label, left, foot, self.size)
+        yield Words(row.number, number_end, foot, self.size, across="right")
+        if row.remark:
+            x = start if self.remarks_below else start + long + BESIDE * unit
+            under_bar = middle - thick / 2 - size * POINT * REMARK_LINE
+            text, points = fit_line(row.remark, size, size, left + width - x + BESIDE * unit)
+            yield Words(text, x, under_bar if self.remarks_below else foot, points, faint=True)
+
+
+def bar_mark(x: float, middle: float, thick: float) -> Block:
+    """A line across a bar that is so thick, and a little longer."""
+    wide, high = MARK_WIDTH * POINT, MARK_SHARE * thick
+    return Block((x - wide / 2, middle - high / 2, wide, high), series=MARK_COLOR)
+
+
+def lines_in(height: float, size: float, below: float = 0.0) -> int:
+    """How many rows there is room for, in letters of this size."""
+    return max(int(height / ((ROW + below) * size * POINT) + 1e-6), 0)
+
+
+def columns_for(rows: int, lines: int, most: int) -> tuple[int, int]:
+    """As few columns as hold all rows, or as many as there is room for; and their lines."""
+    columns = min(max(math.ceil(rows / max(lines, 1)), 1), most)
+    return columns, min(lines, math.ceil(rows / columns))

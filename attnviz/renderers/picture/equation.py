@@ -1,0 +1,476 @@
+"""Panels with signs between them, such as Q · Kᵀ = S: all cells are of one size; in inches.
+
+Only where vectors are so long that nothing could be read are their dimensions narrower.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import product
+
+from attnviz.renderers.picture.axes import (
+    PanelStyle,
+    Ticks,
+    axis_items,
+    column_ticks,
+    labels_reach,
+    no_ticks,
+    row_ticks,
+)
+from attnviz.renderers.picture.boxes import Column, Row, Space
+from attnviz.renderers.picture.fit import largest_length
+from attnviz.renderers.picture.items import Box, Items, Words
+from attnviz.renderers.picture.matrix import (
+    HEIGHT_SHARE,
+    PART_OF_HEAD,
+    color_scales,
+    longest_number,
+    panel_of,
+)
+from attnviz.renderers.picture.page import Drawing, Key, hidden_key, scale_key
+from attnviz.renderers.picture.text import MIDDLE, POINT, SLIDE, Lettering, fit_line, text_width
+from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.view import Group
+from attnviz.wording.words import bracketed_shape
+
+SIGNS = ("·", "=")
+SIGN, LARGER_SIGNS = 1.15, {"·": 2.0}  # times the letters of the headline; a dot is small
+AROUND_SIGN = 0.12  # of its size, on either side
+WIDEST_GAP = 1.0  # that a sign has around it where there is room, in its size
+SIGN_SHARE, HIGHEST_SIGN = 0.6, 1.2  # of the height of its equation; of the panel before it
+HEADING = 1.5  # the height of a line above a panel, in its letters
+GAP = 0.35  # between two equations
+FEW, MOST_WHOLE = 2, 4  # equations: more go without shapes, still more without whole titles
+SHAPE, SHAPED = 0.8, 0.75  # of a title's letters are shapes, and of its size it keeps beside them
+LONGEST_LABEL = 8.0  # in sizes of the largest letters of labels
+TITLE_GAP = 0.1  # between a title and the next one
+NARROW = (1.0, 0.5, 0.25, 0.125, 0.0625)  # times as wide as others are the cells of dimensions
+NARROWER_WORTH, UNTITLED_WORTH = 0.6, 0.95  # beside cells that are alike, and axes with titles
+LABELS_POWER, AREA_POWER = 0.35, 0.25  # of labels, and of the area of a cell, in the worth
+FLATTEST, TALLEST = 0.5, 1.6  # times as high as wide may a cell be
+LABELS = (1.0, 0.89, 0.78, 0.67, 0.56)  # of the largest letters of labels: those that are tried
+LABELS_OF_ROWS, LABELS_OF_MANY = (1.0, 0.78, 0.56), (0.89, 0.56)  # rows need no large choice
+NUMBER_SHARE = 0.9  # of the width of a cell, at most, for its number
+LARGEST_CELL, NATURAL_CELL = 4.5, 2.6  # in sizes of the letters of numbers
+ALL_NUMBERS = 10**6  # are worth more than all labels
+NATURAL_WIDTH = 10.0  # of a page with few equations
+
+
+@dataclass(frozen=True)
+class Form:
+    """How equations are arranged: how many side by side, and how their cells are shaped."""
+
+    across: int
+    narrow: float = 1.0  # times as wide as others are the cells of dimensions
+    titled: bool = True  # whether it is said what rows and columns are
+    row: float = 1.0  # of the largest letters are the labels of rows,
+    column: float = 1.0  # and those of columns
+    tallest: float = TALLEST
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One panel of an equation, with its labels."""
+
+    grid: Grid
+    space: Space
+    rows: Ticks
+    columns: Ticks
+    style: PanelStyle
+
+    @property
+    def number(self) -> float:
+        """How large its numbers can be, in points."""
+        wide = self.space.width / len(self.grid.columns)
+        high = self.space.height / len(self.grid.rows)
+        across = 10 * wide * NUMBER_SHARE / longest_number(self.grid)
+        return min(across, high / POINT * HEIGHT_SHARE)
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """Its terms in a row; between each two a sign, or nothing but a gap."""
+
+    terms: tuple[Term, ...]
+    signs: tuple[str, ...]
+    sign: float  # points
+
+    def row(self, spare: float = 0.0) -> Row:
+        """Its row with spare width around the signs, up to a limit."""
+        more = min(spare / max(len(self.signs), 1), WIDEST_GAP * self.sign * POINT)
+        gaps = [_sign_width(sign, self.sign) + more for sign in self.signs]
+        return Row(tuple(term.space for term in self.terms), tuple(gaps))
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedTerm:
+    """A term in its place, and the sign behind it with its room."""
+
+    term: Term
+    box: Box
+    sign: str
+    sign_size: float
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """All equations, so many side by side, in cells of one size."""
+
+    equations: tuple[Equation, ...]
+    form: Form
+    cell: float  # the area of a cell of tokens, in square inches
+
+    @property
+    def few(self) -> bool:
+        return len(self.equations) <= FEW
+
+    @property
+    def terms(self) -> list[Term]:
+        return [term for equation in self.equations for term in equation.terms]
+
+    @property
+    def number(self) -> float:
+        """How large all numbers can be; what has no colours has room for its own."""
+        return min(term.number for term in self.terms if term.grid.scale.kind != "none")
+
+    @property
+    def rows(self) -> list[tuple[Equation, ...]]:
+        starts = range(0, len(self.equations), self.form.across)
+        return [self.equations[start : start + self.form.across] for start in starts]
+
+    @cached_property
+    def column(self) -> Column:
+        return self._spread(0.0, 0.0)
+
+    def _spread(self, wide: float, high: float) -> Column:
+        """Rows of equations, each with spare width, and with spare height between two rows."""
+        rows = []
+        for equations in self.rows:
+            parts = [equation.row(wide) for equation in equations]
+            ends = [
+                GAP + wide + equation.row().size[0] - part.size[0]
+                for equation, part in zip(equations, parts, strict=True)
+            ]
+            rows.append(Row(tuple(parts), tuple(ends[:-1])))
+        return Column(tuple(rows), (GAP if self.few else GAP / 2) + high)
+
+    def place(self, room: Box) -> Iterator[PlacedTerm]:
+        """Every term in its place; spare room goes between the rows and around the signs."""
+        left, bottom, width, height = room
+        wide = max(width - self.column.size[0], 0.0) / self.form.across
+        high = max(height - self.column.size[1], 0.0) / len(self.rows)
+        boxes = self._spread(wide, high).place(left, bottom + height - high / 2)
+        for equations in self.rows:
+            end = left - GAP
+            for equation in equations:
+                end += GAP + equation.row().size[0] + wide
+                gaps = equation.row(wide).gaps
+                assert isinstance(gaps, tuple)
+                for term, sign, gap in zip(
+                    equation.terms, (*equation.signs, ""), (*gaps, None), strict=True
+                ):
+                    box = next(boxes)
+                    behind = end - box[0] - box[2] if gap is None else gap
+                    yield PlacedTerm(term, box, sign, equation.sign, behind)
+
+    def fits(self, room: Box) -> bool:
+        width, height = self.column.size
+        return width <= room[2] + 1e-6 and height <= room[3] + 1e-6
+
+    def worth(self, letters: Lettering) -> tuple[bool, float]:
+        """Numbers that can be read, and large ones; then large labels and cells."""
+        rows, columns = ([t.rows for t in self.terms], [t.columns for t in self.terms])
+        worth = (_smallest_label(rows) * _smallest_label(columns)) ** LABELS_POWER
+        worth *= 1.0 if self.form.titled else UNTITLED_WORTH
+        if self.number >= letters.smallest:
+            return True, worth * self.cell**AREA_POWER * min(self.number, letters.number)
+        narrow = self.form.narrow
+        return False, worth * self.cell * narrow * (1.0 if narrow == 1 else NARROWER_WORTH)
+
+    def number_size(self, letters: Lettering) -> float:
+        """All numbers are of one size where all can be read; 0 where they cannot."""
+        return min(self.number, letters.number) if self.number >= letters.smallest else 0.0
+
+
+@dataclass(frozen=True)
+class EquationDrawing(Drawing):
+    """Equations in cells as large as the room lets them be; below them what colours mean."""
+
+    groups: tuple[Group, ...]
+
+    @property
+    def width(self) -> float:
+        return NATURAL_WIDTH if len(self.groups) < MOST_WHOLE else SLIDE[0]
+
+    def body_height(self, letters: Lettering, width: float) -> float:
+        """With numbers in their full size, or as large as they can be in this width."""
+        across = 1 if len(self.groups) < MOST_WHOLE else 2
+        room, side = (0.0, 0.0, width, width), NATURAL_CELL * letters.number * POINT
+        forms = (Form(across, narrow, tallest=1.0) for narrow in NARROW)
+        ways = (_largest_cells(self._brief, form, room, letters, side) for form in forms)
+        return max(ways, key=lambda way: way.worth(letters)).column.size[1]
+
+    def body(self, room: Box, letters: Lettering) -> Items:
+        best = _best_equations(self._brief, room, letters)
+        placed, number = list(best.place(room)), best.number_size(letters)
+        largest = letters.title if best.few else letters.small_title
+        size = min([largest, *(_title_place(each, letters)[1] for each in placed)])
+        shaped = min([largest, *(_size_beside_shape(each) for each in placed)])
+        shapes = best.few and shaped >= SHAPED * size
+        for each in placed:
+            yield from _term_items(each, number, letters)
+            yield from _title_items(each, shaped if shapes else size, letters, shapes=shapes)
+            yield from _sign_items(each, letters)
+
+    def legible(self, room: Box, letters: Lettering) -> int:
+        """How many labels of a hundred a side has, at least; fewer than all numbers are worth."""
+        best = _best_equations(self._brief, self.room_above_keys(room, letters), letters)
+        sides = [side for t in best.terms for side in (t.rows, t.columns) if side.places]
+        labels = min(100 * len(side.places) // side.count for side in sides)
+        return labels + (ALL_NUMBERS if best.number_size(letters) else 0)
+
+    def crowded_out(self, room: Box, letters: Lettering) -> str:
+        """Names the numbers and labels that only several pages would show."""
+        if len(self.groups) == 1:
+            return ""
+        first = next(group for group in self.groups if group.kind == "product")
+        alone = EquationDrawing((first,)).legible(room, letters)
+        crowded = self.legible(room, letters) < alone
+        return "numbers and labels that can be read" if crowded else ""
+
+    def keys(self) -> list[Key]:
+        """What colours mean, and what one cell stands for."""
+        grids = [grid for group in self.groups for grid in _group_grids(group)]
+        scales = color_scales(grids)
+        hidden = [hidden_key(scales[0])] if any(grid.cells.has_hidden for grid in grids) else []
+        pooled = dict.fromkeys(grid.pooled for grid in grids if grid.pooled)
+        return [*map(scale_key, scales), *hidden, *map(Key, pooled)]
+
+    @cached_property
+    def _brief(self) -> tuple[Group, ...]:
+        """Of many equations each says once of which head it is, and has letters for names."""
+        if sum(group.kind == "product" for group in self.groups) <= MOST_WHOLE:
+            return self.groups
+        return tuple(
+            replace(group, panels=tuple(_brief_titles(group))) if group.kind == "product" else group
+            for group in self.groups
+        )
+
+
+def _brief_titles(group: Group) -> Iterator[Grid]:
+    for number, grid in enumerate(_group_grids(group)):
+        letter = grid.title.split(" ")[0]
+        head = PART_OF_HEAD.match(grid.title) if number == 0 else None
+        yield replace(grid, title=f"{letter}  {head['rest']}" if head else letter)
+
+
+@lru_cache(maxsize=4)  # asked for twice: what is legible, and where all stands
+def _best_equations(groups: tuple[Group, ...], room: Box, letters: Lettering) -> Equations:
+    """In cells of one width, if their numbers can be read; else with narrower dimensions."""
+    alike = _best_of_shapes(groups, NARROW[:1], room, letters)
+    if alike.number_size(letters):
+        return alike
+    other = _best_of_shapes(groups, NARROW[1:], room, letters)
+    return max((alike, other), key=lambda way: way.worth(letters))
+
+
+def _best_of_shapes(
+    groups: Sequence[Group], narrow: Sequence[float], room: Box, letters: Lettering
+) -> Equations:
+    """The best of all that have cells of these shapes.
+
+    So many may stand side by side that no row has room for one more than it holds.
+    """
+    count, largest = len(groups), LARGEST_CELL * letters.number * POINT
+    few = count <= FEW and len(narrow) == 1
+    labels = (
+        [*product(LABELS_OF_ROWS, LABELS)] if few else [(each, each) for each in LABELS_OF_MANY]
+    )
+    across = sorted({math.ceil(count / rows) for rows in range(1, count + 1)})
+    forms = (
+        Form(beside, thin, titled, *pair)
+        for beside, thin, titled, pair in product(
+            across, narrow, (True, False) if few else (False,), labels
+        )
+    )
+    ways = (_largest_cells(groups, form, room, letters, largest) for form in forms)
+    return max(ways, key=lambda way: way.worth(letters))
+
+
+def _smallest_label(sides: Sequence[Ticks]) -> float:
+    """The smallest labels of any side, counted as smaller where some are left out."""
+    return min(side.size * len(side.places) / side.count for side in sides if side.places)
+
+
+def _largest_cells(
+    groups: Sequence[Group], form: Form, room: Box, letters: Lettering, largest: float
+) -> Equations:
+    """Cells as wide as they fit, and as high as becomes them; very small ones if none do."""
+    kinds = _kinds_of_equations(groups, form.across)
+
+    def arranged(wide: float, high: float) -> Equations:
+        """Equations in cells of this size; of those that are alike one is measured."""
+        known = {
+            kind: _make_equation(
+                groups[kind[0]], (wide, high), letters, form, len(groups) <= FEW, kind[1]
+            )
+            for kind in dict.fromkeys(kinds)
+        }
+        return Equations(tuple(known[kind] for kind in kinds), form, wide * high)
+
+    wide = largest_length(lambda wide: arranged(wide, wide).column.size[0] <= room[2], largest)
+    highest = min(largest, form.tallest * wide)
+    high = largest_length(lambda high: arranged(wide, high).column.size[1] <= room[3], highest)
+    wide = min(wide, high / FLATTEST)
+    share = largest_length(lambda share: arranged(share * wide, share * high).fits(room), 1.0)
+    return _with_own_numbers(arranged(share * wide, share * high), groups)
+
+
+def _kinds_of_equations(groups: Sequence[Group], across: int) -> list[tuple[int, bool]]:
+    """Of each equation the first with the same sides; and whether its columns have labels."""
+    sides = [tuple((grid.rows, grid.columns) for grid in _group_grids(group)) for group in groups]
+    return [
+        (sides.index(own), own not in sides[number + across : number + across + 1])
+        for number, own in enumerate(sides)
+    ]
+
+
+def _with_own_numbers(arrangement: Equations, groups: Sequence[Group]) -> Equations:
+    equations = []
+    for equation, group in zip(arrangement.equations, groups, strict=True):
+        pairs = zip(equation.terms, _group_grids(group), strict=True)
+        terms = tuple(replace(term, grid=grid) for term, grid in pairs)
+        equations.append(replace(equation, terms=terms))
+    return replace(arrangement, equations=tuple(equations))
+
+
+def _group_grids(group: Group) -> list[Grid]:
+    return [each for each in group.panels if isinstance(each, Grid)]
+
+
+def _make_equation(
+    group: Group,
+    cell: tuple[float, float],
+    letters: Lettering,
+    form: Form,
+    few: bool,
+    labelled: bool,
+) -> Equation:
+    """Rows are named once, for they run through; columns where there are none like them below."""
+    first, *others = grids = _group_grids(group)
+    signs = SIGNS if group.kind == "product" else ("",) * len(others)
+    above = HEADING * (letters.title if few else letters.small_title) * POINT
+    terms = []
+    for grid in grids:
+        named = grid is not first and _names_alike(first.rows, grid.rows)
+        term = _term(grid, cell, letters, form, named=named, labelled=labelled, few=few)
+        terms.append(replace(term, space=replace(term.space, above=above)))
+    high = max(term.space.height for term in terms)
+    sign = max(min(SIGN * letters.headline, SIGN_SHARE * high / POINT), letters.text)
+    return Equation(tuple(terms), signs, sign)
+
+
+def _names_alike(one: Axis, other: Axis) -> bool:
+    return (one.unit, one.labels, one.numbers) == (other.unit, other.labels, other.numbers)
+
+
+def _term(
+    grid: Grid,
+    cell: tuple[float, float],
+    letters: Lettering,
+    form: Form,
+    *,
+    named: bool,
+    labelled: bool,
+    few: bool,
+) -> Term:
+    """A panel; what has no colours is as wide as its numbers need."""
+    style, below = _panel_style(letters, form.row), _panel_style(letters, form.column)
+    wide, high = (
+        side * (1.0 if axis.unit == "token" else form.narrow)
+        for side, axis in zip(cell, (grid.columns, grid.rows), strict=True)
+    )
+    if grid.scale.kind == "none":
+        wide = max(wide, longest_number(grid) / NUMBER_SHARE * style.label / 10)
+    width, height = wide * len(grid.columns), high * len(grid.rows)
+    rows = no_ticks(grid.rows) if named else row_ticks(grid.rows, high, style)
+    columns = column_ticks(grid.columns, wide, below) if labelled else no_ticks(grid.columns)
+    # What the rows of a further panel are, its title says: those of the keys are their dimensions.
+    titled = few and form.titled
+    rows = rows if titled and grid.rows.unit == "token" else replace(rows, title="")
+    columns = columns if titled else replace(columns, title="")
+    left = max(labels_reach(rows, style), text_width(grid.title, style.smallest) - width)
+    space = Space(width, height, left, below=labels_reach(columns, style))
+    return Term(grid, space, rows, columns, style)
+
+
+def _panel_style(letters: Lettering, share: float) -> PanelStyle:
+    label = max(letters.label * share, letters.smallest)
+    return PanelStyle(
+        title=letters.title,
+        axis=min(letters.axis, label),
+        label=label,
+        smallest=letters.smallest,
+        number=letters.number,
+        widest_label=LONGEST_LABEL * letters.label * POINT,
+    )
+
+
+def _term_items(placed: PlacedTerm, number: float, letters: Lettering) -> Items:
+    term = placed.term
+    panel = panel_of(term.grid, placed.box, number or letters.number, letters.smallest)
+    if term.grid.scale.kind == "none":
+        fitting = min(term.number, term.style.label)
+        panel = replace(panel, fitting=fitting, smallest=letters.smallest)
+    elif number:
+        panel = replace(panel, fitting=number)
+    yield panel
+    yield from axis_items(term.rows, term.columns, placed.box, term.style)
+
+
+def _title_place(placed: PlacedTerm, letters: Lettering) -> tuple[float, float]:
+    """Where a title begins, at the left end of its panel if it can; and how large it is."""
+    title, (left, _, width, _) = placed.term.grid.title, placed.box
+    end = left + width + max(placed.gap - TITLE_GAP, 0.0)
+    start = min(left, end - text_width(title, letters.smallest))
+    return start, fit_line(title, letters.title, letters.smallest, end - start)[1]
+
+
+def _size_beside_shape(placed: PlacedTerm) -> float:
+    """How large a title can be that has its shape beside it."""
+    room = placed.box[2] + max(placed.gap - 2 * TITLE_GAP, 0.0)
+    title, shape = f"{placed.term.grid.title}  ", bracketed_shape(*placed.term.grid.cells.shape)
+    return room / (text_width(title, 1.0) + text_width(shape, SHAPE))
+
+
+def _title_items(
+    placed: PlacedTerm, size: float, letters: Lettering, *, shapes: bool
+) -> Iterator[Words]:
+    """The title of a panel, and its shape."""
+    left, bottom, _, height = placed.box
+    title, y = placed.term.grid.title, bottom + height + 0.4 * letters.axis * POINT
+    start = left if shapes else _title_place(placed, letters)[0]
+    yield Words(title, start, y, size)
+    if shapes:
+        shape = bracketed_shape(*placed.term.grid.cells.shape)
+        yield Words(shape, start + text_width(f"{title}  ", size), y, size * SHAPE, faint=True)
+
+
+def _sign_items(placed: PlacedTerm, letters: Lettering) -> Iterator[Words]:
+    if placed.sign:
+        left, bottom, width, height = placed.box
+        points = placed.sign_size * LARGER_SIGNS.get(placed.sign, 1.0)
+        points = max(min(points, HIGHEST_SIGN * height / POINT), letters.smallest)
+        y = bottom + height / 2 - MIDDLE * points * POINT
+        yield Words(placed.sign, left + width + placed.gap / 2, y, points, across="center")
+
+
+def _sign_width(sign: str, size: float) -> float:
+    if not sign:
+        return GAP
+    return text_width(sign, size * LARGER_SIGNS.get(sign, 1.0)) + 2 * AROUND_SIGN * size * POINT

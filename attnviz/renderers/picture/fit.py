@@ -1,0 +1,49 @@
+"""The search for what fits: the first of some choices, the best one, or the largest length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+Choice = TypeVar("Choice")
+
+LEAST_LENGTH = 0.001  # inches
+HALVINGS = 9
+SMALLER_STEP = 0.93  # from one size that is tried to the next
+
+
+def first_fit(choices: Iterable[Choice], fits: Callable[[Choice], bool]) -> Choice:
+    """The first choice that fits; the last one if none does.
+
+    >>> first_fit([5, 3, 1], lambda size: size < 4), first_fit([5, 3], lambda size: size < 2)
+    (3, 3)
+    """
+    for choice in choices:
+        if fits(choice):
+            break
+    return choice
+
+
+def shrinking(largest: float, smallest: float, share: float = SMALLER_STEP) -> Iterator[float]:
+    """Sizes from the largest down to the smallest, each so many times the one before.
+
+    >>> list(shrinking(8.0, 3.0, 0.5))
+    [8.0, 4.0, 3.0]
+    """
+    size = largest
+    while size > smallest:
+        yield size
+        size *= share
+    yield smallest
+
+
+def largest_length(fits: Callable[[float], bool], most: float) -> float:
+    """The largest length that fits; a very small one if none does."""
+    if fits(most):
+        return most
+    low, high = LEAST_LENGTH, most
+    for _ in range(HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

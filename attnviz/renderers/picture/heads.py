@@ -1,0 +1,518 @@
+"""Very many heads as small maps: where each stands, and the strongest ones framed; in inches.
+
+What frames mean stands on the right of the maps or below them, wherever it leaves them larger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby, product
+from string import ascii_letters
+
+from attnviz.renderers.picture.axes import (
+    PanelStyle,
+    Ticks,
+    axis_items,
+    column_ticks,
+    panel_style,
+    row_ticks,
+)
+from attnviz.renderers.picture.items import Block, Box, Items, Maps, Stroke, Words
+from attnviz.renderers.picture.page import Drawing, Key, keys_height, keys_items, scale_key
+from attnviz.renderers.picture.text import (
+    BOLD,
+    MIDDLE,
+    POINT,
+    SLIDE,
+    Lettering,
+    fit_line,
+    text_width,
+)
+from attnviz.views.grids.axes import GENERATED_NOTE, Axis
+from attnviz.views.grids.overview import COLOR_SCALE_NOTES, Flag, Overview
+
+# Points of the lines around maps, and through them
+FAINT_LINE, FRAME_LINE, BORDER_LINE = 0.5, 2.4, 1.0
+MAP_GAP = 0.14  # between two maps, as a part of one
+MAP_STRETCH, MAP_SQUEEZE = 1.5, 1.25  # of a cell, so that a page is filled
+LARGEST_MAP, HIGHEST_SHEET = 2.6, 8.0  # of a map, and of all of them, on a page of its own size
+FINEST_CELL = 0.025  # of a cell
+BESIDE_MAPS = 0.5  # from maps to their names, in letters
+NAMES_HEIGHT = 1.5  # the height of a line of names, in letters
+KEY_AIR = 1.2  # between maps and a key beside them, in letters
+MAX_NAMED_TOKENS = 32  # tokens that stand beside maps
+FRAME_SERIES = 0  # the colour of frames and letters, among those of lines
+TAG_SIDE = 1.35  # of a letter's box, in letters
+TAG_SHARE = 0.26  # of a map, its letter may take
+TAG_GAP = 0.5  # between a letter and its words, in letters
+BETWEEN_TAGS = 1.8  # between two of them in a line
+TAG_LINE = 1.8  # from one line to the next, in letters
+TAG_PAIR, TAG_LEADING = 1.2, 1.5  # from a name to what stands below it, and from there to the next
+Pieces = tuple[tuple[str, bool], ...]  # words, and whether they are bold
+
+
+@dataclass(frozen=True)
+class HeadsDrawing(Drawing):
+    """Small maps with their names, frames around those of which more is told, and the key."""
+
+    overview: Overview
+
+    def body_height(self, letters: Lettering, width: float) -> float:
+        """So high that maps fill the width; of few maps no more than lets each be seen well."""
+        overview = self.overview
+        heads = len(overview.columns)
+        across = min(heads, round(math.sqrt(1.5 * heads))) if len(overview.rows) == 1 else heads
+        endless = MapSheet(overview, letters, (0.0, 0.0, width, 1e3), True, max(across, 1))
+        endless = _with_tokens(endless) or endless
+        rows = endless.counts[0] * (1 + MAP_GAP)
+        wide = endless.pitch[0] / (1 + MAP_GAP)
+        high = min(wide * overview.shape[0] / overview.shape[1], LARGEST_MAP, HIGHEST_SHEET / rows)
+        titles = endless.title * (endless.counts[0] - 1)
+        low = tag_column_height(overview, letters)
+        return max(high * rows + titles, low) + endless.above + endless.below
+
+    def body(self, room: Box, letters: Lettering) -> Items:
+        sheet = best_sheet(self.overview, room, letters)
+        for part in (_map_items, _head_names, _token_labels, _frame_items, _tags_items):
+            yield from part(sheet)
+        left, _, width, _ = room
+        last = (
+            left,
+            sheet.lowest - sheet.last_height,
+            width,
+            sheet.last_height,
+        )  # below the maps, or the key
+        yield from keys_items(sheet.last_keys, last, letters.note)
+
+    def legible(self, room: Box, letters: Lettering) -> int:
+        """How many tokens have their names."""
+        tokens = best_sheet(self.overview, room, letters).tokens
+        return len(tokens[0].places) if tokens else 0
+
+
+def _map_items(sheet: MapSheet) -> Items:
+    overview = sheet.overview
+    boxes = tuple(sheet.box(*each) for each in overview.places)
+    yield Maps(overview.scale, boxes, overview.values, overview.hidden)
+    yield from (Block(box, outlined=FAINT_LINE, faint=True) for box in boxes)
+    yield from (line for box in boxes for line in _border_blocks(overview, box))
+
+
+def _border_blocks(overview: Overview, box: Box) -> Iterator[Block]:
+    """Lines through a map, where something else begins on a side."""
+    left, bottom, wide, high = box
+    if overview.key_axis.border is not None:
+        x = left + wide * overview.key_axis.border / len(overview.key_axis)
+        yield Block((x, bottom, 0.0, high), outlined=BORDER_LINE)
+    if overview.query_axis.border is not None:
+        y = bottom + high * (1 - overview.query_axis.border / len(overview.query_axis))
+        yield Block((left, y, wide, 0.0), outlined=BORDER_LINE)
+
+
+def _head_names(sheet: MapSheet) -> Iterator[Words | Stroke]:
+    """Layers on the left, heads above; every so many, where there is no room for all."""
+    overview, letters = sheet.overview, sheet.letters
+    if sheet.wrapped:
+        yield from _map_titles(sheet)
+        return
+    (wide, high), (left, top), size = sheet.pitch, sheet.corner, letters.axis
+    beyond = sheet.tokens[0].extent if sheet.tokens else 0.0
+    x = left - beyond - BESIDE_MAPS * size * POINT
+    for row in _every_few(overview.rows, high, size * POINT * 1.1):
+        y = top - row * high - sheet.size[1] / 2 - MIDDLE * size * POINT
+        yield Words(overview.rows.labels[row], x, y, size, across="right")
+    widest = max(text_width(label, size) for label in overview.columns.labels)
+    y = top + BESIDE_MAPS * size * POINT
+    for column in _every_few(overview.columns, wide, widest + 0.5 * size * POINT):
+        x = left + column * wide + sheet.size[0] / 2
+        yield Words(overview.columns.labels[column], x, y, size, across="center")
+    for name, start, end in _key_groups(sheet):
+        line = sheet.corner[1] + (NAMES_HEIGHT + 0.2) * size * POINT
+        yield Stroke(((start, line), (end, line)))
+        text, points = fit_line(name, size, letters.smallest, end - start)
+        above = y + NAMES_HEIGHT * size * POINT
+        yield Words(text, (start + end) / 2, above, points, across="center", faint=True)
+
+
+def _map_titles(sheet: MapSheet) -> Iterator[Words]:
+    """The name of each map over it."""
+    size = sheet.letters.axis
+    for name, place in zip(sheet.overview.names, sheet.overview.places, strict=True):
+        left, bottom, wide, high = sheet.box(*place)
+        text, points = fit_line(name, size, sheet.letters.smallest, wide)
+        yield Words(text, left, bottom + high + BESIDE_MAPS * size * POINT * 0.8, points)
+
+
+def _every_few(axis: Axis, pitch: float, needed: float) -> range:
+    """Every place, or every second, fourth, eighth one."""
+    step = 1
+    while step < len(axis) and pitch * step < needed:
+        step *= 2
+    return range(0, len(axis), step)
+
+
+def _key_groups(sheet: MapSheet) -> Iterator[tuple[str, float, float]]:
+    """`kv 0`, and from where to where its heads stand."""
+    groups = sheet.overview.groups
+    for group, columns in groupby(range(len(groups)), lambda column: groups[column]):
+        every = list(columns)
+        start, end = sheet.box(0, every[0]), sheet.box(0, every[-1])
+        yield f"kv {group}", start[0], end[0] + end[2]
+
+
+def _token_labels(sheet: MapSheet) -> Iterator[Words | Stroke]:
+    """Beside the first maps of layers, and below those of the last."""
+    if sheet.tokens is None:
+        return
+    rows, columns = sheet.tokens
+    last = len(sheet.overview.columns) - sheet.across
+    for layer, head in sheet.overview.places:
+        lowest = layer == len(sheet.overview.rows) - 1 and head >= last
+        left = rows if head % sheet.across == 0 else Ticks("", 0)
+        under = columns if lowest else Ticks("", 0)
+        yield from axis_items(left, under, sheet.box(layer, head), _sheet_style(sheet.letters))
+
+
+def _frame_items(sheet: MapSheet) -> Items:
+    """A thick line around each map of which more is told, and the letter of what that is."""
+    seen = set[int]()
+    for number, flag in enumerate(sheet.overview.flags):
+        if flag.map_index in seen:
+            continue
+        seen.add(flag.map_index)
+        left, bottom, wide, high = box = sheet.box(*sheet.overview.places[flag.map_index])
+        yield Block(box, outlined=FRAME_LINE, series=FRAME_SERIES)
+        size = tag_size(min(wide, high), sheet.letters)
+        yield from tag_items(number, left + wide, bottom + high, size)
+
+
+def _tags_items(sheet: MapSheet) -> Items:
+    left, _, width, _ = sheet.room
+    if sheet.beside:
+        start = sheet.right + KEY_AIR * sheet.letters.axis * POINT
+        high = sheet.corner[1] - sheet.lowest
+        return tag_column_items(
+            sheet.overview, (start, sheet.lowest, left + width - start, high), sheet.letters
+        )
+    room = (left, sheet.lowest, width, sheet.foot - sheet.lowest)
+    return tag_lines_items(sheet.overview, room, sheet.letters)
+
+
+@dataclass(frozen=True, eq=False)
+class MapSheet:
+    """Maps in a room: how large they are, and where what is told of them stands."""
+
+    overview: Overview
+    letters: Lettering
+    room: Box
+    beside: bool  # whether the key stands on the right, or below
+    across: int  # maps beside each other: all of a layer, or fewer of one that is alone
+    tokens: tuple[Ticks, Ticks] | None = None  # beside the maps on the left, and below the last
+
+    @property
+    def _letter(self) -> float:
+        return self.letters.axis * POINT
+
+    @property
+    def left(self) -> float:
+        """The width of the names of layers and of tokens, left of the maps."""
+        beyond = self.tokens[0].extent if self.tokens else 0.0
+        if self.wrapped:
+            return beyond
+        names = max(text_width(label, self.letters.axis) for label in self.overview.rows.labels)
+        return names + BESIDE_MAPS * self._letter + beyond
+
+    @property
+    def wrapped(self) -> bool:
+        """Whether a layer stands in several rows, so that each map has its own name."""
+        return self.across < len(self.overview.columns)
+
+    @property
+    def title(self) -> float:
+        """The height of a map's own name, above it."""
+        return NAMES_HEIGHT * self._letter if self.wrapped else 0.0
+
+    @property
+    def above(self) -> float:
+        """The height of the names of heads, and of the groups that share keys."""
+        return NAMES_HEIGHT * self._letter * (1 + (bool(self.overview.groups) and not self.wrapped))
+
+    @property
+    def below(self) -> float:
+        """The height of the names of tokens and of the last lines, below the maps."""
+        last_height = self.last_height
+        return (self.tokens[1].extent if self.tokens else 0.0) + last_height
+
+    @property
+    def last_keys(self) -> list[Key]:
+        """What colours mean, and whatever else the last lines say."""
+        return last_lines(
+            self.overview, self.letters, self.room[2], has_tokens=self.tokens is not None
+        )
+
+    @property
+    def last_height(self) -> float:
+        """The height of the last lines."""
+        return keys_height(self.last_keys, self.room[2], self.letters.note)
+
+    @property
+    def key(self) -> tuple[float, float]:
+        """The width, and the height, that the key takes."""
+        if self.beside:
+            return tag_column_width(self.overview, self.letters) + KEY_AIR * self._letter, 0.0
+        return 0.0, tag_lines_height(self.overview, self.letters, self.room[2])
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """The size of a map: its cells are about square, if that fills the room."""
+        (high, wide), (rows, columns) = self.overview.shape, self.counts
+        across = self.room[2] - self.left - self.key[0]
+        down = self.room[3] - self.above - self.below - self.key[1]
+        most_wide = max(across, 0.1) / (columns + MAP_GAP * (columns - 1))
+        down -= self.title * (rows - 1)
+        most_high = max(down, 0.1) / (rows + MAP_GAP * (rows - 1))
+        tall = high / wide
+        return min(most_wide, most_high / tall * MAP_STRETCH), min(
+            most_high, most_wide * tall * MAP_SQUEEZE
+        )
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Rows and columns of maps."""
+        parts = math.ceil(len(self.overview.columns) / self.across)
+        return len(self.overview.rows) * parts, self.across
+
+    @property
+    def pitch(self) -> tuple[float, float]:
+        """The distance from one map to the next, across and down."""
+        wide, high = self.size
+        return wide * (1 + MAP_GAP), high * (1 + MAP_GAP) + self.title
+
+    @property
+    def corner(self) -> tuple[float, float]:
+        """The upper left end of the first map."""
+        left, bottom, _, height = self.room
+        return left + self.left, bottom + height - self.above
+
+    def box(self, row: int, column: int) -> Box:
+        """Where a map stands; a layer that is alone may go on in the next row."""
+        beyond, column = divmod(column, self.across)
+        row += beyond
+        (wide, high), (across, down), (left, top) = self.size, self.pitch, self.corner
+        return left + column * across, top - row * down - high, wide, high
+
+    @property
+    def right(self) -> float:
+        """Where the last map ends."""
+        left, _, wide, _ = self.box(0, self.across - 1)
+        return left + wide
+
+    @property
+    def foot(self) -> float:
+        """Where maps end below, and the names of tokens."""
+        beyond = self.tokens[1].extent if self.tokens else 0.0
+        return self.box(self.counts[0] - 1, 0)[1] - beyond
+
+    @property
+    def lowest(self) -> float:
+        """Where the maps and the key end below."""
+        beside = self.corner[1] - tag_column_height(self.overview, self.letters)
+        if self.beside:
+            last_height = self.last_height
+            return min(self.foot, max(beside, self.room[1] + last_height))
+        return self.foot - self.key[1]
+
+
+def best_sheet(overview: Overview, room: Box, letters: Lettering) -> MapSheet:
+    """The sheet with the largest maps, and with names of tokens where there is room for them."""
+    heads = len(overview.columns)
+    across = range(1, heads + 1) if len(overview.rows) == 1 else (heads,)
+    ways = product((True, False), across)
+    best = max(
+        (MapSheet(overview, letters, room, *way) for way in ways),
+        key=lambda sheet: sheet.size[0] * sheet.size[1],
+    )
+    with_tokens = _with_tokens(best)
+    high, wide = overview.shape
+    size = best.size if with_tokens is None else with_tokens.size
+    sheet = with_tokens or best
+    finest = (_cells_that_fit(high, size[1]), _cells_that_fit(wide, size[0]))
+    return replace(sheet, overview=overview.pooled_to(*finest))
+
+
+def _cells_that_fit(count: int, length: float) -> int:
+    """The number of cells that can be told apart; all of them, if that is at least half."""
+    most = max(math.ceil(length / FINEST_CELL), 1)
+    return count if count < 2 * most else most
+
+
+def _with_tokens(sheet: MapSheet) -> MapSheet | None:
+    """The same with the names of tokens, if all of them can be read."""
+    overview, letters = sheet.overview, sheet.letters
+    if (
+        overview.shape != (len(overview.query_axis), len(overview.key_axis))
+        or max(overview.shape) > MAX_NAMED_TOKENS
+    ):
+        return None
+    for _ in range(2):
+        (wide, high), style = sheet.size, _sheet_style(letters)
+        rows = row_ticks(
+            replace(overview.query_axis, title=""), high / len(overview.query_axis), style
+        )
+        columns = column_ticks(
+            replace(overview.key_axis, title=""), wide / len(overview.key_axis), style
+        )
+        sheet = replace(sheet, tokens=(rows, columns))
+    whole = len(rows.places) == rows.count and len(columns.places) == columns.count
+    return sheet if whole else None
+
+
+def _sheet_style(letters: Lettering) -> PanelStyle:
+    return panel_style(letters, SLIDE, 1.0, 1.0)
+
+
+def tag_items(number: int, right: float, top: float, size: float) -> Items:
+    """A letter in a box, whose upper right end is here."""
+    side = TAG_SIDE * size * POINT
+    box = (right - side, top - side, side, side)
+    x, y = right - side / 2, top - side / 2 - MIDDLE * size * POINT
+    yield Block(box, series=FRAME_SERIES)
+    yield Words(
+        ascii_letters[number % len(ascii_letters)],
+        x,
+        y,
+        size,
+        bold=True,
+        across="center",
+        inside=FRAME_SERIES,
+    )
+
+
+def tag_size(side: float, letters: Lettering) -> float:
+    """How large the letter at a map can be."""
+    return min(max(side * TAG_SHARE / POINT, letters.smallest), letters.label)
+
+
+def tag_column_width(overview: Overview, letters: Lettering) -> float:
+    """The width of the key in a column."""
+    size = letters.axis
+    widths = (
+        _pieces_width(each, size)
+        for flag in overview.flags
+        for each in _tag_two_lines(overview, flag)
+    )
+    widest = max(widths, default=0.0)
+    return (TAG_SIDE + TAG_GAP) * size * POINT + widest if widest else 0.0
+
+
+def tag_column_height(overview: Overview, letters: Lettering) -> float:
+    return len(overview.flags) * (TAG_PAIR + TAG_LEADING) * letters.axis * POINT
+
+
+def tag_column_items(overview: Overview, room: Box, letters: Lettering) -> Items:
+    """What each letter means, in two lines, from the top."""
+    left, bottom, _, high = room
+    needed = tag_column_height(overview, letters)
+    size = max(letters.axis * min(high / max(needed, 1e-6), 1.0), letters.smallest)
+    letter, y = size * POINT, bottom + high - size * POINT
+    for number, flag in enumerate(overview.flags):
+        above, under = _tag_two_lines(overview, flag)
+        x = left + (TAG_SIDE + TAG_GAP) * letter
+        yield from tag_items(number, left + TAG_SIDE * letter, y + letter, size)
+        yield from _tag_words(above, x, y, size)
+        yield from _tag_words(under, x, y - TAG_PAIR * letter, size, faint=True)
+        y -= (TAG_PAIR + TAG_LEADING) * letter
+
+
+def tag_lines_height(overview: Overview, letters: Lettering, room: float) -> float:
+    """The height of the key in lines, with a little room above it."""
+    count = len(_tag_lines(overview, letters, room))
+    return (count * TAG_LINE + 0.7) * letters.axis * POINT if count else 0.0
+
+
+def tag_lines_items(overview: Overview, room: Box, letters: Lettering) -> Items:
+    """What each letter means, in lines from the top."""
+    left, bottom, wide, high = room
+    size, letter = letters.axis, letters.axis * POINT
+    y = bottom + high - 1.7 * letter
+    for line in _tag_lines(overview, letters, wide):
+        x = left
+        for number in line:
+            pieces = _tag_line(overview, overview.flags[number])
+            top = y + (MIDDLE + TAG_SIDE / 2) * letter
+            yield from tag_items(number, x + TAG_SIDE * letter, top, size)
+            yield from _tag_words(pieces, x + (TAG_SIDE + TAG_GAP) * letter, y, size)
+            x += _tag_width(pieces, size)
+        y -= TAG_LINE * letter
+
+
+def last_lines(
+    overview: Overview, letters: Lettering, room: float, *, has_tokens: bool
+) -> list[Key]:
+    """What colours mean and how they run, what one cell stands for, what is hidden; and the text.
+
+    `named` says that tokens stand beside the maps.
+    """
+    scale, bent = scale_key(overview.scale), COLOR_SCALE_NOTES[overview.bend]
+    colors = replace(scale, meaning=f"{scale.meaning} ({bent})" if bent else scale.meaning)
+    hidden = "grey = hidden by the mask" if overview.has_masked_cells else ""
+    border = "" if overview.query_axis.border is None else GENERATED_NOTE
+    texts = [] if has_tokens else _token_texts(overview)
+    cut = [fit_line(text, letters.note, letters.note, room)[0] for text in texts]
+    return [colors, *(Key(part) for part in (overview.pooled, hidden, border, *cut) if part)]
+
+
+def _token_texts(overview: Overview) -> list[str]:
+    """The tokens of the rows and of the columns, as a text."""
+    rows, columns = _axis_text(overview.query_axis), _axis_text(overview.key_axis)
+    return [rows] if rows == columns else [f"rows: {rows}", f"columns: {columns}"]
+
+
+def _axis_text(tokens: Axis) -> str:
+    spaced = tokens.spaced or (True,) * len(tokens)
+    words = zip(tokens.labels, spaced, strict=True)
+    return "".join(f"{' ' * space}{label}" for label, space in words).strip()
+
+
+def _tag_lines(overview: Overview, letters: Lettering, room: float) -> list[list[int]]:
+    """The places of flags in lines that are no wider."""
+    lines, left = list[list[int]](), room
+    for number, flag in enumerate(overview.flags):
+        needed = _tag_width(_tag_line(overview, flag), letters.axis)
+        if not lines or left + needed > room:
+            lines.append([])
+            left = 0.0
+        lines[-1].append(number)
+        left += needed
+    return lines
+
+
+def _tag_width(pieces: Pieces, size: float) -> float:
+    return (TAG_SIDE + TAG_GAP + BETWEEN_TAGS) * size * POINT + _pieces_width(pieces, size)
+
+
+def _tag_line(overview: Overview, flag: Flag) -> Pieces:
+    return (
+        (f"{flag.kind} ", False),
+        (overview.names[flag.map_index], True),
+        (f" {flag.number}", False),
+    )
+
+
+def _tag_two_lines(overview: Overview, flag: Flag) -> tuple[Pieces, Pieces]:
+    above = ((overview.names[flag.map_index], True), (f" {flag.number}", False))
+    return above, ((flag.kind, False),)
+
+
+def _pieces_width(pieces: Pieces, size: float) -> float:
+    return sum(text_width(text, size) * (BOLD if bold else 1.0) for text, bold in pieces)
+
+
+def _tag_words(
+    pieces: Pieces, x: float, y: float, size: float, *, faint: bool = False
+) -> Iterator[Words]:
+    for piece in pieces:
+        yield Words(piece[0], x, y, size, bold=piece[1], faint=faint)
+        x += _pieces_width((piece,), size)

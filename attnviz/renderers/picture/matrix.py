@@ -1,0 +1,330 @@
+"""What belongs to a matrix: numbers in its cells, its title, and the colour bar of its scale."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from attnviz.renderers.picture.axes import PanelStyle
+from attnviz.renderers.picture.items import (
+    SMALLEST_NUMBER,
+    Bar,
+    Box,
+    Item,
+    Items,
+    Panel,
+    Stroke,
+    Words,
+    panel_boxes,
+)
+from attnviz.renderers.picture.text import (
+    POINT,
+    Lettering,
+    fit_line,
+    text_width,
+    typeset,
+    wrap_parts,
+)
+from attnviz.views.grids.grid import OFF_SUFFIX, Curve, Curves, Grid
+from attnviz.views.grids.numbers import NumberFormat, cell_format, cell_text
+from attnviz.views.grids.scales import Scale
+
+LARGEST_NUMBER = 10.0  # points
+NUMBER_SHARE = 0.8  # of the width of a cell, at most,
+HEIGHT_SHARE = 0.7  # and of its height
+MAX_NUMBERED_CELLS = 2500  # cells: among more no number can be read
+# More than there are on a page of many heads, of which each is asked for in turn
+CACHED_GRIDS = 512
+NUMBERED_SHARES = (0.0, 0.5, 1.0)
+# In letters of the labels beside it:
+BAR_WIDTH, BEFORE_BAR, BEHIND_BAR = 1.0, 1.2, 0.4  # a colour bar, and the room on either side
+LOWEST_BAR, HIGHEST_BAR, BAR_NAME_HEIGHT = 3.0, 22.0, 2.6  # of a bar; and of its name above it,
+BAR_NAME_SHARE = 0.8  # of the letters of its ends
+BAR_NAME_LEADING = 1.1  # which may have several lines
+ABOVE_A_PANEL = 0.45  # in letters of the title
+TITLE_LEADING = 1.25
+TITLE_SHARES = (1.0, 0.9, 0.8, 0.72, 0.65, 0.58, 0.5)
+BROKEN_WORTH = 0.3  # of the worth of titles that stand on one line
+CURVE_NAMES_SHARE = 0.85  # of the letters of a title: those of the lines of a chart
+CURVE_NAMES_GAP = 1.0  # in letters
+SENTENCE_SIGN = ": "  # what follows it in a title is a sentence, which may be broken,
+SENTENCE_LINES = 1.6  # to stand on two lines: words that are not broken leave some of each empty
+PART_OF_HEAD = re.compile(r"(?P<part>.+?) (?:· )?(?P<rest>(?:head \d+|L\d+).*)")
+TitledPanel = Grid | Curves | None
+
+
+def panel_of(
+    grid: Grid, box: Box, largest: float = LARGEST_NUMBER, smallest: float = SMALLEST_NUMBER
+) -> Panel:
+    """A panel with the numbers of its cells, in letters between two sizes."""
+    wide, high = box[2] / len(grid.columns), box[3] / len(grid.rows)
+    fitting = 10 * wide * NUMBER_SHARE / longest_number(grid), high / POINT * HEIGHT_SHARE
+    # What has no colours, or words in its cells, is nothing without them, however small.
+    least = 0.0 if grid.scale.kind == "none" or grid.words else smallest
+    return Panel(grid, box, _cell_numbers(grid), min(largest, *fitting), least)
+
+
+def with_numbers_of(panel: Panel, full: Grid, largest: float = LARGEST_NUMBER) -> Panel:
+    """A panel whose numbers are written as if all of its cells were filled."""
+    numbers = _written_cells(panel.grid, cell_format(full, 2))
+    return replace(panel, numbers=numbers, fitting=panel_of(full, panel.box, largest).fitting)
+
+
+@lru_cache(maxsize=CACHED_GRIDS)  # asked for again and again while panels find their places
+def longest_number(grid: Grid) -> float:
+    """The width of the longest number of a grid, in letters of 10 points."""
+    numbers = _cell_numbers(grid)
+    texts = {*numbers.flat} if grid.words else _longest_texts(numbers)
+    widths = (text_width(text, 10) for text in texts)
+    return max(widths, default=0.0) or text_width("−0.00", 10)
+
+
+@lru_cache(maxsize=CACHED_GRIDS)
+def _cell_numbers(grid: Grid) -> np.ndarray:
+    return _written_cells(grid, cell_format(grid, 2))
+
+
+def _written_cells(grid: Grid, write: NumberFormat) -> np.ndarray:
+    """What stands in the cells, if there are few enough for it ever to fit."""
+    if grid.values.size > MAX_NUMBERED_CELLS:
+        return np.empty((0, 0), dtype=object)
+    numbers = np.empty(grid.values.shape, dtype=object)
+    for place, value in np.ndenumerate(grid.values):
+        number = typeset(cell_text(value.item(), bool(grid.hidden[place]), write))
+        numbers[place] = grid.text_with_word(place[0], place[1], number)
+    return numbers
+
+
+def _longest_texts(numbers: np.ndarray) -> Iterator[str]:
+    longest = max((len(text) for text in numbers.flat), default=0)
+    return (text for text in dict.fromkeys(numbers.flat) if len(text) == longest)
+
+
+def color_scales(drawn: Sequence[Grid | Curves | None]) -> tuple[Scale, ...]:
+    """Each scale of colour once; where words stand in cells, their numbers stand there too."""
+    grids = [each for each in drawn if isinstance(each, Grid) and not each.words]
+    return tuple(dict.fromkeys(grid.scale for grid in grids if grid.scale.kind != "none"))
+
+
+def bars_width(scales: Sequence[Scale], letters: Lettering) -> float:
+    """The width that colour bars take, with what is written at them."""
+    if not scales:
+        return 0.0
+    letter = letters.axis * POINT
+    ends = max(text_width(text, letters.axis) for scale in scales for text in _bar_numbers(scale))
+    size = _bar_name_size(letters)
+    names = max(text_width(line, size) for each in scales for line in _bar_name_lines(each))
+    return BEFORE_BAR * letter + max(names, (BAR_WIDTH + BEHIND_BAR) * letter + ends)
+
+
+def _bar_letters(top: float, scales: Sequence[Scale], foot: float, letters: Lettering) -> Lettering:
+    """The same letters; smaller ones where all bars would reach below a foot of the page."""
+    each = (top - foot) / max(len(scales), 1)
+    fitting = each / ((LOWEST_BAR + _bar_name_room(scales)) * POINT)
+    return replace(letters, axis=min(letters.axis, max(fitting, letters.smallest)))
+
+
+def _bar_name_room(scales: Sequence[Scale]) -> float:
+    """Room above each bar, in letters: a name may have several lines."""
+    return BAR_NAME_HEIGHT + BAR_NAME_LEADING * (
+        max((len(_bar_name_lines(each)) for each in scales), default=1) - 1
+    )
+
+
+def scale_bars(
+    drawn: Iterable[Item], scales: Sequence[Scale], right: float, foot: float, letters: Lettering
+) -> Items:
+    """One colour bar below the other, from the top of the panels on, ending above a foot."""
+    boxes, name = panel_boxes(drawn), _bar_name_room(scales)
+    top = max(bottom + height for _, bottom, _, height in boxes)
+    letters = _bar_letters(top, scales, foot, letters)
+    letter = letters.axis * POINT
+    lowest = (LOWEST_BAR + name) * letter
+    each = max((top - min(bottom for _, bottom, _, _ in boxes)) / max(len(scales), 1), lowest)
+    height = min(each - name * letter, HIGHEST_BAR * letter)
+    for number, scale in enumerate(scales):
+        y = top - number * each - height - (name - BAR_NAME_HEIGHT + 0.8) * letter
+        bar = Bar(scale, (right + BEFORE_BAR * letter, y, BAR_WIDTH * letter, height))
+        yield bar
+        yield from _bar_items(bar, letters)
+
+
+def _bar_items(bar: Bar, letters: Lettering) -> Iterator[Words | Stroke]:
+    """The name of a scale above its bar, and its ends and its middle beside it."""
+    left, bottom, width, height = bar.box
+    letter = letters.axis * POINT
+    for place, line in enumerate(reversed(_bar_name_lines(bar.scale))):
+        y = bottom + height + (0.75 + BAR_NAME_LEADING * place) * letter
+        yield Words(line, left, y, _bar_name_size(letters))
+    x = left + width + BEHIND_BAR * letter
+    for share, text in zip(NUMBERED_SHARES, _bar_numbers(bar.scale), strict=True):
+        y = bottom + height * share
+        yield Words(text, x, y, letters.axis, along="center_baseline")
+        yield Stroke(((left + width, y), (left + 1.2 * width, y)))
+
+
+def _bar_name_size(letters: Lettering) -> float:
+    return max(BAR_NAME_SHARE * letters.axis, min(letters.smallest, letters.axis))
+
+
+def _bar_name_lines(scale: Scale) -> list[str]:
+    """The name of a scale, one word on a line: bars are narrow."""
+    return scale.name.split()
+
+
+def _bar_numbers(scale: Scale) -> list[str]:
+    """What stands at the low end, in the middle and at the high end."""
+    digits = "g" if scale.bend == "straight" else ".2g"
+    numbers = [
+        f"{number:{digits}}" for number in scale.values_at(np.array(NUMBERED_SHARES)).tolist()
+    ]
+    numbers[0] = f"≤ {numbers[0]}" if scale.covers_smaller else numbers[0]
+    numbers[-1] = f"≥ {numbers[-1]}" if scale.is_exceeded else numbers[-1]
+    return [typeset(number) for number in numbers]
+
+
+@dataclass(frozen=True)
+class PanelHeadings:
+    """The titles above the panels of a page, all in letters of one size."""
+
+    size: float
+    lines: tuple[tuple[str, ...], ...]  # of each panel
+    whole: bool  # whether each fits on one line
+
+    def worth(self, style: PanelStyle) -> float:
+        """From 1 to 0: large titles, each on one line, are worth larger panels."""
+        whole = 1.0 if self.whole else BROKEN_WORTH
+        return whole * math.sqrt(self.size / style.title)
+
+    def width(self, place: int) -> float:
+        """The width of the longest line above a panel."""
+        return max((text_width(line, self.size) for line in self.lines[place]), default=0.0)
+
+    def height(self, places: Sequence[int]) -> float:
+        """The room above some of the panels."""
+        most = max((len(self.lines[place]) for place in places), default=0)
+        return (most * TITLE_LEADING + ABOVE_A_PANEL) * self.size * POINT if most else 0.0
+
+
+def fit_headings(contents: Sequence[TitledPanel], room: float, style: PanelStyle) -> PanelHeadings:
+    """Titles with so much room for each, in one line if letters can be small enough for it."""
+    titles = [panel_title(each) for each in contents]
+    widest = max((text_width(title, 1.0) for title in titles), default=0.0)
+    sizes = [style.title * share for share in TITLE_SHARES if style.title * share >= style.smallest]
+    fitting = [size for size in sizes if widest * size <= room]
+    size = max(fitting, default=min(sizes, default=style.smallest))
+    if any(SENTENCE_SIGN in title for title in titles):
+        size = max([size, *(each for each in sizes if widest * each <= SENTENCE_LINES * room)])
+    lines = (wrap_parts(with_bound_signs(title).split(" "), " ", size, room) for title in titles)
+    headings = (
+        (*title, "") if isinstance(each, Curves) else title
+        for each, title in zip(contents, map(tuple, lines), strict=True)
+    )
+    return PanelHeadings(size, tuple(headings), size in fitting)
+
+
+def distinct_titles(titles: Sequence[str], scales: Sequence[str]) -> list[str]:
+    """Titles without the word that all begin with, or that the colour bar says already.
+
+    >>> without_what_all_say(["weights · head 0", "weights · head 1"], ["weight"] * 2)
+    ['head 0', 'head 1']
+    >>> without_what_all_say(["weights L0H0", "scores L0H0"], ["weight", "score"])
+    ['weights L0H0', 'scores L0H0']
+    >>> without_what_all_say(["weights"], ["weight"])
+    ['']
+    """
+    found = [PART_OF_HEAD.match(title) for title in titles]
+    if len({match and match["part"] for match in found}) == 1 and all(found):
+        return [match["rest"] for match in found if match]
+    if len(titles) == 1 and titles[0] in (scales[0], f"{scales[0]}s"):
+        return [""]
+    return list(titles)
+
+
+def with_bound_signs(title: str) -> str:
+    """A title in which a sign is never separated from its word."""
+    return title.replace("✗ ", "✗\u00a0")
+
+
+def panel_title(each: TitledPanel) -> str:
+    """What a panel shows, and what one cell of it stands for."""
+    if isinstance(each, Grid):
+        return " · ".join(part for part in (each.title, each.pooled) if part)
+    return "" if each is None else each.title
+
+
+def panel_title_words(
+    each: TitledPanel,
+    lines: Sequence[str],
+    size: float,
+    box: Box,
+    smallest: float,
+    names: Sequence[tuple[int, Curve]],
+    room: float,
+) -> Iterator[Words]:
+    """The lines above a panel; of a chart the last is for names of lines, each with its number."""
+    y = box[1] + box[3] + ABOVE_A_PANEL * size * POINT
+    for line in reversed(lines):
+        if isinstance(each, Curves) and line == "":
+            letters = max(size * CURVE_NAMES_SHARE, smallest)
+            yield from _curve_names_words(names, (box[0], y), room, letters, smallest)
+        else:
+            yield from title_words(
+                line, box[0], y, size, off=isinstance(each, Grid) and each.is_all_off
+            )
+        y += size * POINT * TITLE_LEADING
+
+
+def title_words(line: str, x: float, y: float, size: float, *, off: bool) -> Iterator[Words]:
+    """A title; the name of a head that is switched off is grey and struck through."""
+    if not off:
+        yield Words(line, x, y, size)
+        return
+    name, sign, rest = line.partition(OFF_SUFFIX)
+    yield Words(name, x, y, size, faint=True, struck=True)
+    yield Words(f"{sign}{rest}", x + text_width(name, size), y, size, faint=True)
+
+
+def _curve_names_words(
+    curves: Sequence[tuple[int, Curve]],
+    start: tuple[float, float],
+    room: float,
+    size: float,
+    smallest: float,
+) -> Iterator[Words]:
+    """The lines' names in the lines' colours; where there is no room for all, the dashed alone."""
+    size = _labels_size([_curve_label(line) for _, line in curves], size, room)
+    if size < smallest:
+        curves = [(number, line) for number, line in curves if line.dashed]
+        size = max(_labels_size([_curve_label(line) for _, line in curves], size, room), smallest)
+    x, y = start
+    for number, line in curves:
+        series = None if line.dashed or line.plain else number
+        yield Words(_curve_label(line), x, y, size, series=series)
+        x += text_width(_curve_label(line), size) + CURVE_NAMES_GAP * size * POINT
+
+
+def _curve_label(line: Curve) -> str:
+    return f"- - {line.name}" if line.dashed else line.name
+
+
+def _labels_size(names: Iterable[str], size: float, room: float) -> float:
+    """The size at which names fit beside each other."""
+    wide = sum(text_width(name, size) + CURVE_NAMES_GAP * size * POINT for name in names)
+    return min(size, size * room / max(wide, 1e-6))
+
+
+def one_line_titles(
+    each: Grid | Curves, box: Box, size: float, smallest: float, room: float
+) -> Iterator[Words]:
+    """What stands above a panel in one line: its title, and of a chart the names of its lines."""
+    title, points = fit_line(panel_title(each), size, smallest, room)
+    lines, names = [title] if title else [], list[tuple[int, Curve]]()
+    if isinstance(each, Curves):
+        lines, names = [title, ""], list(enumerate(each.lines))
+    yield from panel_title_words(each, lines, points, box, smallest, names, box[2])

@@ -1,0 +1,310 @@
+"""What stands around all panels of a page: the headline, captions, and keys to colours and letters.
+
+All of it begins at one left edge, and leaves a room between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attnviz.renderers.picture.items import Bar, Block, Box, Items, Tint, Words
+from attnviz.renderers.picture.text import (
+    BOLD,
+    MIDDLE,
+    POINT,
+    SLIDE,
+    Lettering,
+    Size,
+    fit_line,
+    text_width,
+    typeset,
+    wrap_parts,
+)
+from attnviz.views.grids.scales import Scale
+from attnviz.wording.numbers import short_text
+
+# Lines of a headline, and how large each is
+HEADLINE_SIZES = (1, 1.0), (2, 0.85), (2, 0.7), (3, 0.7)
+MAX_HEADLINE_LINES = 3
+LEADING = 1.3  # from one line to the next, in letters
+# The last line of a headline, and by how much others are shortened
+SHORTEST_LAST_LINE, NARROWER_LINES = 0.3, 0.96
+SMALLEST_NOTE = 0.7  # of its size; what has no room then stands in several lines
+HEADLINE_AIR = 0.55  # between the headline and the panels, in letters of the headline
+ROOM_FOR_NOTES = 3.5  # inches; a smaller picture goes without small print
+KEPT_TOGETHER = re.compile(r"(?<=\d) of (?=\d)|\bwith (?=\.\d)")  # 8 of 10, with .99
+BETWEEN_NOTES = " · "  # what can be parted, in notes
+KEYS_LEADING = 1.6  # from one line to the next
+# How wide and how high they are, in sizes of the letters
+KEY_BAR, KEY_SWATCH = (6.0, 0.75), (1.5, 1.0)
+KEYS_GAP, BESIDE_KEY = 2.0, 0.4  # between two keys, and between a sample and its words
+KEY_OUTLINE = 1.5  # points
+
+
+@dataclass(frozen=True)
+class Captions:
+    """What is written around all panels of a picture."""
+
+    title: str = ""
+    notes: str = ""  # how to read the panels
+    made: str = ""  # what made them, in faint letters
+    own: bool = False  # whether the title is somebody's own
+    above: float = 0.0  # inches from the top of the page that are left to words of somebody else,
+    below: float = 0.0  # and from its foot
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of text in its size, which has yet to find its place."""
+
+    text: str
+    size: float
+    bold: bool = False
+    faint: bool = False
+
+    @property
+    def height(self) -> float:
+        return self.size * POINT * LEADING
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The lines above and below the panels of a page."""
+
+    size: Size
+    letters: Lettering
+    above: tuple[Line, ...]
+    below: tuple[Line, ...]
+    free: tuple[float, float] = (0.0, 0.0)  # inches above and below that are left to others
+
+    @property
+    def top(self) -> float:
+        """The top of its first line."""
+        return self.size[1] - max(self.letters.margin, self.free[0])
+
+    @property
+    def room(self) -> Box:
+        """The box that is left for panels."""
+        margin = self.letters.margin
+        over_words = self.letters.note * POINT if self.free[1] else 0.0
+        bottom = max(margin, self.free[1] + over_words) + _lines_height(self.below)
+        under_words = self.above or self.free[0]
+        air = self.letters.headline * POINT * HEADLINE_AIR if under_words else 0.0
+        top = self.top - _lines_height(self.above) - air
+        return margin, bottom, max(self.size[0] - 2 * margin, 0.5), max(top - bottom, 0.5)
+
+    def words(self) -> Iterator[Words]:
+        """The lines, each at its place."""
+        margin = self.letters.margin
+        yield from stacked_words(self.above, margin, self.top)
+        foot = max(0.6 * margin, self.free[1])
+        yield from stacked_words(self.below, margin, foot + _lines_height(self.below))
+
+
+def make_frame(captions: Captions, size: Size, letters: Lettering) -> Frame:
+    """The captions in lines that fit the page."""
+    width = size[0] - 2 * letters.margin
+    small = min(size) < ROOM_FOR_NOTES
+    notes = [] if small else _caption_lines(captions.notes, letters.note, width)
+    made = [] if small else _caption_lines(captions.made, letters.small_print, width, faint=True)
+    above = tuple(headline_lines(captions.title, letters.headline, width))
+    return Frame(size, letters, above, (*notes, *made), (captions.above, captions.below))
+
+
+def headline_lines(text: str, size: float, width: float) -> Iterator[Line]:
+    """One line of large letters, or a few that are smaller."""
+    words = KEPT_TOGETHER.sub(lambda together: together[0].replace(" ", "\u00a0"), text).split(" ")
+    for most, share in HEADLINE_SIZES:
+        lines = wrap_parts(words, " ", size * share * BOLD, width)
+        if len(lines) <= most:
+            break
+    lines = _even_lines(lines, words, size * share * BOLD, width)
+    for line in lines:
+        fitting, points = fit_line(
+            line, size * share, size * HEADLINE_SIZES[-1][1] / 2, width / BOLD
+        )
+        yield Line(fitting, points, bold=True)
+
+
+def _even_lines(lines: list[str], words: Sequence[str], size: float, width: float) -> list[str]:
+    """The same number of lines, broken so that the last one is not much shorter, if possible."""
+    room = width
+    while (
+        len(lines) > 1
+        and text_width(lines[-1], size) < SHORTEST_LAST_LINE * width
+        and room > width / 2
+    ):
+        room *= NARROWER_LINES
+        narrower = wrap_parts(words, " ", size, room)
+        if len(narrower) > len(lines):
+            break
+        lines = narrower
+    return lines
+
+
+def stacked_words(lines: Sequence[Line], left: float, top: float) -> Iterator[Words]:
+    """Lines one below the other, each standing on the foot of its own height."""
+    for line in lines:
+        foot = top - line.size * POINT
+        yield Words(line.text, left, foot, line.size, bold=line.bold, faint=line.faint)
+        top -= line.height
+
+
+def _caption_lines(text: str, size: float, width: float, *, faint: bool = False) -> list[Line]:
+    parts = wrap_parts(text.split(BETWEEN_NOTES), BETWEEN_NOTES, size, width)
+    lines = [line for part in parts for line in _broken_part(part, size, width)]
+    return [Line(*fit_line(line, size, size * SMALLEST_NOTE, width), faint=faint) for line in lines]
+
+
+def _broken_part(part: str, size: float, width: float) -> list[str]:
+    """The part in one line; a long one in several lines rather than in small letters."""
+    long = text_width(part, size * SMALLEST_NOTE) > width
+    return wrap_parts(part.split(" "), " ", size, width) if long else [part]
+
+
+def _lines_height(lines: Sequence[Line]) -> float:
+    return sum(line.height for line in lines)
+
+
+@dataclass(frozen=True)
+class Key:
+    """A sample, and what it means: a whole scale, the look of a word, or nothing but words."""
+
+    meaning: str
+    scale: Scale | None = None
+    block: Block | None = None  # wherever it stands
+
+    @property
+    def before(self) -> str:
+        if self.scale is None:
+            return ""
+        below = "≤ " if self.scale.covers_smaller else ""
+        return typeset(f"{self.scale.name} {below}{self.scale.low:g}")
+
+    @property
+    def sample(self) -> tuple[float, float]:
+        if self.scale is not None:
+            return KEY_BAR
+        return KEY_SWATCH if self.block is not None else (0.0, 0.0)
+
+    def width(self, size: float) -> float:
+        beside = BESIDE_KEY * (bool(self.before) + bool(self.sample[0]))
+        words = text_width(self.before, size) + text_width(self.meaning, size)
+        return words + (self.sample[0] + beside) * size * POINT
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A drawing that is no arrangement of panels, with keys to its colours below it."""
+
+    @property
+    def width(self) -> float:
+        """Inches that a page of its own is wide."""
+        return SLIDE[0]
+
+    def keys(self) -> list[Key]:
+        """What its colours mean, each said once."""
+        return []
+
+    def body_height(self, letters: Lettering, width: float) -> float:
+        """How high it wants to be, without its keys."""
+        raise NotImplementedError
+
+    def body(self, room: Box, letters: Lettering) -> Items:
+        """Its items in the room above the keys."""
+        raise NotImplementedError
+
+    def legible(self, room: Box, letters: Lettering) -> int:
+        """How much can be read in the room above its keys: labels, numbers."""
+        raise NotImplementedError
+
+    def key_size(self, letters: Lettering) -> float:
+        return letters.axis
+
+    def _keys_height(self, letters: Lettering, width: float) -> float:
+        return keys_height(self.keys(), width, self.key_size(letters))
+
+    def crowded_out(self, room: Box, letters: Lettering) -> str:
+        """Names what has no room there, but would have some on several pages; else ""."""
+        return ""
+
+    def refuse(self, room: Box, letters: Lettering) -> None:
+        """Raise AttnvizError if nobody could read it in this room."""
+
+    def height(self, letters: Lettering, width: float) -> float:
+        return self.body_height(letters, width) + self._keys_height(letters, width)
+
+    def room_above_keys(self, room: Box, letters: Lettering) -> Box:
+        left, bottom, width, high = room
+        foot = self._keys_height(letters, width)
+        return left, bottom + foot, width, high - foot
+
+    def items(self, room: Box, letters: Lettering) -> Items:
+        yield from self.body(self.room_above_keys(room, letters), letters)
+        yield from keys_items(self.keys(), room, self.key_size(letters))
+
+
+def scale_key(scale: Scale) -> Key:
+    """`weight 0 ▭ 1`; of one whose colours are bent the number in the middle, too."""
+    end = f"{'≥ ' if scale.is_exceeded else ''}{scale.high:g}"
+    if scale.bend == "straight":
+        return Key(typeset(end), scale)
+    middle = float(scale.values_at(np.array(0.5)))
+    return Key(typeset(f"{end}, {short_text(middle)} in the middle"), scale)
+
+
+def hidden_key(scale: Scale) -> Key:
+    return Key("hidden by the mask", block=Block((0, 0, 0, 0), Tint(scale, None)))
+
+
+def query_key(meaning: str) -> Key:
+    return Key(meaning, block=Block((0, 0, 0, 0), outlined=KEY_OUTLINE))
+
+
+def keys_height(keys: Sequence[Key], width: float, size: float) -> float:
+    """The height that keys need, with a little room above them."""
+    lines = len(_key_lines(keys, width, size))
+    return (lines * KEYS_LEADING + 0.4) * size * POINT if lines else 0.0
+
+
+def keys_items(keys: Sequence[Key], room: Box, size: float) -> Items:
+    """From the left, in as many lines as they need, at the foot of the room."""
+    left, bottom, width, _ = room
+    lines = _key_lines(keys, width, size)
+    for place, line in enumerate(reversed(lines)):
+        x, y = left, bottom + place * KEYS_LEADING * size * POINT
+        for key in line:
+            yield from _key_items(key, x, y, size)
+            x += key.width(size) + KEYS_GAP * size * POINT
+
+
+def _key_lines(keys: Sequence[Key], width: float, size: float) -> list[list[Key]]:
+    lines: list[list[Key]] = []
+    left = 0.0
+    for key in keys:
+        needed = key.width(size) + KEYS_GAP * size * POINT
+        if not lines or left + needed > width + KEYS_GAP * size * POINT:
+            lines.append([])
+            left = 0.0
+        lines[-1].append(key)
+        left += needed
+    return lines
+
+
+def _key_items(key: Key, x: float, y: float, size: float) -> Items:
+    unit = size * POINT
+    width, high = key.sample
+    start = x + (text_width(key.before, size) + BESIDE_KEY * unit if key.before else 0.0)
+    box = (start, y + (MIDDLE - high / 2) * unit, width * unit, high * unit)
+    if key.scale is not None:
+        yield Bar(key.scale, box)
+    if key.block is not None:
+        yield replace(key.block, box=box)
+    if key.before:
+        yield Words(key.before, x, y, size, faint=True)
+    end = x + key.width(size)
+    yield Words(key.meaning, end - text_width(key.meaning, size), y, size, faint=True)

@@ -1,0 +1,188 @@
+"""Rankings as bars, side by side or below each other, below what sentences there are; in inches.
+
+Rankings stand side by side, or below each other where that leaves long bars. A remark stands beside
+its bar; on a high page that few rows do not fill it stands below, so that bars are longer and
+letters larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attnviz.renderers.picture.bars_list import (
+    BELOW_A_BAR,
+    BESIDE,
+    BarList,
+    BarRow,
+    bar_mark,
+    lines_in,
+)
+from attnviz.renderers.picture.boxes import panes
+from attnviz.renderers.picture.fit import first_fit, shrinking
+from attnviz.renderers.picture.items import Box, Items, Tint, Words
+from attnviz.renderers.picture.page import Drawing
+from attnviz.renderers.picture.sentence import SentenceDrawing
+from attnviz.renderers.picture.text import (
+    MIDDLE,
+    POINT,
+    Lettering,
+    fit_line,
+    shorten_label,
+    text_width,
+)
+from attnviz.views.grids.arcs import Sentence
+from attnviz.views.grids.numbers import cell_format
+from attnviz.views.grids.ranked_bars import RankedBars
+from attnviz.wording.words import counted
+
+NATURAL_ROW, ROOMY_ROW, HIGHEST_ROW = 1.67, 2.3, 8.0  # in letters
+TITLE = 1.9  # the height of a title, in its letters
+GAP, ABOVE = 0.6, 0.3  # between two rankings, and between them and what stands above
+SHORTEST_BAR = 4.0  # letters
+NATURAL_ROWS, FEW_ROWS = 10, 5
+LARGEST, LONG_BAR = 1.4, 0.4  # times the letters of labels, if bars have so much of the width
+SENTENCES_SHARE = 0.6  # of a page, that they have at most
+
+
+@dataclass(frozen=True)
+class RankingDrawing(Drawing):
+    """Sentences above, rankings below; what has no room there is counted."""
+
+    panels: tuple[Sentence | RankedBars, ...]
+
+    @property
+    def rankings(self) -> list[RankedBars]:
+        return [panel for panel in self.panels if isinstance(panel, RankedBars)]
+
+    @property
+    def sentences(self) -> SentenceDrawing:
+        return SentenceDrawing(tuple(p for p in self.panels if isinstance(p, Sentence)))
+
+    def _sentences_height(self, letters: Lettering, width: float) -> float:
+        sentences = self.sentences
+        return sentences.height(letters, width) + ABOVE if sentences.sentences else 0.0
+
+    def body_height(self, letters: Lettering, width: float) -> float:
+        """Room for the sentences, and for a good many rows."""
+        above, rankings = self._sentences_height(letters, width), self.rankings
+        most = max((len(ranked.grid.rows) for ranked in rankings), default=0)
+        rows = min(most, NATURAL_ROWS) * NATURAL_ROW * letters.label * POINT
+        return above + (TITLE * letters.title * POINT + rows if rankings else 0.0)
+
+    def body(self, room: Box, letters: Lettering) -> Items:
+        left, bottom, width, height = room
+        above = min(self._sentences_height(letters, width), SENTENCES_SHARE * height)
+        if above:
+            upper = left, bottom + height - above + ABOVE, width, max(above - ABOVE, 0.1)
+            yield from self.sentences.items(upper, letters)
+        boxes, lists = _best_bars(self.rankings, (left, bottom, width, height - above), letters)
+        for ranked, bars, box in zip(self.rankings, lists, boxes, strict=True):
+            yield from _ranking_items(ranked, bars, box, letters)
+
+    def legible(self, room: Box, letters: Lettering) -> int:
+        return len(self.rankings)
+
+
+def _best_bars(
+    rankings: Sequence[RankedBars], room: Box, letters: Lettering
+) -> tuple[list[Box], list[BarList]]:
+    """In as few columns as show the most rows in letters of the usual size; none is left empty."""
+    count = len(rankings)
+    across = (each for each in range(1, count + 1) if count % each == 0)
+    ways = [panes(count, each, room, GAP) for each in across]
+    # Of ways that are as good `max` takes the first: that with the longest bars.
+    return max(
+        ((boxes, _bars_of_one_size(rankings, boxes, letters)) for boxes in ways),
+        key=lambda way: (sum(len(b.shown) for b in way[1]), min(way[1][0].size, letters.label)),
+    )
+
+
+def _bars_of_one_size(
+    rankings: Sequence[RankedBars], boxes: Sequence[Box], letters: Lettering
+) -> list[BarList]:
+    """Remarks stand below their bars if all rows then have larger letters."""
+    pairs = list(zip(rankings, boxes, strict=True))
+    size, below = min(_largest_size(*pair, letters) for pair in pairs), False
+    if any(any(ranked.remarks) for ranked in rankings):
+        size_below = min(_roomy_size(*pair, letters, BELOW_A_BAR) for pair in pairs)
+        if size_below > max(size, letters.label):
+            size, below = size_below, True
+    return [_bar_list(*pair, size, letters, below=below) for pair in pairs]
+
+
+def _largest_size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
+    """The largest letters in which a few rows have room, and a bar has length."""
+    roomy = max(_roomy_size(ranked, box, letters), letters.label)
+    few = min(FEW_ROWS, len(ranked.grid.rows))
+
+    def has_long_bars(size: float) -> bool:
+        return _bar_list(ranked, box, size, letters).bar_length >= LONG_BAR * box[2]
+
+    def fits(size: float) -> bool:
+        bars = _bar_list(ranked, box, size, letters)
+        return bars.lines >= few and bars.bar_length >= SHORTEST_BAR * bars.unit
+
+    size = first_fit(shrinking(roomy, letters.label), has_long_bars)
+    return first_fit(shrinking(size, letters.smallest), fits)
+
+
+def _roomy_size(ranked: RankedBars, box: Box, letters: Lettering, below: float = 0.0) -> float:
+    """Letters of the size at which all rows fill the box."""
+    room = box[3] - _title_height(ranked, letters)
+    size = room / (max(len(ranked.grid.rows), 1) * (ROOMY_ROW + below) * POINT)
+    return min(size, LARGEST * letters.label)
+
+
+def _bar_list(
+    ranked: RankedBars, box: Box, size: float, letters: Lettering, *, below: bool = False
+) -> BarList:
+    count, room = len(ranked.grid.rows), box[3] - _title_height(ranked, letters)
+    lines = min(lines_in(room, size, BELOW_A_BAR if below else 0.0), count)
+
+    def more(start: int) -> list[str]:
+        return [f"and {counted(count - start, f'more {ranked.unit}')}"]
+
+    return BarList(_ranking_rows(ranked), size, box[2], max(lines, 1), more, remarks_below=below)
+
+
+def _ranking_rows(ranked: RankedBars) -> tuple[BarRow, ...]:
+    """A bar is as long as its number, whichever sign this has."""
+    grid, write = ranked.grid, cell_format(ranked.grid, 2)
+    values = grid.values[:, 0].tolist()
+    return tuple(
+        BarRow(
+            shorten_label(name),
+            "" if grid.hidden[row, 0] else write(value),
+            Tint(grid.scale, value, grid.is_off(row)),
+            abs(value) / ranked.full_length,
+            ranked.remark_text(row, write),
+            ranked.mark_length(row),
+        )
+        for row, (name, value) in enumerate(zip(grid.rows.names, values, strict=True))
+    )
+
+
+def _title_height(ranked: RankedBars, letters: Lettering) -> float:
+    return TITLE * letters.title * POINT if ranked.grid.title else 0.0
+
+
+def _ranking_items(ranked: RankedBars, bars: BarList, box: Box, letters: Lettering) -> Items:
+    """A title, and the rows below it."""
+    left, bottom, width, height = box
+    title, points = fit_line(ranked.grid.title, letters.title, letters.smallest, width)
+    y = bottom + height - letters.title * POINT
+    if title:
+        yield Words(title, left, y, points)
+    yield from _mark_key(ranked, left + text_width(title, points), y, box, letters)
+    height -= _title_height(ranked, letters)
+    yield from bars.items(left, bottom + height, height, HIGHEST_ROW)
+
+
+def _mark_key(ranked: RankedBars, x: float, y: float, box: Box, letters: Lettering) -> Items:
+    """What the lines across bars are, behind the title where there is room."""
+    size, letter = letters.axis, letters.axis * POINT
+    start, words = x + 2 * letter, f"mean of the {ranked.mark_title}"
+    if ranked.mark_title and start + letter + text_width(words, size) <= box[0] + box[2]:
+        yield bar_mark(start, y + MIDDLE * letter, letter)
+        yield Words(words, start + BESIDE * letter, y, size, faint=True)

@@ -1,0 +1,368 @@
+"""A section on a page of its own: what the step is, its tables, and its sums below them.
+
+All lengths are inches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from itertools import islice
+
+import numpy as np
+
+from attnviz.renderers import Look
+from attnviz.renderers.picture.arrows_and_columns import planes_items, upright_bars_items
+from attnviz.renderers.picture.axes import panel_style
+from attnviz.renderers.picture.cards import WIDTH_SLACK, without_axis_titles
+from attnviz.renderers.picture.items import Box, Item, Items, Layout, Panel, Stroke
+from attnviz.renderers.picture.matrix import bars_width, color_scales, scale_bars, with_numbers_of
+from attnviz.renderers.picture.page import Captions, Line, headline_lines, make_frame, stacked_words
+from attnviz.renderers.picture.panel_rows import any_columns
+from attnviz.renderers.picture.panels import (
+    NATURAL_SHARE,
+    SMALLER_LETTERS,
+    STRETCH,
+    natural_page,
+    panels_in_room,
+)
+from attnviz.renderers.picture.stages import MAX_FULL_ROWS, rows_per_line, stage_items
+from attnviz.renderers.picture.text import (
+    POINT,
+    Lettering,
+    Size,
+    fit_line,
+    fits_width,
+    lettering,
+    lettering_share,
+    text_width,
+    wrap_parts,
+)
+from attnviz.renderers.wrapping import break_sum
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.section import Section
+from attnviz.wording.sums import Sum
+
+NARROWEST = 7.4  # inches: a page that nobody gave a size
+PLANES_HEIGHT = 0.45  # of the width of such a page
+STAGE_HEIGHT, STAGE_ROW_HEIGHT = 0.5, 0.24  # on such a page: a line of tables, and each of its rows
+HEAD_SHARE = 0.42  # of a page's height, at most: what the step is
+SUMS_SHARES = (0.45, 0.3, 0.2)  # of what that leaves: the sums, less where numbers need the room
+SIDE_BY_SIDE = 1.3  # times as wide as high: here sums stand beside arrows
+SUMS_SIDES = (0.38, 0.42, 0.46, 0.5)  # of the width: the first at which all of them can be read
+# Around tables, and their rows, in letters of labels
+UPRIGHT_HEIGHT, SLANTED_HEIGHT, HIGH_ROW = 5.2, 7.8, 1.8
+UPRIGHT_SHARE = 0.65  # of the width, that labels may take to stand upright
+CELL_FORM, ONE_COLUMN_FORM = (STRETCH, 2.2), (20.0, 1.3)  # times as wide, and as high, cells may be
+TABLES_AIR = 0.7  # above and below the tables, in letters of the text
+READABLE = (1.0, 0.94, 0.89)  # of the letters of the text: sums, while all fit
+LAST_SHARES = (0.8, 0.72)  # rather than without some of them
+CUT_SUMS_SHARES = (0.8, 0.7, 0.62, 0.56)  # the first of them, if it would not fit otherwise
+CUT_MARK = "…"  # in place of sums that do not
+LEAST_HEIGHT, FEW_ROWS = 0.7, 4  # of a label is a row high, and so many of them if labels are large
+LONGER_THAN_ITS_HEAD = 4.0  # an arrow is, at least
+
+
+def section_pages(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
+    """A page for each section, in letters that are smaller where they leave tables no room.
+
+    Letters larger than usual leave it to sums as well.
+    """
+    for text_size in smaller_text_sizes(look.text_size):
+        smaller, usual = replace(look, text_size=text_size), text_size <= 1
+        pages = _pages_alike(sections, smaller, captions)
+        label = _section_page(sections, smaller, captions)[1].label
+        seen = _is_visible(pages, LEAST_HEIGHT * label * POINT, 1 if usual else FEW_ROWS)
+        words = (words for each in pages for words in each.words)
+        if seen and (usual or not any(each.text.startswith(CUT_MARK) for each in words)):
+            break
+    return pages
+
+
+def smaller_text_sizes(largest: float) -> list[float]:
+    """Sizes of letters down from the one that is wanted; the usual one is among them."""
+    sizes = {largest * share for share in SMALLER_LETTERS}
+    return sorted({*sizes, *(each for each in SMALLER_LETTERS if each < largest)}, reverse=True)
+
+
+def _is_visible(pages: Sequence[Layout], row: float, rows: int) -> bool:
+    """Whether tables have the height of so many rows, and arrows are longer than their heads.
+
+    What is smaller had no room, and lies on what stands around it.
+    """
+    panels = [panel for each in pages for panel in each.panels]
+    arrows = [stroke for each in pages for stroke in each.all(Stroke) if stroke.head]
+    seen = (math.dist(*each.points) >= LONGER_THAN_ITS_HEAD * each.head for each in arrows)
+    return (any(seen) or not arrows) and all(
+        panel.box[2] >= row and panel.box[3] >= row * min(rows, len(panel.grid.rows))
+        for panel in panels
+    )
+
+
+def _pages_alike(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
+    """All laid out alike: what they share stands in one place."""
+    size, letters = _section_page(sections, look, captions)
+    margin, width = letters.margin, size[0] - 2 * letters.margin
+    frame = make_frame(replace(captions, title=""), size, letters)
+    heads = [_head_lines(each, captions, letters, (width, size[1])) for each in sections]
+    top = frame.top - max(map(_total_height, heads))
+    bottom = frame.room[1]
+    below = _section_bodies(sections, (margin, bottom, width, max(top - bottom, 0.5)), letters)
+    pages = []
+    for head, drawn in zip(heads, below, strict=True):
+        pages.append(
+            Layout(size, (*stacked_words(head, margin, frame.top), *drawn, *frame.words()))
+        )
+    return pages
+
+
+def _section_bodies(sections: Sequence[Section], room: Box, letters: Lettering) -> list[list[Item]]:
+    """What is drawn of each section, and its sums below it, or beside it."""
+    if all(section.planes for section in sections) and room[2] > SIDE_BY_SIDE * room[3]:
+        return [_beside_sums(section, room, letters) for section in sections]
+    for share in SUMS_SHARES:
+        drawn = _above_sums(sections, room, letters, share)
+        if all(item.number_size for each in drawn for item in each if isinstance(item, Panel)):
+            return drawn
+    return _above_sums(sections, room, letters, SUMS_SHARES[0])
+
+
+def _above_sums(
+    sections: Sequence[Section], room: Box, letters: Lettering, share: float
+) -> list[list[Item]]:
+    left, bottom, width, height = room
+    low = max(share, 1 - max(_least_height(each, width, letters) for each in sections) / height)
+    written = [() if each.bars else each.sums for each in sections]  # bars have their numbers
+    sums = sum_lines(written, (width, height * low), letters)
+    middle = max(map(_total_height, sums))
+    air = TABLES_AIR * letters.text * POINT
+    above = (left, bottom + middle + air, width, max(height - middle - 2 * air, 0.5))
+    return [
+        [*drawn, *stacked_words(lines, left, bottom + middle)]
+        for drawn, lines in zip(_bodies_alike(sections, above, letters), sums, strict=True)
+    ]
+
+
+def _least_height(section: Section, width: float, letters: Lettering) -> float:
+    """What its table needs; more than a page, where several stand below each other."""
+    if len(section.grids) > 1:
+        return 100.0
+    letter = letters.label * POINT
+    rows = max((len(grid.rows) for grid in section.grids), default=0)
+    upright = all(_stands_upright(grid, width, letters) for grid in section.grids)
+    return ((UPRIGHT_HEIGHT if upright else SLANTED_HEIGHT) + HIGH_ROW * rows) * letter
+
+
+def _stands_upright(grid: Grid, width: float, letters: Lettering) -> bool:
+    """Whether labels find room beside each other below a table."""
+    widest = max((text_width(label, letters.label) for label in grid.columns.labels), default=0.0)
+    return widest * len(grid.columns) <= UPRIGHT_SHARE * width
+
+
+def _beside_sums(section: Section, room: Box, letters: Lettering) -> list[Item]:
+    left, bottom, width, height = room
+    air = TABLES_AIR * letters.text * POINT
+    for share in SUMS_SIDES:
+        half = width * share
+        count, size = _fitting_sums(section.sums, (half, height - 2 * air), letters)
+        if count == len(section.sums) and size >= LAST_SHARES[0] * letters.text:
+            break
+    (lines,) = sum_lines([section.sums], (half, height - 2 * air), letters)
+    drawn = _section_items(section, (left, bottom, width - half - 2 * air, height - air), letters)
+    top = bottom + (height + _total_height(lines)) / 2
+    return [*drawn, *stacked_words(lines, left + width - half, top)]
+
+
+def count_fitting_sums(section: Section, look: Look, captions: Captions) -> int:
+    """How many of its sums stand on the page of a section; bars have the numbers of all."""
+    if section.bars:
+        return len(section.sums)
+    size, letters = _section_page([section], look, captions)
+    width = size[0] - 2 * letters.margin
+    frame = make_frame(replace(captions, title=""), size, letters)
+    head = _head_lines(section, captions, letters, (width, size[1]))
+    room = size[1] - letters.margin - _total_height(head) - frame.room[1]
+    return _fitting_sums(section.sums, (width, room * SUMS_SHARES[0]), letters)[0]
+
+
+def _section_page(
+    sections: Sequence[Section], look: Look, captions: Captions
+) -> tuple[Size, Lettering]:
+    """The page that is asked for; or one as large as all its parts want to be."""
+    if look.size:
+        return look.size, lettering(look.size, look.text_size)
+    small = Lettering().scaled(NATURAL_SHARE * look.text_size)
+    sizes = [_wanted_size(section, look.text_size) for section in sections]
+    width = max(NARROWEST, *(wide for wide, _ in sizes))
+    letters = (
+        small if lettering_share((width, width)) < NATURAL_SHARE else lettering((width, width))
+    )
+    inner = width - 2 * letters.margin
+    heads = [_head_lines(each, captions, letters, (inner, 100.0)) for each in sections]
+    drawn = max(high for _, high in sizes)
+    below = [() if each.planes or each.bars else each.sums for each in sections]
+    sums = sum_lines(below, (inner, max(drawn, inner / 3)), letters)
+    frame = make_frame(replace(captions, title=""), (width, 100.0), letters)
+    around = letters.margin + frame.room[1] + 2 * TABLES_AIR * letters.text * POINT
+    return (
+        width,
+        around + drawn + max(map(_total_height, heads)) + max(map(_total_height, sums)),
+    ), letters
+
+
+def _wanted_size(section: Section, text_size: float) -> Size:
+    """How large its tables want to be, or what is drawn in their place."""
+    if section.planes or section.bars:
+        return NARROWEST * 1.2, NARROWEST * 1.2 * PLANES_HEIGHT
+    if not section.grids:
+        return NARROWEST, 0.0
+    if section.stages:
+        rows = rows_per_line((*section.grids, *section.stage_grids), section.stages)
+        return NARROWEST * 1.3, sum(
+            STAGE_HEIGHT + STAGE_ROW_HEIGHT * min(each, MAX_FULL_ROWS) for each in rows
+        )
+    grids = section.tables
+    return natural_page(any_columns(grids), color_scales(grids), Captions(), text_size)[1]
+
+
+def _head_lines(
+    section: Section, captions: Captions, letters: Lettering, room: Size
+) -> tuple[Line, ...]:
+    """What the step is, in lines from the top of the page: as much of it as there is room for."""
+    heading = tuple(_heading_lines(section, captions, letters, room[0]))
+    alone = not (section.grids or section.planes)
+    size = letters.title * 1.3 if alone else letters.text
+    about = tuple(
+        Line(line, size) for line in wrap_parts(section.about.split(), " ", size, room[0])
+    )
+    # Tables with signs between them are a formula.
+    parts = [part for part in (section.formula, section.shapes) if part and not section.stages]
+    formulas = tuple(
+        Line(*fit_line(line, letters.axis, letters.smallest, room[0]), faint=True)
+        for line in wrap_parts(parts, "     ", letters.axis, room[0])
+    )
+    possible = [(*heading, *about, *formulas), (*heading, *about), heading]
+    return next((each for each in possible if _total_height(each) <= room[1] * HEAD_SHARE), heading)
+
+
+def _heading_lines(
+    section: Section, captions: Captions, letters: Lettering, width: float
+) -> Iterator[Line]:
+    """A title of somebody's own is the headline; any other says small what the step is part of."""
+    if captions.own and captions.title:
+        yield from headline_lines(captions.title, letters.headline, width)
+        yield from headline_lines(section.heading, letters.title, width)
+        return
+    if section.finding and captions.title == section.finding:
+        yield from headline_lines(section.finding, letters.headline, width)
+        return
+    if captions.title and captions.title != section.heading:
+        yield Line(*fit_line(captions.title, letters.note, letters.smallest, width), faint=True)
+    yield from headline_lines(section.heading, letters.headline, width)
+
+
+def _total_height(lines: Sequence[Line]) -> float:
+    return sum(line.height for line in lines)
+
+
+def sum_lines(sums: Sequence[Sequence[Sum]], room: Size, letters: Lettering) -> list[list[Line]]:
+    """The sums of each section in large letters; the first ones, where not all of them fit.
+
+    A size at which no sum has to be broken is better than a larger one.
+    """
+    most = [_fitting_sums(each, room, letters) for each in sums]
+    size = min((size for _, size in most), default=letters.text)
+    return [
+        _lines_of_sums(each, count, size, room) for each, (count, _) in zip(sums, most, strict=True)
+    ]
+
+
+def _fitting_sums(sums: Sequence[Sum], room: Size, letters: Lettering) -> tuple[int, float]:
+    """How many sums fit, and in letters of which size."""
+    readable = [letters.text * share for share in READABLE]
+    for unbroken in (True, False):
+        for size in readable:
+            if _sums_fit(sums, len(sums), size, room, unbroken):
+                return len(sums), size
+    for size in (max(letters.text * share, letters.smallest) for share in LAST_SHARES):
+        if _sums_fit(sums, len(sums), size, room, unbroken=False):
+            return len(sums), size
+    for size in (readable[-1], *(max(letters.text * s, letters.smallest) for s in CUT_SUMS_SHARES)):
+        count = 0
+        while count < len(sums) and _sums_fit(sums, count + 1, size, room, unbroken=False):
+            count += 1
+        if count:
+            return count, size
+    return 0, letters.smallest
+
+
+def _sums_fit(sums: Sequence[Sum], count: int, size: float, room: Size, unbroken: bool) -> bool:
+    """Whether so many of the sums fit, and a line that says how many are left."""
+    most = int(room[1] / Line("", size).height) - (count < len(sums))
+    lines = _broken_sums(sums[:count], size, room[0], most)
+    return len(lines) <= (min(most, count) if unbroken else most)
+
+
+def _lines_of_sums(sums: Sequence[Sum], count: int, size: float, room: Size) -> list[Line]:
+    """The sums that fit; where not even one does, the beginning of the first."""
+    most = int(room[1] / Line("", size).height)
+    lines = _broken_sums(sums[: max(count, 1)], size, room[0], most)
+    if sums and not count:
+        lines = [*lines[: max(most - 1, 0)], CUT_MARK]
+    elif count < len(sums):
+        lines = [*lines, f"{CUT_MARK} and {len(sums) - count} more"]
+    return [Line(text, size) for text in lines]
+
+
+def _broken_sums(sums: Sequence[Sum], size: float, width: float, most: int) -> list[str]:
+    """The lines of sums, but no more of them than show that there are too many."""
+    fits = partial(fits_width, size=size, width=width * WIDTH_SLACK)
+    lines = (line for each in sums for line in break_sum(each.text, fits))
+    return list(islice(lines, most + 1))
+
+
+def _bodies_alike(sections: Sequence[Section], room: Box, letters: Lettering) -> list[list[Item]]:
+    """What is drawn of each, with numbers written as if all cells were filled in all of them."""
+    placed = [_section_items(section, room, letters) for section in sections]
+    grids = [[item.grid for item in each if isinstance(item, Panel)] for each in placed]
+    if len({tuple(grid.values.shape for grid in each) for each in grids}) > 1 or len(placed) == 1:
+        return placed
+    full = [reduce(_fuller_grid, alike) for alike in zip(*grids, strict=True)]
+    return [[*_with_full_numbers(each, full, letters.number)] for each in placed]
+
+
+def _with_full_numbers(drawn: Sequence[Item], full: Sequence[Grid], largest: float) -> Items:
+    grids = iter(full)
+    for item in drawn:
+        yield with_numbers_of(item, next(grids), largest) if isinstance(item, Panel) else item
+
+
+def _fuller_grid(grid: Grid, other: Grid) -> Grid:
+    empty = np.isnan(grid.values)
+    return grid.with_values(np.where(empty, other.values, grid.values))
+
+
+def _section_items(section: Section, room: Box, letters: Lettering) -> list[Item]:
+    """Its planes; its stages; or its tables, with the colour bars of their scales beside them."""
+    if section.planes:
+        return [*planes_items(section.planes, room, letters)]
+    if section.bars:
+        return [*upright_bars_items(section.bars, room, letters)]
+    staged = (*section.grids, *section.stage_grids)
+    tables = section.tables  # of several only those parts that are needed
+    tables = tables if len(tables) == 1 else tuple(map(without_axis_titles, tables))
+    grids = staged if section.stages else tables
+    if not grids:
+        return []
+    scales = color_scales(grids)
+    left, bottom, width, height = room
+    beside = (left, bottom, width - bars_width(scales, letters), height)
+    form = ONE_COLUMN_FORM if all(len(each.columns) == 1 for each in grids) else CELL_FORM
+    style = panel_style(letters, (width, height), *form)
+    if section.stages:
+        placed, right = stage_items(grids, section.stages, beside, style, letters)
+    else:
+        placed, right = panels_in_room(grids, beside, style)
+    return [*placed, *scale_bars(placed, scales, right, bottom, letters)]

@@ -1,0 +1,445 @@
+"""Sentences as one token reads them: words in colour, with arcs and bars; lengths in inches.
+
+A panel for each head, all in letters of one size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from attnviz.renderers.picture.bars_list import (
+    BESIDE,
+    BETWEEN_COLUMNS,
+    BarList,
+    BarRow,
+    columns_for,
+    lines_in,
+)
+from attnviz.renderers.picture.boxes import panes
+from attnviz.renderers.picture.fit import shrinking
+from attnviz.renderers.picture.items import Arc, Block, Box, Items, Place, Tint, Words, tint_of
+from attnviz.renderers.picture.matrix import title_words
+from attnviz.renderers.picture.page import Drawing, Key, hidden_key, query_key, scale_key
+from attnviz.renderers.picture.text import (
+    HEADING_HEIGHT,
+    MIDDLE,
+    POINT,
+    SLIDE,
+    Lettering,
+    fit_line,
+    shorten_label,
+    text_width,
+    widest_line,
+)
+from attnviz.views.grids.arcs import Sentence
+from attnviz.views.grids.numbers import cell_format
+from attnviz.wording.words import counted
+
+NEWLINE = "↵"
+WORD_PADDING = 0.2  # beside a word, in sizes of its letters
+BOX_HEIGHT = 1.5
+SPACE, JOINT = 0.35, 0.05  # between two words, and between two pieces of one
+LINE_GAP = 1.0  # two lines, where arcs run
+WIDEST_ARC, ARCS_TOGETHER = 0.75, 3.0  # of the size of its letters: one arc, and all of them
+FAINTEST_ARC = 0.15  # points: a thinner one is none
+FLATTEST_ARC = 0.35  # of the height of the widest arc has one to the next word
+# A curve reaches three quarters of the way to the points that it is drawn towards
+CURVE_REACH = 4 / 3
+QUERY_OUTLINE = 2.0  # points
+LARGEST = 2.0  # times the letters of a text, that a short sentence is written in
+WORDS_SHARE = 0.65  # of the height, for the words of a sentence that does not fit
+MUCH_SMALLER = 0.6  # times as large letters are too small for layers to be rows
+GAP = 0.3  # between two panels, and above the bars, at most:
+ABOVE_BARS = 1.0  # so many letters
+FEW_BARS = 3
+# How many bars there must be room for, and how small letters may become for them, as a share of
+# those of a text: many bars in large letters, else fewer, else smaller letters, else none.
+WISHES = ((10, 1.0), (6, 1.0), (6, 0.8), (3, 0.0), (1, 0.0), (0, 0.0))
+NATURAL_WIDTH = 10.0  # of a page with one sentence or two
+AIR = 1.2  # times as high as it must be is a panel of its own size
+LARGER = 1.33  # times as large as labels are the words beside few bars
+HIGHEST_LIST, HIGHEST_ROW = 40.0, 2.6  # of bars, in letters
+HIGHEST_ARCH, ARCH_SHARE = 0.16, 0.4  # of the width of a panel; of the height that is left over
+SHORTEST_BAR = 5.0  # letters
+
+
+@dataclass(frozen=True)
+class PlacedWord:
+    """A word in its place: in which line, and how far from its left end."""
+
+    text: str
+    column: int
+    line: int
+    left: float
+    width: float
+
+
+@dataclass(frozen=True, eq=False)
+class Paragraph:
+    """The words of a sentence in lines; of a long one those around the token that reads."""
+
+    sentence: Sentence
+    size: float  # points
+    words: tuple[PlacedWord, ...]
+    before: int = 0  # so many words are left out in front,
+    after: int = 0  # and at the end
+
+    @property
+    def unit(self) -> float:
+        return self.size * POINT
+
+    @property
+    def lines(self) -> int:
+        last = max((word.line for word in self.words), default=0)
+        return last + 1 + bool(self.after)
+
+    @property
+    def height(self) -> float:
+        """All lines, each with the gap above it."""
+        return self.lines * (BOX_HEIGHT + LINE_GAP) * self.unit
+
+    def box(self, word: PlacedWord, left: float, top: float) -> Box:
+        """Where a word stands, if the gap above the first line ends at `top`."""
+        below = word.line * (BOX_HEIGHT + LINE_GAP) + BOX_HEIGHT
+        return left + word.left, top - below * self.unit, word.width, BOX_HEIGHT * self.unit
+
+
+def paragraph(sentence: Sentence, size: float, width: float) -> Paragraph:
+    """As many lines as are needed in letters of this size."""
+    return Paragraph(sentence, size, tuple(_placed_words(sentence, size, width)))
+
+
+def _placed_words(sentence: Sentence, size: float, width: float) -> Iterator[PlacedWord]:
+    columns, unit = sentence.grid.columns, size * POINT
+    line, left, ended = 0, 0.0, False
+    for column, label in enumerate(columns.labels):
+        text, wide = _fitting_word(label, size, width)
+        gap = (SPACE if not columns.spaced or columns.spaced[column] else JOINT) * unit
+        left += gap if left else 0.0
+        if left and (ended or left + wide > width + 1e-6):
+            line, left = line + 1, 0.0
+        yield PlacedWord(text, column, line, left, wide)
+        left, ended = left + wide, label.endswith(NEWLINE)
+
+
+def _fitting_word(label: str, size: float, width: float) -> tuple[str, float]:
+    """A word, shortened if a whole line is not enough for it; and the width of its box."""
+    around = 2 * WORD_PADDING * size * POINT
+    wide = text_width(label, size)
+    if wide + around > width:
+        label, _ = fit_line(label, size, size, width - around)
+        wide = min(text_width(label, size), width - around)
+    return label, wide + around
+
+
+def in_one_line(sentence: Sentence, width: float) -> float:
+    """The size of letters in which all of a sentence stands in one line; 0 if it has several."""
+    if any(label.endswith(NEWLINE) for label in sentence.grid.columns.labels[:-1]):
+        return 0.0
+    last = list(_placed_words(sentence, 10.0, 1e9))[-1]
+    return 10.0 * width / (last.left + last.width)
+
+
+def around_the_query(every: Paragraph, most: int) -> Paragraph:
+    """No more than so many lines: those around the token that reads."""
+    last = every.words[-1].line
+    if last < most:
+        return every
+    at = next((word.line for word in every.words if word.column == every.sentence.query), 0)
+    room = max(most - 2, 1)  # two lines say what is left out
+    first = min(max(at - room // 2, 0), last - room + 1)
+    middle = [word for word in every.words if first <= word.line < first + room]
+    before, after = middle[0].column, len(every.words) - middle[-1].column - 1
+    down = first - bool(before)
+    return replace(
+        every,
+        words=tuple(replace(word, line=word.line - down) for word in middle),
+        before=before,
+        after=after,
+    )
+
+
+def paragraph_items(every: Paragraph, left: float, top: float, arch: float) -> Items:
+    """The lines, with so much room for arcs above the first."""
+    top -= arch
+    boxes = {word.column: every.box(word, left, top) for word in every.words}
+    yield from _word_arcs(every, boxes, arch)
+    yield from _word_blocks(every, boxes)
+    yield from _word_texts(every, boxes)
+    yield from _left_out_words(every, left, top)
+
+
+def _word_blocks(every: Paragraph, boxes: dict[int, Box]) -> Iterator[Block]:
+    for column, box in boxes.items():
+        outlined = QUERY_OUTLINE if column == every.sentence.query else 0.0
+        yield Block(box, tint_of(every.sentence.grid, 0, column), outlined)
+
+
+def _word_texts(every: Paragraph, boxes: dict[int, Box]) -> Iterator[Words]:
+    for word in every.words:
+        left, bottom, width, height = boxes[word.column]
+        tint = tint_of(every.sentence.grid, 0, word.column)
+        x, y = left + width / 2, bottom + height / 2 - MIDDLE * every.unit
+        faint = tint.value is None
+        yield Words(word.text, x, y, every.size, faint=faint, across="center", over=tint)
+
+
+def _left_out_words(every: Paragraph, left: float, top: float) -> Iterator[Words]:
+    places = ((every.before, 0, "before"), (every.after, every.lines - 1, "after"))
+    for count, line, where in places:
+        if count:
+            _, bottom, _, height = every.box(PlacedWord("", 0, line, 0.0, 0.0), left, top)
+            y = bottom + height / 2 - MIDDLE * every.unit
+            yield Words(f"… {counted(count, 'token')} {where}", left, y, every.size, faint=True)
+
+
+def _word_arcs(every: Paragraph, boxes: dict[int, Box], arch: float) -> Iterator[Arc]:
+    """From the token that reads to all others, the thickest on top.
+
+    What it reads of itself, its colour and its bar tell.
+    """
+    query = every.sentence.query
+    if query is None or query not in boxes:
+        return
+    farthest = max(abs(_box_middle(box) - _box_middle(boxes[query])) for box in boxes.values())
+    for column in reversed(every.sentence.most_read):
+        tint = tint_of(every.sentence.grid, 0, column)
+        width = arc_width(tint, WIDEST_ARC, ARCS_TOGETHER) * every.size
+        if column in boxes and column != query and width >= FAINTEST_ARC:
+            heights = arch, LINE_GAP * every.unit
+            points = _word_curve(boxes[query], boxes[column], heights, farthest)
+            yield Arc(points, width, tint)
+
+
+def arc_width(tint: Tint, widest: float, together: float) -> float:
+    """As a line's weight is: the widest at the end of the scale, all that one token reads together.
+
+    Among many tokens scales end so early that all lines would be wide.
+    """
+    return min(tint.share * widest, max(tint.value or 0.0, 0.0) * together)
+
+
+def _word_curve(
+    start: Box, end: Box, heights: tuple[float, float], farthest: float
+) -> tuple[Place, Place, Place, Place]:
+    """An arch over one line; from line to line a curve that leaves and arrives upright."""
+    (x, to_x), top = (_box_middle(start), _box_middle(end)), start[1] + start[3]
+    above_first, between = heights
+    if abs(start[1] - end[1]) > 1e-6:
+        up = end[1] > start[1]
+        y, to_y = (top, end[1]) if up else (start[1], end[1] + end[3])
+        bend = between if up else -between
+        return (x, y), (x, y + bend), (to_x, to_y - bend), (to_x, to_y)
+    share = FLATTEST_ARC + (1 - FLATTEST_ARC) * abs(x - to_x) / max(farthest, 1e-6)
+    high = top + share * above_first * CURVE_REACH * 0.9
+    return (x, top), (x, high), (to_x, high), (to_x, top)
+
+
+def _box_middle(box: Box) -> float:
+    return box[0] + box[2] / 2
+
+
+@dataclass(frozen=True, eq=False)
+class SentencePanel:
+    """A sentence in its room: which letters it has, and how many bars."""
+
+    sentence: Sentence
+    words: Paragraph
+    bars: BarList
+    heading: float
+    wish: int  # which one of the wishes could be granted
+
+    @property
+    def height(self) -> float:
+        gap = _gap_above_bars(self.words) if self.bars.lines else 0.0
+        return self.heading + self.words.height + gap + self.bars.height
+
+    @property
+    def worth(self) -> tuple[int, float]:
+        """The earlier wish is better, then larger letters."""
+        return -self.wish, self.words.size
+
+
+@dataclass(frozen=True)
+class SentenceDrawing(Drawing):
+    """As many panels side by side as let their letters be largest; or a row for each layer."""
+
+    sentences: tuple[Sentence, ...]
+    in_a_layer: int = 0
+
+    @property
+    def width(self) -> float:
+        return NATURAL_WIDTH if len(self.sentences) <= 2 else SLIDE[0]
+
+    def body_height(self, letters: Lettering, width: float) -> float:
+        """As high as its panels need to be, two of them side by side, or all of a layer."""
+        count, in_a_layer = len(self.sentences), self.in_a_layer
+        across = in_a_layer if in_a_layer in range(1, 5) else min(count, 2)
+        wide, rows = (width - (across - 1) * GAP) / across, math.ceil(count / across)
+        panels = (_sentence_panel(each, wide, letters.text, letters) for each in self.sentences)
+        return rows * max(panel.height for panel in panels) * AIR + (rows - 1) * GAP
+
+    def body(self, room: Box, letters: Lettering) -> Items:
+        panels, across = _best_panels(self, room, letters)
+        most = max(panel.bars.lines for panel in panels)
+        for panel, box in zip(panels, panes(len(panels), across, room, GAP), strict=True):
+            yield from _sentence_items(panel, box, most)
+
+    def legible(self, room: Box, letters: Lettering) -> int:
+        """The more, the earlier a wish is granted."""
+        panels, _ = _best_panels(self, self.room_above_keys(room, letters), letters)
+        return len(WISHES) - max(panel.wish for panel in panels)
+
+    def crowded_out(self, room: Box, letters: Lettering) -> str:
+        """Most bars, where more of them would be shown on a page for each head."""
+        panels, _ = _best_panels(self, self.room_above_keys(room, letters), letters)
+        few = any(len(p.bars.shown) < min(FEW_BARS, len(p.bars.rows)) for p in panels)
+        alone = SentenceDrawing(self.sentences[:1]).legible(room, letters)
+        return "all bars" if few and alone > self.legible(room, letters) else ""
+
+    def keys(self) -> list[Key]:
+        scales = dict.fromkeys(each.grid.scale for each in self.sentences)
+        meanings = [scale_key(scale) for scale in scales]
+        if any(each.query is not None for each in self.sentences):
+            meanings.append(query_key("the token that attends"))
+        if any(each.grid.hidden.any() for each in self.sentences):
+            meanings.append(hidden_key(next(iter(scales))))
+        return meanings
+
+
+@lru_cache(maxsize=4)  # asked for again: what is legible, what has no room, and where all stands
+def _best_panels(
+    drawing: SentenceDrawing, room: Box, letters: Lettering
+) -> tuple[list[SentencePanel], int]:
+    """A row for each layer, unless that leaves far smaller letters, or no bars."""
+    sentences, in_a_layer = drawing.sentences, drawing.in_a_layer
+    across = range(1, len(sentences) + 1)
+    choices = [(_panels_across(sentences, each, room, letters), each) for each in across]
+    best = max(choices, key=lambda choice: min(panel.worth for panel in choice[0]))
+    if not in_a_layer:
+        return best
+    layers = choices[in_a_layer - 1]
+    large = layers[0][0].words.size >= MUCH_SMALLER * best[0][0].words.size
+    bars = all(panel.bars.shown for panel in layers[0]) or not best[0][0].bars.shown
+    return layers if large and bars else best
+
+
+def _panels_across(
+    sentences: Sequence[Sentence], across: int, room: Box, letters: Lettering
+) -> list[SentencePanel]:
+    """So many side by side, all in letters of one size, so that none looks more important."""
+    _, _, width, height = panes(len(sentences), across, room, GAP)[0]
+    largest = [_largest_panel(each, width, height, letters) for each in sentences]
+    size = min(panel.words.size for panel in largest)
+    wish = max(panel.wish for panel in largest)
+    alike = (_sentence_panel(each, width, size, letters, height, wish) for each in sentences)
+    return [_shortened_panel(panel, height) for panel in alike]
+
+
+def _largest_panel(
+    sentence: Sentence, width: float, height: float, letters: Lettering
+) -> SentencePanel:
+    """The panel of the first wish that can be granted, in the largest letters."""
+    largest = LARGEST * letters.text
+    one_line = min(in_one_line(sentence, width), largest)
+    first = [one_line] if one_line >= letters.text else []
+    for wish, (bars, share) in enumerate(WISHES):
+        smallest = max(share * letters.text, letters.smallest)
+        for size in (*first, *shrinking(largest, smallest)):
+            panel = _sentence_panel(sentence, width, size, letters, height, wish)
+            enough = len(panel.bars.shown) >= min(bars, len(sentence.bars))
+            if panel.height <= height and enough:
+                return panel
+    return _sentence_panel(sentence, width, letters.smallest, letters)
+
+
+def _sentence_panel(
+    sentence: Sentence,
+    width: float,
+    size: float,
+    letters: Lettering,
+    height: float = math.inf,
+    wish: int = len(WISHES),
+) -> SentencePanel:
+    """A panel in letters of a size, with as many bars as there is room for."""
+    words = paragraph(sentence, size, width)
+    heading = min(size, letters.title) * POINT * HEADING_HEIGHT if sentence.grid.title else 0.0
+    spare = height - heading - words.height - _gap_above_bars(words)
+    spare = min(spare, HIGHEST_LIST * letters.label * POINT)
+    for most in (letters.label * LARGER, letters.label):
+        bars = word_bars(sentence, max(min(size, most), letters.smallest), width, spare)
+        if bars.columns == 1 and not bars.left_out:
+            break
+    return SentencePanel(sentence, words, bars, heading, wish)
+
+
+def _shortened_panel(panel: SentencePanel, height: float) -> SentencePanel:
+    """Of a sentence that does not fit the lines around the token that reads, and bars below."""
+    if panel.height <= height:
+        return panel
+    words, bars, room = panel.words, panel.bars, height - panel.heading
+    line = words.height / words.lines
+    fewer = around_the_query(words, max(int(room * WORDS_SHARE / line), 1))
+    width = bars.columns * (bars.width + BETWEEN_COLUMNS * bars.unit) - BETWEEN_COLUMNS * bars.unit
+    left = room - fewer.height - _gap_above_bars(fewer)
+    return replace(panel, words=fewer, bars=word_bars(panel.sentence, bars.size, width, left))
+
+
+def _gap_above_bars(words: Paragraph) -> float:
+    return min(GAP, ABOVE_BARS * words.unit)
+
+
+def word_bars(sentence: Sentence, size: float, width: float, height: float) -> BarList:
+    """All words in as few columns as hold them, or as many as there is room for."""
+    rows, unit = _word_rows(sentence), size * POINT
+    labels, numbers = ([row.label for row in rows], [row.number for row in rows])
+    between = BETWEEN_COLUMNS * unit
+    around = (
+        widest_line(tuple(labels), size) + widest_line(tuple(numbers), size) + 2 * BESIDE * unit
+    )
+    most = max(int((width + between) / (around + SHORTEST_BAR * unit + between)), 1)
+    columns, lines = columns_for(len(rows), lines_in(height, size), most)
+    wide = (width - (columns - 1) * between) / columns
+
+    def more(start: int) -> list[str]:
+        grid, rest = sentence.grid, sentence.bars[start:]
+        together = cell_format(grid, 2)(float(grid.values[0][rest].sum()))
+        count = f"{len(rest):,} more"
+        return [f"and {count}, {together} together", f"{count}: {together}", count]
+
+    return BarList(rows, size, wide, lines if wide >= around else 0, more, columns, tracked=True)
+
+
+@lru_cache(maxsize=256)  # asked for again and again while a sentence finds its size
+def _word_rows(sentence: Sentence) -> tuple[BarRow, ...]:
+    grid, write = sentence.grid, cell_format(sentence.grid, 2)
+    labels = [shorten_label(grid.columns.names[column]) for column in sentence.bars]
+    tints = [tint_of(grid, 0, column) for column in sentence.bars]
+    return tuple(
+        BarRow(label, write(tint.value or 0.0), tint, tint.share)
+        for label, tint in zip(labels, tints, strict=True)
+    )
+
+
+def _sentence_items(panel: SentencePanel, box: Box, most: int) -> Items:
+    """Heading, words and bars, with what is left over shared between arcs and bars.
+
+    A bar is as high as in the panel that has most of them.
+    """
+    left, bottom, width, height = box
+    top, arch = bottom + height, panel.words.unit
+    spare = max(height - panel.height, 0.0)
+    if panel.words.lines == 1 and panel.sentence.reads_others:
+        arch += min(spare * ARCH_SHARE, HIGHEST_ARCH * width)
+    if panel.heading:
+        grid, size = panel.sentence.grid, panel.heading / HEADING_HEIGHT / POINT
+        text, points = fit_line(grid.title, size, size, width)
+        yield from title_words(text, left, top - size * POINT, points, off=grid.is_all_off)
+    top -= panel.heading
+    yield from paragraph_items(panel.words, left, top, arch)
+    top -= panel.words.height + arch - panel.words.unit + _gap_above_bars(panel.words)
+    share = panel.bars.lines / max(most, 1)
+    yield from panel.bars.items(left, top, (top - bottom) * share, HIGHEST_ROW)

@@ -1,0 +1,175 @@
+"""Letters and lines of text: their sizes, how wide they are, smaller, shorter or wrapped to fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+from matplotlib import rcParams
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.font_manager import FontProperties
+
+from attnviz.renderers.look import SLIDE_LABEL_POINTS
+
+SLIDE = (13.333, 7.5)  # inches: the page of a slide, for which the sizes below are meant
+SMALLEST_SHARE = 0.55  # of a slide's letters: a figure in a paper is read from nearer by
+SMALLEST = 10.0  # points on a slide: nobody in the last row reads less
+POINT = 1 / 72
+MARGIN = 1.2  # in letters of the headline
+HEADING_HEIGHT = 1.7  # of a line above a panel, in its letters
+MANY_TITLES = 0.7  # times as large as one are the titles of many panels
+Size = tuple[float, float]
+MINUS = "−"
+HYPHEN_BEFORE_A_NUMBER = re.compile(r"(?<![\w.)])-(?=[\d.∞])")
+HYPHEN_BETWEEN_SPACES = re.compile(r"(?<= )-(?= )")
+EXPONENT = re.compile(r"(?<=\d)(e)-(?=\d)")
+SUBSCRIPTS = {"d_k": "dₖ", "W_o": "Wₒ"}
+LOWERING_SIGN = "\N{FUNCTION APPLICATION}"  # takes no room; what follows stands below the line
+LOWERED = re.compile(rf"{LOWERING_SIGN}(\w+)")
+NAME_OF_A_MATRIX = re.compile(r"\b([WwBb])_([a-z]+\d?|\d)\b")
+SUBSCRIPT = re.compile(rf"\b({'|'.join(SUBSCRIPTS)})\b")
+MAX_LABEL_LETTERS = 24  # characters
+# Large, for small letters are fitted to pixels and come out wider or narrower
+MEASURED_POINTS = 100.0
+BOLD = 1.15  # bold letters are so much wider
+NARROWEST_IN_LINE = 0.3  # of its size is the width of a letter, at least, in a line of many
+NARROWEST_LETTER_SHARE = 0.2  # of its size: no letter takes less
+SHORTENING = 0.95  # of its letters a line keeps each time that it is cut
+MIDDLE, ASCENT = (0.36, 0.8)  # of a letter's size: from its foot to its middle, and to its head
+
+
+@dataclass(frozen=True)
+class Lettering:
+    """Sizes of letters in points: those of a slide, unless they are scaled."""
+
+    headline: float = 28.0
+    title: float = 20.0  # above a panel, and what a step is called
+    text: float = 18.0  # sentences and sums
+    label: float = SLIDE_LABEL_POINTS
+    number: float = 18.0  # in cells, at most
+    axis: float = 16.0  # titles of axes, ends of scales
+    note: float = 14.0  # how to read what is drawn
+    small_print: float = 11.0  # what made it
+    smallest: float = SMALLEST  # below, labels are thinned out and pages divided
+
+    def scaled(self, factor: float, at_least: float = 0.0) -> Lettering:
+        """All of them so many times as large."""
+        sizes = (getattr(self, each.name) for each in fields(self))
+        return Lettering(*(max(size * factor, at_least) for size in sizes))
+
+    @property
+    def small_title(self) -> float:
+        """Above each of many panels."""
+        return max(self.title * MANY_TITLES, self.smallest)
+
+    @property
+    def margin(self) -> float:
+        """Inches that stay free on each side of a page."""
+        return self.headline * POINT * MARGIN
+
+
+def lettering(size: Size, text_size: float = 1.0) -> Lettering:
+    """The letters of a page of this size; `text_size` makes them larger or smaller.
+
+    >>> lettering((13.333, 7.5)).label, round(lettering((26.666, 15.0)).label, 1)
+    (18.0, 36.0)
+    """
+    share = lettering_share(size)
+    larger = Lettering().scaled(share * text_size, at_least=SMALLEST * share)
+    smallest = {"smallest": min(SMALLEST * share, larger.label)}
+    return Lettering(**{**vars(larger), **smallest})
+
+
+def lettering_share(size: Size) -> float:
+    """How large the letters of a page are beside those of a slide."""
+    return max(min(size[0] / SLIDE[0], size[1] / SLIDE[1]), SMALLEST_SHARE)
+
+
+def typeset(text: str) -> str:
+    """
+    >>> typeset("from -0.5 to 3 - 1, over √d_k, softmax-twice, 1e-05")
+    'from −0.5 to 3 − 1, over √dₖ, softmax-twice, 1e−05'
+    """
+    spaced = HYPHEN_BETWEEN_SPACES.sub(MINUS, text)
+    signed = EXPONENT.sub(rf"\1{MINUS}", HYPHEN_BEFORE_A_NUMBER.sub(MINUS, spaced))
+    return SUBSCRIPT.sub(lambda found: SUBSCRIPTS[found[0]], signed)
+
+
+def typeset_names(text: str) -> str:
+    """With names of matrices as in a formula: only in words of ours, a token may be `w_key`, too.
+
+    >>> with_names("Q = X W_query + b_query, joined w_out") == (
+    ...     f"Q = X W{BELOW}query + b{BELOW}query, joined W{BELOW}out"
+    ... )
+    True
+    """
+    return NAME_OF_A_MATRIX.sub(_lowered_name, text)
+
+
+def _lowered_name(found: re.Match[str]) -> str:
+    letter = found[1].replace("w", "W").replace("B", "b")
+    return f"{letter}{LOWERING_SIGN}{found[2]}"
+
+
+def shorten_label(label: str) -> str:
+    return label if len(label) <= MAX_LABEL_LETTERS else label[: MAX_LABEL_LETTERS - 1] + "…"
+
+
+def text_width(text: str, size: float) -> float:
+    """The width of a line of text, in inches."""
+    return _measured_width(text, tuple(rcParams["font.family"])) * size / MEASURED_POINTS * POINT
+
+
+def widest_line(texts: tuple[str, ...], size: float) -> float:
+    """The width of the widest of some lines, in inches."""
+    return _widest_width(texts, tuple(rcParams["font.family"])) * size / MEASURED_POINTS * POINT
+
+
+@lru_cache(maxsize=512)
+def _widest_width(texts: tuple[str, ...], families: tuple[str, ...]) -> float:
+    return max((_measured_width(text, families) for text in texts), default=0.0)
+
+
+@lru_cache(maxsize=8192)
+def _measured_width(text: str, families: tuple[str, ...]) -> float:
+    font = FontProperties(family=list(families), size=MEASURED_POINTS)
+    measure: Callable[..., tuple[float, float, float]] = _text_ruler().get_text_width_height_descent
+    return measure(text, font, ismath=False)[0]
+
+
+@lru_cache(maxsize=1)
+def _text_ruler() -> RendererAgg:
+    return RendererAgg(1, 1, 72)  # type: ignore[no-untyped-call]
+
+
+def fit_line(text: str, size: float, smallest: float, room: float) -> tuple[str, float]:
+    """A line made smaller until it fits, and then shorter."""
+    most = int(room / (NARROWEST_LETTER_SHARE * smallest * POINT)) + 1
+    if len(text) > most:  # measuring what cannot fit would take long
+        text = f"{text[:most]}…"
+    fitting = min(size, size * room / max(text_width(text, size), 1e-6))
+    while fitting < smallest and len(text) > 1 and text_width(text, smallest) > room:
+        text = text[: max(1, int(len(text) * SHORTENING) - 1)].rstrip("…") + "…"
+        if len(text) <= 2:
+            break
+    return text, max(fitting, smallest)
+
+
+def fits_width(line: str, size: float, width: float) -> bool:
+    """Whether a line is no wider; thousands of letters, slow to measure, never fit."""
+    short = len(line) * size * POINT * NARROWEST_IN_LINE <= width
+    return short and text_width(line, size) <= width
+
+
+def wrap_parts(parts: Sequence[str], between: str, points: float, room: float) -> list[str]:
+    """Parts in as many lines as they need, broken between them."""
+    lines = [""]
+    for part in parts:
+        longer = f"{lines[-1]}{between}{part}" if lines[-1] else part
+        if lines[-1] and text_width(longer, points) > room:
+            lines.append(part)
+        else:
+            lines[-1] = longer
+    return [line for line in lines if line]

@@ -1,0 +1,454 @@
+"""Heads while they learn: tables, and charts along the same steps; lengths in inches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, product
+
+import numpy as np
+
+from attnviz.renderers.picture.axes import (
+    PanelStyle,
+    Ticks,
+    axis_items,
+    column_ticks,
+    column_title,
+    panel_style,
+    row_ticks,
+    row_title,
+)
+from attnviz.renderers.picture.boxes import Column, Space, grid
+from attnviz.renderers.picture.charts import chart_ticks, curves_chart
+from attnviz.renderers.picture.fit import first_fit
+from attnviz.renderers.picture.items import Box, Items, Stroke, Words, cell_box
+from attnviz.renderers.picture.matrix import CURVE_NAMES_GAP, panel_of
+from attnviz.renderers.picture.page import Drawing, Key, hidden_key, scale_key
+from attnviz.renderers.picture.text import (
+    BOLD,
+    MIDDLE,
+    POINT,
+    SLIDE,
+    Lettering,
+    Size,
+    fit_line,
+    text_width,
+    wrap_parts,
+)
+from attnviz.views.grids.grid import Curves, Grid
+from attnviz.views.view import Group, PanelRemark, PanelTitle
+
+CHARTS_WIDE, CHARTS_HIGH = 0.28, 0.3  # of a room: beside tables, or below them
+LOWEST_CHARTS = 8.0  # of a label's letters
+HIGHEST_BESIDE = 0.45  # of the width of a room: tables of a film that have charts beside them
+CHARTS_BELOW, NATURAL_CHARTS = 2.3, 2.4  # inches: below the tables of a film; and of a slide
+LARGEST_TABLE = 3.4  # inches, on a page that is as high as it wants
+WIDEST_NAME = 5.5  # of a label's letters: what stands beside a row
+STRETCH, LONGER = 1.5, 3.0  # times as wide as high: a cell of as many rows as columns, and others
+TABLE_GAP, CHART_GAP = 0.7, 1.6  # between tables, and charts, in letters of a label
+NAME_HEIGHT = 1.5  # of its letters: the room for a name over a table
+IN_A_ROW = 6  # tables, at most, that would be in several rows
+FEWEST = 3  # columns, of a course that has more
+LITTLE_SMALLER = 0.8  # times the largest cell, where no way lets all tokens be named
+RING, RING_LINE, RING_POINTS = 0.8, 3.0, 49  # cells from its middle; points; corners
+ROUNDS = 4  # in which labels and tables find their sizes
+FOOT, SHORT_FOOT = 2.2, 0.5  # in letters of an axis: below a chart, with its numbers or without
+HEADING = 1.9  # in letters of a label: the room for the line above a chart
+RIGHT = 1.0  # and what the last number below it needs beside it
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Tables of one size in rows and columns, with what stands around them."""
+
+    group: Group
+    letters: Lettering
+    rows: Ticks
+    columns: Ticks
+    table: Size
+
+    @property
+    def style(self) -> PanelStyle:
+        return panel_style(self.letters, SLIDE, 1.0, 1.0)
+
+    @cached_property
+    def grids(self) -> list[Grid]:
+        return [each for each in self.group.panels if isinstance(each, Grid)]
+
+    @property
+    def names_width(self) -> float:
+        """The width of what stands beside the rows."""
+        words = [word for name in self.group.row_titles for word in _row_name(name, self.letters)]
+        widths = (text_width(word.text, word.size) * (BOLD if word.bold else 1) for word in words)
+        gap = TABLE_GAP * self.letters.label * POINT
+        return max(widths) + gap if words else 0.0
+
+    @cached_property
+    def column(self) -> Column:
+        """Labels stand beside the first table of a row, and below the last of a column."""
+        across, room = self.group.column_count, self.style.axis_room
+        down = math.ceil(len(self.grids) / across)
+        gap = TABLE_GAP * self.letters.label * POINT
+        over = NAME_HEIGHT * self.letters.label * POINT if self.group.panel_titles else 0.0
+        left, below = self.names_width + self.rows.extent + room, self.columns.extent + room
+        every = len(self.group.panel_titles) == len(self.grids)  # has something over it
+        spaces = [
+            Space(
+                *self.table,
+                left=left if column == 0 else 0.0,
+                above=over if every or row == 0 else 0.0,
+                below=below if row == down - 1 else 0.0,
+            )
+            for row, column in product(range(down), range(across))
+        ]
+        return grid(spaces, across, gap, gap)
+
+    @property
+    def cell(self) -> float:
+        """The area of a cell, as far as it is square: what is only wide shows no more."""
+        down, across = self.grids[0].values.shape
+        side: float = min(self.table[0] / across, self.table[1] / down)
+        return side * side
+
+    def side_ticks(self, number: int) -> tuple[Ticks, Ticks]:
+        """The labels of a table: on the left those of the first in a row, below of the last."""
+        none, across = Ticks("", 0), self.group.column_count
+        last = number + across >= len(self.grids)
+        rows = replace(self.rows, title="") if number % across == 0 else none
+        return rows, replace(self.columns, title="") if last else none
+
+    def items(self, corner: tuple[float, float]) -> Items:
+        """From this upper left corner."""
+        boxes, letters = [*self.column.place(*corner)][: len(self.grids)], self.letters
+        for number, (table, box) in enumerate(zip(self.grids, boxes, strict=True)):
+            yield panel_of(table, box, letters.number, letters.smallest)
+            yield from axis_items(*self.side_ticks(number), box, self.style)
+        left, right = boxes[0][0], max(box[0] + box[2] for box in boxes)
+        foot, top = min(box[1] for box in boxes), max(box[1] + box[3] for box in boxes)
+        side, below = left - self.rows.extent, foot - self.columns.extent
+        yield from row_title(self.rows.title, side, (foot, top), self.style)
+        yield from column_title(self.columns.title, below, (left, right), self.style)
+        yield from self._names_over(boxes)
+        yield from self._names_beside(boxes)
+        if self.group.ringed_cell is not None:
+            number, row, column = self.group.ringed_cell
+            panel = panel_of(self.grids[number], boxes[number])
+            yield _ring_around(cell_box(panel, row, column))
+
+    def _names_over(self, boxes: Sequence[Box]) -> Iterator[Words]:
+        """A name over each table, or over those of the first row, and numbers in their colours."""
+        letters, names = self.letters, list(zip(self.group.panel_titles, boxes, strict=False))
+        gap = TABLE_GAP * letters.label * POINT
+        heads = [_table_name(name, box, letters) for name, box in names]
+        ends = [text_width(f"{head.text} ", head.size) * BOLD for head in heads]
+        rooms = [box[2] + gap / 2 - end for (_, box), end in zip(names, ends, strict=True)]
+        numbers, size = _numbers_beside([name.remarks for name, _ in names], rooms, letters)
+        for head, end, texts in zip(heads, ends, numbers, strict=True):
+            yield head
+            x = head.x + end
+            for text, series in texts:
+                yield Words(text, x, head.y, size, series=series)
+                x += text_width(f"{text} ", size)
+
+    def _names_beside(self, boxes: Sequence[Box]) -> Iterator[Words]:
+        """The name of each row, and what more there is below it, around its middle."""
+        x = boxes[0][0] - self.rows.extent - self.style.axis_room - self.names_width
+        gap, first = TABLE_GAP * self.letters.label * POINT, boxes[:: self.group.column_count]
+        for name, (_, bottom, _, height) in zip(self.group.row_titles, first, strict=False):
+            words = list(_row_name(name, self.letters))
+            high = sum(word.size * POINT * NAME_HEIGHT for word in words)
+            share = min((height + gap) / high, 1.0)
+            y = bottom + (height + high * share) / 2
+            for word in words:
+                size = word.size * share
+                foot = y - size * POINT * (NAME_HEIGHT / 2 + MIDDLE)
+                yield replace(word, x=x, y=foot, size=size)
+                y -= size * POINT * NAME_HEIGHT
+
+
+def largest_tables(group: Group, width: float, height: float, letters: Lettering) -> Tables:
+    """The tables as large as a room lets them be, while labels and tables find their sizes.
+
+    No cell is much wider than high, and none higher than wide.
+    """
+    tables = Tables(group, letters, Ticks("", 1), Ticks("", 1), (1.0, 1.0))
+    first = tables.grids[0]
+    rows, columns = first.values.shape
+    stretch = STRETCH if first.rows.unit == first.columns.unit else LONGER
+    down = math.ceil(len(tables.grids) / group.column_count)
+    for _ in range(ROUNDS):
+        (whole_wide, whole_high), (table_wide, table_high) = tables.column.size, tables.table
+        around_wide = whole_wide - table_wide * group.column_count
+        around_high = whole_high - table_high * down
+        wide = max((width - around_wide) / group.column_count, 0.1) / columns
+        high = max((height - around_high) / down, 0.1) / rows
+        wide, high = min(wide, high * stretch), min(high, wide)
+        ticks = (
+            row_ticks(first.rows, high, tables.style),
+            column_ticks(first.columns, wide, tables.style),
+        )
+        tables = Tables(group, letters, *ticks, (wide * columns, high * rows))
+    return tables
+
+
+@dataclass(frozen=True)
+class TrainingDrawing(Drawing):
+    """Charts on the right of the tables or below them, whatever makes cells larger."""
+
+    groups: tuple[Group, ...]
+
+    @property
+    def tables(self) -> Group:
+        return next(group for group in self.groups if group.kind == "course")
+
+    @property
+    def charts(self) -> list[Curves]:
+        return [each for group in self.groups for each in group.panels if isinstance(each, Curves)]
+
+    def body_height(self, letters: Lettering, width: float) -> float:
+        """So high that tables fill the width, with charts below them."""
+        if not self.tables.row_titles and self.charts:
+            return self._film_height(letters, width)
+        tables = largest_tables(self.tables, width, SLIDE[0], letters)
+        down = len(tables.column.parts)
+        beyond = max(tables.table[1] - LARGEST_TABLE, 0.0) * down
+        below = NATURAL_CHARTS + CHART_GAP * letters.label * POINT if self.charts else 0.0
+        return tables.column.size[1] - beyond + below
+
+    def _film_height(self, letters: Lettering, width: float) -> float:
+        """Charts stand beside tables, where these are high enough for them; else below."""
+        group, label = _row_choices(self.tables)[-1], letters.label * POINT
+        wide = width * (1 - CHARTS_WIDE) - CHART_GAP * label
+        beside = largest_tables(group, wide, SLIDE[0], letters).column.size[1]
+        if beside >= len(self.charts) * LOWEST_CHARTS * label:
+            return min(beside, HIGHEST_BESIDE * width)
+        high = largest_tables(group, width, SLIDE[0], letters).column.size[1]
+        return max(high / (1 - CHARTS_HIGH), high + CHARTS_BELOW)
+
+    def body(self, room: Box, letters: Lettering) -> Items:
+        best = self._best(room, letters)
+        yield from best.tables.items((room[0], room[1] + room[3]))
+        yield from charts_items(best.charts, letters)
+
+    def legible(self, room: Box, letters: Lettering) -> int:
+        """How many of its tokens a table names."""
+        return len(largest_tables(self.tables, room[2], room[3], letters).rows.places)
+
+    def keys(self) -> list[Key]:
+        grids = [each for each in self.tables.panels if isinstance(each, Grid)]
+        scale = grids[0].scale
+        hidden = [hidden_key(scale)] if any(each.cells.has_hidden for each in grids) else []
+        return [scale_key(scale), *hidden]
+
+    def key_size(self, letters: Lettering) -> float:
+        return letters.note
+
+    def _best(self, room: Box, letters: Lettering) -> Course:
+        """All rows and columns, where tokens can be named; else those that tell most."""
+        tables = self.tables
+        if not tables.row_titles:
+            return max(self._courses(_row_choices(tables), room, letters), key=_cell_area)
+        few = _rows_with(tables, lambda more: True)
+        first = _rows_with(tables, lambda more: not more.series)
+        choices = [
+            _last_columns(group, count)
+            for group, fewest in ((tables, tables.column_count - 1), (few, FEWEST), (first, FEWEST))
+            for count in range(tables.column_count, max(fewest, FEWEST) - 1, -1)
+        ]
+        ways = self._courses(choices or [tables], room, letters)
+        all_named = [way for way in ways if len(way.tables.rows.places) == way.tables.rows.count]
+        least = LITTLE_SMALLER * max(map(_cell_area, ways))
+        return first_fit(all_named or ways, lambda way: bool(all_named) or _cell_area(way) > least)
+
+    def _courses(self, choices: Sequence[Group], room: Box, letters: Lettering) -> list[Course]:
+        """Of each the better of its two ways."""
+        return [
+            max(
+                (way(group, self.charts, room, letters) for way in (_charts_beside, _charts_below)),
+                key=_cell_area,
+            )
+            for group in choices
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """Tables from the upper left corner of a room, and charts with a place there."""
+
+    tables: Tables
+    charts: list[tuple[Curves, Box]]
+
+
+def _cell_area(course: Course) -> float:
+    return course.tables.cell
+
+
+def _rows_with(group: Group, counts: Callable[[PanelRemark], bool]) -> Group:
+    """The rows of which there is more to tell, and such as counts; all, where there are none."""
+    rows = [row for row, name in enumerate(group.row_titles) if any(map(counts, name.remarks))]
+    if not rows:
+        return group
+    panels = (
+        group.panels[row * group.column_count : (row + 1) * group.column_count] for row in rows
+    )
+    beside = tuple(group.row_titles[row] for row in rows)
+    return replace(group, panels=tuple(chain.from_iterable(panels)), row_titles=beside)
+
+
+def _row_choices(group: Group) -> list[Group]:
+    """As it is; or all beside each other, if they are few."""
+    count = len(group.panels)
+    return (
+        [group, replace(group, column_count=count)]
+        if group.column_count < count <= IN_A_ROW
+        else [group]
+    )
+
+
+def _last_columns(group: Group, count: int) -> Group:
+    """So many columns, the last ones and the first."""
+    columns = [0, *range(group.column_count - count + 1, group.column_count)]
+    starts = range(0, len(group.panels), group.column_count)
+    panels = tuple(group.panels[start + column] for start in starts for column in columns)
+    over = tuple(group.panel_titles[column] for column in columns)
+    return replace(group, panels=panels, column_count=count, panel_titles=over)
+
+
+def _charts_beside(group: Group, charts: list[Curves], room: Box, letters: Lettering) -> Course:
+    """Charts below each other, in all the width that tables leave."""
+    left, bottom, width, height = room
+    gap = CHART_GAP * letters.label * POINT
+    wide = width - (CHARTS_WIDE * width + gap if charts else 0.0)
+    tables = largest_tables(group, wide, height, letters)
+    start = left + tables.column.size[0] + gap
+    boxes = stacked_boxes((start, bottom, left + width - start, height), len(charts), letters)
+    return Course(tables, list(zip(charts, boxes, strict=True)))
+
+
+def _charts_below(group: Group, charts: list[Curves], room: Box, letters: Lettering) -> Course:
+    """Charts in a row."""
+    left, bottom, width, height = room
+    label, count = letters.label * POINT, max(len(charts), 1)
+    high = max(CHARTS_HIGH * height, LOWEST_CHARTS * label) if charts else 0.0
+    tables = largest_tables(group, width, height - high, letters)
+    gap, high = CHART_GAP * label, height - tables.column.size[1] - 0.5 * CHART_GAP * label
+    wide = (width - gap * (count - 1)) / count
+    lefts = [left + number * (wide + gap) for number in range(len(charts))]
+    return Course(
+        tables, [(each, (x, bottom, wide, high)) for each, x in zip(charts, lefts, strict=True)]
+    )
+
+
+def _ring_around(box: Box) -> Stroke:
+    """Around the cell that matters."""
+    left, bottom, wide, high = box
+    x, y = left + wide / 2, bottom + high / 2
+    turns = np.linspace(0, 2 * np.pi, RING_POINTS)
+    across, up = x + RING * wide * np.cos(turns), y + RING * high * np.sin(turns)
+    points = tuple(zip(across.tolist(), up.tolist(), strict=True))
+    return Stroke(points, RING_LINE, series=0)
+
+
+def _table_name(name: PanelTitle, box: Box, letters: Lettering) -> Words:
+    """A name over its table, with room beside it for the numbers that are told."""
+    left, bottom, width, height = box
+    least = sum(text_width(f" {more.share}", letters.smallest) for more in name.remarks)
+    room = max(width - least, width / 2) / BOLD
+    text, size = fit_line(name.text, letters.label, letters.smallest, room)
+    return Words(text, left, bottom + height + 0.45 * letters.label * POINT, size, bold=True)
+
+
+def _numbers_beside(
+    more: Sequence[Sequence[PanelRemark]], rooms: Sequence[float], letters: Lettering
+) -> tuple[list[list[tuple[str, int]]], float]:
+    """What more there is, over all tables alike: where there is no room for it, numbers alone."""
+    ways = (
+        [[(each.text, each.series) for each in texts] for texts in more],
+        [[(each.share, each.series) for each in texts] for texts in more],
+    )
+    for way in ways:
+        widths = [sum(text_width(f"{text} ", 1.0) for text, _ in texts) for texts in way]
+        sizes = (room / max(wide, 1e-6) for wide, room in zip(widths, rooms, strict=True))
+        size = min([letters.label, *sizes])
+        if size >= letters.smallest - 1e-6:
+            return way, size
+    return [[] for _ in more], letters.smallest
+
+
+def _row_name(name: PanelTitle, letters: Lettering) -> Iterator[Words]:
+    """Lines that have yet to find their place: its name, and below it what more there is."""
+    yield Words(name.text, 0.0, 0.0, letters.title, bold=True)
+    room = WIDEST_NAME * letters.label * POINT
+    for more in name.remarks:
+        for line in wrap_parts(more.text.split(" "), " ", letters.label, room):
+            text, size = fit_line(line, letters.label, letters.smallest, room)
+            yield Words(text, 0.0, 0.0, size, series=more.series)
+
+
+def stacked_boxes(room: Box, count: int, letters: Lettering) -> list[Box]:
+    """Boxes below each other, in which charts are equally high: the last has numbers below it."""
+    left, bottom, width, height = room
+    more = (FOOT - SHORT_FOOT) * letters.axis * POINT
+    each = (height - more) / max(count, 1)
+    boxes = [(left, bottom + more + place * each, width, each) for place in range(1, count)]
+    return [*reversed(boxes), *[(left, bottom, width, each + more)][:count]]
+
+
+def charts_items(charts: Sequence[tuple[Curves, Box]], letters: Lettering) -> Items:
+    """Each in its box; where they stand below each other, the numbers below the last one alone.
+
+    All have the same room beside them, and names of curves in letters of one size.
+    """
+    lowest = min((box[1] for _, box in charts), default=0.0)
+    around = (HEADING * letters.label + FOOT * letters.axis) * POINT
+    sides = (chart_ticks(c, box[2], max(box[3] - around, 0.1), letters.axis) for c, box in charts)
+    beside = max((rows.extent for rows, _ in sides), default=0.0)
+    size = min((_names_size(*each, letters) for each in charts), default=letters.label)
+    for curves, box in charts:
+        yield from _chart_items(curves, box, beside, size, letters, numbered=box[1] == lowest)
+
+
+def _chart_items(
+    curves: Curves, box: Box, beside: float, size: float, letters: Lettering, *, numbered: bool
+) -> Items:
+    left, bottom, width, height = box
+    foot = (FOOT if numbered else SHORT_FOOT) * letters.axis * POINT
+    wide = max(width - beside - RIGHT * letters.axis * POINT, 0.2)
+    high = max(height - foot - HEADING * letters.label * POINT, 0.2)
+    inner = left + beside, bottom + foot, wide, high
+    rows, columns = chart_ticks(curves, wide, high, letters.axis)
+    rows, columns = replace(rows, title=""), replace(columns, title="")
+    if not numbered:
+        columns = replace(columns, labels=("",) * len(columns.labels))
+    sides = [*axis_items(rows, columns, inner, PanelStyle())]
+    yield curves_chart(curves, inner)
+    yield from sides
+    yield from _curve_names(curves, left, inner, size, letters)
+    numbers = [each for each in sides if isinstance(each, Words) and each.across == "center"]
+    if numbers:  # what the side counts, before its first number
+        first = min(numbers, key=lambda word: word.x)
+        x = first.x - text_width(first.text, first.size) / 2 - 0.6 * letters.axis * POINT
+        yield Words(curves.x_title, x, first.y, letters.axis, faint=True, across="right")
+
+
+def _names_size(curves: Curves, box: Box, letters: Lettering) -> float:
+    """How large names of curves are where all stand in one line."""
+    unit = sum(text_width(line.name, 1.0) for line in curves.lines)
+    unit += CURVE_NAMES_GAP * POINT * (len(curves.lines) - 1)
+    room = box[2] - RIGHT * letters.axis * POINT
+    return max(min(letters.label, room / max(unit, 1e-6)), letters.smallest)
+
+
+def _curve_names(
+    curves: Curves, left: float, box: Box, size: float, letters: Lettering
+) -> Iterator[Words]:
+    """Each curve in its colour, in one line from where the numbers beside the chart begin."""
+    y = box[1] + box[3] + 0.5 * letters.label * POINT
+    end = box[0] + box[2]
+    for number, line in enumerate(curves.lines):
+        text, points = fit_line(line.name, size, letters.smallest, max(end - left, 0.1))
+        series = None if line.plain or line.dashed else number
+        yield Words(text, left, y, points, series=series)
+        left += text_width(text, points) + CURVE_NAMES_GAP * points * POINT
