@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from attnviz.analysis.comparison import Alternative, Comparison
-from attnviz.analysis.seeds import Repeats
-from attnviz.analysis.sweeps import Sweep
+from attnviz.analysis.seeds import Repeats, Sweep
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.views.view import View
 

@@ -14,8 +14,12 @@ from attnviz import Trace, read, steps, trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.trained import prediction
 from attnviz.traces.trained.loading import load_transformer
-from attnviz.views.prediction import answer_sentences, best_answers_grid
-from attnviz.views.vector_shift import vector_shift_sentences, vector_shift_table
+from attnviz.views.prediction import (
+    answer_sentences,
+    best_answers_grid,
+    vector_shift_sentences,
+    vector_shift_table,
+)
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
 

@@ -27,8 +27,7 @@ from attnviz.traces.models.shipped import load_model
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.section import open_panels
 from attnviz.views.steps.scene import StepSettings, build_scene
-from attnviz.views.steps.walk import steps
-from attnviz.views.steps.why import why_step
+from attnviz.views.steps.walk import steps, why_step
 from attnviz.views.view import View
 from tests.conftest import ROOT
 from tests.evaluate import holds

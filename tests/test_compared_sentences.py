@@ -141,7 +141,7 @@ def test_heads_are_ranked_by_the_change_between_shared_tokens_that_are_not_speci
 def test_a_few_rows_at_a_time_come_to_the_same(
     both: Sentences, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analysis, "CELLS_AT_ONCE", 40)
+    monkeypatch.setattr(analysis, "CELLS_PER_BAND", 40)
     again = compare_sentences(both.first, both.second)
 
     assert [each.name for each in again.heads] == [each.name for each in both.heads]

@@ -22,8 +22,8 @@ from attnviz.renderers.picture.bars_list import TRACK
 from attnviz.renderers.picture.items import Arc, Block, Layout, Tint
 from attnviz.renderers.picture.sentence import arc_width, around_the_query, paragraph, word_bars
 from attnviz.renderers.picture.text import lettering
-from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.scales import Scale
+from attnviz.views.grids.words_and_bars import Arcs, Sentence
 from attnviz.views.view import View
 from tests.conftest import Attnviz
 from tests.hand import HOSTILE, causal_weights, view_of

@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 
 from attnviz.renderers import colors
-from attnviz.renderers.terminal import ramps
-from attnviz.renderers.terminal.ramps import FewColors, paint_values, ramp_numbers, terminal_rgb
-from attnviz.renderers.terminal.screen import ColorDepth, Screen
+from attnviz.renderers.terminal import screen
+from attnviz.renderers.terminal.screen import (
+    ColorDepth,
+    FewColors,
+    Screen,
+    paint_values,
+    ramp_numbers,
+    terminal_rgb,
+)
 from attnviz.views.grids.scales import Scale
 
 # What a Linux console and many others show for the first 16, where xterm shows something else.
@@ -87,8 +93,8 @@ def test_lightness_never_turns_back_as_a_value_grows(
 
 def test_every_map_has_its_colours_on_every_terminal() -> None:
     for few in get_args(FewColors):
-        assert set(ramps.SEQUENTIAL_RAMPS[few]) == set(colors.PALETTES)
-        assert set(ramps.DIVERGING_RAMPS[few]) == set(colors.THEMES)
+        assert set(screen.SEQUENTIAL_RAMPS[few]) == set(colors.PALETTES)
+        assert set(screen.DIVERGING_RAMPS[few]) == set(colors.THEMES)
 
 
 def test_what_is_hidden_is_grey_of_no_hue() -> None:

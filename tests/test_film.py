@@ -19,7 +19,7 @@ from attnviz.renderers.picture.files import view_captions
 from attnviz.renderers.picture.film import FILM_SIZE, film_frames
 from attnviz.renderers.picture.glyphs import hermetic
 from attnviz.renderers.picture.items import Chart, Layout
-from attnviz.views.conclusions.training_outcome import training_sentence
+from attnviz.views.conclusions.learning import training_sentence
 from attnviz.views.view import View
 from tests.conftest import unchecked
 from tests.learned_by_hand import learned, task

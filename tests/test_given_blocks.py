@@ -18,8 +18,8 @@ from torch.testing import assert_close
 from attnviz import trace
 from attnviz.attention.variants import ACTIVATIONS, Activation, NormPlacement
 from attnviz.errors import AttnvizError
-from attnviz.traces.layer_names import can_be_given, group_by_layer
 from attnviz.traces.matrices import parse_matrices
+from attnviz.traces.matrix_names import can_be_given, group_by_layer
 from attnviz.traces.origin import FromMatrices as FromFile
 from attnviz.traces.parts import LEARNED_NAMES, PARTS_BY_GIVEN_NAME, TRACE_FILE_SUFFIXES
 from attnviz.traces.settings import Settings

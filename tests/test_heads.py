@@ -27,8 +27,8 @@ from attnviz.traces.models import folder
 from attnviz.traces.settings import format_head_id
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.scales import Scale
+from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.heads import ranking_sentences
 from tests.conftest import Attnviz, unchecked
 from tests.untrained import untrained

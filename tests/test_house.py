@@ -42,7 +42,7 @@ UP = {
     "attnviz/views/view.py": {
         "attnviz.renderers",
         "attnviz.renderers.saving",
-        "attnviz.renderers.page.frame",
+        "attnviz.renderers.page.page",
         "attnviz.renderers.picture.files",
     },
 }
@@ -251,7 +251,7 @@ def loaded_by(calls: Iterable[tuple[str, ...]], heavy: set[str]) -> dict[str, li
     """Which calls load what; in one process, so that of several the first is named."""
     code = f"""
 import sys
-from attnviz.cli.app import main
+from attnviz.cli.app import run_command_line as main
 before = set()
 for call in {[*calls]}:
     main([*call])
@@ -362,7 +362,8 @@ def test_mistakes_and_lists_wait_for_nothing_heavy() -> None:
 
 
 def test_a_run_loads_no_matplotlib() -> None:
-    assert "matplotlib" not in loaded_after("from attnviz.cli.app import main; main(['run', 'a'])")
+    code = "from attnviz.cli.app import run_command_line; run_command_line(['run', 'a'])"
+    assert "matplotlib" not in loaded_after(code)
 
 
 def test_the_tree_of_the_architecture_page_has_every_file() -> None:

@@ -21,8 +21,7 @@ from attnviz.cells import FULL_SLICE
 from attnviz.errors import AttnvizError
 from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.screen import Screen
-from attnviz.views.grids.arcs import Arcs, Sentence
-from attnviz.views.grids.ranked_bars import RankedBars
+from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import View
 from attnviz.wording.commands import parse_command
 from tests.conftest import Attnviz

@@ -17,7 +17,7 @@ from attnviz.machine import memory
 from attnviz.renderers.page import heads as page_heads
 from attnviz.traces import plan, weights
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.trained import capture, recomputed_weights
+from attnviz.traces.trained import capture
 from attnviz.traces.weights import InMemoryWeights, Stage
 from tests.small_transformers import KINDS, save
 
@@ -35,8 +35,8 @@ VIEWS: dict[str, dict[str, Any]] = {
 
 def _read_in_bands(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
     """Read tables in smaller bands, as those of a longer text are read."""
-    for module in (cells, weights, recomputed_weights, capture):
-        captured = module in (recomputed_weights, capture)
+    for module in (cells, weights, capture, capture):
+        captured = module in (capture, capture)
         name = "CAPTURED_CELLS_AT_ONCE" if captured else "CELLS_PER_BAND"
         monkeypatch.setattr(module, name, cells_at_once)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from attnviz.errors import AttnvizError
-from attnviz.traces import aliases as table
-from attnviz.traces.aliases import alias_hint
+from attnviz.traces import matrix_names as table
 from attnviz.traces.matrices import parse_matrices
+from attnviz.traces.matrix_names import alias_hint
 from attnviz.traces.parts import GIVEN_NAMES
 from tests.conftest import Attnviz
 

@@ -103,8 +103,8 @@ def test_maps_that_were_blocks_before_are_averaged_by_how_many_tokens_they_stand
         3,
         3,
         values=tokens.values[:, [0, 2, 4], :3],
-        tall=np.array([2, 2, 1]),
-        wide=np.ones(3),
+        tokens_per_row=np.array([2, 2, 1]),
+        tokens_per_column=np.ones(3),
     )
 
     (found,) = blocks.pooled_to(1, 3).values

@@ -17,7 +17,7 @@ from attnviz.analysis import seeds
 from attnviz.analysis.aspects import ASPECTS
 from attnviz.analysis.comparison import compare
 from attnviz.analysis.measures import measure_weights
-from attnviz.analysis.sweeps import SWEEP_MEASURES, SWEEP_SERIES, Sweep, measure_sweep
+from attnviz.analysis.seeds import SWEEP_MEASURES, SWEEP_SERIES, Sweep, measure_sweep
 from attnviz.attention.variants import VARIANTS
 from attnviz.traces.settings import POSITIONS, Dtype, Positions
 from attnviz.traces.trace import Layer

@@ -16,7 +16,7 @@ from attnviz.analysis.checks import verify_trace
 from attnviz.attention.arithmetic import join_heads, mix_values, switch_off_heads
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import format_head_id, parse_heads_off
-from attnviz.views.grids.ranked_bars import RankedBars
+from attnviz.views.grids.words_and_bars import RankedBars
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"

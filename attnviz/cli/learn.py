@@ -263,7 +263,7 @@ def _refuse_finished_training(training: Training, folder: Path) -> None:
         return
     last = training.moments[-1]
 
-    from attnviz.views.conclusions.training_outcome import accuracy_text
+    from attnviz.views.conclusions.learning import accuracy_text
 
     steps, until = training.choices.steps or 0, training.choices.until or 0
     if last.step >= steps:

@@ -10,7 +10,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from attnviz.traces import toml_reader as toml
-from attnviz.traces.layer_names import can_be_given
+from attnviz.traces.matrix_names import can_be_given
 from attnviz.traces.parts import GIVEN_NAMES
 from attnviz.wording.words import counted
 

@@ -15,7 +15,7 @@ from attnviz.machine import memory
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, tokens_of_words
 from attnviz.traces.early_checks import refuse_download
-from attnviz.traces.layer_names import can_be_given
+from attnviz.traces.matrix_names import can_be_given
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings, untrusted_settings

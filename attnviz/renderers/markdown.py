@@ -12,8 +12,8 @@ from attnviz.renderers.wrapping import align_sums
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import NumberFormat, cell_format, cell_text, masked_sign
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.section import Drawable, Section, panel_table
+from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.view import View
 
 MASKED_CELL = "·"

@@ -13,8 +13,8 @@ from torch import Tensor
 from attnviz.attention.block import Block
 from attnviz.errors import warn_with_note
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.layer_names import flatten_layers
 from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
+from attnviz.traces.matrix_names import flatten_layers
 from attnviz.traces.models.card import Card, card_of_facts, facts_of_card
 from attnviz.traces.models.model import Model, Sight, build_model
 from attnviz.traces.models.names import shipped_names
@@ -41,8 +41,7 @@ from attnviz.traces.parts import (
 from attnviz.traces.settings import Positions, Settings, parse_heads_off
 from attnviz.traces.structured_text import build_checked, fits_type
 from attnviz.traces.trace import Layer, Trace, weights_only_layer
-from attnviz.traces.trained.capture import CapturedAttention
-from attnviz.traces.trained.recomputed_weights import RecomputedAttention, WeightsOnDemand
+from attnviz.traces.trained.capture import CapturedAttention, RecomputedAttention, WeightsOnDemand
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.wording.commands import PATH_OPTIONS, path_in_command, path_without_folders
 

@@ -31,8 +31,9 @@ from attnviz.traces.archive import (
     refuse_other_types,
     restore_on_demand,
 )
-from attnviz.traces.layer_names import LAYERS
+from attnviz.traces.given_arrays import refuse_misfits
 from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
+from attnviz.traces.matrix_names import LAYERS
 from attnviz.traces.models.prediction import AnswerScoring, Prediction
 from attnviz.traces.models.vocabulary import PREDICTS
 from attnviz.traces.origin import (
@@ -54,10 +55,9 @@ from attnviz.traces.parts import (
     ResidualPart,
 )
 from attnviz.traces.settings import INSTEAD, Positions, Settings, untrusted_settings
-from attnviz.traces.shape_checks import refuse_misfits
 from attnviz.traces.structured_text import build_checked
 from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
-from attnviz.traces.trained.recomputed_weights import WeightsOnDemand
+from attnviz.traces.trained.capture import WeightsOnDemand
 from attnviz.vectors.arrays import COPIED_FLOAT_BYTES, read_numpy_arrays
 from attnviz.vectors.embedding_tables import FromTable
 from attnviz.wording.commands import parse_command

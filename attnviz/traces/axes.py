@@ -15,14 +15,14 @@ import numpy as np
 from einops import rearrange
 
 from attnviz.errors import AttnvizError, unknown_name_error
-from attnviz.traces.given_arrays import Numbers
-from attnviz.traces.parts import PARTS_BY_GIVEN_NAME, Part
-from attnviz.traces.shape_checks import (
+from attnviz.traces.given_arrays import (
     HEAD_SIDES_BY_WIDTH,
     HEAD_WIDTH_BY_WIDTH,
+    Numbers,
     in_file,
     refuse_other_sides,
 )
+from attnviz.traces.parts import PARTS_BY_GIVEN_NAME, Part
 from attnviz.wording.words import and_list, counted, shape_text
 
 Axes = tuple[str, ...]  # what the sides count: ("item", "token", "dim")

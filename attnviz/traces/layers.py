@@ -24,7 +24,7 @@ from attnviz.traces.trace import BeforeRotary, Layer, Projections
 from attnviz.vectors import positions
 
 if TYPE_CHECKING:
-    from attnviz.traces.trained.recomputed_weights import WeightsOnDemand
+    from attnviz.traces.trained.capture import WeightsOnDemand
 
 Vectors = Float[Tensor, "*batch token dim"]
 KeyInputs = Float[Tensor, "*batch key dim"]
@@ -143,8 +143,11 @@ def _row_wise_weights(
         return None
 
     # Slow to import, and not needed for short texts.
-    from attnviz.traces.trained.capture import CapturedAttention
-    from attnviz.traces.trained.recomputed_weights import RecomputedAttention, WeightsOnDemand
+    from attnviz.traces.trained.capture import (
+        CapturedAttention,
+        RecomputedAttention,
+        WeightsOnDemand,
+    )
 
     captured = CapturedAttention(
         which="self" if key_inputs is inputs else "cross",

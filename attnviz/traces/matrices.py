@@ -14,17 +14,22 @@ from torch import Tensor
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files
 from attnviz.traces import structured_text, toml_reader
-from attnviz.traces.aliases import alias_hint
 from attnviz.traces.axes import AXES_KEY, GROUP, HEAD, align_arrays, split_off_axes
-from attnviz.traces.given_arrays import Numbers, cell_position_text, parse_array
-from attnviz.traces.layer_names import group_by_layer, layer_key
+from attnviz.traces.given_arrays import (
+    Numbers,
+    cell_position_text,
+    in_file,
+    parse_array,
+    refuse_misfits,
+    tensor_sides,
+)
+from attnviz.traces.matrix_names import alias_hint, group_by_layer, layer_key
 from attnviz.traces.parts import (
     GIVEN_NAMES,
     MATRIX_FILE_SUFFIXES,
     MATRIX_PARTS,
     PARTS_BY_GIVEN_NAME,
 )
-from attnviz.traces.shape_checks import in_file, refuse_misfits, tensor_sides
 from attnviz.vectors.arrays import (
     COPIED_FLOAT_BYTES,
     read_metadata,

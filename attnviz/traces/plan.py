@@ -10,6 +10,7 @@ from torch import Tensor
 from attnviz.attention.mistakes import MISTAKES, Mistake
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
+from attnviz.traces.given_arrays import in_file
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.parts import GIVEN_BLOCK_NAMES
 from attnviz.traces.settings import (
@@ -21,7 +22,6 @@ from attnviz.traces.settings import (
     refuse_uneven_heads,
     resolve_scaling,
 )
-from attnviz.traces.shape_checks import in_file
 from attnviz.vectors.random_numbers import Seeds
 from attnviz.wording.commands import option_name
 from attnviz.wording.words import counted

@@ -14,10 +14,15 @@ from attnviz.analysis.aspects import (
     SHARED_VECTORS,
     TEXT_ASPECT,
 )
-from attnviz.analysis.comparison import Alternative, Comparison, restrict_to_query
-from attnviz.analysis.second_sentence import find_in_both
-from attnviz.analysis.seeds import DEFAULT_REPEATS, SeedTracker, measure_repeats
-from attnviz.analysis.sweeps import Sweep, refuse_without_curves, sweep_comparison
+from attnviz.analysis.comparison import Alternative, Comparison, find_in_both, restrict_to_query
+from attnviz.analysis.seeds import (
+    DEFAULT_REPEATS,
+    SeedTracker,
+    Sweep,
+    measure_repeats,
+    refuse_without_curves,
+    sweep_comparison,
+)
 from attnviz.cells import Cells
 from attnviz.errors import AttnvizError
 from attnviz.tokens.token_lookup import find_query

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from attnviz.analysis.comparison import Alternative, Comparison
 from attnviz.analysis.measures import QUANTILES_BY_NAME, Measures, band_quantiles
-from attnviz.analysis.seeds import Repeats
-from attnviz.analysis.sweeps import Sweep
+from attnviz.analysis.seeds import Repeats, Sweep
 from attnviz.cells import Cells, LazyCells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents, trace_contents

@@ -11,7 +11,7 @@ from attnviz.attention.arithmetic import visible_cells
 from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.learning.task import Task
 from attnviz.learning.training import Moment, Training
-from attnviz.views.conclusions.training_outcome import accuracy_text
+from attnviz.views.conclusions.learning import accuracy_text
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.glimpse import Glimpse, MeasureHistory
 from attnviz.views.grids.grid import Grid

@@ -14,8 +14,8 @@ from attnviz.cells import unmasked_cells
 from attnviz.traces.archive import Contents
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.scales import Scale, round_up
+from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import percent_text

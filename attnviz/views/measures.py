@@ -7,10 +7,9 @@ from dataclasses import fields
 import numpy as np
 
 from attnviz.analysis.aspects import ABLATION_ASPECT, NO_HEADS_OFF, TEXT_ASPECT
-from attnviz.analysis.comparison import Alternative, Comparison
+from attnviz.analysis.comparison import Alternative, Comparison, combine_tokens
 from attnviz.analysis.measures import QUANTILE_BAND, Measures
-from attnviz.analysis.second_sentence import combine_tokens
-from attnviz.analysis.sweeps import SWEEP_SERIES, Sweep
+from attnviz.analysis.seeds import SWEEP_SERIES, Sweep
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.grids.axes import plain_axis

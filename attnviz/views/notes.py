@@ -84,7 +84,7 @@ CLOSING_NOTES = {  # in the order in which they are read
         takes_query=True,
     ),
     "shifted vectors": ClosingNote(
-        _shows_vector_shift, "attnviz.views.vector_shift:vector_shift_sentences"
+        _shows_vector_shift, "attnviz.views.prediction:vector_shift_sentences"
     ),
 }
 

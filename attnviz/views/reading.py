@@ -13,7 +13,6 @@ from attnviz.cells import FULL_SLICE, StoredCells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.facts import do_rows_sum_to_one
-from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import (
     ALL_MASKED_TEXT,
     LINE_SUM_NOTE,
@@ -24,6 +23,7 @@ from attnviz.views.grids.axes import (
 )
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid
 from attnviz.views.grids.scales import bar_scale
+from attnviz.views.grids.words_and_bars import Arcs, Sentence
 from attnviz.views.view import READINGS_GROUP, Group
 from attnviz.wording.words import and_list, bidi_isolated
 

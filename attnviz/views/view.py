@@ -44,7 +44,7 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
 RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up
 SAVE_FUNCTION = "attnviz.renderers.saving:save_view"
 FIGURE_FUNCTION = "attnviz.renderers.picture.files:figure"
-FRAME_FUNCTION = "attnviz.renderers.page.frame:framed_page"
+FRAME_FUNCTION = "attnviz.renderers.page.page:framed_page"
 
 READINGS_GROUP = "readings"  # the group on one token, which a terminal writes as sentences
 FINDINGS_GROUP = "findings"  # a group whose panel titles are whole sentences

@@ -11,13 +11,11 @@ from attnviz.renderers.page.charts import arrows_markup, chart_markup
 from attnviz.renderers.page.tags import NO_MARKUP, Markup, join_markup, tag
 from attnviz.renderers.page.theming import shade_class
 from attnviz.renderers.wrapping import align_sums
-from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.description import describe, has_masked_cells
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap
 from attnviz.views.grids.grid import OFF_SUFFIX, Curves, Grid
 from attnviz.views.grids.numbers import HEAD_SUFFIX, NumberFormat, cell_format, cell_text
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import (
     JOINED_TABLES,
@@ -26,6 +24,7 @@ from attnviz.views.grids.section import (
     Section,
     panel_table,
 )
+from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.view import Group, View
 from attnviz.wording.words import and_list, counted
 

@@ -40,8 +40,8 @@ from attnviz.renderers.picture.text import (
     text_width,
     widest_line,
 )
-from attnviz.views.grids.arcs import Arcs
 from attnviz.views.grids.grid import block_size, pool_grid, with_common_scales
+from attnviz.views.grids.words_and_bars import Arcs
 from attnviz.wording.numbers import share_text
 
 MAX_WORDS = 128  # tokens on a side: of more several stand together

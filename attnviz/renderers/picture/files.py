@@ -27,12 +27,11 @@ from attnviz.renderers.picture.panels import count_labels, fill_page
 from attnviz.renderers.picture.section import count_fitting_sums
 from attnviz.renderers.picture.text import SLIDE, lettering
 from attnviz.renderers.provenance import provenance_of
-from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.description import has_masked_cells, panel_notes
 from attnviz.views.grids.grid import Grid, block_size, pool_grid, with_common_scales
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.section import Drawable, Section, open_panels
+from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import Group, View, build_page
 from attnviz.wording.keywords import replace_choices
 

@@ -99,7 +99,8 @@ def _on_one_scale(groups: Sequence[Group]) -> list[Group]:
     }
     return [
         replace(group, panels=tuple(
-            panel.with_scales(scales) if isinstance(panel, Section) else panel for panel in group.panels
+            panel.with_scales(scales) if isinstance(panel, Section) else panel
+            for panel in group.panels
         ))
         for group in groups
     ]  # fmt: skip

@@ -18,12 +18,11 @@ from attnviz.errors import warn_with_note
 from attnviz.machine.environment import without_variables
 from attnviz.renderers.picture.page import Captions
 from attnviz.renderers.picture.text import typeset, typeset_names
-from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.section import Arrow, ColumnChart, Drawable, Plane, Section
+from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import Group
 from attnviz.wording.sums import Sum
 
@@ -79,17 +78,17 @@ TEXTS: dict[type, dict[str, Setting]] = {
     Section: {
         **dict.fromkeys(("title", "finding", "about"), _as_printed),
         **dict.fromkeys(("shapes", "formula"), _as_printed_names),
-        **dict.fromkeys(("sums", "grids", "beyond", "moments", "planes", "bars"), None),
+        **dict.fromkeys(("sums", "grids", "stage_grids", "moments", "planes", "bars"), None),
     },
     Sum: dict.fromkeys(("left", "right", "result"), _as_printed),
     Plane: {"arrows": None, "angle": _as_printed},
-    Arrow: dict.fromkeys(("name", "written"), _as_printed),
+    Arrow: dict.fromkeys(("name", "length_text"), _as_printed),
     ColumnChart: {"names": drawable_text},
     Arcs: {"grid": None},
     Sentence: {"grid": None},
     RankedBars: {"grid": None, "remarks": _as_printed},
-    Overview: {"title": _as_printed, "reads": None, "read": None},
-    Curves: {"title": _as_printed, "across": _as_printed, "lines": None},
+    Overview: {"title": _as_printed, "query_axis": None, "key_axis": None},
+    Curves: {"title": _as_printed, "x_title": _as_printed, "lines": None},
     Curve: {"name": _as_printed},
     Grid: {"title": _as_printed_names, "rows": None, "columns": None, "words": drawable_text},
     Axis: {"labels": drawable_text},

@@ -42,11 +42,10 @@ from attnviz.renderers.picture.section import section_pages, smaller_text_sizes
 from attnviz.renderers.picture.sentence import SentenceDrawing
 from attnviz.renderers.picture.text import SLIDE, Size, lettering
 from attnviz.renderers.picture.training import TrainingDrawing
-from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.section import Drawable, Section
+from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import Group
 
 HIGHEST_PAGE = 40.0  # of a page that grows

@@ -96,7 +96,8 @@ def _note_smaller_letters(page: FilledPage, size: Size, text_size: float) -> Non
         points = SLIDE_LABEL_POINTS * text_size
         note = (
             f"there is no room for labels of {points:g} points: they are drawn at "
-            f"{points * actual / usual:.0f}; {PAGE_PLACEHOLDER} in the name of a file makes several pages"
+            f"{points * actual / usual:.0f}; {PAGE_PLACEHOLDER} in the name of a file makes "
+            "several pages"
         )
         warn_with_note(note)
 

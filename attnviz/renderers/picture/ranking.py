@@ -31,9 +31,8 @@ from attnviz.renderers.picture.text import (
     shorten_label,
     text_width,
 )
-from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.numbers import cell_format
-from attnviz.views.grids.ranked_bars import RankedBars
+from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.wording.words import counted
 
 NATURAL_ROW, ROOMY_ROW, HIGHEST_ROW = 1.67, 2.3, 8.0  # in letters

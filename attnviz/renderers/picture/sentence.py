@@ -34,8 +34,8 @@ from attnviz.renderers.picture.text import (
     text_width,
     widest_line,
 )
-from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.numbers import cell_format
+from attnviz.views.grids.words_and_bars import Sentence
 from attnviz.wording.words import counted
 
 NEWLINE = "↵"

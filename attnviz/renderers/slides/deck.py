@@ -39,11 +39,10 @@ from attnviz.renderers.slides.master import (
     start_deck,
 )
 from attnviz.renderers.wrapping import align_sums
-from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.description import has_masked_cells, panel_notes
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.section import Drawable, Section
+from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import FINDINGS_GROUP, Group, Page, View, build_page
 
 if TYPE_CHECKING:

@@ -13,14 +13,16 @@ from rich.text import Text
 
 from attnviz.renderers.colors import find_theme
 from attnviz.renderers.terminal.maps import arrange_maps, draw_maps, pool_to_fit
-from attnviz.renderers.terminal.ramps import BLOCK_RAMP, legend_lines, paint_values
 from attnviz.renderers.terminal.screen import (
+    BLOCK_RAMP,
     BOLD_STYLE,
     DIM_STYLE,
     GAP_COLUMNS,
     PLAIN_STYLE,
     Screen,
     fit_columns,
+    legend_lines,
+    paint_values,
 )
 from attnviz.views.grids.glimpse import Glimpse, MeasureHistory
 from attnviz.views.grids.grid import Grid

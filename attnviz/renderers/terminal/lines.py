@@ -22,11 +22,10 @@ from attnviz.renderers.terminal.screen import (
 from attnviz.renderers.terminal.sentence import MIN_RANKED_ROWS, ranking_lines, sentence_lines
 from attnviz.renderers.terminal.tables import table_lines
 from attnviz.renderers.wrapping import align_sums, break_sum
-from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.section import Drawable, Section, panel_table
+from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.view import READINGS_GROUP, View
 
 RANKING_EXTRA_LINES = 3  # the title, the number of other rows, and the gap between blocks

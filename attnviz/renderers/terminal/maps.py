@@ -19,14 +19,17 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.renderers.terminal.ramps import Paint, block_glyphs, paint_values, scale_line
 from attnviz.renderers.terminal.screen import (
     BOLD_STYLE,
     DIM_STYLE,
     MASKED_SIGN,
     PLAIN_STYLE,
+    Paint,
     Screen,
+    block_glyphs,
     fit_columns,
+    paint_values,
+    scale_line,
     wrap_note,
 )
 from attnviz.views.grids.axes import Axis

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
+import numpy as np
+from jaxtyping import Bool, Int, Shaped, UInt8
 from rich.cells import cell_len, set_cell_size
+from rich.color import Color
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.renderers.colors import DEFAULT_PALETTE
-from attnviz.views.grids.grid import OFF_SUFFIX
+from attnviz.renderers.colors import (
+    DEFAULT_PALETTE,
+    color_anchors,
+    color_values,
+    fade_colors,
+    needs_dark_ink,
+)
+from attnviz.views.grids.grid import OFF_SUFFIX, Grid
+from attnviz.views.grids.scales import Scale
+from attnviz.wording.numbers import short_text
 
 MASKED_SIGN = "·"
 MIN_SCREEN_COLUMNS = 24
@@ -110,3 +122,198 @@ def line_segments(line: Text, console: Console) -> list[Segment]:
     """Return the parts of a line, each in its own style, else in that of the line."""
     line_style = line.style if isinstance(line.style, Style) else Style()
     return [Segment(part.text, part.style or line_style) for part in line.render(console)]
+
+
+BLOCK_RAMP = "▁▂▃▄▅▆▇█"
+LEGEND_COLUMNS, NARROW_LEGEND_COLUMNS = 16, 8  # on a usual and on a narrow screen
+INKS_BY_DEPTH = {
+    "16": (Color.from_ansi(0), Color.from_ansi(15)),
+    "256": (Color.from_ansi(16), Color.from_ansi(231)),
+    "truecolor": (Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)),
+}
+
+CellIndex = int | tuple[int, ...]
+FewColors = Literal["16", "256"]
+ColorNumbers = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Paint:
+    """The colours of some values, in RGB; on a screen with few colours also by number."""
+
+    rgb: UInt8[np.ndarray, "*shape 3"]
+    dark_ink: Bool[np.ndarray, "*shape"]
+    inks: tuple[Color, Color]  # for letters: dark and light
+    numbers: Int[np.ndarray, "*shape"] | None = None
+
+    def color(self, index: CellIndex) -> Color:
+        if self.numbers is not None:
+            return _ansi_color(int(self.numbers[index]))
+        red, green, blue = self.rgb[index].tolist()
+        return _rgb_color(red, green, blue)
+
+    def background_style(self, index: CellIndex) -> Style:
+        """Return the style of letters on this colour, in ink that can be read on it."""
+        ink = self.inks[0 if self.dark_ink[index] else 1]
+        return _ink_style(ink, self.color(index))
+
+
+def paint_values(
+    values: Shaped[np.ndarray, "*shape"], scale: Scale, screen: Screen, *, is_off: bool = False
+) -> Paint:
+    """Return the colours of values on a screen; NaN has the colour of 0.
+
+    The weights of a head that `is_off` are grey.
+    """
+    filled_values = np.nan_to_num(values)
+    if screen.colors in ("16", "256"):
+        palette = "greys" if is_off else screen.palette
+        color_numbers = np.array(ramp_numbers(screen.colors, palette, screen.theme, scale.kind))
+        steps = (scale.shares(filled_values) * len(color_numbers)).astype(int)
+        numbers = color_numbers[np.minimum(steps, len(color_numbers) - 1)]
+        rgb = terminal_rgb(numbers)
+        return Paint(rgb, needs_dark_ink(rgb), INKS_BY_DEPTH[screen.colors], numbers)
+    anchors = color_anchors(screen.palette, screen.theme, scale.kind)
+    rgb = color_values(scale.shares(filled_values), 0, 1, anchors)
+    rgb = fade_colors(rgb, screen.theme) if is_off else rgb
+    return Paint(rgb, needs_dark_ink(rgb), INKS_BY_DEPTH["truecolor"])
+
+
+def legend_lines(
+    grids: Sequence[Grid], screen: Screen, colors: Scale | None = None
+) -> Iterator[Text]:
+    """Yield the legend of a scale: `weight 0 ▁▂▃▄▅▆▇█ 1   · hidden`.
+
+    `colors`: the scale that its colours are taken from, if it is another.
+    """
+    line = scale_line(grids[0].scale, screen, colors=colors)
+    has_masked = any(grid.cells.has_hidden for grid in grids)
+    masked = Text(f"{MASKED_SIGN} hidden", DIM_STYLE, end="") if has_masked else Text(end="")
+    if masked and line.cell_len + GAP_COLUMNS + masked.cell_len > screen.room:
+        yield line
+        yield masked
+    else:
+        yield line.append(" " * GAP_COLUMNS).append_text(masked) if masked else line
+
+
+def scale_line(
+    scale: Scale,
+    screen: Screen,
+    *,
+    colors: Scale | None = None,
+    ramp: str = BLOCK_RAMP,
+    width: int = LEGEND_COLUMNS,
+) -> Text:
+    """Return a scale from end to end; one that is not linear shows the number at its middle."""
+    low = f"{'≤ ' if scale.covers_smaller else ''}{scale.low:g}"
+    line = Text.assemble((f"{scale.label} {low} ", DIM_STYLE), end="")
+    ramp_text = _ramp_text(scale, colors or scale, screen, ramp, width)
+    if scale.bend == "straight":
+        line.append_text(ramp_text)
+    else:
+        middle = len(ramp_text) // 2
+        number = float(scale.values_at(np.array(0.5)))
+        line.append_text(ramp_text[:middle]).append(f" {short_text(number)} ", DIM_STYLE)
+        line.append_text(ramp_text[middle:])
+    return line.append(f" {'≥ ' if scale.is_exceeded else ''}{scale.high:g}", DIM_STYLE)
+
+
+def _ramp_text(scale: Scale, colors: Scale, screen: Screen, ramp: str, max_columns: int) -> Text:
+    if not screen.colored:
+        return Text(ramp, end="")
+    width = max_columns if screen.room >= 40 else NARROW_LEGEND_COLUMNS
+    paint = paint_values(scale.values_at(np.linspace(0, 1, width)), colors, screen)
+    return Text.assemble(
+        *((" ", paint.background_style(column)) for column in range(width)), end=""
+    )
+
+
+def block_glyphs(values: np.ndarray, scale: Scale) -> list[str]:
+    """Return a block for each value, the higher the larger it is; a space for NaN."""
+    shares = scale.shares(np.nan_to_num(values))
+    steps = np.minimum((shares * len(BLOCK_RAMP)).astype(int), len(BLOCK_RAMP) - 1)
+    return [
+        " " if empty else BLOCK_RAMP[step]
+        for step, empty in zip(steps, np.isnan(values), strict=True)
+    ]
+
+
+@lru_cache(maxsize=4096)
+def _ansi_color(number: int) -> Color:
+    return Color.from_ansi(number)
+
+
+@lru_cache(maxsize=4096)
+def _rgb_color(red: int, green: int, blue: int) -> Color:
+    return Color.from_rgb(red, green, blue)
+
+
+@lru_cache(maxsize=4096)
+def _ink_style(ink: Color, behind: Color) -> Style:
+    return Style(color=ink, bgcolor=behind)
+
+
+# From the darkest to the lightest: from 0 to 1 on dark paper.
+SEQUENTIAL_RAMPS: Mapping[FewColors, Mapping[str, ColorNumbers]] = {
+    "256": {
+        "ocean": (17, 18, 19, 25, 32, 38, 44, 116, 195),
+        "greys": (235, 237, 239, 241, 243, 245, 247, 249, 251),
+        "viridis": (53, 55, 24, 30, 36, 77, 149, 190, 226),
+        "cividis": (17, 18, 239, 60, 243, 101, 143, 179, 185, 227),
+        "magma": (17, 53, 90, 126, 168, 203, 209, 216, 222, 229),
+    },
+    "16": {
+        "ocean": (0, 4, 6, 14, 15),
+        "greys": (0, 8, 7, 15),
+        "viridis": (4, 2, 10, 11),
+        "cividis": (4, 8, 3, 11),
+        "magma": (0, 5, 9, 11, 15),
+    },
+}
+# From the lowest value to the highest, with 0 in the middle.
+DIVERGING_RAMPS: Mapping[FewColors, Mapping[str, ColorNumbers]] = {
+    "256": {
+        "dark": (117, 74, 32, 25, 19, 234, 52, 94, 166, 208, 215),
+        "light": (19, 25, 32, 74, 153, 255, 223, 209, 166, 160, 88),
+    },
+    "16": {"dark": (14, 6, 4, 0, 1, 3, 11), "light": (4, 6, 14, 15, 11, 3, 1)},
+}
+
+# xterm's first 16 colours; the others are six levels of red, green and blue, and greys.
+SYSTEM_COLORS = (
+    "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 "
+    "7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff"
+)
+CUBE_LEVELS = (0, 95, 135, 175, 215, 255)
+FIRST_GREY = 232
+
+
+def ramp_numbers(depth: FewColors, palette: str, theme: str, kind: str) -> ColorNumbers:
+    """Return the colour numbers of a scale, from its lowest value to its highest."""
+    if kind == "diverging":
+        return DIVERGING_RAMPS[depth][theme]
+    numbers = SEQUENTIAL_RAMPS[depth][palette]
+    return numbers if theme == "dark" else numbers[::-1]
+
+
+def terminal_rgb(numbers: Int[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape 3"]:
+    """Return the red, green and blue of a terminal's colours, as xterm shows them."""
+    table = np.array([_xterm_rgb(number) for number in range(256)], dtype=np.uint8)
+    rgb: UInt8[np.ndarray, "*shape 3"] = table[numbers]
+    return rgb
+
+
+def _xterm_rgb(number: int) -> tuple[int, int, int]:
+    """Return the red, green and blue of a colour number.
+
+    >>> _xterm_rgb(17), _xterm_rgb(255), _xterm_rgb(4)
+    ((0, 0, 95), (238, 238, 238), (0, 0, 238))
+    """
+    if number < 16:
+        red, green, blue = bytes.fromhex(SYSTEM_COLORS.split()[number])
+        return red, green, blue
+    if number >= FIRST_GREY:
+        grey = 8 + 10 * (number - FIRST_GREY)
+        return grey, grey, grey
+    index = number - 16
+    return CUBE_LEVELS[index // 36], CUBE_LEVELS[index // 6 % 6], CUBE_LEVELS[index % 6]

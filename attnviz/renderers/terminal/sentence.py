@@ -10,22 +10,25 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.renderers.terminal.ramps import Paint, block_glyphs, legend_lines, paint_values
 from attnviz.renderers.terminal.screen import (
     BOLD_STYLE,
     DIM_STYLE,
     MASKED_SIGN,
+    Paint,
     Screen,
+    block_glyphs,
     fit_columns,
+    legend_lines,
+    paint_values,
     title_text,
     wrap_note,
 )
-from attnviz.renderers.terminal.table import names_width, row_names
+from attnviz.renderers.terminal.tables import names_width, row_names
 from attnviz.views.grids.axes import ROW_SUM_NOTE
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import cell_format, cell_text
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.scales import Scale
+from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.wording.words import counted
 
 MAX_BARS, MIN_BARS = 20, 5

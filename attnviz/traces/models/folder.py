@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
-from attnviz.traces.layer_names import layer_key
+from attnviz.traces.matrix_names import layer_key
 from attnviz.traces.models.card import (
     MODEL_FORMAT_VERSION,
     SAVE_AGAIN_HINT,

@@ -19,8 +19,13 @@ from attnviz.traces.origin import FromModel, FromTransformer, TrainedCard
 from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
 from attnviz.traces.source import refuse_changes_to_trace
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
-from attnviz.traces.trained.forward_pass import ModelInput, capture_pass
-from attnviz.traces.trained.input_ids import PreparedInput, prepare_input
+from attnviz.traces.trained.capture import WeightsOnDemand
+from attnviz.traces.trained.forward_pass import (
+    ModelInput,
+    PreparedInput,
+    capture_pass,
+    prepare_input,
+)
 from attnviz.traces.trained.loading import LoadedTransformer, load_transformer
 from attnviz.traces.trained.model_attention import (
     EAGER_TOLERANCE,
@@ -39,7 +44,6 @@ from attnviz.traces.trained.prediction import (
     find_answer_positions,
     has_decoder_answers,
 )
-from attnviz.traces.trained.recomputed_weights import WeightsOnDemand
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.version import __version__
 from attnviz.wording.keywords import replace_choices

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from attnviz.analysis.aspects import TEXT_ASPECT
 from attnviz.analysis.comparison import Alternative, Comparison, LargestChange
-from attnviz.analysis.seeds import Repeats
-from attnviz.analysis.sweeps import Sweep
+from attnviz.analysis.seeds import Repeats, Sweep
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.conclusions.findings import Finding, choose_sentence, otherwise
 from attnviz.views.conclusions.mistakes import mistakes_sentence, mistakes_title

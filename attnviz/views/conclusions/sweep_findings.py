@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnviz.analysis.comparison import Comparison
 from attnviz.analysis.measures import band_quantiles
-from attnviz.analysis.sweeps import Sweep
+from attnviz.analysis.seeds import Sweep
 from attnviz.views.conclusions.findings import (
     MIN_SEEDS_TO_CONCLUDE,
     ONE_DRAW_OPENING,

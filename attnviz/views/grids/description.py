@@ -8,12 +8,11 @@ from functools import partial
 import numpy as np
 
 from attnviz.cells import Patch
-from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.axes import SUM_NOTES
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.section import Drawable, Section, open_panels, panel_table
+from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.wording.numbers import fixed_text, power_text, short_text, smallest_fixed_value
 from attnviz.wording.words import and_list, counted
 

@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from attnviz.views.grids.arcs import Arcs, Sentence
 from attnviz.views.grids.grid import Curves, Grid, common_scales
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.scales import Scale
+from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.wording.sums import Sum
 
 # Rows of tables: the index of each among the grids of a section, and the signs between them.

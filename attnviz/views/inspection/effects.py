@@ -16,8 +16,8 @@ from attnviz.traces.archive import Contents
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.scales import Scale, round_up
+from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.inspection.data import extended_document
 from attnviz.views.inspection.map_numbers import side_label
 from attnviz.views.view import TableData, TableLines, WordColumns

@@ -12,11 +12,10 @@ from attnviz.analysis.inspection.patterns import sampled_queries
 from attnviz.analysis.inspection.token_query import MapLink, MapRow, TokenLink, TokenQuery
 from attnviz.cells import StoredCells
 from attnviz.views.facts import do_rows_sum_to_one
-from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.axes import SINGLE_ROW_SUM_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.scales import Scale
+from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.inspection.heatmap import map_captions, side_axis
 from attnviz.views.inspection.map_numbers import (
     format_map_value,

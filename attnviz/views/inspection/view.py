@@ -9,11 +9,10 @@ from functools import partial
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.token_query import TokenQuery, build_link, build_token_query
 from attnviz.traces.source import build_source, source_command
-from attnviz.views.grids.arcs import Sentence
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.ranked_bars import RankedBars
 from attnviz.views.grids.section import Drawable
+from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.headline import attention_headline
 from attnviz.views.inspection.data import all_heads_data, link_data, maps_data, reading_data
 from attnviz.views.inspection.explored import explored_of_inspection
@@ -264,7 +263,7 @@ def output_tables(inspection: Inspection) -> tuple[Group, ...]:
     answers = best_answers_grid(trace) if inspection.looking.predict else None
     vectors = None
     if trace.prediction is None and trace.outputs is not None:
-        from attnviz.views.vector_shift import vector_shift_table
+        from attnviz.views.prediction import vector_shift_table
 
         vectors = vector_shift_table(trace)
     tables = {"prediction": answers, "moved": vectors}
@@ -273,7 +272,7 @@ def output_tables(inspection: Inspection) -> tuple[Group, ...]:
 
 def output_pictures(inspection: Inspection) -> tuple[Group, ...]:
     """Returns the answers as a table, or else the moved vectors as bars, for a picture."""
-    from attnviz.views.vector_shift import vector_shift_bars
+    from attnviz.views.prediction import vector_shift_bars
 
     bars = vector_shift_bars(inspection.trace)
     answers = [group for group in output_tables(inspection) if group.name == "prediction"]
