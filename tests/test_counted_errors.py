@@ -10,7 +10,7 @@ import torch
 
 from attnviz import trace
 from attnviz.errors import AttnvizError, unknown_name_error
-from attnviz.examples.checking import CLAIMS
+from attnviz.examples.claims import CLAIMS
 from attnviz.tokens.token_lookup import find_query
 from attnviz.traces.matrices import parse_matrices
 from attnviz.wording.numbers import exact_text

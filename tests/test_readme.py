@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from attnviz.examples.checking import CLAIMS
+from attnviz.examples.claims import CLAIMS
 from attnviz.examples.constructions import CONSTRUCTIONS
 from attnviz.examples.draws import DRAW, DRAW_KINDS, RECIPE_TYPES
 from attnviz.examples.reading import (

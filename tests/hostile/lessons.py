@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from attnviz.examples.checking import CLAIMS
+from attnviz.examples.claims import CLAIMS
 from attnviz.traces.parts import EXPECTATION_TYPES
 
 FILLED = (  # kinds of draws that fill a matrix, each with what may stand behind its shape
