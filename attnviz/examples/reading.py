@@ -15,8 +15,7 @@ from attnviz.examples.draws import COUNT_TYPE, SHAPE_TYPE, Recipe, read_recipe, 
 from attnviz.examples.example import Example, Expectation
 from attnviz.machine.files import NameInFile
 from attnviz.traces import toml_reader as toml
-from attnviz.traces.matrix_names import alias_hint
-from attnviz.traces.matrix_names import can_be_given, flatten_layers
+from attnviz.traces.matrix_names import alias_hint, can_be_given, flatten_layers
 from attnviz.traces.parts import EXPECTATION_TYPES, GIVEN_NAMES
 from attnviz.traces.settings import SHIPPED_NAMES, Settings, untrusted_settings
 
