@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.renderers.page.charts import chart_markup, round_numbers
-from attnviz.renderers.spans import AxisSpan
-from attnviz.views.grids.grid import Curve, Curves
+from attnviz.views.grids.grid import AxisSpan, Curve, Curves
 
 
 def test_a_chart_has_each_point_where_its_numbers_put_it() -> None:

@@ -18,7 +18,8 @@ from attnviz.renderers.colors import PALETTES
 from attnviz.renderers.terminal.lines import panel_lines, view_lines
 from attnviz.renderers.terminal.screen import BLOCK_RAMP, MASKED_SIGN, ColorDepth, Screen
 from attnviz.renderers.terminal.sentence import sentence_lines
-from attnviz.renderers.terminal.tables import TableForm, TerminalTable, fit_tables
+from attnviz.renderers.terminal.table import TableForm, TerminalTable
+from attnviz.renderers.terminal.tables import fit_tables
 from attnviz.traces.from_text import trace
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale

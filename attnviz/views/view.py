@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
 from operator import is_
 from pathlib import Path
@@ -21,7 +21,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Drawable, Section, open_panels
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import check_keywords
-from attnviz.wording.printable import is_printable, printable_text
+from attnviz.wording.printable import exact_json, is_printable, printable_text
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:  # a View holds no tensors, and imports no torch
@@ -206,6 +206,11 @@ class View:
         if self.explored is None:
             return None
         return printable_value(with_strongest_query(self.explored()))
+
+    @property
+    def provenance_text(self) -> str:
+        """The command, settings, seed and versions as JSON; empty if they are unknown."""
+        return "" if self.provenance is None else exact_json(asdict(self.provenance))
 
     def followed(self, position: int) -> tuple[str, tuple[Section, ...]]:
         """The title and the steps for the query at this position, made printable."""

@@ -9,9 +9,8 @@ import numpy as np
 
 from attnviz.renderers.colors import DEFAULT_THEME, find_theme
 from attnviz.renderers.page.tags import NO_MARKUP, Markup, join_markup, tag
-from attnviz.renderers.spans import AxisSpan, horizontal_span, vertical_span
 from attnviz.views.grids.description import describe
-from attnviz.views.grids.grid import Curve, Curves
+from attnviz.views.grids.grid import AxisSpan, Curve, Curves, horizontal_span, vertical_span
 from attnviz.views.grids.section import Plane
 
 DRAWING_WIDTH, DRAWING_HEIGHT = 480, 250

@@ -20,7 +20,6 @@ from attnviz.renderers.page.packing import encode_base64
 from attnviz.renderers.page.panels import page_panels, step_markup
 from attnviz.renderers.page.tags import NO_MARKUP, Markup, join_markup, tag
 from attnviz.renderers.page.theming import theme_rules
-from attnviz.renderers.provenance import provenance_of
 from attnviz.views.view import View
 from attnviz.wording.printable import exact_json, printable_text
 
@@ -128,7 +127,7 @@ def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, s
         ),
         "panels": page_panels(view),
         "made": how_made(view),
-        "provenance": _escape_json(provenance_of(view) or "null"),
+        "provenance": _escape_json(view.provenance_text or "null"),
         "data": _escape_json(exact_json(script_data)),
         "style": style,
         "script": script,

@@ -11,8 +11,7 @@ from matplotlib import ticker
 from attnviz.renderers.picture.axes import BESIDE_LABELS, Ticks
 from attnviz.renderers.picture.items import Chart, Trail
 from attnviz.renderers.picture.text import POINT, text_width, typeset
-from attnviz.renderers.spans import AxisSpan, horizontal_span, vertical_span
-from attnviz.views.grids.grid import Curves
+from attnviz.views.grids.grid import AxisSpan, Curves, horizontal_span, vertical_span
 
 NUMBERS_BELOW = 1.0  # from a chart to the numbers below it, which stand clear of those on its left
 NUMBER_PITCH = 1.3  # from one number to the next, in letters

@@ -26,7 +26,6 @@ from attnviz.renderers.picture.panel_rows import panel_orders
 from attnviz.renderers.picture.panels import count_labels, fill_page
 from attnviz.renderers.picture.section import count_fitting_sums
 from attnviz.renderers.picture.text import SLIDE, lettering
-from attnviz.renderers.provenance import provenance_of
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.description import has_masked_cells, panel_notes
 from attnviz.views.grids.grid import Grid, block_size, pool_grid, with_common_scales
@@ -45,14 +44,14 @@ def png_picture(view: View, look: Look) -> list[bytes]:
         "Title": view.headline,
         "Description": view.picture.description,
         "Software": "attnviz",
-        "attnviz": provenance_of(view),
+        "attnviz": view.provenance_text,
     }
     return [_picture_bytes(view, look, "png", {key: text for key, text in texts.items() if text})]
 
 
 def svg_picture(view: View, look: Look) -> list[bytes]:
     """Text stays text, and a title and a description say what is to be seen."""
-    metadata = {"Date": None, "Creator": "attnviz", "Description": provenance_of(view) or None}
+    metadata = {"Date": None, "Creator": "attnviz", "Description": view.provenance_text or None}
     drawn = _picture_bytes(view, look, "svg", metadata).decode()
     start = drawn.index("<svg ")
     mark = blake2b(drawn.encode(), digest_size=4).hexdigest()  # ids differ where two are inlined
@@ -70,7 +69,7 @@ def pdf_picture(view: View, look: Look) -> list[bytes]:
     texts = {
         "Title": view.headline,
         "Subject": view.picture.description,
-        "Keywords": provenance_of(view),
+        "Keywords": view.provenance_text,
         "Creator": "attnviz",
     }
     metadata = {key: text for key, text in texts.items() if text}

@@ -29,7 +29,6 @@ from attnviz.renderers.picture.pages import drawing_of, page_layout
 from attnviz.renderers.picture.redrawing import new_parts, parts_beside_cells, with_patches
 from attnviz.renderers.picture.section import section_pages
 from attnviz.renderers.picture.text import Size, lettering, text_width
-from attnviz.renderers.provenance import provenance_of
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import CellSource, Drawable, Section, open_panels
 from attnviz.views.view import Group, View
@@ -81,7 +80,7 @@ def gif(view: View, look: Look) -> list[bytes]:
         take = _repainted_pictures if view.film and not look.numbers else _changed_pictures
         pictures = take([frame.layout for frame in frames], look, size)
         images = (to_palette(change) for change in _pixel_changes(pictures))
-        return [_gif_bytes(images, [frame.seconds for frame in frames], provenance_of(view))]
+        return [_gif_bytes(images, [frame.seconds for frame in frames], view.provenance_text)]
 
 
 def walk_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFrame]:

@@ -231,11 +231,11 @@ def fit_headings(contents: Sequence[TitledPanel], room: float, style: PanelStyle
 def distinct_titles(titles: Sequence[str], scales: Sequence[str]) -> list[str]:
     """Titles without the word that all begin with, or that the colour bar says already.
 
-    >>> without_what_all_say(["weights · head 0", "weights · head 1"], ["weight"] * 2)
+    >>> distinct_titles(["weights · head 0", "weights · head 1"], ["weight"] * 2)
     ['head 0', 'head 1']
-    >>> without_what_all_say(["weights L0H0", "scores L0H0"], ["weight", "score"])
+    >>> distinct_titles(["weights L0H0", "scores L0H0"], ["weight", "score"])
     ['weights L0H0', 'scores L0H0']
-    >>> without_what_all_say(["weights"], ["weight"])
+    >>> distinct_titles(["weights"], ["weight"])
     ['']
     """
     found = [PART_OF_HEAD.match(title) for title in titles]

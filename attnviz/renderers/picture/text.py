@@ -100,8 +100,8 @@ def typeset(text: str) -> str:
 def typeset_names(text: str) -> str:
     """With names of matrices as in a formula: only in words of ours, a token may be `w_key`, too.
 
-    >>> with_names("Q = X W_query + b_query, joined w_out") == (
-    ...     f"Q = X W{BELOW}query + b{BELOW}query, joined W{BELOW}out"
+    >>> typeset_names("Q = X W_query + b_query, joined w_out") == (
+    ...     f"Q = X W{LOWERING_SIGN}query + b{LOWERING_SIGN}query, joined W{LOWERING_SIGN}out"
     ... )
     True
     """

@@ -22,7 +22,6 @@ from attnviz.renderers.look import refuse_small_slides
 from attnviz.renderers.picture.files import picture_between
 from attnviz.renderers.picture.matrix import distinct_titles
 from attnviz.renderers.picture.text import SLIDE, Lettering, lettering
-from attnviz.renderers.provenance import provenance_of
 from attnviz.renderers.slides.master import (
     CAPTION_PLACEHOLDER,
     ELLIPSIS,
@@ -205,7 +204,7 @@ def _core_properties(view: View) -> bytes:
         "dc:title": view.headline or view.title,
         "dc:subject": view.picture.description,
         "dc:creator": "attnviz",
-        "dc:description": provenance_of(view),
+        "dc:description": view.provenance_text,
     }
     inner = "".join(
         f"<{name}>{html.escape(text)}</{name}>" for name, text in properties.items() if text

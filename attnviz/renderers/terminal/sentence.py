@@ -23,7 +23,7 @@ from attnviz.renderers.terminal.screen import (
     title_text,
     wrap_note,
 )
-from attnviz.renderers.terminal.tables import names_width, row_names
+from attnviz.renderers.terminal.table import names_width, row_names
 from attnviz.views.grids.axes import ROW_SUM_NOTE
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.numbers import cell_format, cell_text

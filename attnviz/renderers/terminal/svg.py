@@ -16,7 +16,6 @@ from rich.text import Text
 
 from attnviz.renderers.colors import Theme, find_theme
 from attnviz.renderers.look import Look
-from attnviz.renderers.provenance import provenance_of
 from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.screen import BOLD_STYLE, Screen, line_segments, wrap_note
 
@@ -76,7 +75,7 @@ def _svg_metadata(view: View) -> list[str]:
     texts_by_tag = {
         "title": view.headline,
         "desc": view.screen.description,
-        "metadata": provenance_of(view),
+        "metadata": view.provenance_text,
     }
     return [f"<{tag}>{html.escape(text)}</{tag}>" for tag, text in texts_by_tag.items() if text]
 

@@ -1,0 +1,370 @@
+"""One table in its chosen form, with its column headings and row names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import zip_longest
+from typing import Literal
+
+import numpy as np
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
+from rich.text import Text
+
+from attnviz.renderers.terminal.screen import (
+    BOLD_STYLE,
+    DIM_STYLE,
+    GAP_COLUMNS,
+    MASKED_SIGN,
+    PLAIN_STYLE,
+    Paint,
+    Screen,
+    block_glyphs,
+    fit_columns,
+    paint_values,
+    title_text,
+)
+from attnviz.views.grids.axes import Axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.numbers import NumberFormat, cell_text
+from attnviz.wording.words import bidi_isolated
+
+MAX_TITLE_COLUMNS = 48
+UPPER_CELL, LOWER_CELL = "▀", "▄"
+BORDER_SIGN, RULE_SIGN = "│", "─"  # between two parts of columns, or of rows
+MAX_DOWNWARD_LETTERS = 12  # of a word that is written downwards
+MIN_RULER_STEP = 5  # columns of blocks from one number to the next
+MIN_NAME_COLUMNS = 15  # that names may take on the narrowest screen
+MAX_PAIR_NAME_COLUMNS = 15  # of each of two names on one line
+PAIR_SEPARATOR = " / "
+
+
+@dataclass(frozen=True)
+class TableForm:
+    """How a table is drawn: its cells, their width, and the headings of its columns.
+
+    Halves are cells half a line high, two rows on a line; beside them stand both names, or the
+    range of both numbers.
+    """
+
+    cells: Literal["numbers", "blocks", "halves"]
+    width: int
+    heading: Literal["across", "down", "numbers"] = "numbers"
+    has_pair_names: bool = False
+    widths: tuple[int, ...] = ()  # of columns as wide as their own words; empty: all are `width`
+    stacked_lines: int = 0  # of headings that are broken between their words
+
+    def part(self, columns: slice) -> TableForm:
+        """Return the form for some of the columns."""
+        return replace(self, widths=self.widths[columns])
+
+    def width_of(self, column: int) -> int:
+        return self.widths[column] if self.widths else self.width
+
+
+@dataclass(frozen=True, eq=False)
+class TerminalTable:
+    """A grid in its form.
+
+    A table beside another of the same rows has no row names.
+    """
+
+    grid: Grid
+    screen: Screen
+    form: TableForm
+    write: NumberFormat
+    has_row_names: bool = True
+    stands_alone: bool = True
+
+    @property
+    def width(self) -> int:
+        title = min(cell_len(self._title_above), self.screen.room, MAX_TITLE_COLUMNS)
+        return max(self.label_width + self.cells_width, title)
+
+    @property
+    def height(self) -> int:
+        rule = self._border is not None
+        return bool(self._title_above) + len(self._headings) + len(self.names) + rule
+
+    @property
+    def _border(self) -> int | None:
+        """The row above which a rule is drawn; None between halves, where no line is free."""
+        return None if self.form.cells == "halves" else self.grid.rows.border
+
+    @property
+    def title_excess(self) -> int:
+        """How many columns the title is wider than the names and cells."""
+        return self.width - self.label_width - self.cells_width
+
+    @property
+    def cells_width(self) -> int:
+        return sum(map(self.form.width_of, range(len(self.grid.columns))))
+
+    @cached_property
+    def label_width(self) -> int:
+        if not self.has_row_names:
+            return 0
+        if self.form.has_pair_names:
+            return max(map(cell_len, self.names)) + 1
+        return names_width(self.names, self.screen)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The name beside each line of cells."""
+        if self.form.cells != "halves":
+            return row_names(self.grid.rows)
+        return (pair_names if self.form.has_pair_names else range_names)(self.grid.rows)
+
+    @cached_property
+    def _headings(self) -> list[str]:
+        columns, width, numbers = self.grid.columns, self.form.width, self.form.cells == "numbers"
+        if self.form.heading == "across":
+            widths = [*map(self.form.width_of, range(len(columns)))]
+            stack_lines = self.form.stacked_lines
+            if stack_lines:
+                return headings_stacked(columns, widths, stack_lines)
+            return headings_across(columns, widths)
+        if self.form.heading == "down":
+            return headings_down(columns, width, numbers=numbers)
+        return (number_headings if numbers else ruler_headings)(columns, width)
+
+    @property
+    def _title_in_corner(self) -> bool:
+        """Whether the title stands over the row names, which saves a line."""
+        is_short = cell_len(self.grid.title) + GAP_COLUMNS <= self.label_width
+        return self.stands_alone and is_short and self.form.cells == "halves"
+
+    @property
+    def _title_above(self) -> str:
+        return "" if self._title_in_corner else self.grid.title
+
+    @cached_property
+    def _paint(self) -> Paint | None:
+        return self._paint_grid(is_off=False)
+
+    @cached_property
+    def _off_paint(self) -> Paint | None:
+        """The colours of rows whose heads are switched off."""
+        return self._paint_grid(is_off=True)
+
+    def _paint_grid(self, *, is_off: bool) -> Paint | None:
+        scale = self.grid.scale
+        if not self.screen.colored or scale.kind == "none":
+            return None
+        return paint_values(self.grid.values, scale, self.screen, is_off=is_off)
+
+    def _paint_of(self, row: int) -> Paint | None:
+        return self._off_paint if self.grid.is_off(row) else self._paint
+
+    @cached_property
+    def _missing_values(self) -> np.ndarray:
+        return np.asarray(np.isnan(self.grid.values))
+
+    def lines(self) -> Iterator[Text]:
+        if self._title_above:
+            width = min(self.width, cell_len(self._title_above))
+            yield title_text(set_cell_size(self._title_above, width), is_off=self.grid.is_all_off)
+        corner = self.grid.title if self._title_in_corner else ""
+        for heading in self._headings:
+            start = Text(set_cell_size(corner, self.label_width), end="")
+            start.stylize(BOLD_STYLE)
+            yield start.append(heading, DIM_STYLE)
+            corner = ""
+        for line, name in enumerate(self.names):
+            if line == self._border:
+                yield Text(" " * self.label_width + RULE_SIGN * self.cells_width, DIM_STYLE)
+            yield self._line(line, name if self.has_row_names else "")
+
+    def _line(self, line_number: int, name: str) -> Text:
+        start = fit_columns(name, self.label_width - 1) + " " if self.has_row_names else ""
+        line = Text(start, end="")
+        if self.form.cells == "halves":
+            return self._halves(line, 2 * line_number)
+        for column, text in enumerate(self._texts(line_number)):
+            style = self._style(line_number, column)
+            if column == self.grid.columns.border and text[1:]:
+                line.append(BORDER_SIGN, style)
+                text = text[1:]
+            line.append(text, style)
+        return line
+
+    def _texts(self, row: int) -> Iterator[str]:
+        values, hidden = self.grid.values[row], self.grid.hidden[row].tolist()
+        width = self.form.width
+        if self.form.cells == "numbers":
+            for column, (value, masked) in enumerate(zip(values.tolist(), hidden, strict=True)):
+                number = cell_text(value, masked, self.write, MASKED_SIGN)
+                text = self.grid.text_with_word(row, column, number)
+                yield _align_right(text, self.form.width_of(column))
+            return
+        cell_glyphs = [" "] * len(values) if self._paint else block_glyphs(values, self.grid.scale)
+        for text, masked in zip(cell_glyphs, hidden, strict=True):
+            yield MASKED_SIGN.ljust(width) if masked else text * width
+
+    def _style(self, row: int, column: int) -> Style:
+        if self.grid.hidden[row, column]:
+            return DIM_STYLE
+        paint = self._paint_of(row)
+        if paint is None or self._missing_values[row, column]:
+            return PLAIN_STYLE
+        return paint.background_style((row, column))
+
+    def _halves(self, line: Text, upper: int) -> Text:
+        rows = [row for row in (upper, upper + 1) if row < len(self.grid.rows)]
+        for column in range(len(self.grid.columns)):
+            line.append(*self._half(rows, column))
+        return line
+
+    def _half(self, rows: list[int], column: int) -> tuple[str, Style]:
+        """Return one cell of two rows, in the colours of both or of the only visible one."""
+        hidden = [bool(self.grid.hidden[row, column]) for row in rows]
+        visible_rows = [
+            row
+            for row, masked in zip(rows, hidden, strict=True)
+            if not masked and not self._missing_values[row, column]
+        ]
+        if not visible_rows:
+            return MASKED_SIGN if any(hidden) else " ", DIM_STYLE
+        paints = [(row, self._paint_of(row)) for row in visible_rows]
+        colors = [paint.color((row, column)) for row, paint in paints if paint is not None]
+        if len(visible_rows) == 2:
+            return UPPER_CELL, Style(color=colors[0], bgcolor=colors[1])
+        return UPPER_CELL if visible_rows == rows[:1] else LOWER_CELL, Style(color=colors[0])
+
+
+def headings_across(axis: Axis, widths: Sequence[int]) -> list[str]:
+    """Return words over numbers, on one line."""
+    words = zip(axis.labels, widths, strict=True)
+    return ["".join(_align_right(bidi_isolated(label), width) for label, width in words)]
+
+
+def headings_stacked(axis: Axis, widths: Sequence[int], height: int) -> list[str]:
+    """Return names of several words over numbers, broken between words, on `height` lines."""
+    names = [bidi_isolated(label).split() for label in axis.labels]
+    padded_words = [[""] * (height - len(words)) + words for words in names]
+    lines = zip(*padded_words, strict=True)
+    return ["".join(map(_align_right, line, widths)) for line in lines]
+
+
+def max_stack_lines(axis: Axis) -> int:
+    """Return how many lines the headings take if they are broken between words."""
+    return max((len(label.split()) for label in axis.labels), default=0)
+
+
+def stacked_widths(axis: Axis) -> list[int]:
+    """Return how wide each heading is if it is broken between words."""
+    return [max(map(cell_len, bidi_isolated(label).split()), default=0) for label in axis.labels]
+
+
+def max_label_columns(axis: Axis) -> int:
+    """Return the width of the widest word; 0 if any label is missing."""
+    return max(map(cell_len, axis.labels), default=0) if all(axis.labels) else 0
+
+
+def max_downward_lines(axis: Axis) -> int:
+    """Return how many lines the headings take if they are written downwards."""
+    return max((len(_downward_letters(label)) for label in axis.labels), default=0)
+
+
+def headings_down(axis: Axis, width: int, *, numbers: bool) -> list[str]:
+    """Return words written downwards, each ending over its column."""
+    words, height = [_downward_letters(label) for label in axis.labels], max_downward_lines(axis)
+    padded_words = [[""] * (height - len(word)) + word for word in words]
+    return [
+        "".join(_place_letter(word[line], width, numbers) for word in padded_words)
+        for line in range(height)
+    ]
+
+
+def ruler_headings(axis: Axis, width: int) -> list[str]:
+    """Return numbers over blocks, each beginning above its own, as many as fit."""
+    line = ""
+    step = max(MIN_RULER_STEP, math.ceil((max(map(len, axis.numbers)) + 1) / width))
+    pooled = "–" in axis.numbers[0]  # 1, 81, 161; else 1, 5, 10
+    for column in (0, *range(step if pooled else step - 1, len(axis), step)):
+        number = axis.numbers[column].split("–")[0]
+        start = column * width
+        if start >= len(line) + bool(line) and start + len(number) <= len(axis) * width:
+            line = line.ljust(start) + number
+    return [line]
+
+
+def number_headings(axis: Axis, width: int) -> list[str]:
+    """Return numbers over numbers; labels where there are no numbers."""
+    return ["".join(f"{name:>{width}}" for name in axis.headings)]
+
+
+def _downward_letters(label: str) -> list[str]:
+    """Return the letters, each with its combining characters; of too many only the first.
+
+    >>> _downward_letters("e\\u0301t"), _downward_letters("misunderstanding")[-2:]
+    (['e\\u0301', 't'], ['a', '…'])
+    """
+    letters = list(_letter_clusters(label))
+    if len(letters) > MAX_DOWNWARD_LETTERS:
+        letters[MAX_DOWNWARD_LETTERS - 1 :] = ["…"]
+    return letters
+
+
+def _letter_clusters(label: str) -> Iterator[str]:
+    letter = ""
+    for character in label:
+        if letter and cell_len(character):
+            yield letter
+            letter = ""
+        letter += character
+    yield letter
+
+
+def _place_letter(letter: str, width: int, numbers: bool) -> str:
+    """Return a letter in the middle of a number, or at the beginning of a block."""
+    if numbers:
+        return _align_right(bidi_isolated(letter), width - 1) + " "
+    return bidi_isolated(letter) + " " * (width - cell_len(letter))
+
+
+def _align_right(text: str, width: int) -> str:
+    return " " * (width - cell_len(text)) + text
+
+
+def row_names(axis: Axis) -> list[str]:
+    """Return numbers aligned on the right, then labels: ` 3 learning`."""
+    width = max((len(number) for number in axis.numbers), default=0)
+    if not width:
+        return [*axis.labels]
+    return [
+        f"{number:>{width}} {bidi_isolated(label)}".rstrip()
+        for number, label in zip(axis.numbers, axis.labels, strict=True)
+    ]
+
+
+def pair_names(axis: Axis) -> list[str]:
+    """Return a name for each two rows: `1 The / 2 old`."""
+    names = [
+        fit_columns(name, min(cell_len(name), MAX_PAIR_NAME_COLUMNS)) for name in row_names(axis)
+    ]
+    width = max(map(cell_len, names[::2]), default=0)
+    return [
+        upper if lower is None else f"{fit_columns(upper, width)}{PAIR_SEPARATOR}{lower}"
+        for upper, lower in zip_longest(names[::2], names[1::2])
+    ]
+
+
+def range_names(axis: Axis) -> list[str]:
+    """Return the numbers of each two rows: `1–2`; without numbers, the first row's label."""
+    names = []
+    for upper in range(0, len(axis), 2):
+        first, last = axis.numbers[upper], axis.numbers[min(upper + 1, len(axis) - 1)]
+        if first and first != last:
+            first = f"{first.split('–')[0]}–{last.split('–')[-1]}"
+        names.append(first or axis.labels[upper])
+    return names
+
+
+def names_width(names: list[str], screen: Screen) -> int:
+    """Return the columns of the longest name, at most a third of the screen, and a space."""
+    widest = max(map(cell_len, names), default=0)
+    return min(widest, max(screen.room // 3, MIN_NAME_COLUMNS)) + 1
