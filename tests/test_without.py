@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.text import Text
 from torch.testing import assert_close
 
 from attnviz import Settings, compare, read, steps, trace
@@ -332,3 +333,14 @@ def test_without_a_model_no_answers_can_be_compared(attnviz: Attnviz) -> None:
         "error: --by without compares the answers of a model, and no model is given\n"
         " hint: try --model agreement --by without --values none,L1H0,L1H0+L1H1\n"
     )
+
+
+def test_short_lists_of_answers_stand_side_by_side_where_rows_have_no_room_below_each_other() -> (
+    None
+):
+    figure = (
+        compare("the keys near the cabinet", by="without", model="agreement").view().figure(dpi=50)
+    )
+    heights = {text.get_text(): text.get_position()[1] for text in figure.findobj(Text)}
+
+    assert heights["all heads"] == heights["without L0H0"]

@@ -114,13 +114,14 @@ def _largest_size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
     """The largest letters in which a few rows have room, and a bar has length."""
     roomy = max(_roomy_size(ranked, box, letters), letters.label)
     few = min(FEW_ROWS, len(ranked.grid.rows))
+    room = box[3] - _title_height(ranked, letters)
 
     def has_long_bars(size: float) -> bool:
         return _bar_list(ranked, box, size, letters).bar_length >= LONG_BAR * box[2]
 
     def fits(size: float) -> bool:
         bars = _bar_list(ranked, box, size, letters)
-        return bars.lines >= few and bars.bar_length >= SHORTEST_BAR * bars.unit
+        return lines_in(room, size) >= few and bars.bar_length >= SHORTEST_BAR * bars.unit
 
     size = first_fit(shrinking(roomy, letters.label), has_long_bars)
     return first_fit(shrinking(size, letters.smallest), fits)
