@@ -102,18 +102,18 @@ class Matrices:
 
     @property
     def source_text(self) -> str:
-        """Returns what messages call the source: the file, or "what is given"."""
+        """What messages call the source: the file, or "what is given"."""
         return f"'{self.source}'" if self.source else "what is given"
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """Returns the given tensors of the first layer, by name."""
+        """The given tensors of the first layer, by name."""
         tensors = {name: getattr(self, name) for name in PARTS_BY_GIVEN_NAME}
         return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
     @property
     def tensors_of_all_layers(self) -> dict[str, Tensor]:
-        """Returns the given tensors of all layers; those of layer 1 as `layers.1.w_query`."""
+        """The given tensors of all layers; those of layer 1 as `layers.1.w_query`."""
         return self.tensors | {
             layer_key(number, name): tensor
             for number, layer in enumerate(self.upper_layers, start=1)
@@ -122,12 +122,12 @@ class Matrices:
 
     @property
     def cross_attention(self) -> Matrices:
-        """Returns the matrices of cross-attention, named like those of self-attention."""
+        """The matrices of cross-attention, named like those of self-attention."""
         cross_tensors = {part.data: getattr(self, f"cross_{part.data}") for part in MATRIX_PARTS}
         return Matrices(source=self.source, **cross_tensors)
 
     def for_layer(self, number: int) -> Matrices:
-        """Returns the matrices of one layer, with the masks of layer 0 if it has none."""
+        """Return the matrices of one layer, with the masks of layer 0 if it has none."""
         if number == 0:
             return self
         layer = self.upper_layers[number - 1] if number <= len(self.upper_layers) else Matrices()
@@ -143,7 +143,7 @@ class Matrices:
 
     @property
     def counts(self) -> dict[str, tuple[int, str]]:
-        """Returns the number of given tokens by side, each with the name it is given by."""
+        """The number of given tokens by side, each with the name it is given by."""
         token_lists = zip(("token", "key", "memory"), TOKEN_LIST_NAMES, strict=True)
         return {
             side: (len(getattr(self, name)), name)
@@ -153,7 +153,7 @@ class Matrices:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Returns the size of every known side: tokens, keys, heads, widths, …"""
+        """The size of every known side: tokens, keys, heads, widths, …"""
         sizes: dict[str, int] = {}
         for name, tensor in self.tensors_of_all_layers.items():
             sides = tensor_sides(_sides_of_key(name), tensor)
@@ -165,11 +165,11 @@ class Matrices:
 
     @property
     def shared_masks(self) -> Matrices:
-        """Returns the masks alone, which hold for upper layers, too."""
+        """The masks alone, which hold for upper layers, too."""
         return Matrices(mask=self.mask, visible=self.visible, hidden=self.hidden)
 
     def like(self, other: Tensor) -> Matrices:
-        """Returns the matrices on another tensor's device and in its dtype."""
+        """Return the matrices on another tensor's device and in its dtype."""
         cast_tensors: dict[str, Any] = {
             name: cast_like(name, tensor, other, self.source)
             for name, tensor in self.tensors.items()
@@ -179,7 +179,7 @@ class Matrices:
 
 
 def cast_like(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
-    """Returns the tensor on another's device and in its dtype, if that can hold every number."""
+    """Return the tensor on another's device and in its dtype, if that can hold every number."""
     if tensor.dtype == torch.bool:
         return tensor.to(like.device)
     cast_tensor = tensor.to(like)
@@ -201,7 +201,7 @@ def cast_like(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
 def parse_matrices(
     contents: Mapping[str, Any], source: str = "", item: int | None = None, heads: int | None = None
 ) -> Matrices:
-    """Returns the matrices in a mapping by name: tokens as words, the rest as arrays or lists.
+    """Return the matrices in a mapping by name: tokens as words, the rest as arrays or lists.
 
     `item` chooses one of a batch, from 1; `heads` is the number of heads, if the user gave it.
     """
@@ -221,7 +221,7 @@ def parse_matrices(
 
 
 def _sides_of_key(name: str) -> str:
-    """Returns the sides of a tensor by its name, which may be that of a layer (`layers.1.w_1`)."""
+    """Return the sides of a tensor by its name, which may be that of a layer (`layers.1.w_1`)."""
     return GIVEN_SIDES[name.rpartition(".")[2]]
 
 
@@ -237,7 +237,7 @@ def _parse_upper_layer(
 def _parse_layer(
     contents: Mapping[str, Any], source: str, item: int | None = None, heads: int | None = None
 ) -> Matrices:
-    """Returns the matrices of one layer; for layer 0 also what is given once for all layers."""
+    """Return the matrices of one layer; for layer 0 also what is given once for all layers."""
     contents, axes = split_off_axes(contents, source)
     _refuse_unknown_matrices(contents, source)
     token_lists: dict[str, Any] = {
@@ -284,7 +284,7 @@ def _array_as_tensor(name: str, array: Numbers) -> Tensor:
 
 
 def _split_infinite_mask(matrices: Matrices) -> Matrices:
-    """Moves −∞ from the mask, which is added to scores, to `hidden`: −∞ would lead to NaN."""
+    """Move −∞ from the mask, which is added to scores, to `hidden`: −∞ would lead to NaN."""
     if matrices.mask is None:
         return matrices
     _refuse_binary_mask(matrices.mask, matrices.source)
@@ -347,7 +347,7 @@ def _parse_vocabulary_size(contents: Mapping[str, Any], source: str) -> int | No
 
 
 def read_matrices(name: str, item: int | None = None, heads: int | None = None) -> Matrices:
-    """Reads the matrices of a file.
+    """Read the matrices of a file.
 
     `item` chooses one of a batch, from 1; `heads` is the number of heads, if the user gave it.
     """
@@ -360,7 +360,7 @@ def read_matrices(name: str, item: int | None = None, heads: int | None = None) 
 
 
 def _bytes_per_number(name: str) -> int:
-    """Returns the bytes that a number of this matrix takes, in all steps computed from it."""
+    """Return the bytes that a number of this matrix takes, in all steps computed from it."""
     cells = name in PARTS_BY_GIVEN_NAME and {"token", "key"} <= {*PARTS_BY_GIVEN_NAME[name].axes}
     return BYTES_PER_CELL if cells else COPIED_FLOAT_BYTES
 

@@ -20,7 +20,7 @@ _LAYER_KEY_PATTERN = re.compile(rf"{LAYERS}\.(\d{{1,9}})\.(.+)", re.DOTALL)
 
 
 def flatten_layers(contents: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the contents with full names in place of the tables of layers.
+    """Return the contents with full names in place of the tables of layers.
 
 
     >>> flatten_layers({"w_1": 2, "layers": {"1": {"w_1": 3}}})
@@ -61,7 +61,7 @@ def can_be_given(name: str) -> bool:
 
 
 def group_by_layer(contents: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    """Groups the contents of a file by layer, leaving out layers of which nothing is given.
+    """Group the contents of a file by layer, leaving out layers of which nothing is given.
 
     >>> group_by_layer({"w_1": 2, "layers.1.w_1": 3})
     {0: {'w_1': 2}, 1: {'w_1': 3}}
@@ -168,7 +168,7 @@ _HINT_BY_ALIAS = {alias: hint for aliases, hint in ALIAS_HINTS.items() for alias
 
 
 def alias_hint(name: str) -> str:
-    """Returns a hint that names attnviz's matrix for a name used elsewhere; "" if it is unknown.
+    """Return a hint that names attnviz's matrix for a name used elsewhere; "" if it is unknown.
     >>> alias_hint("h.0.attn.q_proj.bias"), alias_hint("Q"), alias_hint("color")
     ("did you mean 'b_query'?", "did you mean 'queries'?", '')
     """
@@ -183,7 +183,7 @@ def alias_hint(name: str) -> str:
 
 
 def _suggest_name(alias: str, kind: str) -> str:
-    """Returns "did you mean …?", with a hint to transpose the weight of a linear layer; or ""."""
+    """Return "did you mean …?", with a hint to transpose the weight of a linear layer; or ""."""
     name, (weight, bias) = _NAME_BY_ALIAS.get(alias), _LAYER_BY_ALIAS.get(alias, ("", ""))
     if kind == "bias":
         name = bias

@@ -45,7 +45,7 @@ class Part:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """Returns the sides as a file names them: "head" also for heads of keys and values."""
+        """The sides as a file names them: "head" also for heads of keys and values."""
         return tuple("head" if side == "group" else side for side in self.sides.split())
 
     @property
@@ -65,7 +65,7 @@ class ResidualPart:
 
 
 def matrix_part(name: str, sides: str, description: str) -> Part:
-    """Returns the part of a projection matrix or a bias, which has the same name everywhere."""
+    """Return the part of a projection matrix or a bias, which has the same name everywhere."""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         return getattr(layer.projections, name, None)
@@ -80,7 +80,7 @@ def find_token_ids(trace: Trace, layer: Layer) -> Tensor:
 
 
 def find_nothing(trace: Trace, layer: Layer) -> None:
-    """Finds no tensor: what is given under this name is contained in other parts."""
+    """Find no tensor: what is given under this name is contained in other parts."""
 
 
 def find_added_positions(trace: Trace, layer: Layer) -> Tensor | None:
@@ -106,12 +106,12 @@ def find_joined_heads(trace: Trace, layer: Layer) -> Tensor | None:
 
 
 def find_weighted_values(trace: Trace, layer: Layer) -> Tensor:
-    """Returns the weight times the value, for each query and key."""
+    """Return the weight times the value, for each query and key."""
     return layer.attended.mixing[..., None] * layer.values_of_heads[:, None]
 
 
 def mixing_finder(kind: str) -> Find:
-    """Returns a finder of the weights that replace those of the softmax: "dropout" or "hand"."""
+    """Return a finder of the weights that replace those of the softmax: "dropout" or "hand"."""
     return lambda trace, layer: layer.attended.mixing if layer.attended.mixed_by == kind else None
 
 
@@ -126,7 +126,7 @@ def unrotated_finder(name: str) -> Find:
 def block_part(
     description: str, sides: str, find: Callable[[Block], Tensor | None], **names: Any
 ) -> Part:
-    """Returns a part that only a transformer block has."""
+    """Return a part that only a transformer block has."""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         return None if layer.block is None else find(layer.block)
@@ -135,7 +135,7 @@ def block_part(
 
 
 def feed_forward_part(name: str, sides: str, description: str) -> Part:
-    """Returns the part of a feed-forward matrix or bias, which has the same name everywhere."""
+    """Return the part of a feed-forward matrix or bias, which has the same name everywhere."""
 
     def find_tensor(block: Block) -> Tensor | None:
         return getattr(block.feed_forward and block.feed_forward.parameters, name, None)
@@ -146,7 +146,7 @@ def feed_forward_part(name: str, sides: str, description: str) -> Part:
 def prediction_part(
     description: str, sides: str, find: Callable[[Prediction], Tensor | None], **names: Any
 ) -> Part:
-    """Returns a part of the prediction, found at the last layer."""
+    """Return a part of the prediction, found at the last layer."""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         last = layer is trace.layers[-1]
@@ -158,7 +158,7 @@ def prediction_part(
 def scoring_part(
     description: str, sides: str, find: Callable[[AnswerScoring], Tensor | None], **names: Any
 ) -> Part:
-    """Returns a part of the scoring of answers; a transformer has none."""
+    """Return a part of the scoring of answers; a transformer has none."""
 
     def find_tensor(prediction: Prediction) -> Tensor | None:
         return None if prediction.scoring is None else find(prediction.scoring)
@@ -167,7 +167,7 @@ def scoring_part(
 
 
 def cross_attention_part(part: Part, given_name: str = "") -> Part:
-    """Returns the part in the cross-attention of a layer, in place of its self-attention."""
+    """Return the part in the cross-attention of a layer, in place of its self-attention."""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         return None if layer.cross is None else part.find(trace, layer.cross)
@@ -178,7 +178,7 @@ def cross_attention_part(part: Part, given_name: str = "") -> Part:
 
 
 def residual_part(sublayer: str, part: ResidualPart, **names: Any) -> Part:
-    """Returns a part of the residual connection of one sub-layer: "attention", "cross", …"""
+    """Return a part of the residual connection of one sub-layer: "attention", "cross", …"""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         residual = None if layer.block is None else layer.block.residuals.get(sublayer)
@@ -372,7 +372,7 @@ EXPECTATION_TYPES = {  # what an example may expect
 
 
 def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names of the parts to show, all for `all`; raises an error for unknown names."""
+    """Return the names of the parts to show, all for `all`; raises an error for unknown names."""
     for name in names:
         if name not in (*PARTS_BY_SHOW_NAME, SHOW_ALL):
             raise unknown_name_error("thing to show", name, PARTS_BY_SHOW_NAME)
@@ -384,12 +384,12 @@ def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def learned_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    """Returns the matrices and biases of one attention that training would change, by name."""
+    """Return the matrices and biases of one attention that training would change, by name."""
     return _select_learned_tensors(PARTS_OF_ATTENTION, trace, layer)
 
 
 def learned_block_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    """Returns the matrices and biases of a block's feed-forward, by name."""
+    """Return the matrices and biases of a block's feed-forward, by name."""
     return _select_learned_tensors(PARTS_OF_BLOCK, trace, layer)
 
 

@@ -70,20 +70,20 @@ class Plan:
     training: bool = False  # then the training loop checks for overflow
 
     def draw_matrix(self, name: str, rows: int, columns: int, like: Tensor) -> Tensor:
-        """Draws the matrix of this name, on the device and in the dtype of `like`."""
+        """Draw the matrix of this name, on the device and in the dtype of `like`."""
         return self.seeds.draw_projection(name, rows, columns).to(like)
 
     def count_heads(self, name: str) -> int:
-        """Returns the number of heads of "query", "key" or "value" vectors."""
+        """Return the number of heads of "query", "key" or "value" vectors."""
         kv_heads = None if name == "query" else self.variant.kv_heads
         return kv_heads or self.variant.heads
 
     def hidden_width(self, dim: int) -> int:
-        """Returns the hidden width of feed-forward, for embeddings of this width."""
+        """Return the hidden width of feed-forward, for embeddings of this width."""
         return self.feed_forward or FEED_FORWARD_FACTOR * dim
 
     def computes_by_row(self, cells: int) -> bool:
-        """Whether so many weights of a layer are computed by row, whenever some are asked for.
+        """Return whether so many weights of a layer are computed by row, whenever some are asked for.
 
         Only if queries and keys suffice: no other matrix of that size may be needed.
         """
@@ -98,7 +98,7 @@ class Plan:
 
     @property
     def deliberate_mistake(self) -> Mistake | None:
-        """Returns the mistake to make on purpose; None without one."""
+        """The mistake to make on purpose; None without one."""
         return MISTAKES.get(self.mistake)
 
 
@@ -110,7 +110,7 @@ def build_plan(
     mistake: str = "",
     seeds: Seeds | None = None,
 ) -> Plan:
-    """Returns the plan that follows from the settings and the given matrices."""
+    """Return the plan that follows from the settings and the given matrices."""
     variant = _resolve_variant(settings, matrices)
     refuse_unused(matrices, settings, variant, dim)
     if not variant.projected and _heads_split_embeddings(matrices):
@@ -133,7 +133,7 @@ def build_plan(
 
 
 def _resolve_variant(settings: Settings, matrices: Matrices) -> Variant:
-    """Returns the variant with what the settings and the matrices override."""
+    """Return the variant with what the settings and the matrices override."""
     variant = chosen_variant(settings)
     heads = _resolve_heads(settings, matrices, variant)
     variant = replace(
@@ -153,7 +153,7 @@ def _resolve_variant(settings: Settings, matrices: Matrices) -> Variant:
 
 
 def _resolve_heads(settings: Settings, matrices: Matrices, variant: Variant) -> int:
-    """Returns the number of heads: of given matrices, of the settings, or inferred."""
+    """Return the number of heads: of given matrices, of the settings, or inferred."""
     sizes = matrices.sizes
     head_count = sizes.get("head", settings.heads or _infer_heads(settings, sizes, variant))
     if settings.heads not in (None, head_count):
@@ -167,7 +167,7 @@ def _resolve_heads(settings: Settings, matrices: Matrices, variant: Variant) -> 
 
 
 def _infer_heads(settings: Settings, sizes: dict[str, int], variant: Variant) -> int:
-    """Returns the number of heads where only that of key-value heads is known, if that."""
+    """Return the number of heads where only that of key-value heads is known, if that."""
     if settings.kv_heads and "group" not in sizes:
         sharing, _ = _heads_per_kv_head(sizes)
         return settings.kv_heads * sharing if sharing > 1 else variant.heads
@@ -175,7 +175,7 @@ def _infer_heads(settings: Settings, sizes: dict[str, int], variant: Variant) ->
 
 
 def _resolve_kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int:
-    """Returns the number of key-value heads: given, inferred from widths, or of the settings."""
+    """Return the number of key-value heads: given, inferred from widths, or of the settings."""
     sharing, _ = _heads_per_kv_head(matrices.sizes)
     inferred_count = heads // sharing if sharing > 1 else settings.kv_heads or heads
     count = matrices.sizes.get("group", inferred_count)
@@ -193,7 +193,7 @@ def _resolve_kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int
 
 
 def _heads_per_kv_head(sizes: dict[str, int]) -> tuple[int, tuple[str, str]]:
-    """Returns how many heads share each key-value head, and the two sides whose widths tell."""
+    """Return how many heads share each key-value head, and the two sides whose widths tell."""
     for wide_side, narrow_side in (("query_width", "key_width"), ("joined_width", "value_width")):
         wide_size, narrow_size = sizes.get(wide_side, 0), sizes.get(narrow_side, 0)
         if narrow_size and narrow_size < wide_size and not wide_size % narrow_size:
@@ -221,7 +221,7 @@ def _refuse_uneven_widths(matrices: Matrices, heads: int) -> None:
 
 
 def _resolve_value_width(matrices: Matrices, variant: Variant) -> int | None:
-    """Returns the width of a head's values, by the values, w_value or w_out; None if not given."""
+    """Return the width of a head's values, by the values, w_value or w_out; None if not given."""
     sizes, heads = matrices.sizes, variant.heads
     value_width = _width_per_head(sizes, "value_width", variant.kv_heads or heads)
     value_width = value_width or sizes.get("head_value")
@@ -238,13 +238,13 @@ def _resolve_value_width(matrices: Matrices, variant: Variant) -> int | None:
 
 
 def _has_output_projection(matrices: Matrices, settings: Settings, variant: Variant) -> bool:
-    """Whether an output projection joins the heads; given heads have one only if it is given."""
+    """Return whether an output projection joins the heads; given heads have one only if it is given."""
     has_given_heads = matrices.sizes.get("head", 1) > 1 and not settings.blocks
     return matrices.w_out is not None or (variant.joined and not has_given_heads)
 
 
 def _heads_split_embeddings(matrices: Matrices) -> bool:
-    """Whether heads split the embeddings: some queries, keys or values are not given."""
+    """Return whether heads split the embeddings: some queries, keys or values are not given."""
     has_queries_and_keys = matrices.queries is not None and matrices.keys is not None
     return matrices.values is None or not (has_queries_and_keys or matrices.scores is not None)
 
@@ -252,7 +252,7 @@ def _heads_split_embeddings(matrices: Matrices) -> bool:
 def _resolve_query_width(
     settings: Settings, variant: Variant, matrices: Matrices, dim: int
 ) -> int | None:
-    """Returns the width of a head's queries; None if scores are given and no width is."""
+    """Return the width of a head's queries; None if scores are given and no width is."""
     sizes = matrices.sizes
     query_width = _width_per_head(sizes, "query_width", variant.heads) or sizes.get("width")
     key_width = _width_per_head(sizes, "key_width", variant.kv_heads or variant.heads)
@@ -291,7 +291,7 @@ def _resolve_feed_forward_width(settings: Settings, matrices: Matrices) -> int |
 
 
 def _width_per_head(sizes: dict[str, int], joined_side: str, heads: int) -> int | None:
-    """Returns the width of one head, from the joined width of all; None if that is not given."""
+    """Return the width of one head, from the joined width of all; None if that is not given."""
     if joined_side not in sizes:
         return None
     if sizes[joined_side] % heads:

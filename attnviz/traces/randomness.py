@@ -15,7 +15,7 @@ PARTS_WITHOUT_VALUES = ("queries", "keys", "scores", "scaled", "masked", "weight
 
 
 def random_weight_sources(trace: Trace, *, by_hand: bool = True) -> tuple[str, ...]:
-    """Returns what was drawn among the things weights are computed from, such as projections.
+    """Return what was drawn among the things weights are computed from, such as projections.
 
     Without `by_hand`, given weights are ignored: those of the softmax are meant.
     """
@@ -37,7 +37,7 @@ def random_weight_sources(trace: Trace, *, by_hand: bool = True) -> tuple[str, .
 
 
 def random_output_sources(trace: Trace) -> tuple[str, ...]:
-    """Returns what was drawn among the things outputs are computed from, besides the weights.
+    """Return what was drawn among the things outputs are computed from, besides the weights.
 
     Dropout is among them: the weights are those before it.
     """
@@ -55,7 +55,7 @@ def random_output_sources(trace: Trace) -> tuple[str, ...]:
 
 
 def has_random_dropout(trace: Trace) -> bool:
-    """Whether dropout chose the dropped weights at random: none were given."""
+    """Return whether dropout chose the dropped weights at random: none were given."""
     return any(map(_layer_drops_randomly, trace.attentions))
 
 
@@ -64,7 +64,7 @@ def _layer_drops_randomly(layer: Layer) -> bool:
 
 
 def depends_on_seed(trace: Trace) -> bool:
-    """Whether anything in a Trace was drawn from its seed."""
+    """Return whether anything in a Trace was drawn from its seed."""
     if isinstance(trace.origin, FromTransformer | FromWeights):
         return False
     first_layer = trace.layers[0]
@@ -85,7 +85,7 @@ def _has_random_positions(trace: Trace) -> bool:
 
 
 def _has_random_projections(layer: Layer) -> bool:
-    """Whether a projection of the layer was drawn."""
+    """Return whether a projection of the layer was drawn."""
     projections = layer.projections
     names = ("w_query", "w_key", "w_value", "w_score", "w_out")
     return any(
@@ -99,12 +99,12 @@ def _has_random_feed_forward(layer: Layer) -> bool:
 
 
 def _any_layer_draws(layers: Sequence[Layer], *names: str) -> bool:
-    """Whether one of these matrices was drawn in a layer, and not given."""
+    """Return whether one of these matrices was drawn in a layer, and not given."""
     return any(name not in layer.given for layer in layers for name in names)
 
 
 def has_random_embeddings(trace: Trace) -> bool:
-    """Whether the embeddings of the tokens were drawn."""
+    """Return whether the embeddings of the tokens were drawn."""
     origin = trace.origin
     if isinstance(origin, UNDRAWN_ORIGINS | FromModel) or origin.vectors is not None:
         return False
@@ -112,7 +112,7 @@ def has_random_embeddings(trace: Trace) -> bool:
 
 
 def shows_weights_only(part_names: Collection[str]) -> bool:
-    """Whether none of the shown parts (names of --show) depends on the values."""
+    """Return whether none of the shown parts (names of --show) depends on the values."""
     return all(name in PARTS_WITHOUT_VALUES for name in part_names)
 
 
@@ -127,7 +127,7 @@ def _query_and_key_sources(trace: Trace, layer: Layer) -> Iterator[str]:
 
 
 def _random_vector_sources(trace: Trace, layer: Layer, name: str) -> Iterator[str]:
-    """Yields what was drawn among the things a "query", "key" or "value" is computed from."""
+    """Yield what was drawn among the things a "query", "key" or "value" is computed from."""
     if name != "query" and layer.key_inputs is not None:
         no_file = trace.origin.settings.embeddings is None
         draws_vectors = no_file and "key_embeddings" not in layer.given

@@ -58,7 +58,7 @@ class Showable:
         return self.view().to_dict()
 
     def _split_choices(self, choices: Mapping[str, Any]) -> tuple[View, dict[str, Any]]:
-        """Returns the view of the result, and the choices about its look."""
+        """Return the view of the result, and the choices about its look."""
         names = [field.name for field in fields(pkgutil.resolve_name(LOOK_CLASS))]
         looks = {name: value for name, value in choices.items() if name in names}
         view_choices = {name: value for name, value in choices.items() if name not in names}
@@ -66,16 +66,16 @@ class Showable:
         return view(self, view_choices, names), looks
 
     def _repr_html_(self) -> str:
-        """Returns the page in a frame, for the cell of a notebook."""
+        """Return the page in a frame, for the cell of a notebook."""
         return self.view()._repr_html_()
 
     def __repr__(self) -> str:
-        """Returns one line: short fields in full, long ones by their lengths."""
+        """Return one line: short fields in full, long ones by their lengths."""
         return f"<{type(self).__name__}: {', '.join(_short_fields(self))}>"
 
 
 def _short_fields(result: Any) -> Iterator[str]:
-    """Yields short fields as "name value", and tuples as "3 names"."""
+    """Yield short fields as "name value", and tuples as "3 names"."""
     for name in (field.name for field in fields(result)):
         value = getattr(result, name)
         if isinstance(value, str | int | float) and value not in ("", False):

@@ -139,7 +139,7 @@ class Settings:
 
     @property
     def width(self) -> int:
-        """Returns the width of a drawn embedding."""
+        """The width of a drawn embedding."""
         return DEFAULT_DIM if self.dim is None else self.dim
 
     def _refuse_unknown_names(self) -> None:
@@ -227,7 +227,7 @@ class Settings:
 
 
 def untrusted_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings of a file such that they permit nothing and cause no download.
+    """Return settings of a file such that they permit nothing and cause no download.
 
     >>> untrusted_settings({"model": "owner/name", "trust_remote_code": True})["trust_remote_code"]
     False
@@ -254,7 +254,7 @@ def _as_float(number: float | None) -> float | None:
 
 
 def chosen_variant(settings: Settings) -> Variant:
-    """Returns the variant with what the settings override."""
+    """Return the variant with what the settings override."""
     row = VARIANTS[settings.variant]
     names = ("causal", "window", "heads", "kv_heads", "temperature", "soft_cap", "dropout")
     overrides: dict[str, Any] = {
@@ -269,12 +269,12 @@ def chosen_variant(settings: Settings) -> Variant:
 
 
 def resolve_scaling(settings: Settings, *, additive: bool) -> bool | None:
-    """Returns whether to scale scores, by default not additive ones; None: as the variant does."""
+    """Return whether to scale scores, by default not additive ones; None: as the variant does."""
     return False if additive and settings.scale is None else settings.scale
 
 
 def head_width(settings: Settings, variant: Variant, dim: int) -> int:
-    """Returns the width of one head: as given, or the embedding's width divided by the heads."""
+    """Return the width of one head: as given, or the embedding's width divided by the heads."""
     if not variant.projected:
         _refuse_unsplit_width(settings, variant, dim)
     if settings.head_dim is not None:
@@ -335,7 +335,7 @@ def _refuse_out_of_range(name: str, value: int | None, lowest: int, highest: int
 
 
 def parse_heads_off(without: str | None) -> dict[HeadId, AblationValue]:
-    """Parses --without: what replaces the output of each head that is switched off.
+    """Parse --without: what replaces the output of each head that is switched off.
 
     >>> parse_heads_off("L1H1, H0=mean")
     {(1, 1): 'zero', (0, 0): 'mean'}
@@ -350,7 +350,7 @@ def parse_heads_off(without: str | None) -> dict[HeadId, AblationValue]:
 
 
 def layer_heads_off(without: str | None, number: int) -> dict[int, AblationValue]:
-    """Returns the heads of one layer that are switched off, and what replaces their outputs."""
+    """Return the heads of one layer that are switched off, and what replaces their outputs."""
     heads = parse_heads_off(without).items()
     return {head: instead for (layer, head), instead in heads if layer == number}
 

@@ -61,16 +61,16 @@ class Source:
 
     @property
     def resolved_settings(self) -> Settings:
-        """Returns the settings with those that the model decides."""
+        """The settings with those that the model decides."""
         return self.settings if self.model is None else self.model.merge_settings(self.settings)
 
     @property
     def tokenizer(self) -> str:
-        """Returns the name of the tokenizer."""
+        """The name of the tokenizer."""
         return self.settings.tokenizer if self.model is None else self.model.vocabulary.tokenizer
 
     def matrices_for(self, count: int) -> Matrices:
-        """Returns the matrices for so many tokens, with the mask of each head of a model."""
+        """Return the matrices for so many tokens, with the mask of each head of a model."""
         if self.model is None:
             return self.matrices
         return restrict_sight(self.matrices, self.model.sights, count)
@@ -81,7 +81,7 @@ class Source:
 
     @property
     def given_vectors(self) -> Float[Tensor, "token dim"] | None:
-        """Returns the given embeddings; None if they are drawn."""
+        """The given embeddings; None if they are drawn."""
         return self.matrices.embeddings if self.vectors is None else self.vectors
 
     @property
@@ -109,7 +109,7 @@ def build_source(
     other_keywords: Sequence[str] = (),
     **changes: Any,
 ) -> Source:
-    """Returns the source of a text, or of a finished Trace, with changed settings.
+    """Return the source of a text, or of a finished Trace, with changed settings.
 
     `other_keywords` are further keywords of the caller, named in errors about unknown ones.
     """
@@ -134,7 +134,7 @@ def source_from_text(
     given: Matrices | None = None,
     vectors: Float[Tensor, "token dim"] | None = None,
 ) -> Source:
-    """Returns the source of a text: with a model, with given matrices, or drawn from a seed."""
+    """Return the source of a text: with a model, with given matrices, or drawn from a seed."""
     refuse_non_text(text)
     if is_trained(settings.model):
         refuse_trained_model_settings(settings)
@@ -182,7 +182,7 @@ def _refuse_given_with_model(
 
 
 def source_command(name: str, source: Source, **options: object) -> Command | None:
-    """Returns the command for a source; None for examples, and for matrices of no file."""
+    """Return the command for a source; None for examples, and for matrices of no file."""
     has_own_matrices = source.model is None and source.matrices.is_any_given
     is_in_no_file = source.settings.given is None and has_own_matrices
     if is_in_no_file or source.has_no_command:
@@ -193,13 +193,13 @@ def source_command(name: str, source: Source, **options: object) -> Command | No
 
 
 def build_sentence(source: Source) -> Sentence:
-    """Returns the tokens of a source, its keys, and those of the second sentence."""
+    """Return the tokens of a source, its keys, and those of the second sentence."""
     tokens = source_tokens(source)
     return Sentence(tokens, _key_tokens(tokens, source.matrices), _memory_tokens(source))
 
 
 def _memory_tokens(source: Source) -> Tokens | None:
-    """Returns the tokens of --memory, of the file, or numbered ones for its vectors; or None."""
+    """Return the tokens of --memory, of the file, or numbered ones for its vectors; or None."""
     given, tokens = source.matrices, tokenize_memory(source.settings)
     count, words = given.sizes.get("memory"), given.memory_tokens
     if tokens is None:
@@ -219,7 +219,7 @@ def _memory_tokens(source: Source) -> Tokens | None:
 
 
 def source_tokens(source: Source) -> Tokens:
-    """Returns the tokens of the text, of the file, or numbered ones for its vectors."""
+    """Return the tokens of the text, of the file, or numbered ones for its vectors."""
     given = source.matrices
     count = given.sizes.get("token", given.sizes.get("key"))
     refuse_download(source.settings.tokenizer)
@@ -252,7 +252,7 @@ def source_tokens(source: Source) -> Tokens:
 
 
 def embed_tokens(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> Vectors:
-    """Returns a vector for each token: given, of the file that the settings name, or drawn."""
+    """Return a vector for each token: given, of the file that the settings name, or drawn."""
     width, vectors = embedding_width(source), source.given_vectors  # the width is checked here
     if vectors is None:
         return (seeds or source.seeds).draw_embeddings(tokens.ids, width)
@@ -263,7 +263,7 @@ def embed_tokens(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> 
 
 
 def embedding_width(source: Source) -> int:
-    """Returns the width of the embeddings; raises an error if settings and files disagree."""
+    """Return the width of the embeddings; raises an error if settings and files disagree."""
     settings, given_vectors = source.settings, source.given_vectors
     expected_dim = source.matrices.sizes.get("dim")
     dim = expected_dim if given_vectors is None else given_vectors.shape[1]
@@ -283,7 +283,7 @@ def embedding_width(source: Source) -> int:
 
 
 def with_vectors(source: Source, tokens: Tokens) -> Source:
-    """Returns the source with the vectors of the model, or of the file that the settings name."""
+    """Return the source with the vectors of the model, or of the file that the settings name."""
     if source.model is not None:
         return replace(source, vectors=source.model.embeddings[list(tokens.ids)])
     if source.settings.embeddings is None:
@@ -301,13 +301,13 @@ def with_vectors(source: Source, tokens: Tokens) -> Source:
 
 
 def _vectors_fit(source: Source, vectors: Vectors, count: int) -> bool:
-    """Whether the vectors can be used again: as many, and of the wanted width if from a table."""
+    """Return whether the vectors can be used again: as many, and of the wanted width if from a table."""
     needs_other_width = source.table and source.settings.dim not in (None, vectors.shape[1])
     return len(vectors) == count and not needs_other_width
 
 
 def read_settings_matrices(settings: Settings) -> Matrices:
-    """Returns the matrices of the file that the settings name; without one, none."""
+    """Return the matrices of the file that the settings name; without one, none."""
     if settings.given is None:
         return Matrices()
     hint = f"name it, with a text: --given {shell_quoted(settings.given)}"
@@ -316,7 +316,7 @@ def read_settings_matrices(settings: Settings) -> Matrices:
 
 
 def vocabulary_size(source: Source) -> int | None:
-    """Returns the number of ids in the vocabulary; None for given embeddings or matrices."""
+    """Return the number of ids in the vocabulary; None for given embeddings or matrices."""
     if source.model is not None:
         return len(source.model.vocabulary.words)
     if source.matrices.vocabulary:
@@ -326,7 +326,7 @@ def vocabulary_size(source: Source) -> int | None:
 
 
 def _key_tokens(tokens: Tokens, given_matrices: Matrices) -> Tokens:
-    """Returns the tokens that are attended to: the queries' own, unless others are given."""
+    """Return the tokens that are attended to: the queries' own, unless others are given."""
     if given_matrices.key_tokens is not None:
         return tokens_of_words(given_matrices.key_tokens)
     count = given_matrices.sizes.get("key", len(tokens))
@@ -337,7 +337,7 @@ def _key_tokens(tokens: Tokens, given_matrices: Matrices) -> Tokens:
 def read_named_vectors(
     settings: Settings, tokens: Tokens
 ) -> tuple[Float[Tensor, "token dim"], FromTable | None]:
-    """Returns a vector for each token of the named file or model, and the model's table if any."""
+    """Return a vector for each token of the named file or model, and the model's table if any."""
     name = settings.embeddings or ""
     hint = f"name it, with a text: --embeddings {shell_quoted(name)}"
     refuse_name_in_file(name, "file of vectors", hint, about="embeddings")

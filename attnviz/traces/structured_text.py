@@ -31,12 +31,12 @@ Anything = TypeVar("Anything")
 
 
 def read_text_file(path: Path, kind: files.FileKind) -> str:
-    """Reads a file of UTF-8."""
+    """Read a file of UTF-8."""
     return files.decode_utf8(files.read_content(path, kind), f"'{path}'")
 
 
 def unescaped(text: str) -> str:
-    """Replaces escaped quotes and backslashes of TOML or JSON; positions stay the same.
+    """Replace escaped quotes and backslashes of TOML or JSON; positions stay the same.
 
     >>> unescaped(r'"a\\"b\\\\"')
     '"a__b__"'
@@ -45,7 +45,7 @@ def unescaped(text: str) -> str:
 
 
 def parse_json_object(text: str, path: Path) -> dict[str, Any]:
-    """Parses a JSON text that must be an object; refuses names that are given twice."""
+    """Parse a JSON text that must be an object; refuses names that are given twice."""
     needed_bytes = sum(bytes_ * text.count(mark) for mark, bytes_ in _BYTES_BY_JSON_MARK.items())
     memory.refuse_too_little_memory(len(text) + needed_bytes, f"to read '{path}'")
     try:
@@ -85,7 +85,7 @@ def _refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def line_of_json(text: str, name: str) -> int | None:
-    """Returns the line, from 1, of the first key of this name; None if there is none."""
+    """Return the line, from 1, of the first key of this name; None if there is none."""
     for match in _JSON_TEXT_PATTERN.finditer(unescaped(text)):
         if match[2] and json.loads(text[match.start(1) : match.end(1)]) == name:
             return text.count("\n", 0, match.start()) + 1
@@ -110,7 +110,7 @@ def _refuse_long_numbers(text: str, source: str) -> None:
 
 
 def build_checked(kind: type[Anything], facts: Mapping[str, Any]) -> Anything:
-    """Builds a dataclass from the facts of a file; raises TypeError if one has the wrong type.
+    """Build a dataclass from the facts of a file; raises TypeError if one has the wrong type.
 
     Literals are checked last, so that the dataclass can raise an error that suggests a word.
     """
@@ -125,7 +125,7 @@ def build_checked(kind: type[Anything], facts: Mapping[str, Any]) -> Anything:
 
 
 def fits_type(value: Any, hint: Any) -> bool:
-    """Whether a value is of an annotated type; true and false are no numbers.
+    """Return whether a value is of an annotated type; true and false are no numbers.
 
 
     >>> fits_type(2, float), fits_type("a", int | None), fits_type("b", Literal["a", "b"])
@@ -152,7 +152,7 @@ def fits_type(value: Any, hint: Any) -> bool:
 
 
 def _contents_fit_types(value: Any, inner_types: tuple[Any, ...]) -> bool:
-    """Whether the elements of a Mapping, a list or a tuple are of the annotated types."""
+    """Return whether the elements of a Mapping, a list or a tuple are of the annotated types."""
     if isinstance(value, Mapping):
         keys, values = inner_types
         return all(fits_type(key, keys) and fits_type(item, values) for key, item in value.items())
@@ -162,7 +162,7 @@ def _contents_fit_types(value: Any, inner_types: tuple[Any, ...]) -> bool:
 
 
 def options_as_keys(error: AttnvizError, *, exceptions: Collection[str] = ()) -> AttnvizError:
-    """Rewrites an error about options of a command as one about keys of a file.
+    """Rewrite an error about options of a command as one about keys of a file.
 
 
     >>> error = AttnvizError("--dim is 0", "try --head-dim 4, --no-scale or --variant plain")

@@ -40,7 +40,7 @@ _TOML_PIECE_PATTERN = re.compile(
 
 
 def parse(text: str, source: str, **options: Any) -> dict[str, Any]:
-    """Parses a TOML text; `source` is the file that errors name."""
+    """Parse a TOML text; `source` is the file that errors name."""
     _refuse_costly(text, source)
     try:
         contents: dict[str, Any] = _toml_loader()(text, **options)
@@ -57,7 +57,7 @@ def parse(text: str, source: str, **options: Any) -> dict[str, Any]:
 
 
 def _refuse_costly(text: str, source: str) -> None:
-    """Refuses a text that would take the parser far more time or memory than its length."""
+    """Refuse a text that would take the parser far more time or memory than its length."""
     names = depth = 0
     for piece in _TOML_PIECE_PATTERN.finditer(unescaped(text)):
         kind, dots = piece.lastgroup, piece[0].count(".")
@@ -84,7 +84,7 @@ def _refuse_costly(text: str, source: str) -> None:
 
 
 def _toml_loader() -> Callable[..., dict[str, Any]]:
-    """Returns the parser's `loads`, imported when it is needed."""
+    """Return the parser's `loads`, imported when it is needed."""
     if sys.version_info >= (3, 11):
         from tomllib import loads
     else:
@@ -105,7 +105,7 @@ class KeyLines:
     keys: dict[str, KeyLines] = field(default_factory=dict)
 
     def find(self, path: Iterable[str | int]) -> int:
-        """Returns the line of a key or an element; if it is missing, of the last key before it."""
+        """Return the line of a key or an element; if it is missing, of the last key before it."""
         node, line = self, self.line
         for key in path:
             if isinstance(key, int) and key < len(node.elements):
@@ -117,7 +117,7 @@ class KeyLines:
         return line
 
     def search(self, name: str) -> int | None:
-        """Returns the first line of a key at any depth; a name with dots may be a path.
+        """Return the first line of a key at any depth; a name with dots may be a path.
 
         >>> key_lines("[given]\\nlayers.1.w_query = 2").search("layers.1.w_query")
         2
@@ -134,7 +134,7 @@ class KeyLines:
         return min(lines, default=None)
 
     def enter(self, names: Sequence[str], line: int, is_list: bool = False) -> KeyLines:
-        """Adds the key of a line inside this one, and returns it; for a list, its last table."""
+        """Add the key of a line inside this one, and returns it; for a list, its last table."""
         node = self
         for number, name in enumerate(names, start=1):
             node = node.keys.setdefault(name, KeyLines(line))
@@ -147,7 +147,7 @@ class KeyLines:
 
 
 def key_lines(text: str) -> KeyLines:
-    """Finds the line, from 1, of each key of a valid TOML text.
+    """Find the line, from 1, of each key of a valid TOML text.
 
     >>> lines = key_lines('[a]\\nb = ["x",\\n"y"]\\n[[c]]\\nd = { e = 1 }')
     >>> [lines.find(path) for path in (["a", "b"], ["a", "b", 1], ["c", 0], ["c", 0, "d", "e"])]
@@ -190,7 +190,7 @@ def _key_names(key: str) -> list[str]:
 
 
 def with_line_number(error: AttnvizError, path: Path) -> AttnvizError:
-    """Returns the error with the line of the key it is about; unchanged for binary files."""
+    """Return the error with the line of the key it is about; unchanged for binary files."""
     suffix = path.suffix.lower()
     if suffix not in (".toml", ".json") or not error.about:
         return error
@@ -215,20 +215,20 @@ def is_whole_number(value: Any) -> bool:
 
 
 def is_number(value: Any, minimum: float = -MAX_DRAW_VALUE) -> bool:
-    """Whether a value is a number, not a bool, from `minimum` to what float32 has room for."""
+    """Return whether a value is a number, not a bool, from `minimum` to what float32 has room for."""
     number = plain_number(value)  # Decimal's NaN cannot be compared
     is_numeric = isinstance(number, float) or is_whole_number(number)
     return is_numeric and minimum <= number <= MAX_DRAW_VALUE
 
 
 def is_list(value: Any, element: type, least: int = 1) -> bool:
-    """Whether a value is a list of at least so many elements of one type, without empty text."""
+    """Return whether a value is a list of at least so many elements of one type, without empty text."""
     fits = isinstance(value, list) and all(isinstance(item, element) for item in value)
     return fits and len(value) >= least and "" not in value
 
 
 def plain_number(value: Any) -> Any:
-    """Returns the value with floats in place of Decimals, also in lists and tables."""
+    """Return the value with floats in place of Decimals, also in lists and tables."""
     if isinstance(value, list):
         return [plain_number(item) for item in value]
     if isinstance(value, dict):
@@ -262,7 +262,7 @@ _KINDS_BY_TYPE = {bool: BOOLEAN_TYPE, int: WHOLE, float: NUMBER, str: TEXT}
 
 @cache
 def kinds_by_class(fields: type) -> dict[str, ValueKind]:
-    """Returns the kind of each field of a class, by its annotation; a Literal is text.
+    """Return the kind of each field of a class, by its annotation; a Literal is text.
 
 
     >>> kinds_by_class(Settings)["heads"].wanted, kinds_by_class(Settings)["scoring"].wanted
@@ -299,22 +299,22 @@ class Table:
     def read(
         cls, path: Path, kind: files.FileKind, text: str | None = None, **options: Any
     ) -> Table:
-        """Reads a whole file, or parses its `text` if it was read before."""
+        """Read a whole file, or parses its `text` if it was read before."""
         file = TomlFile(path, structured_text.read_text_file(path, kind) if text is None else text)
         return cls(file, parse(file.text, str(path), **options))
 
     def line(self, *keys: str | int) -> int:
-        """Returns the line of a key, or of an element of its list; else that of the table."""
+        """Return the line of a key, or of an element of its list; else that of the table."""
         return self.file.lines.find((*self.path, *keys))
 
     def error(self, problem: str, hint: str, *keys: str | int) -> AttnvizError:
-        """Returns an error about a key, or about the whole table."""
+        """Return an error about a key, or about the whole table."""
         where = f"line {self.line(*keys)} of '{self.file.path}'"
         return AttnvizError(f"{where}: {problem}", hint, file=str(self.file.path))
 
     @contextmanager
     def located(self, *keys: str | int, about: str = "", options: bool = False) -> Iterator[None]:
-        """Adds the file and the line to errors raised inside; that of the keys by default.
+        """Add the file and the line to errors raised inside; that of the keys by default.
 
         With `options`, errors about options of the command line are rewritten for keys.
         """
@@ -331,13 +331,13 @@ class Table:
     def refuse_unknown(
         self, kind: str, name: str, known: Collection[str], *keys: str, hint: str = ""
     ) -> None:
-        """Refuses an unknown key, or an unknown name in the value of the given keys."""
+        """Refuse an unknown key, or an unknown name in the value of the given keys."""
         if name not in known:
             error = unknown_name_error(kind, name, known)
             raise self.error(str(error), hint or error.hint, *(keys or [name]))
 
     def refuse_misfit(self, key: str, kind: ValueKind) -> None:
-        """Refuses a value of another kind."""
+        """Refuse a value of another kind."""
         if not kind.fits(self.values[key]):
             raise self.error(f"'{key}' is not {kind.wanted}", self._hint(key, kind), key)
 
@@ -346,7 +346,7 @@ class Table:
         return kind.hint.replace("{key}", key).replace("{heading}", heading)
 
     def check(self, kind: str, known: Mapping[str, ValueKind], *needed: str) -> None:
-        """Refuses unknown keys, values of other kinds, and a table without its needed keys."""
+        """Refuse unknown keys, values of other kinds, and a table without its needed keys."""
         for key in self.values:
             self.refuse_unknown(kind, key, known)
             self.refuse_misfit(key, known[key])
@@ -355,11 +355,11 @@ class Table:
                 raise self.error(f"there is no '{key}'", self._hint(key, known[key]))
 
     def table(self, key: str) -> Table:
-        """Returns the table of a key; an empty one if it is missing."""
+        """Return the table of a key; an empty one if it is missing."""
         return Table(self.file, self.values.get(key, {}), (*self.path, key))
 
     def tables(self, key: str) -> list[Table]:
-        """Returns the tables of a list; none if it is missing."""
+        """Return the tables of a list; none if it is missing."""
         tables = enumerate(self.values.get(key, []))
         return [Table(self.file, table, (*self.path, key, number)) for number, table in tables]
 
@@ -367,7 +367,7 @@ class Table:
         return str(self.values.get(key, "")).strip()
 
     def names(self, key: str) -> tuple[str, ...]:
-        """Returns a list of distinct names; refuses a name that it has twice."""
+        """Return a list of distinct names; refuses a name that it has twice."""
         names = self.values.get(key, [])
         if len(names) > MOST_IN_LIST:
             problem = f"'{key}' has {len(names):,} names"
@@ -376,13 +376,13 @@ class Table:
         return tuple(names)
 
     def refuse_twice(self, counts: Counter[str], key: str, problem: str) -> None:
-        """Refuses a name that is counted twice."""
+        """Refuse a name that is counted twice."""
         for name, count in counts.most_common(1):
             if count > 1:
                 raise self.error(f"'{name}' {problem}", "leave one of them out", key)
 
     def settings(self, known: Collection[str], base: Settings, **others: Any) -> Settings:
-        """Returns `base` with the known settings that this table changes, and with `others`."""
+        """Return `base` with the known settings that this table changes, and with `others`."""
         self.check("setting", {name: kinds_by_class(Settings)[name] for name in known})
         with self.located(options=True):
             return replace(base, **{**untrusted_settings(plain_number(self.values)), **others})

@@ -90,7 +90,7 @@ class Layer:
 
     @property
     def weights(self) -> Weights:
-        """Returns the weights as cells; views use these, and never whole matrices."""
+        """The weights as cells; views use these, and never whole matrices."""
         return self.weights_on_demand or InMemoryWeights(
             self.attended, self.visible, self.mistake, self.width_ratio
         )
@@ -100,18 +100,18 @@ class Layer:
         return self.weights.heads
 
     def hidden_rows(self, head: int) -> list[int]:
-        """Returns the queries of a head for which every key is hidden."""
+        """Return the queries of a head for which every key is hidden."""
         rows: list[int] = (~head_mask(head, self.visible).any(-1)).nonzero().flatten().tolist()
         return rows
 
     def empty_rows(self, head: int) -> list[int]:
-        """Returns the hidden rows of a head without any weight, be it by mistake or by hand."""
+        """Return the hidden rows of a head without any weight, be it by mistake or by hand."""
         mixing = self.weights.cells("mixing", head)
         return [query for query in self.hidden_rows(head) if not mixing.row(query).values.any()]
 
     @property
     def w_score(self) -> Tensor | None:
-        """Returns the vector of additive scoring; None for scores by dot product."""
+        """The vector of additive scoring; None for scores by dot product."""
         return None if self.projections is None else self.projections.w_score
 
     @property
@@ -122,22 +122,22 @@ class Layer:
 
     @property
     def kv_heads(self) -> int:
-        """Returns the number of heads of keys and values; there may be more heads of queries."""
+        """The number of heads of keys and values; there may be more heads of queries."""
         return self.values.shape[-3]
 
     @property
     def keys_of_heads(self) -> Float[Tensor, "*batch head key width"] | None:
-        """Returns the keys of each head, repeated for heads that share a group."""
+        """The keys of each head, repeated for heads that share a group."""
         return None if self.keys is None else repeat_groups(self.keys, self.heads)
 
     @property
     def values_of_heads(self) -> Float[Tensor, "*batch head key value_width"]:
-        """Returns the values of each head, repeated for heads that share a group."""
+        """The values of each head, repeated for heads that share a group."""
         return repeat_groups(self.values, self.heads)
 
     @property
     def width_ratio(self) -> float:
-        """Returns √(model width) / √(head width): one of the mistakes confuses the two."""
+        """√(model width) / √(head width): one of the mistakes confuses the two."""
         return sqrt(self.inputs.shape[-1] / self.head_dim)
 
     @property
@@ -153,17 +153,17 @@ class Layer:
 
     @property
     def layer_inputs(self) -> Float[Tensor, "*batch query dim"]:
-        """Returns the inputs of the layer; those of a block before any LayerNorm."""
+        """The inputs of the layer; those of a block before any LayerNorm."""
         return self.inputs if self.block is None else self.block.attention.inputs
 
     @property
     def outputs(self) -> Float[Tensor, "*batch query context"]:
-        """Returns the inputs of the next layer."""
+        """The inputs of the next layer."""
         return self.context if self.block is None else self.block.outputs
 
     @property
     def attentions(self) -> tuple[Layer, ...]:
-        """Returns the self-attention, and the cross-attention if there is one."""
+        """The self-attention, and the cross-attention if there is one."""
         return (self,) if self.cross is None else (self, self.cross)
 
     def __repr__(self) -> str:
@@ -230,7 +230,7 @@ class Trace(Showable):
 
     @property
     def weights(self) -> Float[Tensor, "layer head query key"]:
-        """Returns the attention weights of all heads, as `--show weights` shows them.
+        """The attention weights of all heads, as `--show weights` shows them.
 
         >>> from attnviz import trace
         >>> trace("I am", variant="causal").weights[0, 0, 0]
@@ -248,24 +248,24 @@ class Trace(Showable):
 
     @property
     def text(self) -> str | None:
-        """Returns the text that was tokenized; None if tokens were given."""
+        """The text that was tokenized; None if tokens were given."""
         if isinstance(self.origin, FromTransformer):
             return self.origin.text
         return None if self.tokenizer == GIVEN_LABEL else self.tokens.text
 
     @property
     def model(self) -> Model | None:
-        """Returns the small model of attnviz that was used; None without one."""
+        """The small model of attnviz that was used; None without one."""
         return origin_model(self.origin)
 
     @property
     def trained(self) -> TrainedCard | None:
-        """Returns the card of the trained transformer; None without one."""
+        """The card of the trained transformer; None without one."""
         return trained_card(self.origin)
 
     @property
     def handed(self) -> FromWeights | None:
-        """Returns the origin of weights computed outside attnviz; None for all other Traces."""
+        """The origin of weights computed outside attnviz; None for all other Traces."""
         return external_origin(self.origin)
 
     @property
@@ -275,17 +275,17 @@ class Trace(Showable):
 
     @property
     def items(self) -> int:
-        """Returns the number of items in the batch that this Trace is one of."""
+        """The number of items in the batch that this Trace is one of."""
         return 1 if isinstance(self.origin, FromSeed) else self.origin.matrices.items
 
     @cached_property
     def attentions(self) -> tuple[Layer, ...]:
-        """Returns every attention of every layer, in the order of computation."""
+        """Every attention of every layer, in the order of computation."""
         return tuple(attention for layer in self.layers for attention in layer.attentions)
 
     @cached_property
     def blind(self) -> tuple[tuple[Layer, int, int], ...]:
-        """Returns attention, head (0 for a shared mask) and row of queries without weights."""
+        """Attention, head (0 for a shared mask) and row of queries without weights."""
         return tuple(
             (layer, head, row)
             for layer in self.attentions
@@ -294,7 +294,7 @@ class Trace(Showable):
         )
 
     def keys_of(self, layer: Layer) -> Tokens:
-        """Returns the tokens that a layer attends to."""
+        """Return the tokens that a layer attends to."""
         return self.keys if layer.memory is None or self.memory is None else self.memory
 
 
@@ -325,7 +325,7 @@ class WeightsOnly(AttentionStages):
 
 
 def weights_only_reason(trace: Trace) -> str:
-    """Returns why only the weights of a Trace can be shown."""
+    """Return why only the weights of a Trace can be shown."""
     return "only weights are given" if trace.handed else "the model returns only weights"
 
 
@@ -348,7 +348,7 @@ def weights_only_layer(
     key_inputs: Float[Tensor, "key dim"] | None = None,
     given_parts: frozenset[str] = PARTS_BEYOND_WEIGHTS,
 ) -> Layer:
-    """Returns a layer of which only the weights, and perhaps the inputs, are known."""
+    """Return a layer of which only the weights, and perhaps the inputs, are known."""
     heads, queries, keys = weights.shape
     return Layer(
         layer=number,

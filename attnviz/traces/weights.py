@@ -43,21 +43,21 @@ class Weights(ABC):
     @property
     @abstractmethod
     def heads(self) -> int:
-        """Returns the number of heads."""
+        """The number of heads."""
 
     @abstractmethod
     def cells(self, stage: Stage, head: int) -> Cells:
-        """Returns one head's numbers: a row for each query, a column for each key."""
+        """Return one head's numbers: a row for each query, a column for each key."""
 
     def whole(self) -> Float[Tensor, "head query key"]:
-        """Returns the mixing weights of all heads as one tensor, computing them if necessary."""
+        """Return the mixing weights of all heads as one tensor, computing them if necessary."""
         cells = (self.cells("mixing", head) for head in range(self.heads))
         windows = (head_cells.window(FULL_SLICE, FULL_SLICE) for head_cells in cells)
         return torch.stack([torch.from_numpy(window.values) for window in windows])
 
 
 def stack_layer_weights(layers: Sequence[Weights]) -> Float[Tensor, "layer head query key"]:
-    """Returns the weights of all layers as one tensor; all must have the same number of heads."""
+    """Return the weights of all layers as one tensor; all must have the same number of heads."""
     heads = sorted({layer.heads for layer in layers})
     if len(heads) > 1:
         raise AttnvizError(
@@ -91,7 +91,7 @@ class InMemoryWeights(Weights):
         return InMemoryRows(self, stage, head)
 
     def select_rows(self, rows: slice, head: int) -> InMemoryWeights:
-        """Returns some queries of one head, without copying numbers."""
+        """Return some queries of one head, without copying numbers."""
 
         def select_part(matrix: Tensor) -> Tensor:
             return head_mask(head, matrix)[None, rows]
@@ -101,7 +101,7 @@ class InMemoryWeights(Weights):
         )
 
     def stage_cells(self, stage: Stage, head: int) -> Cells:
-        """Returns one head's numbers at a stage, computed as whole matrices."""
+        """Return one head's numbers at a stage, computed as whole matrices."""
         attended, hidden = self.attended, ~tensor_to_numpy(head_mask(head, self.visible))
         if stage in ("weights", "mixing"):
             values = tensor_to_numpy(
@@ -151,12 +151,12 @@ class InMemoryRows(Cells):
 
 
 def head_mask(head: int, mask: Shaped[Tensor, "*#head query key"]) -> Shaped[Tensor, "query key"]:
-    """Returns the mask of one head, from one mask for all heads or from one for each."""
+    """Return the mask of one head, from one mask for all heads or from one for each."""
     selected: Tensor = mask if mask.ndim == 2 else mask[min(head, len(mask) - 1)]
     return selected
 
 
 def tensor_to_numpy(tensor: Tensor) -> Shaped[np.ndarray, "..."]:
-    """Returns a tensor of any device as an array; bfloat16, which NumPy lacks, as float32."""
+    """Return a tensor of any device as an array; bfloat16, which NumPy lacks, as float32."""
     plain = tensor.detach().cpu()
     return plain.float().numpy() if "bfloat16" in str(plain.dtype) else plain.numpy()

@@ -80,7 +80,7 @@ def from_weights(
     item: int | None = None,
     name: str = "",
 ) -> Trace:
-    """Builds a Trace from attention weights that were computed outside attnviz.
+    """Build a Trace from attention weights that were computed outside attnviz.
 
     `weights` are of torch, NumPy or lists: [query, key], [head, query, key] or
     [layer, head, query, key]; or what a model of transformers returns, `outputs.attentions`,
@@ -149,7 +149,7 @@ def _build_external_trace(
 def _resolve_tokens(
     external: ExternalWeights, tokens: Any, keys: Any, tokenizer: Any, item: int | None
 ) -> QueryAndKeyTokens:
-    """Returns the tokens of rows and columns; refuses other numbers of tokens than the weights'."""
+    """Return the tokens of rows and columns; refuses other numbers of tokens than the weights'."""
     query_count, key_count = next(iter(external.layers.values())).shape[-2:]
     if keys is not None:
         query_tokens = parse_tokens(tokens, query_count, tokenizer, item)
@@ -178,7 +178,7 @@ def _resolve_tokens(
 
 
 def _drop_unread_token(tokens: Tokens, count: int, external: ExternalWeights) -> Tokens:
-    """Drops the last generated token if there are no weights for it: the model never read it."""
+    """Drop the last generated token if there are no weights for it: the model never read it."""
     if external.prompt is None or len(tokens) != count + 1:
         return tokens
     warn_with_note("the last token was written and never read: left out")
@@ -186,7 +186,7 @@ def _drop_unread_token(tokens: Tokens, count: int, external: ExternalWeights) ->
 
 
 def slice_tokens(tokens: Tokens, part: slice) -> Tokens:
-    """Returns a range of tokens."""
+    """Return a range of tokens."""
     positions, pieces = range(len(tokens))[part], tokens.pieces[part]
     text = b"".join(pieces).decode(errors="replace")
     special = frozenset(position - positions.start for position in tokens.special & {*positions})
@@ -240,7 +240,7 @@ def _invalid_weight_error(number: int, weights: Tensor, indices: tuple[int, ...]
 
 
 def _infer_mask(layers: Layers, sides: QueryAndKeyTokens) -> tuple[Bool[Tensor, "query key"], bool]:
-    """Returns the mask of visible keys, and whether it is causal: all above the diagonal are 0.
+    """Return the mask of visible keys, and whether it is causal: all above the diagonal are 0.
 
     Weights can be 0 by chance, so each key up to its query must get weight in some head.
     """
@@ -252,7 +252,7 @@ def _infer_mask(layers: Layers, sides: QueryAndKeyTokens) -> tuple[Bool[Tensor, 
 
 
 def parse_tokens(raw_tokens: Any, count: int, tokenizer: Any, item: int | None) -> Tokens:
-    """Returns the given words, pieces or ids as Tokens; without any, `count` numbered ones."""
+    """Return the given words, pieces or ids as Tokens; without any, `count` numbered ones."""
     if raw_tokens is None:
         return numbered_tokens(count)
     if isinstance(raw_tokens, Tokens):
@@ -272,7 +272,7 @@ def parse_tokens(raw_tokens: Any, count: int, tokenizer: Any, item: int | None) 
 
 
 def share_token_ids(*token_lists: Tokens) -> list[Tokens]:
-    """Returns the tokens with new ids, such that equal pieces have equal ids in all lists."""
+    """Return the tokens with new ids, such that equal pieces have equal ids in all lists."""
     pieces = dict.fromkeys(piece for tokens in token_lists for piece in tokens.pieces)
     ids = {piece: number for number, piece in enumerate(pieces)}
     return [
@@ -281,7 +281,7 @@ def share_token_ids(*token_lists: Tokens) -> list[Tokens]:
 
 
 def _token_list(raw_tokens: Any, item: int | None) -> list[Any]:
-    """Returns one list of words or of ids, that of the chosen item of a batch."""
+    """Return one list of words or of ids, that of the chosen item of a batch."""
     if isinstance(raw_tokens, Mapping) and "input_ids" in raw_tokens:  # outputs of a tokenizer
         raw_tokens = raw_tokens["input_ids"]
     if isinstance(raw_tokens, str | bytes) or not (is_array(raw_tokens) or is_sequence(raw_tokens)):
@@ -313,7 +313,7 @@ def _decode_word(value: Any) -> str:
 
 
 def _tokens_from_ids(ids: Sequence[int], tokenizer: Any) -> Tokens:
-    """Returns the tokens of ids, by a tokenizer of transformers or tiktoken."""
+    """Return the tokens of ids, by a tokenizer of transformers or tiktoken."""
     if hasattr(tokenizer, "decode_single_token_bytes"):
         pieces = [tokenizer.decode_single_token_bytes(token_id) for token_id in ids]
         return tokens_of_bytes(b"".join(pieces).decode(errors="replace"), pieces, [*ids])
@@ -328,7 +328,7 @@ def _tokens_from_ids(ids: Sequence[int], tokenizer: Any) -> Tokens:
 
 
 def detect_word_marking(words: Sequence[str]) -> WordMarking | None:
-    """Returns how the vocabulary of these pieces marks words; None for plain words.
+    """Return how the vocabulary of these pieces marks words; None for plain words.
 
 
     >>> detect_word_marking(["The", "Ġanimal"]), detect_word_marking(["▁The", "n"])
@@ -350,7 +350,7 @@ def detect_word_marking(words: Sequence[str]) -> WordMarking | None:
 
 
 def _is_byte_level(words: Sequence[str]) -> bool:
-    """Whether the letters spell bytes of a UTF-8 text: Maltese, too, has words with Ġ."""
+    """Return whether the letters spell bytes of a UTF-8 text: Maltese, too, has words with Ġ."""
     byte_by_letter = {letter: byte for byte, letter in byte_spelling().items()}
     letters = "".join(words)
     if not byte_by_letter.keys() >= {*letters}:
@@ -387,7 +387,7 @@ class PieceTokenizer:
 
 
 def _tokens_from_pieces(words: Sequence[str], word_marking: WordMarking) -> Tokens:
-    """Returns the tokens of vocabulary pieces, labelled with the text that they stand for."""
+    """Return the tokens of vocabulary pieces, labelled with the text that they stand for."""
     ids = {word: number for number, word in enumerate(dict.fromkeys(words))}
     spelling = TokenizerSpelling(PieceTokenizer([*ids], word_marking, {}))
     pieces = spelling.pieces_of_ids([ids[word] for word in words])
@@ -397,7 +397,7 @@ def _tokens_from_pieces(words: Sequence[str], word_marking: WordMarking) -> Toke
 
 
 def _mark_word_starts(words: Sequence[str], pieces: Sequence[ModelPiece]) -> list[ModelPiece]:
-    """Marks pieces after the end of a word, or after a special token, as preceded by a space."""
+    """Mark pieces after the end of a word, or after a special token, as preceded by a space."""
     follows_end = [
         not previous or previous in SPECIAL_TOKENS or previous.endswith(WORD_END_MARK)
         for previous in ["", *words]
@@ -409,7 +409,7 @@ def _mark_word_starts(words: Sequence[str], pieces: Sequence[ModelPiece]) -> lis
 
 
 def _join_pieces(pieces: Sequence[ModelPiece]) -> str:
-    """Returns the text of the pieces, without special tokens."""
+    """Return the text of the pieces, without special tokens."""
     parts = [
         b" " * (piece.spaced and not piece.letters[:1].isspace()) + piece.letters
         for piece in pieces

@@ -53,7 +53,7 @@ class ExternalWeights:
 
 
 def parse_weights(weights: Any, item: int | None, *, across: bool) -> ExternalWeights:
-    """Returns the given weights by layer; `across` is True for cross-attention."""
+    """Return the given weights by layer; `across` is True for cross-attention."""
     beams = weights.get("beam_indices") if isinstance(weights, Mapping) else None
     form = _attentions_in_outputs(weights, across=across)
     if form is None or (is_sequence(form) and not len(form)):
@@ -80,7 +80,7 @@ def parse_weights(weights: Any, item: int | None, *, across: bool) -> ExternalWe
 
 
 def _attentions_in_outputs(weights: Any, *, across: bool) -> Any:
-    """Returns the attentions in the outputs of a model, None if empty; other values unchanged."""
+    """Return the attentions in the outputs of a model, None if empty; other values unchanged."""
     if not isinstance(weights, Mapping):
         return weights
     if not any(name in weights for name in MODEL_OUTPUTS):
@@ -104,7 +104,7 @@ def _attentions_in_outputs(weights: Any, *, across: bool) -> Any:
 
 
 def _depth_and_leaf(form: Any) -> tuple[int, Any]:
-    """Returns how many lists are around tensors or numbers, and the first one; None if all are."""
+    """Return how many lists are around tensors or numbers, and the first one; None if all are."""
     depth, leaf = 0, form
     while is_sequence(leaf) and len(leaf):
         depth += 1
@@ -113,7 +113,7 @@ def _depth_and_leaf(form: Any) -> tuple[int, Any]:
 
 
 def _layers_from_array(weights: Tensor, item: int | None = None) -> dict[int, Tensor]:
-    """Returns the layers of an array [query, key], or with sides for heads, layers and items.
+    """Return the layers of an array [query, key], or with sides for heads, layers and items.
 
     If an item is given, the first of three or four sides is the batch of one layer.
     """
@@ -128,7 +128,7 @@ def _layers_from_array(weights: Tensor, item: int | None = None) -> dict[int, Te
 
 
 def _layers_from_list(form: Sequence[Any]) -> dict[int, Tensor]:
-    """Returns the layers of a list of layers, or, if its tensors are [query, key], of heads."""
+    """Return the layers of a list of layers, or, if its tensors are [query, key], of heads."""
     tensors = [None if layer is None else value_to_tensor(layer) for layer in form]
     present = [layer for layer in tensors if layer is not None]
     if {layer.ndim for layer in present} != {2}:
@@ -140,7 +140,7 @@ def _layers_from_list(form: Sequence[Any]) -> dict[int, Tensor]:
 
 
 def _number_layers(tensors: Sequence[Tensor | None]) -> dict[int, Tensor]:
-    """Returns layers [item, head, query, key] by number; layers that are None are left out."""
+    """Return layers [item, head, query, key] by number; layers that are None are left out."""
     left_out = [str(number) for number, tensor in enumerate(tensors) if tensor is None]
     if left_out:
         noun, verb = ("layers", "have") if len(left_out) > 1 else ("layer", "has")
@@ -157,7 +157,7 @@ def _number_layers(tensors: Sequence[Tensor | None]) -> dict[int, Tensor]:
 def _select_batch_item(
     stacks: Mapping[int, Tensor], item: int | None, stored_as: str
 ) -> ExternalWeights:
-    """Returns one item of the batch, in every layer."""
+    """Return one item of the batch, in every layer."""
     items = {len(stack) for stack in stacks.values()}
     if len(items) > 1:
         raise _unknown_form_error(f"batches of {and_list([*map(str, sorted(items))])}")
@@ -170,7 +170,7 @@ def _select_batch_item(
 def _join_generation_steps(
     form: Sequence[Any], item: int | None, beams: Any, stored_as: str, *, across: bool
 ) -> ExternalWeights:
-    """Joins what generate() returns, a tuple of layers for each step, to the whole weights."""
+    """Join what generate() returns, a tuple of layers for each step, to the whole weights."""
     steps = [
         _number_layers([None if layer is None else value_to_tensor(layer) for layer in step])
         for step in form
@@ -218,17 +218,17 @@ def _unknown_form_error(form_text: str) -> AttnvizError:
 
 
 def is_array(value: object) -> bool:
-    """Whether the value is a tensor or an array, of torch, NumPy, JAX or another library."""
+    """Return whether the value is a tensor or an array, of torch, NumPy, JAX or another library."""
     return isinstance(value, Tensor) or (hasattr(value, "__array__") and hasattr(value, "shape"))
 
 
 def is_sequence(value: object) -> bool:
-    """Whether the value is a list, a tuple or another sequence, but not a text."""
+    """Return whether the value is a list, a tuple or another sequence, but not a text."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def value_to_tensor(value: Any) -> Tensor:
-    """Returns numbers as a CPU tensor without gradient: float64 stays, all else becomes float32."""
+    """Return numbers as a CPU tensor without gradient: float64 stays, all else becomes float32."""
     try:
         if isinstance(value, Tensor):
             tensor = _dense_cpu_tensor(value)
@@ -252,7 +252,7 @@ def _count_cells(form: Any) -> int:
 
 
 def dtype_name(value: Any) -> str:
-    """Returns the name of a dtype of any library, such as "bfloat16"; float64 for lists."""
+    """Return the name of a dtype of any library, such as "bfloat16"; float64 for lists."""
     dtype = getattr(value, "dtype", "float64")
     return str(getattr(dtype, "name", dtype)).removeprefix("torch.")
 
@@ -265,7 +265,7 @@ def _dense_cpu_tensor(tensor: Tensor) -> Tensor:
 
 
 def _float_array(value: Any) -> np.ndarray:
-    """Returns nested lists, checked, or an array of another library as a float array."""
+    """Return nested lists, checked, or an array of another library as a float array."""
     if is_sequence(value):
         rows = _tuples_as_lists(value)
         return parse_array(WEIGHTS_KEY, rows, PARTS_BY_GIVEN_NAME[WEIGHTS_KEY], "")
@@ -292,7 +292,7 @@ class BatchItem:
 
 
 def choose_batch_item(item: int | None, items: int, hint: str = "") -> BatchItem:
-    """Returns the chosen item of a batch, or its only one."""
+    """Return the chosen item of a batch, or its only one."""
     if item is None and items > 1:
         raise AttnvizError(
             f"the weights are a batch of {items}, and only one item can be shown",
@@ -311,7 +311,7 @@ def choose_batch_item(item: int | None, items: int, hint: str = "") -> BatchItem
 def follow_batch_item(
     steps: GenerationSteps, item: int | None, beams: Any
 ) -> tuple[BatchItem, list[int]]:
-    """Returns the chosen item, and its index in the batch at each step: beams are reordered."""
+    """Return the chosen item, and its index in the batch at each step: beams are reordered."""
     if beams is None:
         items = len(next(iter(steps[0].values())))
         batch_item = choose_batch_item(item, items, BEAM_REORDERING_HINT)
@@ -322,7 +322,7 @@ def follow_batch_item(
 
 
 def join_step_weights(parts: Sequence[Heads], *, across: bool) -> Heads:
-    """Joins the steps of generate() to one matrix per head, 0 for keys of later steps.
+    """Join the steps of generate() to one matrix per head, 0 for keys of later steps.
 
     Each part has rows for the new tokens; without a cache, for all earlier ones, too.
     """
@@ -345,7 +345,7 @@ def join_step_weights(parts: Sequence[Heads], *, across: bool) -> Heads:
 
 
 def _fit_key_columns(part: Heads, token_count: int, step: int) -> Heads:
-    """Returns the rows with a column per token so far; a cache may have more, or fewer."""
+    """Return the rows with a column per token so far; a cache may have more, or fewer."""
     key_count = part.shape[-1]
     if key_count < token_count:  # the first tokens are outside a sliding window
         return torch.nn.functional.pad(part, (token_count - key_count, 0))
