@@ -15,9 +15,11 @@ PARTS_WITHOUT_VALUES = ("queries", "keys", "scores", "scaled", "masked", "weight
 
 
 def random_weight_sources(trace: Trace, *, by_hand: bool = True) -> tuple[str, ...]:
-    """Return what was drawn among the things weights are computed from, such as projections.
+    """Return what was drawn from the seed among the things weights are computed from, such as
+    "projections"; nothing for examples, transformers and external weights.
 
-    Without `by_hand`, given weights are ignored: those of the softmax are meant.
+    Weights given by hand depend on nothing drawn; with `by_hand` False, they are ignored, and the
+    answer is about the weights of the softmax.
     """
     if isinstance(trace.origin, UNDRAWN_ORIGINS):
         return ()
@@ -37,9 +39,8 @@ def random_weight_sources(trace: Trace, *, by_hand: bool = True) -> tuple[str, .
 
 
 def random_output_sources(trace: Trace) -> tuple[str, ...]:
-    """Return what was drawn among the things outputs are computed from, besides the weights.
-
-    Dropout is among them: the weights are those before it.
+    """Return what was drawn from the seed among the things outputs are computed from, besides
+    weights: "dropout", "values", "output projection", "feed-forward".
     """
     if isinstance(trace.origin, UNDRAWN_ORIGINS):
         return ()
@@ -55,11 +56,12 @@ def random_output_sources(trace: Trace) -> tuple[str, ...]:
 
 
 def has_random_dropout(trace: Trace) -> bool:
-    """Return whether dropout chose the dropped weights at random: none were given."""
+    """Return whether dropout chose the dropped weights of some attention at random, not given."""
     return any(map(_layer_drops_randomly, trace.attentions))
 
 
 def _layer_drops_randomly(layer: Layer) -> bool:
+    """Return whether dropout chose the dropped weights of this attention at random."""
     return layer.attended.mixed_by == "dropout" and "kept" not in layer.given
 
 
@@ -81,11 +83,12 @@ def depends_on_seed(trace: Trace) -> bool:
 
 
 def _has_random_positions(trace: Trace) -> bool:
+    """Return whether the position vectors are "learned" ones that were drawn: no model has them."""
     return trace.positions == "learned" and trace.model is None
 
 
 def _has_random_projections(layer: Layer) -> bool:
-    """Return whether a projection of the layer was drawn."""
+    """Return whether a projection matrix of the layer was drawn, not given."""
     projections = layer.projections
     names = ("w_query", "w_key", "w_value", "w_score", "w_out")
     return any(
@@ -94,17 +97,18 @@ def _has_random_projections(layer: Layer) -> bool:
 
 
 def _has_random_feed_forward(layer: Layer) -> bool:
+    """Return whether a feed-forward matrix of the layer was drawn, not given."""
     has_feed_forward = layer.block is not None and layer.block.feed_forward is not None
     return has_feed_forward and _any_layer_draws([layer], "w_1", "w_2")
 
 
 def _any_layer_draws(layers: Sequence[Layer], *names: str) -> bool:
-    """Return whether one of these matrices was drawn in a layer, and not given."""
+    """Return whether one of these matrices ("w_query") is not given in one of the layers."""
     return any(name not in layer.given for layer in layers for name in names)
 
 
 def has_random_embeddings(trace: Trace) -> bool:
-    """Return whether the embeddings of the tokens were drawn."""
+    """Return whether the embeddings of the tokens were drawn, not loaded, given or of a model."""
     origin = trace.origin
     if isinstance(origin, UNDRAWN_ORIGINS | FromModel) or origin.vectors is not None:
         return False
@@ -117,6 +121,9 @@ def shows_weights_only(part_names: Collection[str]) -> bool:
 
 
 def _query_and_key_sources(trace: Trace, layer: Layer) -> Iterator[str]:
+    """Yield what was drawn among the things the scores of a layer are computed from; nothing if
+    scores or weights are given, or queries and keys are not compared.
+    """
     if not trace.variant.compared or layer.given & {"scores", "weights"}:
         return
     if layer.w_score is not None and "w_score" not in layer.given:

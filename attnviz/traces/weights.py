@@ -38,7 +38,7 @@ Stage = Literal[
 
 
 class Weights(ABC):
-    """The numbers of a layer's heads for each query and key, at each stage."""
+    """The scores and weights of a layer's heads for each query and key, at each stage."""
 
     @property
     @abstractmethod
@@ -47,17 +47,22 @@ class Weights(ABC):
 
     @abstractmethod
     def cells(self, stage: Stage, head: int) -> Cells:
-        """Return one head's numbers: a row for each query, a column for each key."""
+        """Return one head's numbers at a stage: a row for each query, a column for each key."""
 
     def whole(self) -> Float[Tensor, "head query key"]:
-        """Return the mixing weights of all heads as one tensor, computing them if necessary."""
+        """Return the weights that values are mixed by, of all heads, as one tensor, computing them
+        if necessary.
+        """
         cells = (self.cells("mixing", head) for head in range(self.heads))
         windows = (head_cells.window(FULL_SLICE, FULL_SLICE) for head_cells in cells)
         return torch.stack([torch.from_numpy(window.values) for window in windows])
 
 
 def stack_layer_weights(layers: Sequence[Weights]) -> Float[Tensor, "layer head query key"]:
-    """Return the weights of all layers as one tensor; all must have the same number of heads."""
+    """Return the weights that values are mixed by, of all layers, as one tensor.
+
+    Refuses layers with different numbers of heads, and a tensor that does not fit in memory.
+    """
     heads = sorted({layer.heads for layer in layers})
     if len(heads) > 1:
         raise AttnvizError(
@@ -85,13 +90,18 @@ class InMemoryWeights(Weights):
         return self.attended.weights.shape[0]
 
     def cells(self, stage: Stage, head: int) -> Cells:
+        """Return one head's numbers at a stage; those of large matrices are computed when their
+        rows are asked for.
+        """
         rows, columns = self.attended.weights.shape[-2:]
         if rows * columns <= CELLS_PER_BAND:
             return self.stage_cells(stage, head)
         return InMemoryRows(self, stage, head)
 
     def select_rows(self, rows: slice, head: int) -> InMemoryWeights:
-        """Return some queries of one head, without copying numbers."""
+        """Return the weights of one head alone (now head 0), for some queries, without copying
+        numbers.
+        """
 
         def select_part(matrix: Tensor) -> Tensor:
             return head_mask(head, matrix)[None, rows]
@@ -101,7 +111,11 @@ class InMemoryWeights(Weights):
         )
 
     def stage_cells(self, stage: Stage, head: int) -> Cells:
-        """Return one head's numbers at a stage, computed as whole matrices."""
+        """Return one head's numbers at a stage, computed as whole matrices, with hidden keys
+        marked.
+
+        No key is marked in the stages before the mask.
+        """
         attended, hidden = self.attended, ~tensor_to_numpy(head_mask(head, self.visible))
         if stage in ("weights", "mixing"):
             values = tensor_to_numpy(
@@ -115,6 +129,12 @@ class InMemoryWeights(Weights):
         return unmasked_cells(tensor_to_numpy(self._unmasked_stage(stage)[head]))
 
     def _unmasked_stage(self, stage: Stage) -> Tensor:
+        """Return the scores of all heads at a stage before the mask, or the inputs of exp
+        ("exponents").
+
+        Stages that were skipped are those before: without a soft cap, capped scores are scaled
+        ones.
+        """
         attended = self.attended
         if stage == "scores":
             return attended.scores
@@ -151,12 +171,12 @@ class InMemoryRows(Cells):
 
 
 def head_mask(head: int, mask: Shaped[Tensor, "*#head query key"]) -> Shaped[Tensor, "query key"]:
-    """Return the mask of one head, from one mask for all heads or from one for each."""
+    """Return the mask of one head, from one mask for all heads or from a mask for each head."""
     selected: Tensor = mask if mask.ndim == 2 else mask[min(head, len(mask) - 1)]
     return selected
 
 
 def tensor_to_numpy(tensor: Tensor) -> Shaped[np.ndarray, "..."]:
-    """Return a tensor of any device as an array; bfloat16, which NumPy lacks, as float32."""
+    """Return a tensor of any device as an array; bfloat16, which NumPy lacks, becomes float32."""
     plain = tensor.detach().cpu()
     return plain.float().numpy() if "bfloat16" in str(plain.dtype) else plain.numpy()
