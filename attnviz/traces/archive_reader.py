@@ -158,7 +158,7 @@ def _read_contents(path: Path) -> Contents:
 
 
 class _TraceReader:
-    """Builds a Trace from the contents of one file."""
+    """A reader of the contents of one file, which builds a Trace from them."""
 
     def __init__(self, source: str, contents: Contents) -> None:
         """Keep the contents and their provenance, whose command is dropped if it is not one of
@@ -319,8 +319,7 @@ class _TraceReader:
         )
 
     def _read_feed_forward(self, stored: Contents) -> FeedForwardStages:
-        """Return the hidden vectors, matrices, activation and residual connection of feed-forward.
-        """
+        """Return hidden vectors, matrices, activation and residual connection of feed-forward."""
         tensors = self._read_parts(PARTS_OF_BLOCK, stored)
         matrices = {name: tensors[name] for name in ("w_1", "b_1", "w_2", "b_2")}
         activation = _match_choice(ACTIVATIONS, stored["activation"])
@@ -511,8 +510,7 @@ def _build_attended(tensors: Mapping[str, Tensor], facts: Contents) -> Attention
 
 
 def _given_tensors(stored: Contents) -> dict[str, Any]:
-    """Return the given matrices among the stored arrays of one layer, as float64 or bool, by name.
-    """
+    """Return the given matrices among the stored arrays of a layer, as float64 or bool, by name."""
     arrays = {name: np.asarray(stored[name]) for name in PARTS_BY_GIVEN_NAME if name in stored}
     return {
         name: torch.from_numpy(array if array.dtype == bool else array.astype(np.float64))

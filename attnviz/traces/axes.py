@@ -397,8 +397,7 @@ def _conflicting_sides(known_sizes: Sizes, sizes: Sizes) -> list[str]:
 def _ambiguous_axes_error(
     arrays: Sequence[UnresolvedArray], readings: Sequence[AxesByName], source: str
 ) -> AttnvizError:
-    """Return an error that lists the readings of the first ambiguous array, and how to choose one.
-    """
+    """Return an error that lists the readings of the first ambiguous array, with a hint to choose."""
     ambiguous = next(array for array in arrays if len(_distinct_axes(array, readings)) > 1)
     name, shape = ambiguous.name, ambiguous.shape
     candidates = list(_distinct_axes(ambiguous, readings).values())[:MAX_READINGS_IN_MESSAGE]

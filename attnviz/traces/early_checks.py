@@ -220,8 +220,7 @@ def refuse_ranking_trained(name: str) -> None:
 
 
 def refuse_unusable_model(settings: Settings) -> None:
-    """Refuse a trained model if transformers is not installed, or its local folder is incomplete.
-    """
+    """Refuse a trained model if transformers is not installed or its local folder is incomplete."""
     if find_spec("transformers") is None:
         raise missing_extra_error()
     location = None if settings.model is None else locate_transformer(settings.model)

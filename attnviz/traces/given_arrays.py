@@ -294,9 +294,11 @@ def _refuse_other_than_0_and_1(name: str, numbers: Numbers, source: str) -> None
 
 
 def _not_a_matrix_error(name: str, source: str) -> AttnvizError:
+    """Return the error about a value that is no matrix of numbers."""
     problem = f"'{name}'{in_file(source)} is not a matrix of numbers"
     return _array_error(name, problem, "give rows of numbers: [[1, 2], …]", source)
 
 
 def _array_error(name: str, problem: str, hint: str, source: str) -> AttnvizError:
+    """Return an error about the array of this name in a file."""
     return AttnvizError(problem, hint, about=name, file=source)

@@ -408,8 +408,7 @@ def _seed_prefix(number: int, is_self_attention: bool) -> str:
 
 
 def _additive_score_weights(plan: Plan, seed_prefix: str, queries: Queries | None) -> NamedTensors:
-    """Return w_score of additive scoring, given or drawn; empty for dot products or given scores.
-    """
+    """Return w_score of additive scoring, given or drawn; empty for dot products, given scores."""
     if not plan.variant.additive or queries is None:
         return {}
     w_score = plan.matrices.w_score

@@ -34,7 +34,8 @@ def flatten_layers(contents: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flatten_layer_tables(tables: Any) -> Iterator[tuple[str, Any]]:
-    """Yield full names and values of a table, or a list, of tables by layer; refuses anything else.
+    """Yield full names and values of the tables of layers; refuses `tables` that are something
+    else.
     """
     if isinstance(tables, list):
         tables = dict(enumerate(tables))

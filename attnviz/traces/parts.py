@@ -69,8 +69,7 @@ class ResidualPart:
 
 
 def matrix_part(name: str, sides: str, description: str) -> Part:
-    """Return the part of a projection matrix or bias, with one name in all files and in the steps.
-    """
+    """Return the part of a projection matrix or bias, with one name in all files and in steps."""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         return getattr(layer.projections, name, None)
@@ -421,8 +420,7 @@ def learned_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
 
 
 def learned_block_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    """Return the feed-forward matrices and biases of a layer's block, by name; empty without them.
-    """
+    """Return the feed-forward matrices and biases of a layer's block, by name; empty without any."""
     return _select_learned_tensors(PARTS_OF_BLOCK, trace, layer)
 
 

@@ -227,8 +227,7 @@ def _heads_per_kv_head(sizes: dict[str, int]) -> tuple[int, tuple[str, str]]:
 
 
 def _refuse_uneven_widths(matrices: Matrices, heads: int) -> None:
-    """Refuse a number of heads that is no multiple of the sharing that widths of matrices ask for.
-    """
+    """Refuse heads that cannot share keys and values in equal groups as widths of matrices demand."""
     sharing, sides = _heads_per_kv_head(matrices.sizes)
     if heads % sharing == 0:
         return

@@ -133,8 +133,7 @@ class Settings:
 
     @property
     def blocks(self) -> bool:
-        """Whether attention is part of transformer blocks: layers or a second sentence are given.
-        """
+        """Whether attention is part of transformer blocks: --layers or --memory is given."""
         return self.layers is not None or self.memory is not None
 
     @property
@@ -179,8 +178,7 @@ class Settings:
             raise AttnvizError(problem, "try --dropout 0.1", about="dropout")
 
     def _refuse_invalid_position_base(self) -> None:
-        """Refuse a base that is not finite and from 1, or changed though positions have no angles.
-        """
+        """Refuse a base below 1 or infinite, and a changed base for positions without angles."""
         if not 1 <= self.position_base < math.inf:
             requirement = "finite" if self.position_base == math.inf else "at least 1"
             problem = f"--position-base is {self.position_base:.15g}, and must be {requirement}"

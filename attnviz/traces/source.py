@@ -70,8 +70,8 @@ class Source:
         return self.settings.tokenizer if self.model is None else self.model.vocabulary.tokenizer
 
     def matrices_for(self, count: int) -> Matrices:
-        """Return the matrices for `count` tokens, with a mask of the keys that each head of a
-        handwritten model may attend to; unchanged without a model.
+        """Return the matrices; those of a model of attnviz get masks for `count` tokens: which keys
+        each head may attend to, and what is added to its scores.
         """
         if self.model is None:
             return self.matrices
@@ -100,8 +100,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """The tokens of a Trace: those that attend, those attended to, and those of a second sentence.
-    """
+    """The tokens of a Trace: of queries, of keys, and of a second sentence."""
 
     tokens: Tokens
     keys: Tokens  # `tokens` itself in self-attention

@@ -31,8 +31,7 @@ Anything = TypeVar("Anything")
 
 
 def read_text_file(path: Path, kind: files.FileKind) -> str:
-    """Return the text of a UTF-8 file; refuses other encodings. `kind` is for the message: "trace".
-    """
+    """Return the text of a UTF-8 file; refuses other encodings. `kind` ("trace") is for errors."""
     return files.decode_utf8(files.read_content(path, kind), f"'{path}'")
 
 

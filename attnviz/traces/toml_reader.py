@@ -419,8 +419,7 @@ class Table:
         return tuple(names)
 
     def refuse_twice(self, counts: Counter[str], key: str, problem: str) -> None:
-        """Refuse a name that is counted more than once; `problem` follows the name in the message.
-        """
+        """Refuse a name counted more than once; `problem` follows the name in the message."""
         for name, count in counts.most_common(1):
             if count > 1:
                 raise self.error(f"'{name}' {problem}", "leave one of them out", key)

@@ -65,7 +65,9 @@ class BeforeRotary:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Layer:
-    """One layer of attention, in the order of computation, with the block around it if any."""
+    """One layer of attention, in the order of computation, with the block around it if there is
+    one.
+    """
 
     layer: int
     scale: float
@@ -90,22 +92,27 @@ class Layer:
 
     @property
     def weights(self) -> Weights:
-        """The weights as cells; views use these, and never whole matrices."""
+        """The scores and weights as cells, read row by row; views use these, and never whole
+        matrices.
+        """
         return self.weights_on_demand or InMemoryWeights(
             self.attended, self.visible, self.mistake, self.width_ratio
         )
 
     @property
     def heads(self) -> int:
+        """The number of heads (of queries)."""
         return self.weights.heads
 
     def hidden_rows(self, head: int) -> list[int]:
-        """Return the queries of a head for which every key is hidden."""
+        """Return the queries, by position from 0, for which every key is hidden from a head."""
         rows: list[int] = (~head_mask(head, self.visible).any(-1)).nonzero().flatten().tolist()
         return rows
 
     def empty_rows(self, head: int) -> list[int]:
-        """Return the hidden rows of a head without any weight, be it by mistake or by hand."""
+        """Return the queries of a head for which every key is hidden and every weight is 0; a
+        mistake, or weights given by hand, can give weight to hidden keys.
+        """
         mixing = self.weights.cells("mixing", head)
         return [query for query in self.hidden_rows(head) if not mixing.row(query).values.any()]
 
@@ -127,12 +134,12 @@ class Layer:
 
     @property
     def keys_of_heads(self) -> Float[Tensor, "*batch head key width"] | None:
-        """The keys of each head, repeated for heads that share a group."""
+        """The keys of each head, repeated for heads that share them; None if there are no keys."""
         return None if self.keys is None else repeat_groups(self.keys, self.heads)
 
     @property
     def values_of_heads(self) -> Float[Tensor, "*batch head key value_width"]:
-        """The values of each head, repeated for heads that share a group."""
+        """The values of each head, repeated for heads that share them."""
         return repeat_groups(self.values, self.heads)
 
     @property
@@ -142,12 +149,14 @@ class Layer:
 
     @property
     def weights_alone(self) -> bool:
-        """Whether only the weights of the layer are known."""
+        """Whether only the weights of the layer are known: no scores, queries, keys and values."""
         return self.queries is None and {"scores", "queries", "keys", "values"} <= self.given
 
     @property
     def uses_inputs(self) -> bool:
-        """Whether anything was computed from the inputs: not everything was given."""
+        """Whether anything was computed from the inputs: scores (or queries and keys), or values,
+        were not given.
+        """
         has_given_scores = "scores" in self.given or {"queries", "keys"} <= self.given
         return not (has_given_scores and "values" in self.given)
 
@@ -158,7 +167,9 @@ class Layer:
 
     @property
     def outputs(self) -> Float[Tensor, "*batch query context"]:
-        """The inputs of the next layer."""
+        """What the next layer gets as inputs: the outputs of the block, or without one the context
+        vectors.
+        """
         return self.context if self.block is None else self.block.outputs
 
     @property
@@ -167,19 +178,19 @@ class Layer:
         return (self,) if self.cross is None else (self, self.cross)
 
     def __repr__(self) -> str:
-        """`<Layer L0: 2 heads, 4 × 4 weights each>`"""
+        """Return a line like `<Layer L0: 2 heads, 4 × 4 weights each>`."""
         size = shape_text(self.visible.shape[-2:])
         return f"<Layer {self.name}: {counted(self.heads, 'head')}, {size} weights each>"
 
     @property
     def name(self) -> str:
-        """`L0`, and `L0 cross` for attention to a second sentence."""
+        """`L0`, or `L0 cross` for cross-attention to a second sentence."""
         return f"L{self.layer}" if self.memory is None else f"L{self.layer} cross"
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """What is needed to compute a Trace again, without paths and names of a machine."""
+    """What is needed to compute a Trace again, without folders and names of a machine."""
 
     version: str
     command: str | None
@@ -192,7 +203,7 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """The last vector of each token in a trained model."""
+    """The last vector of each token in a trained transformer."""
 
     vectors: Float[Tensor, "token dim"]
     with_all_heads: Float[Tensor, "token dim"] | None = None  # if `vectors` have heads off
@@ -230,7 +241,9 @@ class Trace(Showable):
 
     @property
     def weights(self) -> Float[Tensor, "layer head query key"]:
-        """The attention weights of all heads, as `--show weights` shows them.
+        """The weights that values are mixed by, of all heads, as `--show weights` shows them.
+
+        Refuses layers with different numbers of heads, and a tensor that does not fit in memory.
 
         >>> from attnviz import trace
         >>> trace("I am", variant="causal").weights[0, 0, 0]
@@ -239,7 +252,7 @@ class Trace(Showable):
         return stack_layer_weights([layer.weights for layer in self.layers])
 
     def __repr__(self) -> str:
-        """`<Trace 'I am': 2 tokens, 1 layer × 1 head>`"""
+        """Return a line like `<Trace 'I am': 2 tokens, 1 layer × 1 head>`."""
         heads = " or ".join(map(str, sorted({layer.heads for layer in self.layers})))
         layers = counted(len(self.layers), "layer")
         size = f"{counted(len(self.tokens), 'token')}, {layers} × {heads}"
@@ -248,44 +261,51 @@ class Trace(Showable):
 
     @property
     def text(self) -> str | None:
-        """The text that was tokenized; None if tokens were given."""
+        """The text that was tokenized; None if tokens were given.
+
+        Of a transformer, the text of its encoder, if it has one.
+        """
         if isinstance(self.origin, FromTransformer):
             return self.origin.text
         return None if self.tokenizer == GIVEN_LABEL else self.tokens.text
 
     @property
     def model(self) -> Model | None:
-        """The small model of attnviz that was used; None without one."""
+        """The small model of attnviz that was used; None without one, and for transformers."""
         return origin_model(self.origin)
 
     @property
     def trained(self) -> TrainedCard | None:
-        """The card of the trained transformer; None without one."""
+        """The card of the trained transformer (name, kind, size); None without one."""
         return trained_card(self.origin)
 
     @property
     def handed(self) -> FromWeights | None:
-        """The origin of weights computed outside attnviz; None for all other Traces."""
+        """The origin of weights computed outside attnviz (from_weights); None for other Traces."""
         return external_origin(self.origin)
 
     @property
     def weights_alone(self) -> bool:
-        """Whether only the attention weights are known."""
+        """Whether only the weights of the first layer are known: no scores, queries, keys and
+        values.
+        """
         return self.layers[0].weights_alone
 
     @property
     def items(self) -> int:
-        """The number of items in the batch that this Trace is one of."""
+        """The number of items in the batch that this Trace is one of; 1 without a batch."""
         return 1 if isinstance(self.origin, FromSeed) else self.origin.matrices.items
 
     @cached_property
     def attentions(self) -> tuple[Layer, ...]:
-        """Every attention of every layer, in the order of computation."""
+        """Every attention of every layer, self-attention before cross-attention."""
         return tuple(attention for layer in self.layers for attention in layer.attentions)
 
     @cached_property
     def blind(self) -> tuple[tuple[Layer, int, int], ...]:
-        """Attention, head (0 for a shared mask) and row of queries without weights."""
+        """Every query that attends to nothing, as attention, head (0 for a mask that heads share)
+        and row.
+        """
         return tuple(
             (layer, head, row)
             for layer in self.attentions
@@ -294,12 +314,15 @@ class Trace(Showable):
         )
 
     def keys_of(self, layer: Layer) -> Tokens:
-        """Return the tokens that a layer attends to."""
+        """Return the tokens that a layer attends to: those of the memory for cross-attention."""
         return self.keys if layer.memory is None or self.memory is None else self.memory
 
 
 class WeightsOnly(AttentionStages):
-    """Known weights; in place of the unknown scores their logarithms, which have this softmax."""
+    """Stages of an attention of which only the weights are known.
+
+    In place of the unknown scores stand the logarithms of the weights, whose softmax they are.
+    """
 
     capped_scores = None
     bias = None
@@ -308,29 +331,42 @@ class WeightsOnly(AttentionStages):
     mixed_by: MixedBy = "softmax"
 
     def __init__(self, weights: Heads, visible: Bool[Tensor, "*#head query key"]) -> None:
+        """Keep the weights, also as those that values are mixed by, with context vectors of width
+        0.
+        """
         contexts = weights.new_zeros(*weights.shape[:2], 0)
         # Not by setattr: AttentionStages is frozen.
         self.__dict__.update(weights=weights, mixing=weights, contexts=contexts, visible=visible)
 
     def select_part(self, part: Callable[[Tensor], Tensor]) -> WeightsOnly:
+        """Return the stages with `part` applied to the weights and the mask, to choose heads or
+        rows.
+        """
         return WeightsOnly(part(self.weights), part(self.__dict__["visible"]))
 
     @cached_property
     def scores(self) -> Heads:
+        """The logarithms of the weights, 0 where a key is hidden."""
         return self.weights.log().masked_fill(~self.__dict__["visible"], 0)
 
     @property
     def scaled_scores(self) -> Heads:
+        """The logarithms, too: the scale is 1."""
         return self.scores
 
 
 def weights_only_reason(trace: Trace) -> str:
-    """Return why only the weights of a Trace can be shown."""
+    """Return why only the weights of a Trace can be shown: "only weights are given", or "the model
+    returns only weights".
+    """
     return "only weights are given" if trace.handed else "the model returns only weights"
 
 
 def refuse_weights_only(trace: Trace, request: str, about: str) -> None:
-    """Refuse a request that needs more than weights, for weights computed outside attnviz."""
+    """Refuse a Trace whose weights were computed outside attnviz, for a request that needs more.
+
+    `request` begins the message, `about` is the option.
+    """
     if trace.handed is not None:
         raise AttnvizError(
             f"{request}, but only weights are given",
@@ -348,7 +384,10 @@ def weights_only_layer(
     key_inputs: Float[Tensor, "key dim"] | None = None,
     given_parts: frozenset[str] = PARTS_BEYOND_WEIGHTS,
 ) -> Layer:
-    """Return a layer of which only the weights, and perhaps the inputs, are known."""
+    """Return a layer of which only weights and mask are known, with values and context of width 0.
+
+    `inputs` may have width 0 as well. `given_parts` are the names that it counts as given.
+    """
     heads, queries, keys = weights.shape
     return Layer(
         layer=number,

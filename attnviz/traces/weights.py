@@ -166,6 +166,7 @@ class InMemoryRows(Cells):
         return rows, columns
 
     def window(self, rows: slice, columns: slice) -> Patch:
+        """Return a part of the rows and columns, computing only these rows."""
         selected = self.matrices.select_rows(rows, self.head).stage_cells(self.stage, 0)
         return selected.window(FULL_SLICE, columns)
 
