@@ -126,9 +126,7 @@ def _token_contents(tokens: Tokens) -> Contents:
 
 
 def _layer_contents(trace: Trace, layer: Layer) -> Contents:
-    """Return the contents of a self-attention, with "cross" (cross-attention) and "block" if it has
-    them.
-    """
+    """Return the contents of a self-attention, with "cross" (cross-attention) and "block" if any."""
     contents = _attention_contents(trace, layer)
     if layer.cross is not None:
         contents["cross"] = _attention_contents(trace, layer.cross)
@@ -200,9 +198,7 @@ def _origin_contents(origin: Origin) -> Contents:
 
 
 def _trace_facts(trace: Trace) -> Contents:
-    """Return the JSON data that reading the Trace back needs beside the arrays, with the format
-    version.
-    """
+    """Return the JSON data that reading a Trace back needs beside the arrays."""
     prediction, answer_facts = trace.prediction, Contents()
     if prediction is not None and prediction.of is not None:  # only the likeliest are kept
         answer_facts = {"answers": prediction.of, "asks": list(prediction.asks)}
@@ -224,8 +220,8 @@ def _trace_facts(trace: Trace) -> Contents:
 
 
 def _token_facts(tokens: Tokens) -> Contents:
-    """Return the text of the tokens, which of them follow a space, their words, and special
-    positions.
+    """Return the text of the tokens, their words, whether each follows a space, and which are
+    special.
     """
     facts = {"text": tokens.text, "spaced": list(tokens.spaced), "words": list(tokens.words)}
     return facts | ({"special": sorted(tokens.special)} if tokens.special else {})
@@ -309,8 +305,7 @@ def model_facts(model: Model) -> dict[str, Any]:
 
 
 def read_model(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
-    """Build a model of attnviz from its JSON data and its parameters, cast to the dtype of its
-    card.
+    """Build a model of attnviz from its JSON data and parameters, in the dtype of its card.
 
     Raises TypeError for values of the wrong type, and KeyError for missing ones.
     """
@@ -351,8 +346,7 @@ def omits_weights(trace: Trace) -> bool:
 
 
 def read_transformer_origin(settings: Settings, facts: Facts) -> FromTransformer:
-    """Return the origin of a trained transformer from the facts of a file; the transformer is not
-    loaded.
+    """Return the origin of a trained transformer, which is not loaded, from the facts of a file.
 
     Raises ValueError for settings that name no model or a small one of attnviz, and TypeError for
     facts of the wrong type.

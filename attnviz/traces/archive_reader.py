@@ -161,9 +161,7 @@ class _TraceReader:
     """A reader of the contents of one file, which builds a Trace from them."""
 
     def __init__(self, source: str, contents: Contents) -> None:
-        """Keep the contents and their provenance, whose command is dropped if it is not one of
-        attnviz.
-        """
+        """Keep the contents and their provenance, without a command that is not one of attnviz."""
         self.source = source
         self.contents = contents
         self.facts: Contents = contents["trace"]
@@ -173,9 +171,7 @@ class _TraceReader:
         self.dtype: torch.dtype = getattr(torch, self.provenance.dtype)
 
     def build_trace(self) -> Trace:
-        """Return the Trace; raises ValueError, TypeError, KeyError and the like for malformed
-        contents.
-        """
+        """Return the Trace; raises ValueError, TypeError, KeyError and such for malformed contents."""
         tokens = self._read_tokens("tokens")
         if self.is_external:
             embeddings = torch.zeros(len(tokens), 0, dtype=self.dtype)
@@ -219,11 +215,10 @@ class _TraceReader:
         return build_checked(Tokens, token_fields)
 
     def _read_tensor(self, value: Any, *, unscored: bool = False) -> Tensor:
-        """Return an array or list as a tensor: truth values as bool, numbers in the dtype of the
-        run.
+        """Return numbers as a tensor in the dtype of the run, and truth values as bool.
 
-        Raises TypeError for anything but numbers, and ValueError for NaN and +∞, which `unscored`
-        allows: positions without answers have NaN.
+        Raises TypeError for anything else, and ValueError for NaN and +∞, which `unscored` allows:
+        positions without answers have NaN.
         """
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
@@ -237,9 +232,7 @@ class _TraceReader:
         return tensor
 
     def _read_layer(self, stored: Contents, facts: Contents) -> Layer:
-        """Return a layer with its cross-attention and its block; of external weights, the weights
-        alone.
-        """
+        """Return a layer with its cross-attention and block; of external weights, these alone."""
         if self.is_external:
             tensors = {name: self._read_tensor(stored[name]) for name in EXTERNAL_PARTS}
             refuse_misfits(tensors, ATTENTION_SIDES, {}, self.source)
@@ -332,10 +325,9 @@ class _TraceReader:
     def _read_parts(
         self, parts: Sequence[Part | ResidualPart], stored: Contents
     ) -> dict[str, Tensor]:
-        """Return the tensors of the parts of a table, by name, leaving out optional ones that are
-        missing.
+        """Return the tensors of the parts of a table, by name, without missing optional ones.
 
-        Refuses tensors whose shapes do not fit together; raises KeyError for missing ones.
+        Refuses tensors whose shapes do not fit together; raises KeyError for other missing ones.
         """
         parts_by_name = {part.data: part for part in parts if part.data}
         tensors = {
@@ -387,9 +379,7 @@ class _TraceReader:
         return Outputs(tensors["vectors"], tensors.get("vectors_with_all_heads"))
 
     def _read_origin(self) -> Origin:
-        """Return the origin that the file describes, with settings that permit and download
-        nothing.
-        """
+        """Return the stored origin, with settings that permit nothing and cause no download."""
         facts = self.facts["origin"]
         settings = build_checked(Settings, untrusted_settings(facts["settings"]))
         if facts["kind"] == "transformer":
@@ -488,9 +478,7 @@ def _build_scoring(tensors: Mapping[str, Tensor]) -> AnswerScoring | None:
 
 
 def _build_attended(tensors: Mapping[str, Tensor], facts: Contents) -> AttentionStages:
-    """Return the stages from scores to context vectors; `facts` say what the weights were changed
-    by.
-    """
+    """Return the stages from scores to context vectors; `facts` say what changed the weights."""
     weights = tensors["weights"]
     mixing_names = {"dropout": "weights_after_dropout", "hand": "weights_by_hand"}
     mixed_by = _match_choice(MIXED_BY, facts["mixed_by"])

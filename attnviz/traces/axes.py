@@ -189,9 +189,7 @@ def _axes_error(problem: str, hint: str, source: str) -> AttnvizError:
 
 @dataclass(frozen=True)
 class UnresolvedArray:
-    """The name and shape of an array, with its possible readings: orders in which its sides may
-    stand.
-    """
+    """The name and shape of an array, with its possible readings (orders of its sides)."""
 
     name: str
     part: Part
@@ -227,9 +225,7 @@ class UnresolvedArray:
         )
 
     def essential_axes(self, axes: Axes) -> Axes:
-        """Return a reading without the sides of length 1 for items and heads (in masks also for
-        queries).
-        """
+        """Return a reading without sides of length 1 for items and heads (in masks also queries)."""
         negligible_sides = BROADCAST_SIDES if self.part.spreads else LEADING_SIDES
         sides = zip(axes, self.shape, strict=True)
         return tuple(side for side, size in sides if size > 1 or side not in negligible_sides)
@@ -273,8 +269,7 @@ def interpret_axes(
     item: int | None = None,
     source: str = "",
 ) -> AxesByName | None:
-    """Return the only reading, by array name, in which all arrays fit together; None if there is
-    none.
+    """Return the only reading, by array name, in which all arrays fit together, or None.
 
     The fewest sides for items and heads win. `counts` are the known lengths by side, `heads` is the
     number of heads if the user gave it; with an `item`, some array must have a side for items. If
@@ -313,11 +308,11 @@ def closest_axes(arrays: Sequence[UnresolvedArray], counts: Sizes) -> AxesByName
 def _simplest_readings(
     arrays: Sequence[UnresolvedArray], known_sizes: Sizes, *, needs_item: bool, has_heads: bool
 ) -> list[AxesByName]:
-    """Return the distinct readings of all arrays with the fewest kinds of leading sides (items,
-    heads).
+    """Return the distinct readings of all arrays with the fewest kinds of leading sides.
 
-    At most MAX_READINGS_IN_MESSAGE + 1. `needs_item`: some array must have a side for items;
-    `has_heads`: sides for heads are allowed from the start.
+    Leading sides are those of items and heads. At most MAX_READINGS_IN_MESSAGE + 1 readings.
+    `needs_item`: some array must have a side for items; `has_heads`: sides for heads are allowed
+    from the start.
     """
     required_sides = frozenset({HEAD}) if has_heads else frozenset()
     ranks = [
@@ -363,9 +358,7 @@ def _with_allowed_axes(
 def _consistent_readings(
     arrays: Sequence[UnresolvedArray], known_sizes: Sizes
 ) -> Iterator[AxesByName]:
-    """Yield every combined reading of the arrays in which sides that count the same are equally
-    long.
-    """
+    """Yield every combined reading in which sides that count the same are equally long."""
     if not arrays:
         yield {}
         return
@@ -397,7 +390,7 @@ def _conflicting_sides(known_sizes: Sizes, sizes: Sizes) -> list[str]:
 def _ambiguous_axes_error(
     arrays: Sequence[UnresolvedArray], readings: Sequence[AxesByName], source: str
 ) -> AttnvizError:
-    """Return an error that lists the readings of the first ambiguous array, with a hint to choose."""
+    """Return an error that lists the readings of the first ambiguous array, and a way out."""
     ambiguous = next(array for array in arrays if len(_distinct_axes(array, readings)) > 1)
     name, shape = ambiguous.name, ambiguous.shape
     candidates = list(_distinct_axes(ambiguous, readings).values())[:MAX_READINGS_IN_MESSAGE]
@@ -569,9 +562,7 @@ def _refuse_missing_item(item: int | None, items: int, batched: Arrays, source: 
 
 
 def _count_batch_items(batched: Arrays, source: str) -> int:
-    """Return the number of items in the batch, 1 without a batch; refuses batches of different
-    sizes.
-    """
+    """Return the number of items in the batch, 1 without any; refuses batches of unequal size."""
     counts = {
         name: len(array)
         for name, array in batched.items()

@@ -94,9 +94,7 @@ def _refuse_oversized_text(count: int, settings: Settings, subject: str) -> None
 
 
 def refuse_unequal_lengths(first_tokens: Tokens, second_tokens: Tokens, tokenizer: str) -> None:
-    """Refuse two sentences with different numbers of tokens: they are compared position by
-    position.
-    """
+    """Refuse sentences with different numbers of tokens: they are compared by position."""
     if len(first_tokens) != len(second_tokens):
         count = counted(len(first_tokens), "token")
         raise AttnvizError(
@@ -124,9 +122,7 @@ def refuse_unequal_texts(text: str | None, other_text: str | None, settings: Set
 
 
 def with_model_settings(settings: Settings) -> Settings:
-    """Return the settings with those that the shipped model decides; unchanged without a model or
-    with a trained one.
-    """
+    """Return the settings with those that a shipped model decides; unchanged without one."""
     if settings.model is None or is_trained(settings.model):
         return settings
     return load_card(settings.model).merge_settings(settings)

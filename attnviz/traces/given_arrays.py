@@ -54,8 +54,7 @@ HEAD_WIDTH_BY_WIDTH = {joined: width for joined, (_, width) in HEAD_SIDES_BY_WID
 def refuse_misfits(
     tensors: Mapping[str, Tensor], sides: Mapping[str, str], counts: KnownSizes, source: str
 ) -> None:
-    """Refuse tensors with a wrong number of sides, and tensors that disagree about the length of a
-    side.
+    """Refuse tensors with a wrong number of sides, or that disagree about the length of a side.
 
     A side is a dimension, named by what it counts. `sides` holds them by tensor name ("head token
     key"), `counts` the lengths that are known beforehand.
@@ -202,9 +201,7 @@ def cell_position_text(indices: tuple[int, ...]) -> str:
 
 
 def _array_from_lists(name: str, value: list[Any], source: str) -> Array:
-    """Return nested lists as an array; refuses lists of unequal length or depth, or nested too
-    deep.
-    """
+    """Return nested lists as an array; refuses unequal lengths or depths, and deep nesting."""
     shape: list[int] = []
     level: list[Any] = [value]
     while any(isinstance(item, list) for item in level):

@@ -82,10 +82,8 @@ def compute_layers(plan: Plan, inputs: Vectors, memory: KeyInputs | None = None)
 def compute_layer_attention(
     plan: Plan, number: int, inputs: Vectors, memory: KeyInputs | None = None
 ) -> Layer:
-    """Return layer `number` with self-attention of the inputs, or with a `memory` cross-attention
-    from the inputs to it; no residual connection, LayerNorm or feed-forward.
-
-    Very large weights are computed by row when shown. Refuses numbers that overflow.
+    """Return layer `number` with self-attention of the inputs, or cross-attention to a `memory`; no
+    residual connection, LayerNorm or feed-forward. Refuses numbers that overflow.
     """
     is_self_attention = memory is None
     seed_prefix = _seed_prefix(number, is_self_attention)
@@ -265,8 +263,7 @@ def _rotate_by_position(
 def _project_to_heads(
     plan: Plan, name: str, seed_prefix: str, inputs: Vectors
 ) -> tuple[Float[Tensor, "*batch head token width"] | None, NamedTensors]:
-    """Return the queries, keys or values (`name` is "query", "key" or "value") and the matrices
-    used.
+    """Return the queries, keys or values (`name`: "query", "key", "value") and the matrices used.
 
     Given vectors are returned as they are, without matrices. Without projections the inputs are
     split into heads, or zeros for queries and keys of a variant that does not compare them. Queries
@@ -344,9 +341,7 @@ def _add_feed_forward(plan: Plan, number: int, inputs: Vectors) -> FeedForwardSt
 def _attend_to_memory(
     plan: Plan, number: int, inputs: Vectors, memory: KeyInputs | None
 ) -> tuple[Layer | None, Residual | None]:
-    """Return cross-attention to the memory, and its residual connection; both None without a
-    memory.
-    """
+    """Return cross-attention to the memory and its residual connection, or None twice without one."""
     if memory is None:
         return None, None
     norm_place, matrices = plan.settings.norm, plan.matrices
@@ -400,9 +395,7 @@ def _refuse_unaddable_context(context: Tensor, inputs: Tensor) -> None:
 
 
 def _seed_prefix(number: int, is_self_attention: bool) -> str:
-    """Return the prefix of the names under which a layer's matrices are drawn: "" for layer 0, "L1
-    ", "L1 cross ".
-    """
+    """Return the prefix of names under which a layer draws matrices: "", "L1 ", "L1 cross "."""
     layer_prefix = f"L{number} " if number else ""
     return layer_prefix if is_self_attention else f"{layer_prefix}cross "
 

@@ -219,8 +219,7 @@ def cast_like(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
 def parse_matrices(
     contents: Mapping[str, Any], source: str = "", item: int | None = None, heads: int | None = None
 ) -> Matrices:
-    """Return the matrices in a mapping by name: tokens as words, all else as arrays or nested
-    lists.
+    """Return the matrices in a mapping by name: lists of words, arrays, nested lists.
 
     `item` chooses one of a batch, from 1; `heads` is the number of heads, if the user gave it.
     Refuses unknown names, values that are no numbers, and shapes that do not fit each other.
@@ -301,8 +300,8 @@ def _refuse_unknown_matrices(contents: Mapping[str, Any], source: str) -> None:
 
 
 def _array_as_tensor(name: str, array: Numbers) -> Tensor:
-    """Return an array as a tensor: bool for `visible` and `hidden`, without a side for one shared
-    mask.
+    """Return an array as a tensor: `visible` and `hidden` as bool, one mask for all heads in 2
+    dimensions.
     """
     tensor = torch.from_numpy(np.ascontiguousarray(array))
     if PARTS_BY_GIVEN_NAME[name].spreads and len(tensor) == 1:  # a mask for all heads
@@ -364,9 +363,7 @@ def _parse_token_words(name: str, value: Any, source: str) -> tuple[str, ...]:
 
 
 def _parse_vocabulary_size(contents: Mapping[str, Any], source: str) -> int | None:
-    """Return the number of ids in the vocabulary, None if not given; refuses all but whole numbers
-    from 1.
-    """
+    """Return the number of ids, None if not given; refuses all but whole numbers from 1."""
     if "vocabulary" not in contents:
         return None
     value = contents["vocabulary"]

@@ -34,9 +34,7 @@ def flatten_layers(contents: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flatten_layer_tables(tables: Any) -> Iterator[tuple[str, Any]]:
-    """Yield full names and values of the tables of layers; refuses `tables` that are something
-    else.
-    """
+    """Yield full names and values of the tables of layers; refuses anything but tables."""
     if isinstance(tables, list):
         tables = dict(enumerate(tables))
     if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):

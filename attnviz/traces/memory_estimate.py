@@ -40,9 +40,7 @@ class TraceSizes:
     dim: int
 
     def with_tokens(self, tokens: int) -> TraceSizes:
-        """Return the sizes if there were so many tokens, attending to themselves; memory tokens
-        stay.
-        """
+        """Return the sizes for so many tokens that attend to themselves, with the same memory."""
         return TraceSizes(tokens, tokens, self.memory, self.dim)
 
 
@@ -180,9 +178,7 @@ def _additive_score_numbers(plan: Plan, counts: TraceSizes) -> int:
 
 
 def _matrix_sizes(plan: Plan, dim: int) -> list[int]:
-    """Return how many numbers the matrices of one layer have; matrices of the same input are
-    counted together.
-    """
+    """Return how many numbers each matrix of a layer has; w_query, w_key and w_value count as one."""
     heads, settings, variant = plan.variant.heads, plan.settings, plan.variant
     projected_width = variant.projected * heads * (2 * (plan.width or 0) + plan.value_width)
     joined_width = variant.joined * heads * plan.value_width

@@ -15,9 +15,7 @@ from attnviz.vectors.embedding_tables import FromTable
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FromSeed:
-    """The origin of numbers drawn from a seed; vectors may come from a file or model in the
-    settings.
-    """
+    """Numbers drawn from a seed, with vectors of a file or a model where the settings name one."""
 
     settings: Settings
     vectors: Float[Tensor, "token dim"] | None = None
@@ -104,16 +102,12 @@ def trained_card(origin: Origin) -> TrainedCard | None:
 
 
 def origin_model(origin: Origin) -> Model | None:
-    """Return the small model of attnviz that computed the numbers; None without one, and for
-    transformers.
-    """
+    """Return the small model of attnviz behind the numbers; None without one, as for transformers."""
     return origin.model if isinstance(origin, FromModel | FromExample) else None
 
 
 def origin_table(origin: Origin) -> FromTable | None:
-    """Return the description of the trained model's embedding table that the vectors are rows of;
-    None without one.
-    """
+    """Return which model's embedding table the vectors are rows of; None without one."""
     return origin.table if isinstance(origin, FromSeed | FromMatrices) else None
 
 
@@ -138,9 +132,7 @@ class TrainedCard:
 
     @property
     def no_answers(self) -> tuple[str, str]:
-        """Why the model predicts nothing (a predicate without subject), and a hint about what to
-        do.
-        """
+        """Why the model predicts nothing (words after its name), and a hint about what to do."""
         if self.decoder_answers:
             return "answers in its decoder; --attention is self, the encoder's", (
                 "give --attention decoder, or cross"

@@ -27,9 +27,7 @@ if TYPE_CHECKING:  # --help lists the names of parts without torch
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a Trace: its description, what its sides count, and its names in files and
-    options.
-    """
+    """One part of a Trace: its description, its sides, and its names in files and options."""
 
     words: str
     sides: str  # "head token key"; given arrays may leave out the side for heads
@@ -47,9 +45,7 @@ class Part:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The names of the sides as a file uses them: "head" also for heads of keys and values
-        ("group").
-        """
+        """The sides as a file names them: "head" also for heads of keys and values ("group")."""
         return tuple("head" if side == "group" else side for side in self.sides.split())
 
     @property
@@ -136,9 +132,7 @@ def rotated_finder(name: str) -> Find:
 
 
 def unrotated_finder(name: str) -> Find:
-    """Return a function that finds the layer's "queries" or "keys" as they were before any
-    rotation.
-    """
+    """Return a function that finds the layer's "queries" or "keys" before any rotation."""
     return lambda trace, layer: getattr(layer.before_rotary or layer, name)
 
 
@@ -180,9 +174,7 @@ def prediction_part(
 def scoring_part(
     description: str, sides: str, find: Callable[[AnswerScoring], Tensor | None], **names: Any
 ) -> Part:
-    """Return a part found in how a model of attnviz scores its answers; a transformer has no
-    tensor.
-    """
+    """Return a part of how a model of attnviz scores its answers; a transformer has no tensor."""
 
     def find_tensor(prediction: Prediction) -> Tensor | None:
         return None if prediction.scoring is None else find(prediction.scoring)
@@ -204,9 +196,7 @@ def cross_attention_part(part: Part, given_name: str = "") -> Part:
 
 
 def residual_part(sublayer: str, part: ResidualPart, **names: Any) -> Part:
-    """Return a part found in the residual connection of a sub-layer: "attention", "cross" or
-    "feed_forward".
-    """
+    """Return a part of the residual connection of one of SUBLAYERS, such as "attention"."""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         residual = None if layer.block is None else layer.block.residuals.get(sublayer)
@@ -420,7 +410,9 @@ def learned_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
 
 
 def learned_block_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    """Return the feed-forward matrices and biases of a layer's block, by name; empty without any."""
+    """Return the feed-forward matrices and biases of a layer's block, by name, without missing
+    ones.
+    """
     return _select_learned_tensors(PARTS_OF_BLOCK, trace, layer)
 
 

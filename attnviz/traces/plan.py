@@ -87,8 +87,7 @@ class Plan:
         return self.feed_forward or FEED_FORWARD_FACTOR * dim
 
     def computes_by_row(self, cells: int) -> bool:
-        """Return whether a layer with so many weights (`cells`) computes them by row when they are
-        shown.
+        """Return whether `cells` weights of a layer are computed by row, when they are shown.
 
         True only above MAX_WEIGHTS_IN_MEMORY, if queries and keys suffice to compute them: without
         training, mistakes, dropout, ALiBi, additive scores, and given scores, masks or weights.
@@ -116,8 +115,7 @@ def build_plan(
     mistake: str = "",
     seeds: Seeds | None = None,
 ) -> Plan:
-    """Return the plan that follows from the settings and the given matrices; `dim` is the width of
-    an embedding.
+    """Return the plan that follows from settings and given matrices; embeddings are `dim` wide.
 
     Refuses settings that contradict matrices, matrices that would not be used or do not fit, and
     switched-off heads that do not exist.
@@ -227,7 +225,7 @@ def _heads_per_kv_head(sizes: dict[str, int]) -> tuple[int, tuple[str, str]]:
 
 
 def _refuse_uneven_widths(matrices: Matrices, heads: int) -> None:
-    """Refuse heads that cannot share keys and values in equal groups as widths of matrices demand."""
+    """Refuse heads that cannot share keys and values in equal groups, as widths of matrices say."""
     sharing, sides = _heads_per_kv_head(matrices.sizes)
     if heads % sharing == 0:
         return
@@ -246,8 +244,7 @@ def _refuse_uneven_widths(matrices: Matrices, heads: int) -> None:
 
 
 def _resolve_value_width(matrices: Matrices, variant: Variant) -> int | None:
-    """Return the width of a head's values, by given values, w_value or w_out; None if none is
-    given.
+    """Return the width of a head's values, by given values, w_value or w_out; else None.
 
     Refuses values and w_out that disagree.
     """
@@ -316,8 +313,7 @@ def _resolve_query_width(
 
 
 def _resolve_feed_forward_width(settings: Settings, matrices: Matrices) -> int | None:
-    """Return the hidden width of feed-forward, of the settings or given matrices; None if neither
-    has it.
+    """Return the hidden width of feed-forward in the settings or given matrices; else None.
 
     Refuses settings that contradict the matrices.
     """
@@ -333,8 +329,7 @@ def _resolve_feed_forward_width(settings: Settings, matrices: Matrices) -> int |
 
 
 def _width_per_head(sizes: dict[str, int], joined_side: str, heads: int) -> int | None:
-    """Return the width of one head, by the joined width ("query_width") of all; None if it is not
-    known.
+    """Return the width of one head, from a joined width ("query_width"); None if that is unknown.
 
     Refuses a joined width that does not split into so many heads.
     """
@@ -363,9 +358,7 @@ def _scaling_without_width(settings: Settings) -> bool:
 
 
 def refuse_unused(matrices: Matrices, settings: Settings, variant: Variant, dim: int) -> None:
-    """Refuse given matrices that would not be used, or do not fit, in this variant and these
-    settings.
-    """
+    """Refuse given matrices that would not be used, or do not fit, with this variant and settings."""
     _refuse_unused_in_attention(matrices, variant)
     _refuse_unused_in_block(matrices, settings)
     _refuse_extra_layers(matrices, settings)

@@ -78,9 +78,7 @@ class Showable:
 
 
 def _short_fields(result: Any) -> Iterator[str]:
-    """Yield texts and numbers as "name value", and tuples as "3 names"; other and empty fields are
-    left out.
-    """
+    """Yield texts and numbers as "name value", tuples as "3 names"; nothing for empty fields."""
     for name in (field.name for field in fields(result)):
         value = getattr(result, name)
         if isinstance(value, str | int | float) and value not in ("", False):

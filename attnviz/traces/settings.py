@@ -194,9 +194,7 @@ class Settings:
             )
 
     def _refuse_dependent_settings(self) -> None:
-        """Refuse settings that mean nothing without another setting, or that another one leaves
-        out.
-        """
+        """Refuse settings that mean nothing without another one, or that another one leaves out."""
         if not VARIANTS[self.variant].projected:
             self._refuse_query_settings()
         if self.item is not None and self.given is None:
@@ -222,9 +220,7 @@ class Settings:
                 )
 
     def _refuse_query_settings(self) -> None:
-        """Refuse memory, scoring and kv_heads, which are about queries and keys: for variants
-        without projections.
-        """
+        """Refuse memory, scoring and kv_heads, for a variant without queries and keys of its own."""
         explanation = f"'{self.variant}' attends with the embeddings themselves"
         problems = {
             "memory": "--memory needs queries of one sentence and keys of another, but "
@@ -296,11 +292,10 @@ def resolve_scaling(settings: Settings, *, additive: bool) -> bool | None:
 
 
 def head_width(settings: Settings, variant: Variant, dim: int) -> int:
-    """Return the width of one head: as in the settings, or the embedding's width `dim` divided by
-    the heads.
+    """Return the width of one head: as in the settings, or `dim` divided by the heads.
 
-    Refuses a width that does not divide, and, for variants without projections, a --head-dim that
-    does not split the embeddings exactly.
+    Refuses a width of embeddings (`dim`) that does not divide, and, for variants without
+    projections, a --head-dim that does not split the embeddings exactly.
     """
     if not variant.projected:
         _refuse_unsplit_width(settings, variant, dim)
@@ -383,9 +378,7 @@ def parse_heads_off(without: str | None) -> dict[HeadId, AblationValue]:
 
 
 def layer_heads_off(without: str | None, number: int) -> dict[int, AblationValue]:
-    """Return the heads of layer `number` that --without switches off, and what replaces their
-    outputs.
-    """
+    """Return the heads of layer `number` that --without switches off, and what replaces them."""
     heads = parse_heads_off(without).items()
     return {head: instead for (layer, head), instead in heads if layer == number}
 
@@ -430,8 +423,7 @@ def _all_heads_text(layers: int, heads: int) -> str:
 
 
 def _parse_head_off(word: str) -> tuple[HeadId, AblationValue]:
-    """Return the layer and head in one word of --without ("L0H0=mean"), and what replaces its
-    output.
+    """Return the head in one word of --without ("L0H0=mean"), and what replaces its output.
 
     Refuses words that name no head, or another replacement than zero or mean.
     """

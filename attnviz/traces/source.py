@@ -240,8 +240,7 @@ def _memory_tokens(source: Source) -> Tokens | None:
 
 
 def source_tokens(source: Source) -> Tokens:
-    """Return the tokens of the text; without one, those in the file, or numbered ones for its
-    arrays.
+    """Return the tokens of the text; without one, those of the file, or numbered ones.
 
     Refuses a text beside given tokens, a text with another number of tokens than given arrays, no
     text where no array tells a number, and a tokenizer to download that a file names.
@@ -278,8 +277,7 @@ def source_tokens(source: Source) -> Tokens:
 
 
 def embed_tokens(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> Vectors:
-    """Return a vector for each token, without positions: the given or loaded vectors, or drawn
-    ones.
+    """Return a vector for each token, without positions: given, loaded or drawn.
 
     `seeds` replace that of the source. Refuses widths that disagree, and numbers too large for the
     dtype.

@@ -116,8 +116,7 @@ def _refuse_long_numbers(text: str, source: str) -> None:
 
 
 def build_checked(kind: type[Anything], facts: Mapping[str, Any]) -> Anything:
-    """Return a dataclass built from the facts of a file; raises TypeError if one has the wrong
-    type.
+    """Return a dataclass built from the facts of a file; raises TypeError for a wrong type.
 
     Literals are checked last, so that the dataclass can raise an error that suggests a word.
     """

@@ -125,8 +125,7 @@ class KeyLines:
         return line
 
     def search(self, name: str) -> int | None:
-        """Return the first line of a key at any depth, None without one; a name with dots may be a
-        path.
+        """Return the first line of a key at any depth, or None; a name with dots may be a path.
 
         >>> key_lines("[given]\\nlayers.1.w_query = 2").search("layers.1.w_query")
         2
@@ -231,18 +230,14 @@ def is_whole_number(value: Any) -> bool:
 
 
 def is_number(value: Any, minimum: float = -MAX_DRAW_VALUE) -> bool:
-    """Return whether a value is an int, float or Decimal (not a bool) from `minimum` to
-    MAX_DRAW_VALUE.
-    """
+    """Return whether a value is a number, not a bool, from `minimum` to MAX_DRAW_VALUE."""
     number = plain_number(value)  # Decimal's NaN cannot be compared
     is_numeric = isinstance(number, float) or is_whole_number(number)
     return is_numeric and minimum <= number <= MAX_DRAW_VALUE
 
 
 def is_list(value: Any, element: type, least: int = 1) -> bool:
-    """Return whether a value is a list of at least `least` elements, all of one type, none of them
-    "".
-    """
+    """Return whether a value is a list of `least` or more elements of one type, none of them ""."""
     fits = isinstance(value, list) and all(isinstance(item, element) for item in value)
     return fits and len(value) >= least and "" not in value
 
@@ -311,9 +306,7 @@ class TomlFile:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a TOML file, with its path of keys from the top; the whole file has the empty
-    path.
-    """
+    """A table of a TOML file, with its path of keys; the whole file has the empty path."""
 
     file: TomlFile
     values: Mapping[str, Any]
@@ -331,24 +324,23 @@ class Table:
         return cls(file, parse(file.text, str(path), **options))
 
     def line(self, *keys: str | int) -> int:
-        """Return the line of a key, or of an element of its list; if it is missing, that of the
-        table.
+        """Return the line of a key, or of an element of its list; that of the table if it is
+        missing.
         """
         return self.file.lines.find((*self.path, *keys))
 
     def error(self, problem: str, hint: str, *keys: str | int) -> AttnvizError:
-        """Return an error that begins with the file and the line of a key, or without keys of the
-        table.
-        """
+        """Return an error with the file and the line of a key, or without keys of the table."""
         where = f"line {self.line(*keys)} of '{self.file.path}'"
         return AttnvizError(f"{where}: {problem}", hint, file=str(self.file.path))
 
     @contextmanager
     def located(self, *keys: str | int, about: str = "", options: bool = False) -> Iterator[None]:
-        """Add the file and a line to errors raised inside: that of the key an error is about, if it
-        is in this table, otherwise that of `keys`; errors with a file are left as they are.
+        """Add the file and a line to errors raised inside, unless they have a file.
 
-        `about` begins the message. With `options`, errors about options are rewritten for keys.
+        The line is that of the key an error is about, if it is in this table, otherwise that of
+        `keys`. `about` begins the message. With `options`, errors about options are rewritten for
+        keys.
         """
         try:
             yield

@@ -65,9 +65,7 @@ class BeforeRotary:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Layer:
-    """One layer of attention, in the order of computation, with the block around it if there is
-    one.
-    """
+    """One layer of attention, in the order of computation, with the block around it if any."""
 
     layer: int
     scale: float
@@ -92,9 +90,7 @@ class Layer:
 
     @property
     def weights(self) -> Weights:
-        """The scores and weights as cells, read row by row; views use these, and never whole
-        matrices.
-        """
+        """The scores and weights as cells; views use these, and never whole matrices."""
         return self.weights_on_demand or InMemoryWeights(
             self.attended, self.visible, self.mistake, self.width_ratio
         )
@@ -154,9 +150,7 @@ class Layer:
 
     @property
     def uses_inputs(self) -> bool:
-        """Whether anything was computed from the inputs: scores (or queries and keys), or values,
-        were not given.
-        """
+        """Whether anything was computed from the inputs: scores and values were not both given."""
         has_given_scores = "scores" in self.given or {"queries", "keys"} <= self.given
         return not (has_given_scores and "values" in self.given)
 
@@ -167,9 +161,7 @@ class Layer:
 
     @property
     def outputs(self) -> Float[Tensor, "*batch query context"]:
-        """What the next layer gets as inputs: the outputs of the block, or without one the context
-        vectors.
-        """
+        """The inputs of the next layer: outputs of the block, or without one the context vectors."""
         return self.context if self.block is None else self.block.outputs
 
     @property
@@ -286,9 +278,7 @@ class Trace(Showable):
 
     @property
     def weights_alone(self) -> bool:
-        """Whether only the weights of the first layer are known: no scores, queries, keys and
-        values.
-        """
+        """Whether only weights of the first layer are known: no scores, queries, keys and values."""
         return self.layers[0].weights_alone
 
     @property
@@ -303,9 +293,7 @@ class Trace(Showable):
 
     @cached_property
     def blind(self) -> tuple[tuple[Layer, int, int], ...]:
-        """Every query that attends to nothing, as attention, head (0 for a mask that heads share)
-        and row.
-        """
+        """Every query without weights, as attention, head (0 for a mask that heads share) and row."""
         return tuple(
             (layer, head, row)
             for layer in self.attentions
@@ -331,17 +319,13 @@ class WeightsOnly(AttentionStages):
     mixed_by: MixedBy = "softmax"
 
     def __init__(self, weights: Heads, visible: Bool[Tensor, "*#head query key"]) -> None:
-        """Keep the weights, also as those that values are mixed by, with context vectors of width
-        0.
-        """
+        """Keep the weights, also as those that mix values, with context vectors of width 0."""
         contexts = weights.new_zeros(*weights.shape[:2], 0)
         # Not by setattr: AttentionStages is frozen.
         self.__dict__.update(weights=weights, mixing=weights, contexts=contexts, visible=visible)
 
     def select_part(self, part: Callable[[Tensor], Tensor]) -> WeightsOnly:
-        """Return the stages with `part` applied to the weights and the mask, to choose heads or
-        rows.
-        """
+        """Return the stages with weights and mask cut by `part`, which chooses heads or rows."""
         return WeightsOnly(part(self.weights), part(self.__dict__["visible"]))
 
     @cached_property

@@ -50,16 +50,14 @@ class Weights(ABC):
         """Return one head's numbers at a stage: a row for each query, a column for each key."""
 
     def whole(self) -> Float[Tensor, "head query key"]:
-        """Return the weights that values are mixed by, of all heads, as one tensor, computing them
-        if necessary.
-        """
+        """Return the weights that mix the values, of all heads, as one tensor; may compute them."""
         cells = (self.cells("mixing", head) for head in range(self.heads))
         windows = (head_cells.window(FULL_SLICE, FULL_SLICE) for head_cells in cells)
         return torch.stack([torch.from_numpy(window.values) for window in windows])
 
 
 def stack_layer_weights(layers: Sequence[Weights]) -> Float[Tensor, "layer head query key"]:
-    """Return the weights that values are mixed by, of all layers, as one tensor.
+    """Return the weights that mix the values, of all layers, as one tensor.
 
     Refuses layers with different numbers of heads, and a tensor that does not fit in memory.
     """
@@ -90,18 +88,14 @@ class InMemoryWeights(Weights):
         return self.attended.weights.shape[0]
 
     def cells(self, stage: Stage, head: int) -> Cells:
-        """Return one head's numbers at a stage; those of large matrices are computed when their
-        rows are asked for.
-        """
+        """Return one head's numbers at a stage; rows of large matrices are computed when read."""
         rows, columns = self.attended.weights.shape[-2:]
         if rows * columns <= CELLS_PER_BAND:
             return self.stage_cells(stage, head)
         return InMemoryRows(self, stage, head)
 
     def select_rows(self, rows: slice, head: int) -> InMemoryWeights:
-        """Return the weights of one head alone (now head 0), for some queries, without copying
-        numbers.
-        """
+        """Return some queries of one head alone (now head 0), without copying numbers."""
 
         def select_part(matrix: Tensor) -> Tensor:
             return head_mask(head, matrix)[None, rows]
@@ -111,11 +105,7 @@ class InMemoryWeights(Weights):
         )
 
     def stage_cells(self, stage: Stage, head: int) -> Cells:
-        """Return one head's numbers at a stage, computed as whole matrices, with hidden keys
-        marked.
-
-        No key is marked in the stages before the mask.
-        """
+        """Return one head's whole matrix at a stage, with hidden keys marked from the mask on."""
         attended, hidden = self.attended, ~tensor_to_numpy(head_mask(head, self.visible))
         if stage in ("weights", "mixing"):
             values = tensor_to_numpy(
@@ -129,8 +119,7 @@ class InMemoryWeights(Weights):
         return unmasked_cells(tensor_to_numpy(self._unmasked_stage(stage)[head]))
 
     def _unmasked_stage(self, stage: Stage) -> Tensor:
-        """Return the scores of all heads at a stage before the mask, or the inputs of exp
-        ("exponents").
+        """Return the scores of all heads at a stage before the mask, or the inputs of exp.
 
         Stages that were skipped are those before: without a soft cap, capped scores are scaled
         ones.

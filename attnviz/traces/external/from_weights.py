@@ -108,10 +108,7 @@ def _build_external_trace(
     causal: bool,
     name: str,
 ) -> Trace:
-    """Return the Trace of external weights with their tokens, with vectors of width 0.
-
-    `causal` is whether `visible` is a causal mask.
-    """
+    """Return the Trace of external weights; `causal` is whether `visible` is a causal mask."""
     first_layer = next(iter(external.layers.values()))
     no_vectors = first_layer.new_zeros(len(sides.query_tokens), 0)
     key_inputs = None
@@ -154,8 +151,7 @@ def _build_external_trace(
 def _resolve_tokens(
     external: ExternalWeights, tokens: Any, keys: Any, tokenizer: Any, item: int | None
 ) -> QueryAndKeyTokens:
-    """Return the tokens of rows and columns; of fewer rows than columns, the last tokens are the
-    rows.
+    """Return the tokens of rows and columns; fewer rows than columns are the last tokens.
 
     Refuses lists of another length than the weights, and weights of other keys without `keys`.
     """
@@ -205,9 +201,7 @@ def slice_tokens(tokens: Tokens, part: slice) -> Tokens:
 
 
 def _refuse_other_count(keyword: str, tokens: Tokens, count: int) -> None:
-    """Refuse tokens that are not `count`; `keyword` is the argument that they were given as:
-    "keys".
-    """
+    """Refuse tokens that are not `count`; `keyword` is their argument: "keys" or "tokens"."""
     if len(tokens) != count:
         raise AttnvizError(
             f"the weights are for {counted(count, 'token')}, "
@@ -337,9 +331,7 @@ def _decode_word(value: Any) -> str:
 
 
 def _tokens_from_ids(ids: Sequence[int], tokenizer: Any) -> Tokens:
-    """Return the tokens of ids, by a tokenizer of transformers or tiktoken; refuses other
-    tokenizers.
-    """
+    """Return the tokens of ids by a tokenizer of transformers or tiktoken; refuses others."""
     if hasattr(tokenizer, "decode_single_token_bytes"):
         pieces = [tokenizer.decode_single_token_bytes(token_id) for token_id in ids]
         return tokens_of_bytes(b"".join(pieces).decode(errors="replace"), pieces, [*ids])

@@ -85,8 +85,7 @@ def parse_weights(weights: Any, item: int | None, *, across: bool) -> ExternalWe
 
 
 def _attentions_in_outputs(weights: Any, *, across: bool) -> Any:
-    """Return the attentions in the outputs of a model, None if there are none; other values
-    unchanged.
+    """Return the attentions in a model's outputs, None if there are none; other values unchanged.
 
     Refuses a dict that is no such output, and outputs with several kinds of attention, unless
     `across` decides for cross-attention.
@@ -114,8 +113,8 @@ def _attentions_in_outputs(weights: Any, *, across: bool) -> Any:
 
 
 def _depth_and_leaf(form: Any) -> tuple[int, Any]:
-    """Return how many lists are around the first tensor or number, and this itself, None if there
-    is none.
+    """Return how many lists are around the first tensor or number, and it, or None if there is
+    none.
     """
     depth, leaf = 0, form
     while is_sequence(leaf) and len(leaf):
@@ -156,8 +155,7 @@ def _layers_from_list(form: Sequence[Any]) -> dict[int, Tensor]:
 
 
 def _number_layers(tensors: Sequence[Tensor | None]) -> dict[int, Tensor]:
-    """Return layers [item, head, query, key] by number, leaving out those that are None, with a
-    warning.
+    """Return layers [item, head, query, key] by number; warns about those that are None, left out.
 
     Layers without items get one. Refuses tensors that have not 3 or 4 dimensions.
     """
@@ -254,8 +252,7 @@ def is_sequence(value: object) -> bool:
 
 
 def value_to_tensor(value: Any) -> Tensor:
-    """Return numbers as a dense CPU tensor without gradient: float64 stays, all else becomes
-    float32.
+    """Return numbers as a dense CPU tensor without gradient, of float64 or else float32.
 
     Refuses what cannot be read as real numbers.
     """
@@ -276,9 +273,7 @@ def _unreadable_weights_error() -> AttnvizError:
 
 
 def _count_cells(form: Any) -> int:
-    """Return the number of weights in arrays, also in nested lists of them; bare numbers are not
-    counted.
-    """
+    """Return the number of weights in (nested lists of) arrays; bare numbers are not counted."""
     if is_array(form):
         return prod(form.shape)
     return sum(map(_count_cells, form)) if is_sequence(form) else 0
@@ -369,12 +364,11 @@ def follow_batch_item(
 
 
 def join_step_weights(parts: Sequence[Heads], *, across: bool) -> Heads:
-    """Return the weights of all steps of generate() as one matrix per head, 0 for keys of later
-    steps.
+    """Return the weights of all steps of generate() as one matrix per head.
 
-    Each part has rows for the new tokens; without a cache, for all earlier ones, too. With `across`
-    (cross-attention), rows are put one below the other. Refuses steps that read more keys than
-    there are tokens.
+    Keys of later steps have 0. Each part has rows for the new tokens; without a cache, for all
+    earlier ones, too. With `across` (cross-attention), rows are put one below the other. Refuses
+    steps that read more keys than there are tokens.
     """
     if across:
         return torch.cat([*parts], dim=-2)
