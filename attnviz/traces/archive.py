@@ -126,7 +126,7 @@ def _token_contents(tokens: Tokens) -> Contents:
 
 
 def _layer_contents(trace: Trace, layer: Layer) -> Contents:
-    """Return the contents of a self-attention, with "cross" (cross-attention) and "block" if any."""
+    """Return the contents of a self-attention, with those of its cross-attention and block."""
     contents = _attention_contents(trace, layer)
     if layer.cross is not None:
         contents["cross"] = _attention_contents(trace, layer.cross)
@@ -220,9 +220,7 @@ def _trace_facts(trace: Trace) -> Contents:
 
 
 def _token_facts(tokens: Tokens) -> Contents:
-    """Return the text of the tokens, their words, whether each follows a space, and which are
-    special.
-    """
+    """Return the text and words of tokens, whether each follows a space, and which are special."""
     facts = {"text": tokens.text, "spaced": list(tokens.spaced), "words": list(tokens.words)}
     return facts | ({"special": sorted(tokens.special)} if tokens.special else {})
 

@@ -171,7 +171,7 @@ class _TraceReader:
         self.dtype: torch.dtype = getattr(torch, self.provenance.dtype)
 
     def build_trace(self) -> Trace:
-        """Return the Trace; raises ValueError, TypeError, KeyError and such for malformed contents."""
+        """Return the Trace; malformed contents raise ValueError, TypeError, KeyError, …."""
         tokens = self._read_tokens("tokens")
         if self.is_external:
             embeddings = torch.zeros(len(tokens), 0, dtype=self.dtype)

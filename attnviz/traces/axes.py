@@ -225,7 +225,7 @@ class UnresolvedArray:
         )
 
     def essential_axes(self, axes: Axes) -> Axes:
-        """Return a reading without sides of length 1 for items and heads (in masks also queries)."""
+        """Return a reading without sides of length 1 for items and heads (and queries of masks)."""
         negligible_sides = BROADCAST_SIDES if self.part.spreads else LEADING_SIDES
         sides = zip(axes, self.shape, strict=True)
         return tuple(side for side, size in sides if size > 1 or side not in negligible_sides)

@@ -341,7 +341,7 @@ def _add_feed_forward(plan: Plan, number: int, inputs: Vectors) -> FeedForwardSt
 def _attend_to_memory(
     plan: Plan, number: int, inputs: Vectors, memory: KeyInputs | None
 ) -> tuple[Layer | None, Residual | None]:
-    """Return cross-attention to the memory and its residual connection, or None twice without one."""
+    """Return cross-attention to the memory and its residual connection; both None without any."""
     if memory is None:
         return None, None
     norm_place, matrices = plan.settings.norm, plan.matrices

@@ -300,9 +300,7 @@ def _refuse_unknown_matrices(contents: Mapping[str, Any], source: str) -> None:
 
 
 def _array_as_tensor(name: str, array: Numbers) -> Tensor:
-    """Return an array as a tensor: `visible` and `hidden` as bool, one mask for all heads in 2
-    dimensions.
-    """
+    """Return an array as a tensor: bool for `visible` and `hidden`; a single mask is a matrix."""
     tensor = torch.from_numpy(np.ascontiguousarray(array))
     if PARTS_BY_GIVEN_NAME[name].spreads and len(tensor) == 1:  # a mask for all heads
         tensor = tensor[0]

@@ -178,7 +178,10 @@ def _additive_score_numbers(plan: Plan, counts: TraceSizes) -> int:
 
 
 def _matrix_sizes(plan: Plan, dim: int) -> list[int]:
-    """Return how many numbers each matrix of a layer has; w_query, w_key and w_value count as one."""
+    """Return how many numbers each matrix of a layer has, taking w_query, w_key and w_value as one.
+
+    Those of cross-attention are included if there is a second sentence.
+    """
     heads, settings, variant = plan.variant.heads, plan.settings, plan.variant
     projected_width = variant.projected * heads * (2 * (plan.width or 0) + plan.value_width)
     joined_width = variant.joined * heads * plan.value_width

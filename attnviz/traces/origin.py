@@ -102,7 +102,7 @@ def trained_card(origin: Origin) -> TrainedCard | None:
 
 
 def origin_model(origin: Origin) -> Model | None:
-    """Return the small model of attnviz behind the numbers; None without one, as for transformers."""
+    """Return the small model of attnviz that computed the numbers; None without one."""
     return origin.model if isinstance(origin, FromModel | FromExample) else None
 
 

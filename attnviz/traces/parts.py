@@ -410,9 +410,7 @@ def learned_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
 
 
 def learned_block_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    """Return the feed-forward matrices and biases of a layer's block, by name, without missing
-    ones.
-    """
+    """Return the feed-forward matrices and biases of a layer's block, by name; those it has."""
     return _select_learned_tensors(PARTS_OF_BLOCK, trace, layer)
 
 

@@ -358,7 +358,10 @@ def _scaling_without_width(settings: Settings) -> bool:
 
 
 def refuse_unused(matrices: Matrices, settings: Settings, variant: Variant, dim: int) -> None:
-    """Refuse given matrices that would not be used, or do not fit, with this variant and settings."""
+    """Refuse given matrices that this variant and these settings would not use, or that do not fit.
+
+    Among them are matrices of more layers than there are, and positions beside --positions.
+    """
     _refuse_unused_in_attention(matrices, variant)
     _refuse_unused_in_block(matrices, settings)
     _refuse_extra_layers(matrices, settings)

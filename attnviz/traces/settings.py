@@ -220,7 +220,7 @@ class Settings:
                 )
 
     def _refuse_query_settings(self) -> None:
-        """Refuse memory, scoring and kv_heads, for a variant without queries and keys of its own."""
+        """Refuse memory, scoring and kv_heads, for a variant without queries and keys."""
         explanation = f"'{self.variant}' attends with the embeddings themselves"
         problems = {
             "memory": "--memory needs queries of one sentence and keys of another, but "

@@ -324,9 +324,7 @@ class Table:
         return cls(file, parse(file.text, str(path), **options))
 
     def line(self, *keys: str | int) -> int:
-        """Return the line of a key, or of an element of its list; that of the table if it is
-        missing.
-        """
+        """Return the line of a key, or of an element of its list; if missing, that of the table."""
         return self.file.lines.find((*self.path, *keys))
 
     def error(self, problem: str, hint: str, *keys: str | int) -> AttnvizError:

@@ -150,7 +150,10 @@ class Layer:
 
     @property
     def uses_inputs(self) -> bool:
-        """Whether anything was computed from the inputs: scores and values were not both given."""
+        """Whether anything was computed from the inputs.
+
+        False if values are given, with scores or with queries and keys.
+        """
         has_given_scores = "scores" in self.given or {"queries", "keys"} <= self.given
         return not (has_given_scores and "values" in self.given)
 
@@ -161,7 +164,7 @@ class Layer:
 
     @property
     def outputs(self) -> Float[Tensor, "*batch query context"]:
-        """The inputs of the next layer: outputs of the block, or without one the context vectors."""
+        """The inputs of the next layer: outputs of the block, or context vectors without one."""
         return self.context if self.block is None else self.block.outputs
 
     @property
@@ -278,7 +281,7 @@ class Trace(Showable):
 
     @property
     def weights_alone(self) -> bool:
-        """Whether only weights of the first layer are known: no scores, queries, keys and values."""
+        """Whether only weights are known of the first layer: no scores, queries, keys, values."""
         return self.layers[0].weights_alone
 
     @property
@@ -293,7 +296,7 @@ class Trace(Showable):
 
     @cached_property
     def blind(self) -> tuple[tuple[Layer, int, int], ...]:
-        """Every query without weights, as attention, head (0 for a mask that heads share) and row."""
+        """Every query without weights, as attention, head (0 for a shared mask) and row."""
         return tuple(
             (layer, head, row)
             for layer in self.attentions

@@ -113,9 +113,7 @@ def _attentions_in_outputs(weights: Any, *, across: bool) -> Any:
 
 
 def _depth_and_leaf(form: Any) -> tuple[int, Any]:
-    """Return how many lists are around the first tensor or number, and it, or None if there is
-    none.
-    """
+    """Return how many lists are around the first tensor or number, and it (None if all is empty)."""
     depth, leaf = 0, form
     while is_sequence(leaf) and len(leaf):
         depth += 1
