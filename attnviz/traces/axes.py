@@ -1,6 +1,6 @@
 """Finds out what the sides of given arrays count, and puts the sides in the usual order.
 
-A "side" is one dimension of an array, named by what it counts: "item" (of a batch), "head",
+A "side" is a dimension of an array, named by what it counts: "item" (of a batch), "head",
 "token", "width", … A "reading" of an array is one guess of its sides, in order. A file may name
 them: `axes = […]` for every array that it fits, `axes.queries = […]` for one.
 """
@@ -61,9 +61,10 @@ KNOWN_SIDES = tuple(dict.fromkeys([ITEM, *PART_SIDES, *SIDE_ALIASES]))
 def split_off_axes(
     contents: Mapping[str, Any], source: str
 ) -> tuple[dict[str, Any], dict[str, Axes]]:
-    """Return the contents of a file without its `axes` keys, and the side names by array name.
+    """Return the contents of a file without its `axes` keys, and the names of dimensions by array.
 
-    The array name "" stands for every array. Refuses values that are no lists of known side names.
+    The array name "" stands for every array. Refuses other values than lists of known names
+    ("token").
     """
     matrices = {name: value for name, value in contents.items() if name != AXES_KEY}
     axes = contents.get(AXES_KEY, {})
@@ -78,7 +79,7 @@ def split_off_axes(
 def resolve_named_axes(
     shapes: Mapping[str, Sequence[int]], axes: Mapping[str, Axes], source: str
 ) -> dict[str, Axes]:
-    """Return the sides of each array for which the file names them; other arrays are left out.
+    """Return the names of dimensions ("head", "token") of each array for which the file says them.
 
     Common axes count for every array that they fit, axes of one array take precedence. Refuses
     common axes that fit no array, and axes of an array that is missing or that they do not fit.
@@ -107,9 +108,9 @@ def resolve_named_axes(
 def _resolve_array_axes(
     name: str, words: Axes, shapes: Mapping[str, Sequence[int]], source: str
 ) -> Axes:
-    """Return the sides that `axes.name` gives one array.
+    """Return the dimensions that `axes.name` gives one array.
 
-    Refuses them if the array is not given, or has other sides or another number of sides.
+    Refuses them if the array is not given, or has other dimensions or another number of dimensions.
     """
     key = f"'{AXES_KEY}.{name}'{in_file(source)}"
     if name not in shapes:
@@ -127,8 +128,8 @@ def _resolve_array_axes(
 
 
 def _words_as_sides(part: Part, words: Axes) -> Axes:
-    """Return, for each word of a file ('query', 'batch'), the side of this part that it stands for;
-    words that stand for none stay as they are.
+    """Return the dimension of this part that each word of a file ('query', 'batch') stands for;
+    other words stay as they are.
     """
     own_sides = {ITEM, *part.axes}
     if HEAD in words and HEAD not in own_sides:
@@ -140,8 +141,10 @@ def _words_as_sides(part: Part, words: Axes) -> Axes:
 
 
 def _are_complete_sides(part: Part, sides: Axes) -> bool:
-    """Return whether these sides can be those of the part: no side twice, none of another part, and
-    all there except sides that may be left out (items, heads, broadcast sides of masks).
+    """Return whether `sides` can name the dimensions of the part in a file.
+
+    None may come twice or belong to another part, and only items, heads, and the broadcast
+    dimensions of masks may be missing.
     """
     own_sides = set(part.axes)
     if HEAD in sides and HEAD not in own_sides and own_sides & HEAD_WIDTH_BY_WIDTH.keys():
@@ -154,9 +157,10 @@ def _are_complete_sides(part: Part, sides: Axes) -> bool:
 
 
 def _parse_axis_words(name: str, value: Any, source: str) -> Axes:
-    """Return the side names in a value: a list, a JSON list as text, or words in one text.
+    """Return the dimension names in a value: a list, a JSON list as text, or words in one text.
 
-    `name` is the array that they are for, '' for all. Refuses other values and unknown side names.
+    `name` is the array that they are for, '' for all. Refuses other values and unknown dimension
+    names.
     """
     words = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(words, str):  # '["item", "token"]', 'item token' or 'item, token'
@@ -189,7 +193,7 @@ def _axes_error(problem: str, hint: str, source: str) -> AttnvizError:
 
 @dataclass(frozen=True)
 class UnresolvedArray:
-    """The name and shape of an array, with its possible readings (orders of its sides)."""
+    """The name and shape of an array, with its candidate axes (names for its dimensions)."""
 
     name: str
     part: Part
@@ -197,10 +201,10 @@ class UnresolvedArray:
     candidate_axes: tuple[Axes, ...]
 
     def side_sizes(self, axes: Axes) -> dict[str, int]:
-        """Return the length by side in one reading.
+        """Return the length of each dimension, whose names are `axes`, with two exceptions.
 
-        Heads of keys and values count as "group". An array that could have a side for heads, and
-        has none in this reading, has 1 head; broadcast sides of length 1 are left out.
+        Heads of keys and values count as "group". An array that could have a dimension for heads,
+        and has none, has 1 head; broadcast dimensions of length 1 are left out.
         """
         sizes = dict(zip(axes, self.shape, strict=True))
         if self.part.spreads:
@@ -216,8 +220,8 @@ class UnresolvedArray:
         return sizes
 
     def is_allowed(self, axes: Axes, leading: frozenset[str]) -> bool:
-        """Return whether the reading has no side for items or heads except those in `leading`;
-        sides of length 1 in masks that are broadcast do not count.
+        """Return whether `axes` has no dimension for items or heads except those in `leading`;
+        dimensions of length 1 in masks that are broadcast do not count.
         """
         return all(
             (size == 1 and self.part.spreads) or side not in LEADING_SIDES or side in leading
@@ -225,15 +229,15 @@ class UnresolvedArray:
         )
 
     def essential_axes(self, axes: Axes) -> Axes:
-        """Return a reading without sides of length 1 for items and heads (and queries of masks)."""
+        """Return `axes` without dimensions of length 1 for items and heads (in masks also queries)."""
         negligible_sides = BROADCAST_SIDES if self.part.spreads else LEADING_SIDES
         sides = zip(axes, self.shape, strict=True)
         return tuple(side for side, size in sides if size > 1 or side not in negligible_sides)
 
 
 def possible_axes(part: Part, ndim: int) -> tuple[Axes, ...]:
-    """Return the readings of an array with `ndim` sides, by what this part usually looks like:
-    alone, per head, in a batch; the most usual first, and none if no reading has so many sides.
+    """Return the names that `ndim` dimensions of this part can have, in each usual order: alone,
+    per head, in a batch; the most usual first, and nothing if it never has so many dimensions.
     """
     sides = tuple(side for side in part.axes if side != HEAD)
     candidates = [sides]
@@ -250,8 +254,8 @@ def possible_axes(part: Part, ndim: int) -> tuple[Axes, ...]:
 
 
 def _per_head_axes(sides: Axes) -> Iterator[Axes]:
-    """Yield the sides of one matrix per head, with "head" first or before the head's own width, in
-    place of one matrix for all heads.
+    """Yield the dimensions of one matrix per head, with "head" first or before the head's own
+    width, in place of one matrix for all heads.
     """
     for index, side in enumerate(sides):
         if side in HEAD_WIDTH_BY_WIDTH:
@@ -269,11 +273,12 @@ def interpret_axes(
     item: int | None = None,
     source: str = "",
 ) -> AxesByName | None:
-    """Return the only reading, by array name, in which all arrays fit together, or None.
+    """Return names for the dimensions of each array such that all arrays fit together, or None.
 
-    The fewest sides for items and heads win. `counts` are the known lengths by side, `heads` is the
-    number of heads if the user gave it; with an `item`, some array must have a side for items. If
-    nothing fits `heads`, it is ignored, then `item`. Refuses arrays with several readings.
+    The fewest dimensions for items and heads win. `counts` are the known lengths by dimension,
+    `heads` is the number of heads if the user gave it; with an `item`, some array must have a
+    dimension for items. If nothing fits `heads`, it is ignored, then `item`. Refuses arrays that
+    fit in more than one order.
     """
     known_sizes = dict(counts) if heads is None else {**counts, HEAD: heads}
     readings = _simplest_readings(
@@ -290,7 +295,7 @@ def interpret_axes(
 
 
 def closest_axes(arrays: Sequence[UnresolvedArray], counts: Sizes) -> AxesByName:
-    """Return the reading of each array with the fewest conflicts, for arrays that do not fit
+    """Return the names of dimensions that have the fewest conflicts, for arrays that do not fit
     together, so that a later error can say which array is wrong.
     """
     known_sizes, axes_by_name = dict(counts), {}
@@ -308,11 +313,13 @@ def closest_axes(arrays: Sequence[UnresolvedArray], counts: Sizes) -> AxesByName
 def _simplest_readings(
     arrays: Sequence[UnresolvedArray], known_sizes: Sizes, *, needs_item: bool, has_heads: bool
 ) -> list[AxesByName]:
-    """Return the distinct readings of all arrays with the fewest kinds of leading sides.
+    """Return the readings of all arrays with the fewest kinds of leading dimensions.
 
-    Leading sides are those of items and heads. At most MAX_READINGS_IN_MESSAGE + 1 readings.
-    `needs_item`: some array must have a side for items; `has_heads`: sides for heads are allowed
-    from the start.
+    A reading holds names for the dimensions of each array, such that all fit together.
+
+    Leading dimensions are those of items and heads. At most MAX_READINGS_IN_MESSAGE + 1 readings.
+    `needs_item`: some array must have a dimension for items; `has_heads`: dimensions for heads are
+    allowed from the start.
     """
     required_sides = frozenset({HEAD}) if has_heads else frozenset()
     ranks = [
@@ -341,8 +348,8 @@ def _simplest_readings(
 def _with_allowed_axes(
     arrays: Iterable[UnresolvedArray], leading: frozenset[str]
 ) -> list[UnresolvedArray]:
-    """Return the arrays with only the readings that have no leading sides (items, heads) except
-    those in `leading`; arrays with the fewest readings come first.
+    """Return the arrays with only those candidate axes that have no leading dimensions (items,
+    heads) except those in `leading`; arrays with the fewest candidates come first.
     """
     allowed_axes = (
         tuple(axes for axes in array.candidate_axes if array.is_allowed(axes, leading))
@@ -358,7 +365,9 @@ def _with_allowed_axes(
 def _consistent_readings(
     arrays: Sequence[UnresolvedArray], known_sizes: Sizes
 ) -> Iterator[AxesByName]:
-    """Yield every combined reading in which sides that count the same are equally long."""
+    """Yield all names for dimensions, by array, in which dimensions that count the same are equally
+    long.
+    """
     if not arrays:
         yield {}
         return
@@ -371,8 +380,9 @@ def _consistent_readings(
 
 
 def _conflicting_sides(known_sizes: Sizes, sizes: Sizes) -> list[str]:
-    """Return the sides whose sizes differ from the known sizes, joined widths that are not heads
-    times the width of a head, and the side of heads that key-value heads cannot share evenly.
+    """Return the dimensions whose sizes differ from the known sizes, joined widths that are not
+    heads times the width of a head, and the dimension of heads that key-value heads cannot share
+    evenly.
     """
     conflicts = [side for side, size in sizes.items() if known_sizes.get(side, size) != size]
     merged = {**known_sizes, **sizes}
@@ -390,7 +400,7 @@ def _conflicting_sides(known_sizes: Sizes, sizes: Sizes) -> list[str]:
 def _ambiguous_axes_error(
     arrays: Sequence[UnresolvedArray], readings: Sequence[AxesByName], source: str
 ) -> AttnvizError:
-    """Return an error that lists the readings of the first ambiguous array, and a way out."""
+    """Return an error that lists what the dimensions of the first ambiguous array may be."""
     ambiguous = next(array for array in arrays if len(_distinct_axes(array, readings)) > 1)
     name, shape = ambiguous.name, ambiguous.shape
     candidates = list(_distinct_axes(ambiguous, readings).values())[:MAX_READINGS_IN_MESSAGE]
@@ -407,7 +417,9 @@ def _ambiguous_axes_error(
 
 
 def _distinct_axes(array: UnresolvedArray, readings: Iterable[AxesByName]) -> dict[Axes, Axes]:
-    """Return the readings of one array, one for each set of essential axes, which is the key."""
+    """Return the names of one array's dimensions in each reading, one for each essential axes, the
+    key.
+    """
     return {array.essential_axes(reading[array.name]): reading[array.name] for reading in readings}
 
 
@@ -427,7 +439,7 @@ def _item_or_heads_hint(readings: Sequence[AxesByName], array: UnresolvedArray) 
 
 
 def _axes_with_sizes_text(axes: Axes, shape: Sequence[int]) -> str:
-    """Return a reading of an array in words.
+    """Return names and lengths of dimensions in words.
 
     >>> _axes_with_sizes_text(("item", "token", "width"), (2, 1, 8))
     '2 items × 1 token × width 8'
@@ -440,7 +452,7 @@ def _axes_with_sizes_text(axes: Axes, shape: Sequence[int]) -> str:
 
 
 def _axes_as_toml(axes: Axes) -> str:
-    """Return a reading as a TOML list.
+    """Return names of dimensions as a TOML list.
 
     >>> _axes_as_toml(("item", "token"))
     '["item", "token"]'
@@ -450,7 +462,7 @@ def _axes_as_toml(axes: Axes) -> str:
 
 @dataclass(frozen=True, eq=False)
 class AlignedArrays:
-    """The given arrays of one item of a batch, with their sides in the usual order."""
+    """The given arrays of one item of a batch, with their dimensions in the usual order."""
 
     arrays: dict[str, Numbers]
     items: int  # in the batch
@@ -467,11 +479,12 @@ def align_arrays(
     heads: int | None,
     source: str,
 ) -> AlignedArrays:
-    """Return the arrays of one item of a batch with their sides in the usual order.
+    """Return the arrays of one item of a batch with their dimensions in the usual order.
 
-    `axes` are the sides that the file names, `counts` the known lengths by side, `item` counts from
-    1. Joins matrices that are given per head. Refuses arrays with several readings, with no reading
-    for their number of sides, batches of different sizes, and an item that is not there.
+    `axes` are the dimensions that the file names, `counts` the known lengths by dimension, `item`
+    counts from 1. Joins matrices that are given per head. Refuses arrays that fit in more than one
+    order, arrays with an impossible number of dimensions, batches of different sizes, and an item
+    that is not there.
     """
     unresolved = _unresolved_arrays(arrays, axes, source)
     readings = interpret_axes(
@@ -491,9 +504,9 @@ def align_arrays(
 def _unresolved_arrays(
     arrays: Arrays, axes: Mapping[str, Axes], source: str
 ) -> list[UnresolvedArray]:
-    """Return each array with its named sides, or with every usual order of sides.
+    """Return each array with the dimensions that the file names, or with every usual order.
 
-    Refuses an array whose number of sides allows no reading.
+    Refuses an array with an impossible number of dimensions.
     """
     shapes = {name: array.shape for name, array in arrays.items()}
     named_axes = resolve_named_axes(shapes, axes, source)
@@ -507,7 +520,7 @@ def _unresolved_arrays(
 
 
 def _sizes_by_side(arrays: Sequence[UnresolvedArray], readings: AxesByName) -> dict[str, int]:
-    """Return the length of every side; where arrays disagree, the first array decides."""
+    """Return the length of every dimension; where arrays disagree, the first array decides."""
     sizes: dict[str, int] = {}
     for array in arrays:
         sizes = {**array.side_sizes(readings[array.name]), **sizes}
@@ -525,10 +538,10 @@ def _head_counts(readings: AxesByName, sizes: Sizes) -> tuple[int | None, int | 
 
 
 def _arrange_array(array: Numbers, axes: Axes, name: str, sizes: Sizes) -> Numbers:
-    """Return the array with its sides in the order of its part: items, heads, and the others.
+    """Return the array with its dimensions in the usual order: items, heads, and the others.
 
-    Matrices per head are joined side by side, missing sides have length 1, and a mask of one row is
-    repeated for every query.
+    Matrices per head are joined side by side, missing dimensions have length 1, and a mask of one
+    row is repeated for every query.
     """
     spreads, own_sides = PARTS_BY_GIVEN_NAME[name].spreads, PARTS_BY_GIVEN_NAME[name].axes
     leading_sides = (ITEM, HEAD) if spreads and HEAD not in own_sides else (ITEM,)

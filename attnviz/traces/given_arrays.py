@@ -54,10 +54,10 @@ HEAD_WIDTH_BY_WIDTH = {joined: width for joined, (_, width) in HEAD_SIDES_BY_WID
 def refuse_misfits(
     tensors: Mapping[str, Tensor], sides: Mapping[str, str], counts: KnownSizes, source: str
 ) -> None:
-    """Refuse tensors with a wrong number of sides, or that disagree about the length of a side.
+    """Refuse tensors with a wrong number of dimensions, or that disagree about a length.
 
-    A side is a dimension, named by what it counts. `sides` holds them by tensor name ("head token
-    key"), `counts` the lengths that are known beforehand.
+    Dimensions are named by what they count. `sides` holds these names by tensor ("head token key"),
+    `counts` the lengths that are known beforehand.
     """
     known_sizes = dict(counts)
     for name, tensor in tensors.items():
@@ -85,8 +85,8 @@ def _count_with_verb(count: int, words: str) -> str:
 
 
 def tensor_sides(sides: str, tensor: Tensor) -> list[str]:
-    """Return the names of a tensor's sides as a list, without the leading "head" or "group" if the
-    tensor has one dimension less.
+    """Return the names of a tensor's dimensions as a list, without the leading "head" or "group" if
+    the tensor has one dimension less.
     """
     names = sides.split()
     return names[1:] if names[0] in ("head", "group") and tensor.ndim == len(names) - 1 else names
@@ -100,7 +100,7 @@ def in_file(source: str) -> str:
 def refuse_other_sides(
     name: str, shape: Sequence[int], sides: str, readings: Sequence[object], source: str
 ) -> None:
-    """Refuse an array for which there are no `readings` (possible orders of sides).
+    """Refuse an array for which there are no `readings` (possible orders of dimensions).
 
     `sides` are the usual ones ("head token key"), for the message.
     """
@@ -147,7 +147,7 @@ def _misfit_error(
 
 
 def _sides_text(sides: str) -> str:
-    """Return sides in words, as users know them.
+    """Return names of dimensions in words, as users know them.
 
     >>> _sides_text("head token key")
     '(heads ×) tokens × keys'

@@ -161,7 +161,8 @@ class Matrices:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The length of every known side, over all layers: {"token": 4, "head": 2, "dim": 8, …}.
+        """The length of every known dimension, over all layers: {"token": 4, "head": 2, "dim": 8,
+        …}.
 
         If tensors disagree, the first one decides.
         """
@@ -240,7 +241,9 @@ def parse_matrices(
 
 
 def _sides_of_key(name: str) -> str:
-    """Return the sides ("dim query_width") of a tensor by its name; `layers.1.w_1` is as `w_1`."""
+    """Return the dimensions ("dim query_width") of a tensor by its name; `layers.1.w_1` is as
+    `w_1`.
+    """
     return GIVEN_SIDES[name.rpartition(".")[2]]
 
 
@@ -257,7 +260,7 @@ def _parse_upper_layer(
 def _parse_layer(
     contents: Mapping[str, Any], source: str, item: int | None = None, heads: int | None = None
 ) -> Matrices:
-    """Return the checked matrices of one layer, with their sides in the usual order and −∞ in the
+    """Return the checked matrices of one layer, with dimensions in the usual order and −∞ in the
     mask moved to `hidden`; of layer 0 also tokens and what is given once for all layers.
     """
     contents, axes = split_off_axes(contents, source)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # --help lists the names of parts without torch
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a Trace: its description, its sides, and its names in files and options."""
+    """One part of a Trace: its description, its dimensions, and its names in files and options."""
 
     words: str
     sides: str  # "head token key"; given arrays may leave out the side for heads
@@ -45,7 +45,7 @@ class Part:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The sides as a file names them: "head" also for heads of keys and values ("group")."""
+        """The dimensions as a file names them: "head" for heads of keys and values ("group"), too."""
         return tuple("head" if side == "group" else side for side in self.sides.split())
 
     @property

@@ -215,7 +215,7 @@ def _resolve_kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int
 
 def _heads_per_kv_head(sizes: dict[str, int]) -> tuple[int, tuple[str, str]]:
     """Return how many heads share each key-value head, by the widths of given matrices, and the two
-    sides that tell ("query_width", "key_width"); 1 and empty names if none do.
+    dimensions that tell ("query_width", "key_width"); 1 and empty names if none do.
     """
     for wide_side, narrow_side in (("query_width", "key_width"), ("joined_width", "value_width")):
         wide_size, narrow_size = sizes.get(wide_side, 0), sizes.get(narrow_side, 0)

@@ -113,7 +113,10 @@ def _attentions_in_outputs(weights: Any, *, across: bool) -> Any:
 
 
 def _depth_and_leaf(form: Any) -> tuple[int, Any]:
-    """Return how many lists are around the first tensor or number, and it (None if all is empty)."""
+    """Return how many lists are around the first tensor or number, and it (None if all are empty).
+
+    Elements that are None are skipped.
+    """
     depth, leaf = 0, form
     while is_sequence(leaf) and len(leaf):
         depth += 1
