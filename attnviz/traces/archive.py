@@ -126,7 +126,9 @@ def _token_contents(tokens: Tokens) -> Contents:
 
 
 def _layer_contents(trace: Trace, layer: Layer) -> Contents:
-    """Return the contents of a self-attention, with those of its cross-attention and block."""
+    """Return the contents of a self-attention, and inside, of its cross-attention ("cross") and
+    block.
+    """
     contents = _attention_contents(trace, layer)
     if layer.cross is not None:
         contents["cross"] = _attention_contents(trace, layer.cross)

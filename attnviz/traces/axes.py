@@ -229,7 +229,9 @@ class UnresolvedArray:
         )
 
     def essential_axes(self, axes: Axes) -> Axes:
-        """Return `axes` without dimensions of length 1 for items and heads (in masks also queries)."""
+        """Return `axes` without dimensions of length 1 for items and heads; in masks, also for
+        queries.
+        """
         negligible_sides = BROADCAST_SIDES if self.part.spreads else LEADING_SIDES
         sides = zip(axes, self.shape, strict=True)
         return tuple(side for side, size in sides if size > 1 or side not in negligible_sides)

@@ -122,7 +122,10 @@ def refuse_unequal_texts(text: str | None, other_text: str | None, settings: Set
 
 
 def with_model_settings(settings: Settings) -> Settings:
-    """Return the settings with those that a shipped model decides; unchanged without one."""
+    """Return the settings with the values that a model of attnviz decides.
+
+    They are unchanged without such a model, also with a trained transformer.
+    """
     if settings.model is None or is_trained(settings.model):
         return settings
     return load_card(settings.model).merge_settings(settings)

@@ -251,8 +251,8 @@ def _text_provenance(
 
 
 def _settings_as_decided(plan: Plan, layer: Layer, *, has_given_tokens: bool) -> dict[str, Any]:
-    """Return those settings that the variant, a file or the device decides, with the values that
-    were used; "given" for what a file gave, and file names without folders.
+    """Return the settings that the variant, a file or the device may decide, with their final
+    values: "given" for what a file gave, and file names without folders.
     """
     settings, variant = plan.settings, plan.variant
     return {

@@ -368,9 +368,9 @@ def _layer_norm(
 
 
 def _feed_forward_matrices(plan: Plan, seed_prefix: str, like: Vectors) -> FeedForward:
-    """Return the parameters of feed-forward: given, or else drawn matrices and biases of 0.
+    """Return the parameters of feed-forward: given ones, or else drawn matrices and biases of 0.
 
-    Device, dtype and width of an embedding are those of `like`.
+    `like` sets the device, the dtype and the width of an embedding.
     """
     matrices, dim = plan.matrices, like.shape[-1]
     hidden_width = plan.hidden_width(dim)
@@ -465,7 +465,7 @@ def _dropout_factors(plan: Plan, scores: Scores, seed_prefix: str) -> ScoreTerms
 
 
 def refuse_overflow(plan: Plan, numbers: Tensor, name: str) -> None:
-    """Refuse numbers that are infinite or NaN, because their dtype is too small.
+    """Refuse numbers that are infinite or NaN, as they become when their dtype is too small.
 
     `name` is what they are, for the message: "scores". Checks nothing during training.
     """

@@ -192,7 +192,7 @@ def _matrix_sizes(plan: Plan, dim: int) -> list[int]:
 
 def _vector_numbers(plan: Plan, counts: TraceSizes) -> int:
     """Return how many numbers all vectors of a layer have together: inputs, queries, keys, values,
-    context vectors, and those of a block.
+    context vectors, and vectors of a block.
     """
     heads, settings, dim = plan.variant.heads, plan.settings, counts.dim
     width = heads * (plan.width or 0) * (2 if settings.positions == "rotary" else 1)

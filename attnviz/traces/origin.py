@@ -86,8 +86,8 @@ def external_origin(origin: Origin) -> FromWeights | None:
 
 
 def resolved_settings(origin: Origin) -> Settings:
-    """Return the settings of a run with those that a model of attnviz decided; of a transformer,
-    with the positions that it uses.
+    """Return the settings of a run with the values that a model of attnviz decided, or with the
+    positions that a trained transformer uses.
     """
     if isinstance(origin, FromTransformer):
         positions, base = origin.positions, origin.position_base

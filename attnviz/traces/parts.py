@@ -45,7 +45,7 @@ class Part:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The dimensions as a file names them: "head" for heads of keys and values ("group"), too."""
+        """The dimensions as a file names them: heads of keys and values ("group") are "head"."""
         return tuple("head" if side == "group" else side for side in self.sides.split())
 
     @property
@@ -118,8 +118,8 @@ def find_weighted_values(trace: Trace, layer: Layer) -> Tensor:
 
 
 def mixing_finder(kind: str) -> Find:
-    """Return a function that finds the weights that replace those of the softmax, if they were
-    changed by `kind` ("dropout" or "hand"), and otherwise None.
+    """Return a function that finds the weights after dropout (`kind` "dropout"), or weights given
+    by hand ("hand"); it returns None for a layer whose weights were not changed so.
     """
     return lambda trace, layer: layer.attended.mixing if layer.attended.mixed_by == kind else None
 
@@ -410,7 +410,10 @@ def learned_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
 
 
 def learned_block_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    """Return the feed-forward matrices and biases of a layer's block, by name; those it has."""
+    """Return the feed-forward matrices and biases in the block of a layer, by name.
+
+    Empty without a block or feed-forward.
+    """
     return _select_learned_tensors(PARTS_OF_BLOCK, trace, layer)
 
 

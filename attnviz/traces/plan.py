@@ -144,7 +144,8 @@ def build_plan(
 def _resolve_variant(settings: Settings, matrices: Matrices) -> Variant:
     """Return the variant with what the settings and the given matrices override.
 
-    A given w_score makes it additive. Refuses numbers of heads that contradict each other.
+    A given w_score makes it additive. Refuses settings that contradict the matrices, and a number
+    of heads that is no multiple of the key-value heads.
     """
     variant = chosen_variant(settings)
     heads = _resolve_heads(settings, matrices, variant)

@@ -61,7 +61,9 @@ class Showable:
         return self.view().to_dict()
 
     def _split_choices(self, choices: Mapping[str, Any]) -> tuple[View, dict[str, Any]]:
-        """Return the view made with the choices that are not about its look, and those that are."""
+        """Return the view of this result, and the choices about its look (theme, size), which are
+        no choices of a view.
+        """
         names = [field.name for field in fields(pkgutil.resolve_name(LOOK_CLASS))]
         looks = {name: value for name, value in choices.items() if name in names}
         view_choices = {name: value for name, value in choices.items() if name not in names}

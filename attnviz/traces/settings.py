@@ -410,7 +410,7 @@ def refuse_missing_heads(without: str | None, layers: int, heads: int) -> None:
 
 
 def _all_heads_text(layers: int, heads: int) -> str:
-    """Return the names of all heads; of many, their number with the first and the last.
+    """Return the names of all heads in words; of very many, how many, the first and the last.
 
     >>> _all_heads_text(2, 2), _all_heads_text(12, 12)
     ('L0H0, L0H1, L1H0 and L1H1', '144 heads, from L0H0 to L11H11')

@@ -61,7 +61,7 @@ class Source:
 
     @property
     def resolved_settings(self) -> Settings:
-        """The settings with those that the model decides."""
+        """The settings with the values that a model of attnviz decides; unchanged without one."""
         return self.settings if self.model is None else self.model.merge_settings(self.settings)
 
     @property
@@ -70,8 +70,10 @@ class Source:
         return self.settings.tokenizer if self.model is None else self.model.vocabulary.tokenizer
 
     def matrices_for(self, count: int) -> Matrices:
-        """Return the matrices; those of a model of attnviz get masks for `count` tokens: which keys
-        each head may attend to, and what is added to its scores.
+        """Return the matrices for a text of `count` tokens.
+
+        With a model of attnviz, masks are added: which keys each head may attend to, and what is
+        added to its scores.
         """
         if self.model is None:
             return self.matrices
@@ -84,7 +86,9 @@ class Source:
 
     @property
     def given_vectors(self) -> Float[Tensor, "token dim"] | None:
-        """The loaded embeddings, or else those among the given matrices; None if they are drawn."""
+        """The loaded embeddings, or else the embeddings in the given matrices; None if they are
+        drawn.
+        """
         return self.matrices.embeddings if self.vectors is None else self.vectors
 
     @property
@@ -240,7 +244,8 @@ def _memory_tokens(source: Source) -> Tokens | None:
 
 
 def source_tokens(source: Source) -> Tokens:
-    """Return the tokens of the text; without one, those of the file, or numbered ones.
+    """Return the tokens of the text, or without a text the tokens of the file of matrices, or
+    numbered tokens, as many as its arrays are for.
 
     Refuses a text beside given tokens, a text with another number of tokens than given arrays, no
     text where no array tells a number, and a tokenizer to download that a file names.

@@ -101,7 +101,8 @@ def _toml_loader() -> Callable[..., dict[str, Any]]:
 
 @dataclass(slots=True)
 class KeyLines:
-    """The line of a key in a TOML text, those of its list's elements, and the keys inside the key.
+    """The line of a key in a TOML text, with the lines of its elements (if it is a list), and the
+    keys inside it.
 
     The tables of a list are keys named by their index, from "0".
     """

@@ -159,7 +159,7 @@ class Layer:
 
     @property
     def layer_inputs(self) -> Float[Tensor, "*batch query dim"]:
-        """The inputs of the layer; those of a block before any LayerNorm."""
+        """The vectors that come into the layer; in a block, before any LayerNorm."""
         return self.inputs if self.block is None else self.block.attention.inputs
 
     @property
@@ -305,7 +305,7 @@ class Trace(Showable):
         )
 
     def keys_of(self, layer: Layer) -> Tokens:
-        """Return the tokens that a layer attends to: those of the memory for cross-attention."""
+        """Return the tokens that a layer attends to: the second sentence's for cross-attention."""
         return self.keys if layer.memory is None or self.memory is None else self.memory
 
 
@@ -322,7 +322,7 @@ class WeightsOnly(AttentionStages):
     mixed_by: MixedBy = "softmax"
 
     def __init__(self, weights: Heads, visible: Bool[Tensor, "*#head query key"]) -> None:
-        """Keep the weights, also as those that mix values, with context vectors of width 0."""
+        """Keep the weights, before and after (absent) dropout, with context vectors of width 0."""
         contexts = weights.new_zeros(*weights.shape[:2], 0)
         # Not by setattr: AttentionStages is frozen.
         self.__dict__.update(weights=weights, mixing=weights, contexts=contexts, visible=visible)

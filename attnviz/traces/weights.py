@@ -119,10 +119,11 @@ class InMemoryWeights(Weights):
         return unmasked_cells(tensor_to_numpy(self._unmasked_stage(stage)[head]))
 
     def _unmasked_stage(self, stage: Stage) -> Tensor:
-        """Return the scores of all heads at a stage before the mask, or the inputs of exp.
+        """Return the scores of all heads at a stage before the mask, or the inputs of exp
+        ("exponents").
 
-        Stages that were skipped are those before: without a soft cap, capped scores are scaled
-        ones.
+        A stage that was skipped equals the one before: without a soft cap, capped scores are scaled
+        scores.
         """
         attended = self.attended
         if stage == "scores":

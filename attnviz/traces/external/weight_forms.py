@@ -156,7 +156,8 @@ def _layers_from_list(form: Sequence[Any]) -> dict[int, Tensor]:
 
 
 def _number_layers(tensors: Sequence[Tensor | None]) -> dict[int, Tensor]:
-    """Return layers [item, head, query, key] by number; warns about those that are None, left out.
+    """Return layers [item, head, query, key] by number, without layers that are None (with a
+    warning).
 
     Layers without items get one. Refuses tensors that have not 3 or 4 dimensions.
     """
