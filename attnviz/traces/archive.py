@@ -1,4 +1,8 @@
-"""Converts a Trace to named arrays and facts (docs/numbers.md), and model and origin back."""
+"""Converts a Trace to named arrays and facts (docs/numbers.md), and models and origins back.
+
+"Contents" are everything in a file, as JSON data and arrays; "facts" are JSON data that is needed,
+beside the arrays, to read something back.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,11 @@ ORIGIN_KINDS: dict[type, str] = {
 
 
 def trace_contents(trace: Trace) -> Contents:
-    """Returns everything in a Trace except its provenance, by name; missing arrays are None."""
+    """Return everything in a Trace except its provenance, as nested dicts of arrays and JSON data.
+
+    Tensors that a layer does not have are None. Warns when the weights are left out because there
+    are very many.
+    """
     contents: Contents = {
         "text": trace.tokens.text,
         "tokens": _token_contents(trace.tokens),
@@ -99,7 +107,7 @@ def trace_contents(trace: Trace) -> Contents:
 
 
 def _prediction_contents(trace: Trace, prediction: Prediction) -> Contents:
-    """Returns the answers, the positions (from 1) they are predicted for, and their tensors."""
+    """Return the answers, the positions (from 1) they are predicted for, and the arrays by name."""
     tensors = {part.data: part.find(trace, trace.layers[-1]) for part in PARTS_OF_PREDICTION}
     return {
         "answers": list(prediction.answers),
@@ -109,6 +117,7 @@ def _prediction_contents(trace: Trace, prediction: Prediction) -> Contents:
 
 
 def _token_contents(tokens: Tokens) -> Contents:
+    """Return the ids, the labels, and the bytes (as hexadecimal text) of all tokens."""
     return {
         "ids": list(tokens.ids),
         "labels": list(tokens.labels),
@@ -117,6 +126,9 @@ def _token_contents(tokens: Tokens) -> Contents:
 
 
 def _layer_contents(trace: Trace, layer: Layer) -> Contents:
+    """Return the contents of a self-attention, and inside, of its cross-attention ("cross") and
+    block.
+    """
     contents = _attention_contents(trace, layer)
     if layer.cross is not None:
         contents["cross"] = _attention_contents(trace, layer.cross)
@@ -126,6 +138,7 @@ def _layer_contents(trace: Trace, layer: Layer) -> Contents:
 
 
 def _attention_contents(trace: Trace, layer: Layer) -> Contents:
+    """Return the number, sizes and saved arrays of one attention; arrays that it lacks are None."""
     contents = {name: getattr(layer, name) for name in ("layer", "scale", "heads", "head_dim")}
     for part in PARTS_OF_ATTENTION:
         if part.data and _is_saved(trace, part):
@@ -135,7 +148,11 @@ def _attention_contents(trace: Trace, layer: Layer) -> Contents:
 
 
 def _is_saved(trace: Trace, part: Part) -> bool:
-    """Whether a file holds this part: no matrices of a trained model, no recomputable weights."""
+    """Return whether a file holds this part of an attention.
+
+    Not saved are: of weights from outside attnviz, all but weights and mask; of a trained
+    transformer, its matrices; and scores and weights where `omits_weights` is true.
+    """
     if trace.handed:
         return part.data in EXTERNAL_PARTS
     if part.learned:
@@ -144,7 +161,9 @@ def _is_saved(trace: Trace, part: Part) -> bool:
 
 
 def _block_contents(trace: Trace, layer: Layer, block: Block) -> Contents:
-    """Returns the residual connection of each sub-layer, and the feed-forward matrices."""
+    """Return a block's activation and norm placement, the arrays of each residual connection by
+    sub-layer, and the arrays of feed-forward.
+    """
     residuals = {
         name: _tensors_to_numpy({part.data: part.find(residual) for part in PARTS_OF_RESIDUAL})
         for name, residual in block.residuals.items()
@@ -160,11 +179,14 @@ def _block_contents(trace: Trace, layer: Layer, block: Block) -> Contents:
 
 
 def _tensors_to_numpy(tensors: Mapping[str, Tensor | None]) -> Contents:
+    """Return the tensors as arrays; names whose tensor is None are left out."""
     return {name: tensor_to_numpy(tensor) for name, tensor in tensors.items() if tensor is not None}
 
 
 def _origin_contents(origin: Origin) -> Contents:
-    """Returns the arrays a Trace was computed from: of a model, given matrices, loaded vectors."""
+    """Return the arrays a Trace was computed from: only "model" for a model of attnviz, otherwise
+    the given matrices ("given") and loaded embeddings ("vectors") if there are any.
+    """
     model = origin_model(origin)
     if model is not None:
         return {"model": nest_arrays(_tensors_to_numpy(model.parameters))}
@@ -178,7 +200,7 @@ def _origin_contents(origin: Origin) -> Contents:
 
 
 def _trace_facts(trace: Trace) -> Contents:
-    """Returns what reading the Trace back needs beside the arrays."""
+    """Return the JSON data that reading a Trace back needs beside the arrays."""
     prediction, answer_facts = trace.prediction, Contents()
     if prediction is not None and prediction.of is not None:  # only the likeliest are kept
         answer_facts = {"answers": prediction.of, "asks": list(prediction.asks)}
@@ -200,11 +222,13 @@ def _trace_facts(trace: Trace) -> Contents:
 
 
 def _token_facts(tokens: Tokens) -> Contents:
+    """Return the text and words of tokens, whether each follows a space, and which are special."""
     facts = {"text": tokens.text, "spaced": list(tokens.spaced), "words": list(tokens.words)}
     return facts | ({"special": sorted(tokens.special)} if tokens.special else {})
 
 
 def _layer_facts(layer: Layer) -> Contents:
+    """Return the JSON data of one attention: names of given parts, mistake, switched-off heads …"""
     on_demand = layer.weights_on_demand
     return {
         "given": sorted(layer.given),
@@ -219,6 +243,9 @@ def _layer_facts(layer: Layer) -> Contents:
 
 
 def _origin_facts(origin: Origin) -> Contents:
+    """Return the JSON data of an origin: its kind ("drawn", "model", …), its settings with paths
+    cut to file names, and its other fields that are no arrays.
+    """
     model, table = origin_model(origin), origin_table(origin)
     facts: Contents = {
         "kind": ORIGIN_KINDS[type(origin)],
@@ -249,7 +276,8 @@ def _origin_facts(origin: Origin) -> Contents:
 
 
 def nest_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """
+    """Return nested dicts in place of names with dots.
+
     >>> nest_arrays({"w_1": 2, "layers.1.w_1": 3})
     {'w_1': 2, 'layers': {'1': {'w_1': 3}}}
     """
@@ -264,7 +292,7 @@ def nest_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def model_facts(model: Model) -> dict[str, Any]:
-    """Returns everything about a model except its parameters."""
+    """Return everything about a model of attnviz except its parameters, as JSON data."""
     return {
         **facts_of_card(model),
         **{
@@ -277,7 +305,10 @@ def model_facts(model: Model) -> dict[str, Any]:
 
 
 def read_model(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
-    """Builds a model from its facts and parameters; raises TypeError where they do not fit."""
+    """Build a model of attnviz from its JSON data and parameters, in the dtype of its card.
+
+    Raises TypeError for values of the wrong type, and KeyError for missing ones.
+    """
     card = card_of_facts(facts, facts["vocabulary"])
     dtype = torch.float64 if card.settings.dtype == "float64" else torch.float32
     numbers = {
@@ -296,13 +327,17 @@ def read_model(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
 
 
 def count_weights(trace: Trace) -> int:
-    """Returns the number of attention weights of all heads of all layers."""
+    """Return the number of attention weights of all heads of all layers."""
     shapes = ((layer.heads, *layer.visible.shape[-2:]) for layer in trace.layers)
     return sum(heads * queries * keys for heads, queries, keys in shapes)
 
 
 def omits_weights(trace: Trace) -> bool:
-    """Whether a file leaves out the weights: there are very many, and all can be recomputed."""
+    """Return whether a file leaves out scores and weights.
+
+    So it is for a trained transformer with more than MAX_SAVED_CELLS weights, if every layer can
+    compute its weights again from queries and keys.
+    """
     return (
         all(isinstance(layer.weights_on_demand, WeightsOnDemand) for layer in trace.layers)
         and isinstance(trace.origin, FromTransformer)
@@ -311,7 +346,11 @@ def omits_weights(trace: Trace) -> bool:
 
 
 def read_transformer_origin(settings: Settings, facts: Facts) -> FromTransformer:
-    """Returns the origin that a file describes, without loading the model it names."""
+    """Return the origin of a trained transformer, which is not loaded, from the facts of a file.
+
+    Raises ValueError for settings that name no model or a small one of attnviz, and TypeError for
+    facts of the wrong type.
+    """
     if settings.model is None or settings.model in shipped_names():
         raise ValueError(settings.model)
     origin_facts = {name: facts[name] for name in TRANSFORMER_FACT_TYPES}
@@ -321,14 +360,16 @@ def read_transformer_origin(settings: Settings, facts: Facts) -> FromTransformer
 
 
 def refuse_other_types(facts: Facts, types: Mapping[str, Any]) -> None:
-    """Raises TypeError for a fact of a file that is not of its type."""
+    """Raise TypeError if a fact of a file lacks the type that `types` gives for its name."""
     wrong_names = [name for name, value in facts.items() if not fits_type(value, types[name])]
     if wrong_names:
         raise TypeError(wrong_names)
 
 
 def is_from_archive(layer: Layer, card: TrainedCard) -> bool:
-    """Whether a layer of a transformer was read from a file, which holds no matrices of it."""
+    """Return whether a layer of a trained transformer was read from a file, which holds no matrices
+    of it; False wherever the transformer itself returned the weights.
+    """
     if isinstance(layer.weights_on_demand, WeightsOnDemand):
         return layer.weights_on_demand.captured.module is None
     return not card.fallback
@@ -341,7 +382,11 @@ def restore_on_demand(
     origin: FromTransformer,
     soft_cap: object,
 ) -> WeightsOnDemand:
-    """Returns weights that are recomputed from the saved queries and keys."""
+    """Return weights of layer `number` that are computed, when shown, from the saved queries and
+    keys, with the heads switched off that the origin's settings name.
+
+    Raises TypeError if `soft_cap` is neither a number nor None.
+    """
     if not fits_type(soft_cap, float | None):
         raise TypeError(soft_cap)
     switched_off = parse_heads_off(origin.settings.without)
@@ -365,7 +410,10 @@ def restore_on_demand(
 
 
 def read_external_origin(settings: Settings, facts: Facts) -> FromWeights:
-    """Returns the origin of weights that were computed outside attnviz."""
+    """Return the origin of weights computed outside attnviz, from the facts of a file.
+
+    Raises TypeError for facts of the wrong type.
+    """
     matrices = Matrices(item=int(facts["item"]), items=int(facts["items"]))
     names = {name: facts[name] for name in ("name", "stored_as")}
     return build_checked(FromWeights, {"settings": settings, "matrices": matrices, **names})
@@ -374,7 +422,11 @@ def read_external_origin(settings: Settings, facts: Facts) -> FromWeights:
 def read_external_layer(
     number: int, facts: Facts, tensors: Mapping[str, Tensor], *, reads_other_tokens: bool
 ) -> Layer:
-    """Returns a layer of which only weights are known; its keys may be of other tokens."""
+    """Return a layer of which only weights and mask are known, with vectors of width 0 as inputs.
+
+    `reads_other_tokens` is True if keys are not the tokens of the queries; the layer then also has
+    key inputs of width 0.
+    """
     weights = tensors["weights"]
     _, queries, keys = weights.shape
     return weights_only_layer(

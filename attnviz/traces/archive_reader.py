@@ -88,8 +88,10 @@ Anything = TypeVar("Anything")
 
 @with_checked_arguments
 def read(name: str) -> Trace:
-    """The Trace in a file that `-o numbers.npz` or `-o numbers.json` wrote.
+    """Return the Trace in a file that `-o numbers.npz` or `-o numbers.json` wrote.
 
+    Refuses other suffixes, missing files, comparisons, other format versions and malformed
+    contents.
 
     >>> import tempfile
     >>> from attnviz import read, trace
@@ -112,6 +114,7 @@ def read(name: str) -> Trace:
 
 
 def _refuse_other_suffix(path: Path) -> None:
+    """Refuse a path that does not end in .npz or .json, and a file that does not exist."""
     if path.suffix.lower() not in TRACE_FILE_SUFFIXES:
         raise AttnvizError(
             f"'{path}' is not a trace file",
@@ -121,6 +124,7 @@ def _refuse_other_suffix(path: Path) -> None:
 
 
 def _refuse_other_contents(path: Path, contents: Contents) -> None:
+    """Refuse a file that holds a comparison, or a trace of another format version or none."""
     if "ways" in contents:
         raise AttnvizError(
             f"'{path}' holds a comparison, not a trace",
@@ -134,6 +138,10 @@ def _refuse_other_contents(path: Path, contents: Contents) -> None:
 
 
 def _read_contents(path: Path) -> Contents:
+    """Return the contents of a .json or .npz file in one form: nested dicts, with a list of layers.
+
+    Refuses a JSON file that does not fit in memory.
+    """
     if path.suffix.lower() == ".json":
         size = BYTES_PER_JSON_BYTE * path.stat().st_size
         memory.refuse_too_little_memory(size, f"to read '{path}' again")
@@ -150,9 +158,10 @@ def _read_contents(path: Path) -> Contents:
 
 
 class _TraceReader:
-    """Builds a Trace from the contents of one file."""
+    """A reader of the contents of one file, which builds a Trace from them."""
 
     def __init__(self, source: str, contents: Contents) -> None:
+        """Keep the contents and their provenance, without a command that is not one of attnviz."""
         self.source = source
         self.contents = contents
         self.facts: Contents = contents["trace"]
@@ -162,6 +171,7 @@ class _TraceReader:
         self.dtype: torch.dtype = getattr(torch, self.provenance.dtype)
 
     def build_trace(self) -> Trace:
+        """Return the Trace; malformed contents raise ValueError, TypeError, KeyError, …."""
         tokens = self._read_tokens("tokens")
         if self.is_external:
             embeddings = torch.zeros(len(tokens), 0, dtype=self.dtype)
@@ -192,6 +202,7 @@ class _TraceReader:
         return bool(self.facts["origin"]["kind"] == "weights")
 
     def _read_tokens(self, name: str) -> Tokens:
+        """Return the tokens stored as "tokens", "key_tokens" or "memory_tokens"."""
         stored, facts = self.contents[name], self.facts[name]
         token_fields = {
             "text": facts["text"],
@@ -204,7 +215,11 @@ class _TraceReader:
         return build_checked(Tokens, token_fields)
 
     def _read_tensor(self, value: Any, *, unscored: bool = False) -> Tensor:
-        """Returns numbers as a tensor; `unscored` allows the NaN of positions without answers."""
+        """Return numbers as a tensor in the dtype of the run, and truth values as bool.
+
+        Raises TypeError for anything else, and ValueError for NaN and +∞, which `unscored` allows:
+        positions without answers have NaN.
+        """
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
             raise TypeError(array.dtype)
@@ -217,6 +232,7 @@ class _TraceReader:
         return tensor
 
     def _read_layer(self, stored: Contents, facts: Contents) -> Layer:
+        """Return a layer with its cross-attention and block; of external weights, these alone."""
         if self.is_external:
             tensors = {name: self._read_tensor(stored[name]) for name in EXTERNAL_PARTS}
             refuse_misfits(tensors, ATTENTION_SIDES, {}, self.source)
@@ -231,6 +247,11 @@ class _TraceReader:
         )
 
     def _read_attention(self, stored: Contents, facts: Contents, **cross_and_block: Any) -> Layer:
+        """Return one attention; its weights are computed on demand if the file leaves them out.
+
+        Refuses tensors whose shapes do not fit together. `cross_and_block` are further fields of
+        Layer.
+        """
         tensors = {
             name: self._read_tensor(stored[name])
             for name in ATTENTION_SIDES
@@ -272,7 +293,9 @@ class _TraceReader:
     def _read_on_demand(
         self, tensors: Mapping[str, Tensor], stored: Contents, facts: Contents
     ) -> WeightsOnDemand:
-        """Returns the weights of a trained model that were left out of the file."""
+        """Return the weights of a trained transformer that the file leaves out, computed when
+        shown; raises TypeError for a Trace of any other origin.
+        """
         origin = self._read_origin()
         if not isinstance(origin, FromTransformer):
             raise TypeError(origin)
@@ -280,6 +303,7 @@ class _TraceReader:
         return restore_on_demand(tensors, number, scale, origin, facts.get("soft_cap"))
 
     def _read_block(self, stored: Contents) -> Block:
+        """Return the residual connections of a block, and its feed-forward if the file has one."""
         return Block(
             norm_placement=_match_choice(NORMS, stored["norm"]),
             attention=self._read_residual(stored["attention"]),
@@ -288,6 +312,7 @@ class _TraceReader:
         )
 
     def _read_feed_forward(self, stored: Contents) -> FeedForwardStages:
+        """Return hidden vectors, matrices, activation and residual connection of feed-forward."""
         tensors = self._read_parts(PARTS_OF_BLOCK, stored)
         matrices = {name: tensors[name] for name in ("w_1", "b_1", "w_2", "b_2")}
         activation = _match_choice(ACTIVATIONS, stored["activation"])
@@ -300,6 +325,10 @@ class _TraceReader:
     def _read_parts(
         self, parts: Sequence[Part | ResidualPart], stored: Contents
     ) -> dict[str, Tensor]:
+        """Return the tensors of the parts of a table, by name, without missing optional ones.
+
+        Refuses tensors whose shapes do not fit together; raises KeyError for other missing ones.
+        """
         parts_by_name = {part.data: part for part in parts if part.data}
         tensors = {
             name: self._read_tensor(stored[name], unscored=parts is PARTS_OF_PREDICTION)
@@ -311,6 +340,7 @@ class _TraceReader:
         return tensors
 
     def _read_residual(self, stored: Contents) -> Residual:
+        """Return one residual connection, without LayerNorm if no gain is stored."""
         tensors = self._read_parts(PARTS_OF_RESIDUAL, stored)
         return Residual(
             norm=Norm(tensors["gain"], tensors["shift"]) if "gain" in tensors else None,
@@ -322,6 +352,7 @@ class _TraceReader:
         )
 
     def _read_prediction(self) -> Prediction | None:
+        """Return the prediction, with positions from 0; None if the file has none."""
         stored = self.contents.get("prediction")
         if not stored:
             return None
@@ -339,6 +370,7 @@ class _TraceReader:
         )
 
     def _read_outputs(self) -> Outputs | None:
+        """Return the last vectors of a trained transformer; None if the file has none."""
         stored = self.contents.get("outputs")
         if not stored:
             return None
@@ -347,6 +379,7 @@ class _TraceReader:
         return Outputs(tensors["vectors"], tensors.get("vectors_with_all_heads"))
 
     def _read_origin(self) -> Origin:
+        """Return the stored origin, with settings that permit nothing and cause no download."""
         facts = self.facts["origin"]
         settings = build_checked(Settings, untrusted_settings(facts["settings"]))
         if facts["kind"] == "transformer":
@@ -372,6 +405,7 @@ class _TraceReader:
         )
 
     def _read_model_origin(self, settings: Settings, facts: Contents) -> Origin:
+        """Return the origin of a Trace of a model of attnviz, or of an example that uses one."""
         model = read_model(facts["model"], self.contents["model"])
         if facts["kind"] == "example":
             names = {"name": facts["name"], "mistake": facts["mistake"]}
@@ -380,7 +414,10 @@ class _TraceReader:
         return FromModel(settings=settings, matrices=model.matrices, model=model, vectors=vectors)
 
     def _read_matrices(self, facts: Contents) -> Matrices:
-        """Returns the matrices in the precision they were given in, not in the run's dtype."""
+        """Return the given matrices of all layers as float64 or bool, not in the dtype of the run.
+
+        Raises ValueError if there are matrices for more layers than the Trace has.
+        """
         stored = self.contents.get("given", {})
         token_lists: dict[str, Any] = {
             name: None if facts.get(name) is None else tuple(facts[name])
@@ -401,7 +438,9 @@ class _TraceReader:
 
 
 def _refuse_inconsistent_trace(trace: Trace) -> None:
-    """Raises ValueError where the number of tokens and the shapes of tensors disagree."""
+    """Raise ValueError if numbers of tokens and shapes of tensors disagree, if a predicted position
+    is not in the text, or if there are no layers or no tokens.
+    """
     for tokens in (trace.tokens, trace.keys, trace.memory or trace.tokens):
         if {len(tokens.pieces), len(tokens.spaced), len(tokens.labels)} != {len(tokens)}:
             raise ValueError(tokens)
@@ -419,11 +458,14 @@ def _refuse_inconsistent_trace(trace: Trace) -> None:
 
 
 def _match_choice(choices: tuple[Anything, ...], value: object) -> Anything:
+    """Return the choice that is spelled like the value; raises ValueError if none is."""
     return choices[[str(choice) for choice in choices].index(str(value))]
 
 
 def _build_scoring(tensors: Mapping[str, Tensor]) -> AnswerScoring | None:
-    """Returns how answers are scored; None for a transformer, which does it in its own way."""
+    """Return the matrices by which a model of attnviz scores its answers; None for a transformer,
+    whose scoring is not stored.
+    """
     if "w_answers" not in tensors:
         return None
     return AnswerScoring(
@@ -436,6 +478,7 @@ def _build_scoring(tensors: Mapping[str, Tensor]) -> AnswerScoring | None:
 
 
 def _build_attended(tensors: Mapping[str, Tensor], facts: Contents) -> AttentionStages:
+    """Return the stages from scores to context vectors; `facts` say what changed the weights."""
     weights = tensors["weights"]
     mixing_names = {"dropout": "weights_after_dropout", "hand": "weights_by_hand"}
     mixed_by = _match_choice(MIXED_BY, facts["mixed_by"])
@@ -455,7 +498,7 @@ def _build_attended(tensors: Mapping[str, Tensor], facts: Contents) -> Attention
 
 
 def _given_tensors(stored: Contents) -> dict[str, Any]:
-    """Returns the given matrices of one layer, as float64 or bool."""
+    """Return the given matrices among the stored arrays of a layer, as float64 or bool, by name."""
     arrays = {name: np.asarray(stored[name]) for name in PARTS_BY_GIVEN_NAME if name in stored}
     return {
         name: torch.from_numpy(array if array.dtype == bool else array.astype(np.float64))

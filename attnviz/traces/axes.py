@@ -1,6 +1,8 @@
-"""Finds out what the sides of given arrays count, and puts them in the usual order.
+"""Finds out what the sides of given arrays count, and puts the sides in the usual order.
 
-A file may name them: `axes = […]` for every array that it fits, `axes.queries = […]` for one.
+A "side" is a dimension of an array, named by what it counts: "item" (of a batch), "head",
+"token", "width", … A "reading" of an array is one guess of its sides, in order. A file may name
+them: `axes = […]` for every array that it fits, `axes.queries = […]` for one.
 """
 
 from __future__ import annotations
@@ -59,7 +61,11 @@ KNOWN_SIDES = tuple(dict.fromkeys([ITEM, *PART_SIDES, *SIDE_ALIASES]))
 def split_off_axes(
     contents: Mapping[str, Any], source: str
 ) -> tuple[dict[str, Any], dict[str, Axes]]:
-    """Returns the contents without axes, and the axes by array name; "" is for every array."""
+    """Return the contents of a file without its `axes` keys, and the names of dimensions by array.
+
+    The array name "" stands for every array. Refuses other values than lists of known names
+    ("token").
+    """
     matrices = {name: value for name, value in contents.items() if name != AXES_KEY}
     axes = contents.get(AXES_KEY, {})
     axes_by_name = dict(axes) if isinstance(axes, Mapping) else {"": axes}
@@ -73,7 +79,11 @@ def split_off_axes(
 def resolve_named_axes(
     shapes: Mapping[str, Sequence[int]], axes: Mapping[str, Axes], source: str
 ) -> dict[str, Axes]:
-    """Returns the sides of each array for which the file names them."""
+    """Return the names of dimensions ("head", "token") of each array for which the file says them.
+
+    Common axes count for every array that they fit, axes of one array take precedence. Refuses
+    common axes that fit no array, and axes of an array that is missing or that they do not fit.
+    """
     sides_by_name: dict[str, Axes] = {}
     common_axes = axes.get("", ())
     for name, shape in shapes.items() if common_axes else ():
@@ -98,7 +108,10 @@ def resolve_named_axes(
 def _resolve_array_axes(
     name: str, words: Axes, shapes: Mapping[str, Sequence[int]], source: str
 ) -> Axes:
-    """Returns the sides that `axes.name` gives one array; raises an error if they do not fit."""
+    """Return the dimensions that `axes.name` gives one array.
+
+    Refuses them if the array is not given, or has other dimensions or another number of dimensions.
+    """
     key = f"'{AXES_KEY}.{name}'{in_file(source)}"
     if name not in shapes:
         problem = f"{key} names the dimensions of something that is not given"
@@ -115,7 +128,9 @@ def _resolve_array_axes(
 
 
 def _words_as_sides(part: Part, words: Axes) -> Axes:
-    """Returns the side that each word stands for; unknown words stay as they are."""
+    """Return the dimension of this part that each word of a file ('query', 'batch') stands for;
+    other words stay as they are.
+    """
     own_sides = {ITEM, *part.axes}
     if HEAD in words and HEAD not in own_sides:
         own_sides = {HEAD_WIDTH_BY_WIDTH.get(side, side) for side in own_sides}
@@ -126,7 +141,11 @@ def _words_as_sides(part: Part, words: Axes) -> Axes:
 
 
 def _are_complete_sides(part: Part, sides: Axes) -> bool:
-    """Whether these are the sides of the part, each once, with all that it cannot do without."""
+    """Return whether `sides` can name the dimensions of the part in a file.
+
+    None may come twice or belong to another part, and only items, heads, and the broadcast
+    dimensions of masks may be missing.
+    """
     own_sides = set(part.axes)
     if HEAD in sides and HEAD not in own_sides and own_sides & HEAD_WIDTH_BY_WIDTH.keys():
         own_sides = {HEAD_WIDTH_BY_WIDTH.get(side, side) for side in own_sides} | {HEAD}
@@ -138,7 +157,11 @@ def _are_complete_sides(part: Part, sides: Axes) -> bool:
 
 
 def _parse_axis_words(name: str, value: Any, source: str) -> Axes:
-    """Returns the words of a list, or of one text, as the metadata of safetensors holds it."""
+    """Return the dimension names in a value: a list, a JSON list as text, or words in one text.
+
+    `name` is the array that they are for, '' for all. Refuses other values and unknown dimension
+    names.
+    """
     words = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(words, str):  # '["item", "token"]', 'item token' or 'item, token'
         try:
@@ -164,12 +187,13 @@ def _parse_axis_words(name: str, value: Any, source: str) -> Axes:
 
 
 def _axes_error(problem: str, hint: str, source: str) -> AttnvizError:
+    """Return an error about the key `axes` of a file."""
     return AttnvizError(problem, hint, about=AXES_KEY, file=source)
 
 
 @dataclass(frozen=True)
 class UnresolvedArray:
-    """The name and shape of an array, with the possible readings: what its sides may count."""
+    """The name and shape of an array, with its candidate axes (names for its dimensions)."""
 
     name: str
     part: Part
@@ -177,7 +201,11 @@ class UnresolvedArray:
     candidate_axes: tuple[Axes, ...]
 
     def side_sizes(self, axes: Axes) -> dict[str, int]:
-        """Returns the size by side in a reading; an array without a side for heads has 1 head."""
+        """Return the length of each dimension, whose names are `axes`, with two exceptions.
+
+        Heads of keys and values count as "group". An array that could have a dimension for heads,
+        and has none, has 1 head; broadcast dimensions of length 1 are left out.
+        """
         sizes = dict(zip(axes, self.shape, strict=True))
         if self.part.spreads:
             return {
@@ -192,21 +220,27 @@ class UnresolvedArray:
         return sizes
 
     def is_allowed(self, axes: Axes, leading: frozenset[str]) -> bool:
-        """Whether a reading has a side for items, or for heads, only where `leading` has it."""
+        """Return whether `axes` has no dimension for items or heads except those in `leading`;
+        dimensions of length 1 in masks that are broadcast do not count.
+        """
         return all(
             (size == 1 and self.part.spreads) or side not in LEADING_SIDES or side in leading
             for side, size in zip(axes, self.shape, strict=True)
         )
 
     def essential_axes(self, axes: Axes) -> Axes:
-        """Returns a reading without sides of 1 that make no difference."""
+        """Return `axes` without dimensions of length 1 for items and heads; in masks, also for
+        queries.
+        """
         negligible_sides = BROADCAST_SIDES if self.part.spreads else LEADING_SIDES
         sides = zip(axes, self.shape, strict=True)
         return tuple(side for side, size in sides if size > 1 or side not in negligible_sides)
 
 
 def possible_axes(part: Part, ndim: int) -> tuple[Axes, ...]:
-    """Returns the usual orders of sides for an array of `ndim` sides, the most usual first."""
+    """Return the names that `ndim` dimensions of this part can have, in each usual order: alone,
+    per head, in a batch; the most usual first, and nothing if it never has so many dimensions.
+    """
     sides = tuple(side for side in part.axes if side != HEAD)
     candidates = [sides]
     if sides != part.axes or part.spreads:
@@ -222,7 +256,9 @@ def possible_axes(part: Part, ndim: int) -> tuple[Axes, ...]:
 
 
 def _per_head_axes(sides: Axes) -> Iterator[Axes]:
-    """Yields the axes of one matrix per head, in place of one matrix for all heads."""
+    """Yield the dimensions of one matrix per head, with "head" first or before the head's own
+    width, in place of one matrix for all heads.
+    """
     for index, side in enumerate(sides):
         if side in HEAD_WIDTH_BY_WIDTH:
             head_sides = (*sides[:index], HEAD_WIDTH_BY_WIDTH[side], *sides[index + 1 :])
@@ -239,10 +275,12 @@ def interpret_axes(
     item: int | None = None,
     source: str = "",
 ) -> AxesByName | None:
-    """Returns the only reading of all arrays that fits; None if none does.
+    """Return names for the dimensions of each array such that all arrays fit together, or None.
 
-    `counts` are the known sizes, `heads` the number of heads if the user gave it; with an `item`,
-    readings need a batch.
+    The fewest dimensions for items and heads win. `counts` are the known lengths by dimension,
+    `heads` is the number of heads if the user gave it; with an `item`, some array must have a
+    dimension for items. If nothing fits `heads`, it is ignored, then `item`. Refuses arrays that
+    fit in more than one order.
     """
     known_sizes = dict(counts) if heads is None else {**counts, HEAD: heads}
     readings = _simplest_readings(
@@ -259,7 +297,9 @@ def interpret_axes(
 
 
 def closest_axes(arrays: Sequence[UnresolvedArray], counts: Sizes) -> AxesByName:
-    """Returns a reading of arrays that do not fit, so that an error can say which one it is."""
+    """Return the names of dimensions that have the fewest conflicts, for arrays that do not fit
+    together, so that a later error can say which array is wrong.
+    """
     known_sizes, axes_by_name = dict(counts), {}
     for array in arrays:
         conflict_counts = [
@@ -275,7 +315,14 @@ def closest_axes(arrays: Sequence[UnresolvedArray], counts: Sizes) -> AxesByName
 def _simplest_readings(
     arrays: Sequence[UnresolvedArray], known_sizes: Sizes, *, needs_item: bool, has_heads: bool
 ) -> list[AxesByName]:
-    """Returns the distinct readings with the fewest leading sides (items and heads)."""
+    """Return the readings of all arrays with the fewest kinds of leading dimensions.
+
+    A reading holds names for the dimensions of each array, such that all fit together.
+
+    Leading dimensions are those of items and heads. At most MAX_READINGS_IN_MESSAGE + 1 readings.
+    `needs_item`: some array must have a dimension for items; `has_heads`: dimensions for heads are
+    allowed from the start.
+    """
     required_sides = frozenset({HEAD}) if has_heads else frozenset()
     ranks = [
         [required_sides],
@@ -303,7 +350,9 @@ def _simplest_readings(
 def _with_allowed_axes(
     arrays: Iterable[UnresolvedArray], leading: frozenset[str]
 ) -> list[UnresolvedArray]:
-    """Returns the arrays with their allowed readings; those with the fewest come first."""
+    """Return the arrays with only those candidate axes that have no leading dimensions (items,
+    heads) except those in `leading`; arrays with the fewest candidates come first.
+    """
     allowed_axes = (
         tuple(axes for axes in array.candidate_axes if array.is_allowed(axes, leading))
         for array in arrays
@@ -318,7 +367,9 @@ def _with_allowed_axes(
 def _consistent_readings(
     arrays: Sequence[UnresolvedArray], known_sizes: Sizes
 ) -> Iterator[AxesByName]:
-    """Yields every reading of the arrays in which sides that count the same are equally long."""
+    """Yield all names for dimensions, by array, in which dimensions that count the same are equally
+    long.
+    """
     if not arrays:
         yield {}
         return
@@ -331,7 +382,10 @@ def _consistent_readings(
 
 
 def _conflicting_sides(known_sizes: Sizes, sizes: Sizes) -> list[str]:
-    """Returns the sides whose sizes differ from the known ones, or do not split into heads."""
+    """Return the dimensions whose sizes differ from the known sizes, joined widths that are not
+    heads times the width of a head, and the dimension of heads that key-value heads cannot share
+    evenly.
+    """
     conflicts = [side for side, size in sizes.items() if known_sizes.get(side, size) != size]
     merged = {**known_sizes, **sizes}
     conflicts += [
@@ -348,7 +402,7 @@ def _conflicting_sides(known_sizes: Sizes, sizes: Sizes) -> list[str]:
 def _ambiguous_axes_error(
     arrays: Sequence[UnresolvedArray], readings: Sequence[AxesByName], source: str
 ) -> AttnvizError:
-    """Returns an error that lists the readings of one array, and how to choose among them."""
+    """Return an error that lists what the dimensions of the first ambiguous array may be."""
     ambiguous = next(array for array in arrays if len(_distinct_axes(array, readings)) > 1)
     name, shape = ambiguous.name, ambiguous.shape
     candidates = list(_distinct_axes(ambiguous, readings).values())[:MAX_READINGS_IN_MESSAGE]
@@ -365,12 +419,16 @@ def _ambiguous_axes_error(
 
 
 def _distinct_axes(array: UnresolvedArray, readings: Iterable[AxesByName]) -> dict[Axes, Axes]:
-    """Returns the readings of one array that differ, by their essential axes."""
+    """Return the names of one array's dimensions in each reading, one for each essential axes, the
+    key.
+    """
     return {array.essential_axes(reading[array.name]): reading[array.name] for reading in readings}
 
 
 def _item_or_heads_hint(readings: Sequence[AxesByName], array: UnresolvedArray) -> str:
-    """Returns a hint to give --item or --heads, where either decides between two readings."""
+    """Return a hint to give --item or --heads if there are two readings, one with a batch and one
+    with heads; "" otherwise.
+    """
     with_items, with_heads = (
         [reading for reading in readings if any(side in axes for axes in reading.values())]
         for side in LEADING_SIDES
@@ -383,7 +441,8 @@ def _item_or_heads_hint(readings: Sequence[AxesByName], array: UnresolvedArray) 
 
 
 def _axes_with_sizes_text(axes: Axes, shape: Sequence[int]) -> str:
-    """
+    """Return names and lengths of dimensions in words.
+
     >>> _axes_with_sizes_text(("item", "token", "width"), (2, 1, 8))
     '2 items × 1 token × width 8'
     """
@@ -395,7 +454,8 @@ def _axes_with_sizes_text(axes: Axes, shape: Sequence[int]) -> str:
 
 
 def _axes_as_toml(axes: Axes) -> str:
-    """
+    """Return names of dimensions as a TOML list.
+
     >>> _axes_as_toml(("item", "token"))
     '["item", "token"]'
     """
@@ -404,7 +464,7 @@ def _axes_as_toml(axes: Axes) -> str:
 
 @dataclass(frozen=True, eq=False)
 class AlignedArrays:
-    """The given arrays of one item of a batch, with their sides in the usual order."""
+    """The given arrays of one item of a batch, with their dimensions in the usual order."""
 
     arrays: dict[str, Numbers]
     items: int  # in the batch
@@ -421,7 +481,13 @@ def align_arrays(
     heads: int | None,
     source: str,
 ) -> AlignedArrays:
-    """Returns the arrays of one item in the usual order of sides; `axes` are the named sides."""
+    """Return the arrays of one item of a batch with their dimensions in the usual order.
+
+    `axes` are the dimensions that the file names, `counts` the known lengths by dimension, `item`
+    counts from 1. Joins matrices that are given per head. Refuses arrays that fit in more than one
+    order, arrays with an impossible number of dimensions, batches of different sizes, and an item
+    that is not there.
+    """
     unresolved = _unresolved_arrays(arrays, axes, source)
     readings = interpret_axes(
         unresolved, counts, heads=heads, item=item, source=source
@@ -440,7 +506,10 @@ def align_arrays(
 def _unresolved_arrays(
     arrays: Arrays, axes: Mapping[str, Axes], source: str
 ) -> list[UnresolvedArray]:
-    """Returns each array with its named sides, or with every usual order of sides."""
+    """Return each array with the dimensions that the file names, or with every usual order.
+
+    Refuses an array with an impossible number of dimensions.
+    """
     shapes = {name: array.shape for name, array in arrays.items()}
     named_axes = resolve_named_axes(shapes, axes, source)
     unresolved = []
@@ -453,6 +522,7 @@ def _unresolved_arrays(
 
 
 def _sizes_by_side(arrays: Sequence[UnresolvedArray], readings: AxesByName) -> dict[str, int]:
+    """Return the length of every dimension; where arrays disagree, the first array decides."""
     sizes: dict[str, int] = {}
     for array in arrays:
         sizes = {**array.side_sizes(readings[array.name]), **sizes}
@@ -460,7 +530,9 @@ def _sizes_by_side(arrays: Sequence[UnresolvedArray], readings: AxesByName) -> d
 
 
 def _head_counts(readings: AxesByName, sizes: Sizes) -> tuple[int | None, int | None]:
-    """Returns the number of heads, and of key-value heads, where matrices are given per head."""
+    """Return the number of heads and of key-value heads, each None where it is not known: the first
+    is known if a matrix like w_query, the second if one like w_key is given per head.
+    """
     per_head_parts = [PARTS_BY_GIVEN_NAME[name] for name, axes in readings.items() if HEAD in axes]
     are_grouped = [part.grouped for part in per_head_parts if HEAD not in part.axes]
     heads = None if all(are_grouped) else sizes.get(HEAD)
@@ -468,9 +540,10 @@ def _head_counts(readings: AxesByName, sizes: Sizes) -> tuple[int | None, int | 
 
 
 def _arrange_array(array: Numbers, axes: Axes, name: str, sizes: Sizes) -> Numbers:
-    """Returns the array with its sides in the order of the part: items, heads, and the others.
+    """Return the array with its dimensions in the usual order: items, heads, and the others.
 
-    Matrices per head are joined side by side, and one mask row is repeated for every query.
+    Matrices per head are joined side by side, missing dimensions have length 1, and a mask of one
+    row is repeated for every query.
     """
     spreads, own_sides = PARTS_BY_GIVEN_NAME[name].spreads, PARTS_BY_GIVEN_NAME[name].axes
     leading_sides = (ITEM, HEAD) if spreads and HEAD not in own_sides else (ITEM,)
@@ -486,6 +559,7 @@ def _arrange_array(array: Numbers, axes: Axes, name: str, sizes: Sizes) -> Numbe
 
 
 def _refuse_missing_item(item: int | None, items: int, batched: Arrays, source: str) -> None:
+    """Refuse an item (from 1) that the batch does not have, or any item if there is no batch."""
     if item is not None and not batched:
         raise AttnvizError(
             f"--item {item} is given, but there is no batch{in_file(source)}",
@@ -503,6 +577,7 @@ def _refuse_missing_item(item: int | None, items: int, batched: Arrays, source: 
 
 
 def _count_batch_items(batched: Arrays, source: str) -> int:
+    """Return the number of items in the batch, 1 without any; refuses batches of unequal size."""
     counts = {
         name: len(array)
         for name, array in batched.items()

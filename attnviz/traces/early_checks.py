@@ -45,7 +45,11 @@ SETTINGS_FOR_TRAINED = ("model", "without", "device", "dtype", "seed", *TRAINED_
 def refuse_unusable_text(
     text: str | None, settings: Settings, query: str | None = None, key: str | None = None
 ) -> None:
-    """Refuse a text that cannot be tokenized, or that does not contain the query or the key."""
+    """Refuse a text that cannot be tokenized or is too long for the memory, a --memory text that
+    cannot be tokenized, and a query or key token that is not in the text.
+
+    Of a text for a trained model, only an empty one is refused: its tokenizer would import torch.
+    """
     if is_trained(settings.model):  # its tokenizer would import torch
         if text is not None:
             refuse_empty_text(text)
@@ -59,7 +63,10 @@ def refuse_unusable_text(
 
 
 def _tokenize_early(text: str, settings: Settings) -> Tokens:
-    """Tokenizes a text; a sample is enough to refuse one that is too long for any memory."""
+    """Return the tokens of a text, by the tokenizer of the settings or their shipped model.
+
+    Refuses a text too long for the free memory, judging a very long one by its beginning.
+    """
     if settings.model is not None:
         return load_card(settings.model).cut(text)
     if len(text) > SAMPLE_CHARACTERS:
@@ -72,7 +79,10 @@ def _tokenize_early(text: str, settings: Settings) -> Tokens:
 
 
 def _refuse_oversized_text(count: int, settings: Settings, subject: str) -> None:
-    """Refuse tokens whose weights of a single head do not fit in memory."""
+    """Refuse `count` tokens if the weights of a single head do not fit in the free memory.
+
+    `subject` begins the message: "the text makes".
+    """
     cell_bytes, free = BYTES_BY_DTYPE[settings.dtype], memory.free_bytes()
     if free is not None and (weight_bytes := count**2 * cell_bytes) > free:
         fitting = int((free / cell_bytes / MEMORY_PER_WEIGHT_FACTOR) ** 0.5)
@@ -84,7 +94,7 @@ def _refuse_oversized_text(count: int, settings: Settings, subject: str) -> None
 
 
 def refuse_unequal_lengths(first_tokens: Tokens, second_tokens: Tokens, tokenizer: str) -> None:
-    """Refuse sentences of different lengths: they are compared position by position."""
+    """Refuse sentences with different numbers of tokens: they are compared by position."""
     if len(first_tokens) != len(second_tokens):
         count = counted(len(first_tokens), "token")
         raise AttnvizError(
@@ -96,7 +106,9 @@ def refuse_unequal_lengths(first_tokens: Tokens, second_tokens: Tokens, tokenize
 
 
 def refuse_unequal_texts(text: str | None, other_text: str | None, settings: Settings) -> None:
-    """Refuse two texts that have different numbers of tokens, unless only torch can tell."""
+    """Refuse two texts that have different numbers of tokens; checks nothing if one is missing, if
+    matrices are given, or with a trained model, whose tokenizer would import torch.
+    """
     if text is None or other_text is None or settings.given is not None:
         return
     if is_trained(settings.model):
@@ -110,14 +122,19 @@ def refuse_unequal_texts(text: str | None, other_text: str | None, settings: Set
 
 
 def with_model_settings(settings: Settings) -> Settings:
-    """Returns the settings with those that the shipped model decides, if they name one."""
+    """Return the settings with the values that a model of attnviz decides.
+
+    They are unchanged without such a model, also with a trained transformer.
+    """
     if settings.model is None or is_trained(settings.model):
         return settings
     return load_card(settings.model).merge_settings(settings)
 
 
 def refuse_impossible_settings(settings: Settings) -> None:
-    """Refuse settings that no trace can be computed with."""
+    """Refuse settings that no trace can be computed with: unknown devices, options that the model
+    decides, missing files, heads that do not exist or do not divide the width, ….
+    """
     refuse_unknown_device(settings.device)
     if is_trained(settings.model):
         refuse_trained_model_settings(settings)
@@ -144,7 +161,7 @@ def refuse_impossible_settings(settings: Settings) -> None:
 
 
 def refuse_download(tokenizer: str) -> None:
-    """Refuse a tokenizer that a file names and that tiktoken would have to download."""
+    """Refuse a tokenizer whose name comes from a file and that tiktoken would have to download."""
     if isinstance(tokenizer, NameInFile):
         try:
             find_tokenizer(tokenizer, download=False)
@@ -155,7 +172,7 @@ def refuse_download(tokenizer: str) -> None:
 
 
 def refuse_missing_layer(layer: int, count: int) -> None:
-    """Refuse a layer, from 0, that a Trace of `count` layers does not have."""
+    """Refuse a layer number, from 0, that a Trace of `count` layers does not have."""
     if not 0 <= layer < count:
         raise AttnvizError(
             f"there is no layer {layer}: layers count from 0, and there "
@@ -166,7 +183,10 @@ def refuse_missing_layer(layer: int, count: int) -> None:
 
 
 def tokenize_memory(settings: Settings) -> Tokens | None:
-    """Returns the tokens of the second sentence (--memory); None if there is none."""
+    """Return the tokens of the second sentence (--memory); None if there is none.
+
+    Refuses a sentence that cannot be tokenized.
+    """
     if settings.memory is None:
         return None
     try:
@@ -176,7 +196,7 @@ def tokenize_memory(settings: Settings) -> Tokens | None:
 
 
 def refuse_trained_model_settings(settings: Settings) -> None:
-    """Refuse settings that a trained model decides itself."""
+    """Refuse changed settings that a trained model decides itself, such as --heads."""
     for name in changed_options(settings):
         if name not in SETTINGS_FOR_TRAINED:
             raise AttnvizError(
@@ -188,7 +208,7 @@ def refuse_trained_model_settings(settings: Settings) -> None:
 
 
 def refuse_ranking_trained(name: str) -> None:
-    """Refuse to rank heads of a trained transformer, for which no right answers are known."""
+    """Refuse a trained transformer for `attnviz heads`, which ranks heads by right answers."""
     if is_trained(name):
         raise AttnvizError(
             f"'{name}' is a trained transformer, but attnviz heads only ranks models that learned "
@@ -199,7 +219,7 @@ def refuse_ranking_trained(name: str) -> None:
 
 
 def refuse_unusable_model(settings: Settings) -> None:
-    """Refuse a trained model that cannot be loaded, judging by the files that are there."""
+    """Refuse a trained model if transformers is not installed or its local folder is incomplete."""
     if find_spec("transformers") is None:
         raise missing_extra_error()
     location = None if settings.model is None else locate_transformer(settings.model)
@@ -208,7 +228,7 @@ def refuse_unusable_model(settings: Settings) -> None:
 
 
 def refuse_trained_only_settings(settings: Settings) -> None:
-    """Refuse settings that only trained models have."""
+    """Refuse changed settings that only trained models have, such as --generate."""
     defaults = {field.name: field.default for field in fields(Settings)}
     for name in TRAINED_ONLY_SETTINGS:
         if getattr(settings, name) != defaults[name]:

@@ -57,12 +57,13 @@ def trace(
     kept: Collection[int] | None = None,
     **changes: Any,
 ) -> Trace:
-    """Computes attention on a text and keeps every step.
+    """Compute attention on a text and return every step as a Trace.
 
     `changes` replace fields of the settings: `trace("I am learning this", variant="causal")`.
     `given` matrices, or those of the file it names, replace drawn and computed ones; `vectors`
-    replace the embeddings. `mistake` names a common mistake to make on purpose. `kept`: indices
-    of the layers of a trained model to capture; None captures all.
+    replace the embeddings. `mistake` names a common mistake to make on purpose. `kept`: indices of
+    the layers of a trained model to capture; None captures all. Refuses settings that do not fit
+    each other, the text or the memory.
 
     >>> from attnviz import trace
     >>> result = trace("I am learning this", variant="causal")
@@ -85,7 +86,11 @@ def trace_source(
     command: str | None = None,
     kept_layers: Collection[int] | None = None,
 ) -> Trace:
-    """Computes the Trace of a source, which holds all choices."""
+    """Return the Trace of a source (a text or tokens with all choices).
+
+    `mistake` names a mistake to make on purpose; `kept_layers` are the layers of a trained model to
+    capture, None for all; `command` is stored as provenance.
+    """
     if source.model is None and is_trained(source.settings.model):
         from attnviz.traces.trained.tracing import trace_transformer
 
@@ -117,7 +122,11 @@ def trace_source(
 def _predict_answers(
     source: Source, sentence: Sentence, plan: Plan, inputs: Vectors, layers: Sequence[Layer]
 ) -> Prediction | None:
-    """Returns the answers of a model; with switched-off heads, also those with all heads on."""
+    """Return the prediction of a model of attnviz; None without a model, or if it predicts nothing.
+
+    If heads are switched off, it also holds the probabilities with all heads on. Refuses scores
+    that overflow.
+    """
     if source.model is None:
         return None
     model = source.model.like(inputs)
@@ -133,7 +142,11 @@ def _predict_answers(
 
 
 def add_positions(vectors: Vectors, plan: Plan) -> Vectors:
-    """Returns the vectors plus the position vectors of the plan, if it adds any."""
+    """Return the vectors plus a position vector for each: given, sinusoidal or untrained "learned"
+    ones; unchanged where the plan adds none (rotary, ALiBi).
+
+    Refuses given positions that are fewer than the vectors.
+    """
     count, dim = vectors.shape[-2:]
     if plan.matrices.positions is not None:
         rows = _position_rows(count, plan.matrices.positions, plan.matrices.source)
@@ -149,7 +162,7 @@ def add_positions(vectors: Vectors, plan: Plan) -> Vectors:
 def _position_rows(
     count: int, vectors: Float[Tensor, "*batch position dim"], source: str
 ) -> Float[Tensor, "*batch token dim"]:
-    """Returns the position vectors of the first `count` positions; there may be more."""
+    """Return the position vectors of the first `count` positions; refuses fewer than `count`."""
     if vectors.shape[-2] < count:
         given = counted(vectors.shape[-2], "position")
         raise AttnvizError(
@@ -164,7 +177,11 @@ def _position_rows(
 def _plan_and_embed(
     source: Source, sentence: Sentence, mistake: str
 ) -> tuple[Plan, Float[Tensor, "token dim"]]:
-    """Returns a plan that fits in memory, and the embeddings on its device and in its dtype."""
+    """Return a plan, and the embeddings (without positions) on its device and in its dtype.
+
+    The plan holds the cast matrices, and the inputs of keys if keys are other tokens. Refuses a
+    Trace that does not fit in memory, and odd widths with rotary positions.
+    """
     settings = source.resolved_settings
     device = devices.choose_device(settings.device, settings.dtype)
     dtype: torch.dtype = getattr(torch, settings.dtype)
@@ -184,13 +201,15 @@ def _plan_and_embed(
 
 
 def trace_sizes(source: Source, sentence: Sentence) -> TraceSizes:
-    """Returns the number of tokens, keys and memory tokens, and the width of an embedding."""
+    """Return the numbers of tokens, keys and memory tokens, and the width of an embedding."""
     memory = 0 if sentence.memory is None else len(sentence.memory)
     return TraceSizes(len(sentence.tokens), len(sentence.keys), memory, embedding_width(source))
 
 
 def estimate_source_memory(source: Source) -> tuple[MemoryEstimate, int]:
-    """Returns the memory that the Trace of a source takes, and its number of weights per layer."""
+    """Return the memory that the Trace of a source takes, and its number of weights in one layer;
+    reads the vectors that the settings name, but computes nothing.
+    """
     sentence = build_sentence(source)
     counts = trace_sizes(with_vectors(source, sentence.tokens), sentence)
     settings = source.resolved_settings
@@ -202,7 +221,9 @@ def estimate_source_memory(source: Source) -> tuple[MemoryEstimate, int]:
 def _embed_other_tokens(
     tokens: Tokens, plan: Plan, embeddings: Float[Tensor, "token dim"]
 ) -> Float[Tensor, "key dim"]:
-    """Returns vectors of other tokens; a token has the same vector as in the sentence."""
+    """Return vectors, with positions, of tokens beside the sentence (keys, or a second sentence),
+    by the same seed or file, so that a token has the same vector as in the sentence.
+    """
     settings = replace(plan.settings, dim=embeddings.shape[1])
     source = with_vectors(Source(None, settings, Matrices()), tokens)
     return add_positions(embed_tokens(tokens, source).to(embeddings), plan)
@@ -211,6 +232,7 @@ def _embed_other_tokens(
 def _text_provenance(
     plan: Plan, layer: Layer, command: str | None, *, has_given_tokens: bool
 ) -> Provenance:
+    """Return the provenance of a Trace; `layer` is its first layer."""
     return Provenance(
         version=__version__,
         command=command,
@@ -229,7 +251,9 @@ def _text_provenance(
 
 
 def _settings_as_decided(plan: Plan, layer: Layer, *, has_given_tokens: bool) -> dict[str, Any]:
-    """Returns settings that the variant or a file decided, with their final values."""
+    """Return the settings that the variant, a file or the device may decide, with their final
+    values: "given" for what a file gave, and file names without folders.
+    """
     settings, variant = plan.settings, plan.variant
     return {
         "tokenizer": GIVEN_LABEL if has_given_tokens else settings.tokenizer,

@@ -54,7 +54,11 @@ HEAD_WIDTH_BY_WIDTH = {joined: width for joined, (_, width) in HEAD_SIDES_BY_WID
 def refuse_misfits(
     tensors: Mapping[str, Tensor], sides: Mapping[str, str], counts: KnownSizes, source: str
 ) -> None:
-    """Refuse tensors with a wrong number of sides, or with sides of different lengths."""
+    """Refuse tensors with a wrong number of dimensions, or that disagree about a length.
+
+    Dimensions are named by what they count. `sides` holds these names by tensor ("head token key"),
+    `counts` the lengths that are known beforehand.
+    """
     known_sizes = dict(counts)
     for name, tensor in tensors.items():
         own_sides = tensor_sides(sides[name], tensor)
@@ -70,7 +74,8 @@ def refuse_misfits(
 
 
 def _count_with_verb(count: int, words: str) -> str:
-    """
+    """Return a count with its verb and a noun that is singular for 1; `words` begin with a plural.
+
     >>> _count_with_verb(2, "heads of keys and values"), _count_with_verb(1, "answers")
     ('are 2 heads of keys and values', 'is 1 answer')
     """
@@ -80,20 +85,25 @@ def _count_with_verb(count: int, words: str) -> str:
 
 
 def tensor_sides(sides: str, tensor: Tensor) -> list[str]:
-    """Returns what the sides of a tensor count, without the side for heads if it has none."""
+    """Return the names of a tensor's dimensions as a list, without the leading "head" or "group" if
+    the tensor has one dimension less.
+    """
     names = sides.split()
     return names[1:] if names[0] in ("head", "group") and tensor.ndim == len(names) - 1 else names
 
 
 def in_file(source: str) -> str:
-    """Returns " in 'file.toml'" for messages; "" without a file."""
+    """Return " in 'file.toml'" for messages; "" without a file."""
     return f" in '{source}'" if source else ""
 
 
 def refuse_other_sides(
     name: str, shape: Sequence[int], sides: str, readings: Sequence[object], source: str
 ) -> None:
-    """Refuse an array whose number of sides allows no reading."""
+    """Refuse an array for which there are no `readings` (possible orders of dimensions).
+
+    `sides` are the usual ones ("head token key"), for the message.
+    """
     if readings:
         return
     starts_with_heads = sides.startswith(("head ", "group "))
@@ -109,6 +119,9 @@ def refuse_other_sides(
 def _refuse_misfit_head_widths(
     tensors: Mapping[str, Tensor], sides: Mapping[str, str], known_sizes: KnownSizes, source: str
 ) -> None:
+    """Refuse queries, keys or values of heads whose widths do not add up to the joined width that
+    another matrix asks for.
+    """
     for name, joined_side, head_side in JOINED_AND_HEAD_WIDTHS:
         if name in tensors and joined_side in known_sizes:
             joined_width, maker = known_sizes[joined_side]
@@ -122,6 +135,7 @@ def _refuse_misfit_head_widths(
 def _misfit_error(
     name: str, tensor: Tensor, sides: str, known_sizes: KnownSizes, reason: str, source: str
 ) -> AttnvizError:
+    """Return an error that gives a tensor's shape, the expected shape, and the reason as a hint."""
     names, shape = tensor_sides(sides, tensor), tuple(tensor.shape)
     if names[0] in ("head", "group") and shape[0] == 1:
         names, shape = names[1:], shape[1:]
@@ -133,7 +147,8 @@ def _misfit_error(
 
 
 def _sides_text(sides: str) -> str:
-    """
+    """Return names of dimensions in words, as users know them.
+
     >>> _sides_text("head token key")
     '(heads ×) tokens × keys'
     """
@@ -151,7 +166,12 @@ NUMBER_TYPES = (int, float, bool, np.number, np.bool_)
 
 
 def parse_array(name: str, value: Any, part: Part, source: str) -> Numbers:
-    """Returns the value that is given under a name as finite float64 numbers."""
+    """Return the value that is given under a name as an array of float64; truth values as 0 and 1.
+
+    Refuses values that are no numbers, ragged lists, empty or single values, truth values where the
+    part needs numbers, other numbers than 0 and 1 where it is binary, NaN, and infinity, except −∞
+    where the part allows it (a mask).
+    """
     raw = _array_from_lists(name, value, source) if isinstance(value, list) else np.asarray(value)
     if raw.dtype.kind not in "fiub" or raw.size == 0 or raw.ndim == 0:
         raise _not_a_matrix_error(name, source)
@@ -168,7 +188,7 @@ def parse_array(name: str, value: Any, part: Part, source: str) -> Numbers:
 
 
 def cell_position_text(indices: tuple[int, ...]) -> str:
-    """Returns the position of a cell in words, counted from 1.
+    """Return the position of a cell in words, counted from 1.
 
     >>> cell_position_text((0, 2)), cell_position_text((1, 0, 2))
     ('row 1, column 3', 'row 1, column 3 of part 2')
@@ -181,7 +201,7 @@ def cell_position_text(indices: tuple[int, ...]) -> str:
 
 
 def _array_from_lists(name: str, value: list[Any], source: str) -> Array:
-    """Returns nested lists as an array; all lists of a level must be equally long and deep."""
+    """Return nested lists as an array; refuses unequal lengths or depths, and deep nesting."""
     shape: list[int] = []
     level: list[Any] = [value]
     while any(isinstance(item, list) for item in level):
@@ -195,7 +215,10 @@ def _array_from_lists(name: str, value: list[Any], source: str) -> Array:
 
 
 def _numbers_in_shape(name: str, level: list[Any], shape: tuple[int, ...], source: str) -> Array:
-    """Returns the numbers as an array of this shape; true and false stay bool."""
+    """Return a flat list of numbers as an array of this shape: bool for truth values, else float64.
+
+    Refuses other values, a mixture of numbers and truth values, and numbers too large for a float.
+    """
     types = {type(number) for number in level}
     if not all(issubclass(kind, NUMBER_TYPES) for kind in types):
         raise _not_a_matrix_error(name, source)
@@ -214,6 +237,7 @@ def _numbers_in_shape(name: str, level: list[Any], shape: tuple[int, ...], sourc
 
 
 def _fits_float(number: Any) -> bool:
+    """Return whether a number is finite as a float."""
     try:
         return bool(np.isfinite(float(number)))
     except OverflowError:
@@ -221,7 +245,10 @@ def _fits_float(number: Any) -> bool:
 
 
 def _refuse_ragged_lists(name: str, level: list[Any], shape: list[int], source: str) -> None:
-    """Refuse a level of nested lists that mixes lists with numbers, or has unequal lengths."""
+    """Refuse a level of nested lists that mixes lists with numbers, or lists of unequal lengths.
+
+    `shape` holds the lengths of the levels above.
+    """
     lengths = [len(item) if isinstance(item, list) else None for item in level]
     deviating = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
     if deviating is None:
@@ -243,6 +270,7 @@ def _refuse_ragged_lists(name: str, level: list[Any], shape: list[int], source: 
 
 
 def _refuse_nonfinite(name: str, numbers: Numbers, is_nonfinite: Array, source: str) -> None:
+    """Refuse an array if `is_nonfinite` is True anywhere, naming the first such position."""
     positions = np.argwhere(is_nonfinite)
     if positions.size:
         indices = tuple(positions[0].tolist())
@@ -253,6 +281,7 @@ def _refuse_nonfinite(name: str, numbers: Numbers, is_nonfinite: Array, source: 
 
 
 def _refuse_other_than_0_and_1(name: str, numbers: Numbers, source: str) -> None:
+    """Refuse an array that contains anything but 0 and 1."""
     positions = np.argwhere((numbers != 0) & (numbers != 1))
     if positions.size:
         indices = tuple(positions[0].tolist())
@@ -262,9 +291,11 @@ def _refuse_other_than_0_and_1(name: str, numbers: Numbers, source: str) -> None
 
 
 def _not_a_matrix_error(name: str, source: str) -> AttnvizError:
+    """Return the error about a value that is no matrix of numbers."""
     problem = f"'{name}'{in_file(source)} is not a matrix of numbers"
     return _array_error(name, problem, "give rows of numbers: [[1, 2], …]", source)
 
 
 def _array_error(name: str, problem: str, hint: str, source: str) -> AttnvizError:
+    """Return an error about the array of this name in a file."""
     return AttnvizError(problem, hint, about=name, file=source)

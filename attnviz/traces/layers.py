@@ -41,7 +41,7 @@ PLURAL_BY_VECTOR = {"query": "queries", "key": "keys", "value": "values"}
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UnscaledScores:
-    """Queries, keys and everything else that is known before the scores are scaled."""
+    """Queries, keys, masks and everything else that is known before the scores are scaled."""
 
     projection_tensors: NamedTensors
     before_rotary: BeforeRotary | None
@@ -54,12 +54,19 @@ class UnscaledScores:
 
     @cached_property
     def scores(self) -> Scores:
+        """The given scores, or the dot products (or additive scores) of queries and keys; refuses
+        queries and keys of different widths.
+        """
         w_score = self.projection_tensors.get("w_score")
         return _unscaled_scores(self.matrices, self.queries, self.keys, w_score)
 
 
 def compute_layers(plan: Plan, inputs: Vectors, memory: KeyInputs | None = None) -> Iterator[Layer]:
-    """Yields the layers of a plan; each takes the outputs of the one before it as inputs."""
+    """Yield the layers of a plan, each computed from the outputs of the one before it.
+
+    Layers are blocks (with residual connections) if the settings ask for them, else attention
+    alone; `memory` holds the vectors of a second sentence, for cross-attention in blocks.
+    """
     compute_layer = _compute_block if plan.settings.blocks else compute_layer_attention
     for number in range(plan.settings.layers or 1):
         if number:  # upper layers compute queries and keys even if the first is given its scores
@@ -75,7 +82,9 @@ def compute_layers(plan: Plan, inputs: Vectors, memory: KeyInputs | None = None)
 def compute_layer_attention(
     plan: Plan, number: int, inputs: Vectors, memory: KeyInputs | None = None
 ) -> Layer:
-    """Computes self-attention of the inputs, or cross-attention to a second sentence in memory."""
+    """Return layer `number` with self-attention of the inputs, or cross-attention to a `memory`; no
+    residual connection, LayerNorm or feed-forward. Refuses numbers that overflow.
+    """
     is_self_attention = memory is None
     seed_prefix = _seed_prefix(number, is_self_attention)
     key_inputs = plan.key_inputs if memory is None else memory
@@ -129,9 +138,10 @@ def _row_wise_weights(
     values: Values,
     heads_off: Mapping[int, AblationValue],
 ) -> WeightsOnDemand | None:
-    """Returns weights that are computed by row when asked for, if all would fill memory.
+    """Return weights that are computed by row when shown, if all of them would fill memory.
 
-    None if matrices of all weights are wanted, or if a score could overflow and must be refused.
+    None if whole matrices are needed or small enough, or if a score could overflow and must be
+    refused.
     """
     queries, keys = scored.queries, scored.keys
     if queries is None or keys is None or queries.ndim != 3:
@@ -175,7 +185,9 @@ def _attend_with_scores(
     values: Values,
     heads_off: Mapping[int, AblationValue],
 ) -> AttentionStages:
-    """Computes every stage from the scores to the context vectors."""
+    """Return every stage from the scores to the context vectors of each head, with the plan's mask,
+    dropout, given weights, mistake and switched-off heads; refuses scores that overflow.
+    """
     mistake, mistaken_weights = plan.deliberate_mistake, None
     if mistake is not None:
         ratio = sqrt(inputs.shape[-1] / (plan.width or plan.value_width))
@@ -200,7 +212,11 @@ def _attend_with_scores(
 def score_keys(
     plan: Plan, seed_prefix: str, inputs: Vectors, key_inputs: KeyInputs, *, is_self_attention: bool
 ) -> UnscaledScores:
-    """Returns queries and keys, what is added to their scores, and what each query may see."""
+    """Return queries and keys (rotated if so planned), the mask, and what is added to their scores.
+
+    `seed_prefix` names drawn matrices. Rotary positions, ALiBi and masks are for self-attention
+    only.
+    """
     queries, query_matrices = _project_to_heads(plan, "query", seed_prefix, inputs)
     keys, key_matrices = _project_to_heads(plan, "key", seed_prefix, key_inputs)
     before_rotary = None
@@ -224,6 +240,7 @@ def score_keys(
 
 
 def _score_shape(matrices: Matrices, queries: Queries | None, keys: Keys | None) -> ScoreShape:
+    """Return the numbers of heads, queries and keys, of given scores or of queries and keys."""
     if matrices.scores is not None:
         heads, query_count, key_count = matrices.scores.shape[-3:]
         return heads, query_count, key_count
@@ -235,6 +252,9 @@ def _score_shape(matrices: Matrices, queries: Queries | None, keys: Keys | None)
 def _rotate_by_position(
     plan: Plan, vectors: Float[Tensor, "*batch head token width"]
 ) -> Float[Tensor, "*batch head token width"]:
+    """Return queries or keys rotated by their positions: neighbouring pairs of numbers, or with
+    "rotary-halves" pairs from both halves.
+    """
     settings = plan.settings
     halves = settings.positions == "rotary-halves"
     return positions.rotate_by_position(vectors, settings.position_base, halves=halves)
@@ -243,9 +263,10 @@ def _rotate_by_position(
 def _project_to_heads(
     plan: Plan, name: str, seed_prefix: str, inputs: Vectors
 ) -> tuple[Float[Tensor, "*batch head token width"] | None, NamedTensors]:
-    """Returns the queries, keys or values ("query", "key", "value") and the matrices used.
+    """Return the queries, keys or values (`name`: "query", "key", "value") and the matrices used.
 
-    If a variant does not compare queries with keys, they are 0, and so is every score. Queries
+    Given vectors are returned as they are, without matrices. Without projections the inputs are
+    split into heads, or zeros for queries and keys of a variant that does not compare them. Queries
     and keys are None where the scores are given.
     """
     matrices, heads = plan.matrices, plan.count_heads(name)
@@ -266,7 +287,7 @@ def _project_to_heads(
 
 
 def _output_projection(plan: Plan, seed_prefix: str, inputs: Vectors) -> NamedTensors:
-    """Returns the output projection, given or drawn; empty if the variant has none."""
+    """Return w_out (given or drawn) and b_out (given or None); empty if the variant has none."""
     if not plan.variant.joined:
         return {}
     w_out, rows = plan.matrices.w_out, plan.variant.heads * plan.value_width
@@ -278,7 +299,11 @@ def _output_projection(plan: Plan, seed_prefix: str, inputs: Vectors) -> NamedTe
 def _compute_block(
     plan: Plan, number: int, inputs: Vectors, memory: KeyInputs | None = None
 ) -> Layer:
-    """Computes attention, cross-attention to a memory, and feed-forward, each with its residual."""
+    """Return a layer with self-attention, cross-attention if there is a memory, and feed-forward
+    unless it is left out, each with its residual connection.
+
+    Refuses context vectors that cannot be added to the inputs, and outputs that overflow.
+    """
     norm_place, matrices = plan.settings.norm, plan.matrices
     norm = _layer_norm(plan, inputs, matrices.attention_gain, matrices.attention_shift)
     norm_outputs = block.norm_before_sublayer(inputs, norm, norm_place)
@@ -299,7 +324,7 @@ def _compute_block(
 
 
 def _add_feed_forward(plan: Plan, number: int, inputs: Vectors) -> FeedForwardStages:
-    """Computes feed-forward with its residual connection."""
+    """Return the stages of feed-forward on the inputs, with its residual connection."""
     norm_place, matrices = plan.settings.norm, plan.matrices
     parameters = _feed_forward_matrices(plan, _seed_prefix(number, True), inputs)
     norm = _layer_norm(plan, inputs, matrices.feed_forward_gain, matrices.feed_forward_shift)
@@ -316,7 +341,7 @@ def _add_feed_forward(plan: Plan, number: int, inputs: Vectors) -> FeedForwardSt
 def _attend_to_memory(
     plan: Plan, number: int, inputs: Vectors, memory: KeyInputs | None
 ) -> tuple[Layer | None, Residual | None]:
-    """Computes cross-attention to the memory, with its residual; both None without a memory."""
+    """Return cross-attention to the memory and its residual connection; both None without any."""
     if memory is None:
         return None, None
     norm_place, matrices = plan.settings.norm, plan.matrices
@@ -330,7 +355,9 @@ def _attend_to_memory(
 def _layer_norm(
     plan: Plan, like: Vectors, gain: Tensor | None, shift: Tensor | None
 ) -> Norm | None:
-    """Returns the given LayerNorm, untrained (gain 1, shift 0) where nothing is given."""
+    """Return the gain and shift of a LayerNorm, 1 and 0 where they are not given; None if the
+    settings have no LayerNorm.
+    """
     if plan.settings.norm == "none":
         return None
     dim = like.shape[-1]
@@ -341,7 +368,10 @@ def _layer_norm(
 
 
 def _feed_forward_matrices(plan: Plan, seed_prefix: str, like: Vectors) -> FeedForward:
-    """Returns the given parameters; missing matrices are drawn, missing biases are 0."""
+    """Return the parameters of feed-forward: given ones, or else drawn matrices and biases of 0.
+
+    `like` sets the device, the dtype and the width of an embedding.
+    """
     matrices, dim = plan.matrices, like.shape[-1]
     hidden_width = plan.hidden_width(dim)
     w_1, w_2, b_1, b_2 = matrices.w_1, matrices.w_2, matrices.b_1, matrices.b_2
@@ -355,6 +385,7 @@ def _feed_forward_matrices(plan: Plan, seed_prefix: str, like: Vectors) -> FeedF
 
 
 def _refuse_unaddable_context(context: Tensor, inputs: Tensor) -> None:
+    """Refuse context vectors that are not as wide as the inputs, to which a block adds them."""
     if context.shape[-1] != inputs.shape[-1]:
         raise AttnvizError(
             f"a block adds context vectors to embeddings, but the first are {context.shape[-1]} "
@@ -364,13 +395,13 @@ def _refuse_unaddable_context(context: Tensor, inputs: Tensor) -> None:
 
 
 def _seed_prefix(number: int, is_self_attention: bool) -> str:
-    """Returns the prefix of the names that a layer draws its matrices by; "" for layer 0."""
+    """Return the prefix of names under which a layer draws matrices: "", "L1 ", "L1 cross "."""
     layer_prefix = f"L{number} " if number else ""
     return layer_prefix if is_self_attention else f"{layer_prefix}cross "
 
 
 def _additive_score_weights(plan: Plan, seed_prefix: str, queries: Queries | None) -> NamedTensors:
-    """Returns w_score of additive scoring, given or drawn; empty for scores by dot product."""
+    """Return w_score of additive scoring, given or drawn; empty for dot products, given scores."""
     if not plan.variant.additive or queries is None:
         return {}
     w_score = plan.matrices.w_score
@@ -384,6 +415,9 @@ def _additive_score_weights(plan: Plan, seed_prefix: str, queries: Queries | Non
 def _unscaled_scores(
     matrices: Matrices, queries: Queries | None, keys: Keys | None, w_score: Tensor | None
 ) -> Scores:
+    """Return the given scores, or compute them from queries and keys: additively with `w_score`,
+    else as dot products. Refuses queries and keys of different widths.
+    """
     if matrices.scores is not None:
         return matrices.scores
     assert queries is not None
@@ -403,7 +437,10 @@ def _unscaled_scores(
 def _visible_keys(
     plan: Plan, score_shape: ScoreShape, device: torch.device, is_self_attention: bool
 ) -> Visible:
-    """Returns the mask of visible keys; in cross-attention every key is visible."""
+    """Return which keys each query may attend to: given, or by the variant, less the hidden ones.
+
+    In cross-attention every key is visible.
+    """
     _, queries, keys = score_shape
     if not is_self_attention:
         return torch.ones(queries, keys, dtype=torch.bool, device=device)
@@ -414,7 +451,9 @@ def _visible_keys(
 
 
 def _dropout_factors(plan: Plan, scores: Scores, seed_prefix: str) -> ScoreTerms | None:
-    """Returns factors of the weights: 0 if dropped, 1 / (1 - dropout) if kept; None if unused."""
+    """Return the factors that dropout multiplies weights by: 0 if dropped, 1 / (1 - dropout) if
+    kept; drawn unless given. None without dropout.
+    """
     dropout = plan.variant.dropout
     if plan.matrices.kept is not None:
         return plan.matrices.kept / (1 - dropout)
@@ -426,7 +465,10 @@ def _dropout_factors(plan: Plan, scores: Scores, seed_prefix: str) -> ScoreTerms
 
 
 def refuse_overflow(plan: Plan, numbers: Tensor, name: str) -> None:
-    """Refuse numbers too large for their dtype: everything computed from them would be NaN."""
+    """Refuse numbers that are infinite or NaN, as they become when their dtype is too small.
+
+    `name` is what they are, for the message: "scores". Checks nothing during training.
+    """
     if plan.training:
         return
     if not torch.stack(numbers.aminmax()).isfinite().all():  # NaN is both the least and the most

@@ -46,7 +46,10 @@ BYTES_PER_CELL = 32  # for each pair of tokens: its score, scaled score, mask, w
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Matrices:
-    """The given matrices, of one item of a batch; what is not given is None."""
+    """The given matrices and tokens of one item of a batch; what is not given is None.
+
+    The fields are layer 0; `upper_layers` hold further layers.
+    """
 
     source: str = ""  # the file, for messages
     item: int = 1
@@ -102,18 +105,18 @@ class Matrices:
 
     @property
     def source_text(self) -> str:
-        """Returns what messages call the source: the file, or "what is given"."""
+        """What messages call the source: the file in quotes, or "what is given" without one."""
         return f"'{self.source}'" if self.source else "what is given"
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """Returns the given tensors of the first layer, by name."""
+        """The given tensors of layer 0, by name, without those of upper layers."""
         tensors = {name: getattr(self, name) for name in PARTS_BY_GIVEN_NAME}
         return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
     @property
     def tensors_of_all_layers(self) -> dict[str, Tensor]:
-        """Returns the given tensors of all layers; those of layer 1 as `layers.1.w_query`."""
+        """The given tensors of all layers; those of layer 1 have names like `layers.1.w_query`."""
         return self.tensors | {
             layer_key(number, name): tensor
             for number, layer in enumerate(self.upper_layers, start=1)
@@ -122,12 +125,15 @@ class Matrices:
 
     @property
     def cross_attention(self) -> Matrices:
-        """Returns the matrices of cross-attention, named like those of self-attention."""
+        """The matrices of cross-attention alone, renamed like those of self-attention (w_query)."""
         cross_tensors = {part.data: getattr(self, f"cross_{part.data}") for part in MATRIX_PARTS}
         return Matrices(source=self.source, **cross_tensors)
 
     def for_layer(self, number: int) -> Matrices:
-        """Returns the matrices of one layer, with the masks of layer 0 if it has none."""
+        """Return the matrices of one layer, empty if none are given for it.
+
+        A layer without masks gets the masks of layer 0.
+        """
         if number == 0:
             return self
         layer = self.upper_layers[number - 1] if number <= len(self.upper_layers) else Matrices()
@@ -137,13 +143,15 @@ class Matrices:
 
     @property
     def is_any_given(self) -> bool:
-        """Whether anything is given."""
+        """Whether any matrix of any layer, any tokens or the size of the vocabulary are given."""
         other_values = [getattr(self, name) for name in (*TOKEN_LIST_NAMES, "vocabulary")]
         return bool(self.tensors_of_all_layers) or any(value is not None for value in other_values)
 
     @property
     def counts(self) -> dict[str, tuple[int, str]]:
-        """Returns the number of given tokens by side, each with the name it is given by."""
+        """The number of given tokens for each of "token", "key" and "memory", with the name of
+        their list; those without a list are left out.
+        """
         token_lists = zip(("token", "key", "memory"), TOKEN_LIST_NAMES, strict=True)
         return {
             side: (len(getattr(self, name)), name)
@@ -153,7 +161,11 @@ class Matrices:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Returns the size of every known side: tokens, keys, heads, widths, …"""
+        """The length of every known dimension, over all layers: {"token": 4, "head": 2, "dim": 8,
+        …}.
+
+        If tensors disagree, the first one decides.
+        """
         sizes: dict[str, int] = {}
         for name, tensor in self.tensors_of_all_layers.items():
             sides = tensor_sides(_sides_of_key(name), tensor)
@@ -165,11 +177,14 @@ class Matrices:
 
     @property
     def shared_masks(self) -> Matrices:
-        """Returns the masks alone, which hold for upper layers, too."""
+        """The masks alone (mask, visible, hidden); upper layers without masks use them, too."""
         return Matrices(mask=self.mask, visible=self.visible, hidden=self.hidden)
 
     def like(self, other: Tensor) -> Matrices:
-        """Returns the matrices on another tensor's device and in its dtype."""
+        """Return the matrices of all layers on another tensor's device and in its dtype.
+
+        Refuses numbers that the dtype cannot hold.
+        """
         cast_tensors: dict[str, Any] = {
             name: cast_like(name, tensor, other, self.source)
             for name, tensor in self.tensors.items()
@@ -179,7 +194,11 @@ class Matrices:
 
 
 def cast_like(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
-    """Returns the tensor on another's device and in its dtype, if that can hold every number."""
+    """Return the tensor on the device and in the dtype of `like`; bool stays bool.
+
+    Refuses numbers that are too large for the dtype; `name` and `source` (a file) are for the
+    message.
+    """
     if tensor.dtype == torch.bool:
         return tensor.to(like.device)
     cast_tensor = tensor.to(like)
@@ -201,9 +220,10 @@ def cast_like(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
 def parse_matrices(
     contents: Mapping[str, Any], source: str = "", item: int | None = None, heads: int | None = None
 ) -> Matrices:
-    """Returns the matrices in a mapping by name: tokens as words, the rest as arrays or lists.
+    """Return the matrices in a mapping by name: lists of words, arrays, nested lists.
 
     `item` chooses one of a batch, from 1; `heads` is the number of heads, if the user gave it.
+    Refuses unknown names, values that are no numbers, and shapes that do not fit each other.
     """
     layers = group_by_layer(contents)
     first_layer = _parse_layer(layers.get(0, {}), source, item, heads)
@@ -221,13 +241,16 @@ def parse_matrices(
 
 
 def _sides_of_key(name: str) -> str:
-    """Returns the sides of a tensor by its name, which may be that of a layer (`layers.1.w_1`)."""
+    """Return the dimensions ("dim query_width") of a tensor by its name; `layers.1.w_1` is as
+    `w_1`.
+    """
     return GIVEN_SIDES[name.rpartition(".")[2]]
 
 
 def _parse_upper_layer(
     number: int, contents: Mapping[str, Any], source: str, heads: int | None
 ) -> Matrices:
+    """Return the matrices of a layer above 0; errors begin with its number."""
     try:
         return replace(_parse_layer(contents, source, heads=heads), source="")
     except AttnvizError as error:  # without `about`, whose line could be that of another layer
@@ -237,7 +260,9 @@ def _parse_upper_layer(
 def _parse_layer(
     contents: Mapping[str, Any], source: str, item: int | None = None, heads: int | None = None
 ) -> Matrices:
-    """Returns the matrices of one layer; for layer 0 also what is given once for all layers."""
+    """Return the checked matrices of one layer, with dimensions in the usual order and −∞ in the
+    mask moved to `hidden`; of layer 0 also tokens and what is given once for all layers.
+    """
     contents, axes = split_off_axes(contents, source)
     _refuse_unknown_matrices(contents, source)
     token_lists: dict[str, Any] = {
@@ -269,6 +294,7 @@ def _parse_layer(
 
 
 def _refuse_unknown_matrices(contents: Mapping[str, Any], source: str) -> None:
+    """Refuse a name that no matrix has, with a hint if other programs use it."""
     for name in contents:
         if name not in GIVEN_NAMES:
             error = unknown_name_error("matrix", name, GIVEN_NAMES, about=name)
@@ -277,6 +303,7 @@ def _refuse_unknown_matrices(contents: Mapping[str, Any], source: str) -> None:
 
 
 def _array_as_tensor(name: str, array: Numbers) -> Tensor:
+    """Return an array as a tensor: bool for `visible` and `hidden`; a single mask is a matrix."""
     tensor = torch.from_numpy(np.ascontiguousarray(array))
     if PARTS_BY_GIVEN_NAME[name].spreads and len(tensor) == 1:  # a mask for all heads
         tensor = tensor[0]
@@ -284,7 +311,11 @@ def _array_as_tensor(name: str, array: Numbers) -> Tensor:
 
 
 def _split_infinite_mask(matrices: Matrices) -> Matrices:
-    """Moves −∞ from the mask, which is added to scores, to `hidden`: −∞ would lead to NaN."""
+    """Return the matrices with −∞ moved from the mask, which is added to scores, to `hidden`,
+    because −∞ would lead to NaN; a mask that only hid keys becomes None.
+
+    Refuses a mask that contains only 0 and 1.
+    """
     if matrices.mask is None:
         return matrices
     _refuse_binary_mask(matrices.mask, matrices.source)
@@ -297,7 +328,9 @@ def _split_infinite_mask(matrices: Matrices) -> Matrices:
 
 
 def _refuse_binary_mask(mask: Tensor, source: str) -> None:
-    """Refuse a mask of 0 and 1: it means yes and no, one way or the other, not numbers to add."""
+    """Refuse a mask of only 0 and 1, with some 1: it means yes and no (in unclear order), and not
+    numbers to add to scores.
+    """
     if mask.any() and ((mask == 0) | (mask == 1)).all():
         raise AttnvizError(
             f"'mask'{in_file(source)} is added to the scores, but contains only 0 and 1, as if it "
@@ -309,6 +342,7 @@ def _refuse_binary_mask(mask: Tensor, source: str) -> None:
 
 
 def _parse_token_words(name: str, value: Any, source: str) -> tuple[str, ...]:
+    """Return a list of tokens as a tuple; refuses other values, and empty or broken words."""
     words = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
         raise AttnvizError(
@@ -330,6 +364,7 @@ def _parse_token_words(name: str, value: Any, source: str) -> tuple[str, ...]:
 
 
 def _parse_vocabulary_size(contents: Mapping[str, Any], source: str) -> int | None:
+    """Return the number of ids, None if not given; refuses all but whole numbers from 1."""
     if "vocabulary" not in contents:
         return None
     value = contents["vocabulary"]
@@ -347,7 +382,7 @@ def _parse_vocabulary_size(contents: Mapping[str, Any], source: str) -> int | No
 
 
 def read_matrices(name: str, item: int | None = None, heads: int | None = None) -> Matrices:
-    """Reads the matrices of a file.
+    """Return the matrices of a .toml, .json, .npz or .safetensors file, with errors at their line.
 
     `item` chooses one of a batch, from 1; `heads` is the number of heads, if the user gave it.
     """
@@ -360,12 +395,16 @@ def read_matrices(name: str, item: int | None = None, heads: int | None = None) 
 
 
 def _bytes_per_number(name: str) -> int:
-    """Returns the bytes that a number of this matrix takes, in all steps computed from it."""
+    """Return the memory that each number of this matrix takes, in all steps computed from it."""
     cells = name in PARTS_BY_GIVEN_NAME and {"token", "key"} <= {*PARTS_BY_GIVEN_NAME[name].axes}
     return BYTES_PER_CELL if cells else COPIED_FLOAT_BYTES
 
 
 def _read_given_file(path: Path) -> dict[str, Any]:
+    """Return the contents of a file of matrices, by name.
+
+    Refuses other suffixes, missing files, and worked examples.
+    """
     suffix = path.suffix.lower()
     if suffix not in MATRIX_FILE_SUFFIXES:
         raise AttnvizError(

@@ -20,8 +20,9 @@ _LAYER_KEY_PATTERN = re.compile(rf"{LAYERS}\.(\d{{1,9}})\.(.+)", re.DOTALL)
 
 
 def flatten_layers(contents: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the contents with full names in place of the tables of layers.
+    """Return the contents with full names (`layers.1.w_1`) in place of the tables of layers.
 
+    Refuses `layers` that are neither a table of tables nor a list of tables.
 
     >>> flatten_layers({"w_1": 2, "layers": {"1": {"w_1": 3}}})
     {'w_1': 2, 'layers.1.w_1': 3}
@@ -33,6 +34,7 @@ def flatten_layers(contents: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flatten_layer_tables(tables: Any) -> Iterator[tuple[str, Any]]:
+    """Yield full names and values of the tables of layers; refuses anything but tables."""
     if isinstance(tables, list):
         tables = dict(enumerate(tables))
     if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
@@ -44,7 +46,8 @@ def _flatten_layer_tables(tables: Any) -> Iterator[tuple[str, Any]]:
 
 
 def layer_key(number: int | str, name: str) -> str:
-    """
+    """Return the full name of a layer's matrix.
+
     >>> layer_key(1, "w_query")
     'layers.1.w_query'
     """
@@ -52,7 +55,8 @@ def layer_key(number: int | str, name: str) -> str:
 
 
 def can_be_given(name: str) -> bool:
-    """
+    """Return whether a file may give this matrix; for one layer, only learned matrices.
+
     >>> can_be_given("scores"), can_be_given("layers.1.w_query"), can_be_given("layers.1.scores")
     (True, True, False)
     """
@@ -61,7 +65,10 @@ def can_be_given(name: str) -> bool:
 
 
 def group_by_layer(contents: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    """Groups the contents of a file by layer, leaving out layers of which nothing is given.
+    """Return the contents of a file by layer number, in order, without layers that give nothing.
+
+    Refuses names that are given twice, layer numbers from MAX_LAYERS, and matrices of one layer
+    that are not learned.
 
     >>> group_by_layer({"w_1": 2, "layers.1.w_1": 3})
     {0: {'w_1': 2}, 1: {'w_1': 3}}
@@ -77,6 +84,10 @@ def group_by_layer(contents: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
 
 
 def _split_layer_key(key: str) -> tuple[int, str]:
+    """Return the layer number and the matrix name of a full name; layer 0 if it has no number.
+
+    Refuses layer numbers from MAX_LAYERS, and matrices that cannot be given for one layer.
+    """
     match = _LAYER_KEY_PATTERN.fullmatch(key)
     if match is None:
         return 0, key
@@ -168,7 +179,8 @@ _HINT_BY_ALIAS = {alias: hint for aliases, hint in ALIAS_HINTS.items() for alias
 
 
 def alias_hint(name: str) -> str:
-    """Returns a hint that names attnviz's matrix for a name used elsewhere; "" if it is unknown.
+    """Return a hint that gives attnviz's name of a matrix for a name used elsewhere; "" if unknown.
+
     >>> alias_hint("h.0.attn.q_proj.bias"), alias_hint("Q"), alias_hint("color")
     ("did you mean 'b_query'?", "did you mean 'queries'?", '')
     """
@@ -183,7 +195,10 @@ def alias_hint(name: str) -> str:
 
 
 def _suggest_name(alias: str, kind: str) -> str:
-    """Returns "did you mean …?", with a hint to transpose the weight of a linear layer; or ""."""
+    """Return "did you mean …?" for a name used elsewhere, "" if it is unknown.
+
+    `kind` is its suffix ("weight", "bias" or ""). A hint to transpose follows for linear layers.
+    """
     name, (weight, bias) = _NAME_BY_ALIAS.get(alias), _LAYER_BY_ALIAS.get(alias, ("", ""))
     if kind == "bias":
         name = bias

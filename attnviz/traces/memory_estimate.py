@@ -40,7 +40,7 @@ class TraceSizes:
     dim: int
 
     def with_tokens(self, tokens: int) -> TraceSizes:
-        """Returns the sizes for so many tokens that attend to themselves."""
+        """Return the sizes for so many tokens that attend to themselves, with the same memory."""
         return TraceSizes(tokens, tokens, self.memory, self.dim)
 
 
@@ -53,13 +53,17 @@ class MemoryEstimate:
 
     @property
     def total_bytes(self) -> int:
+        """All bytes together: kept and temporary ones."""
         return self.kept_bytes + self.temporary_bytes
 
 
 def estimate_memory(
     plan: Plan, counts: TraceSizes, dtype: torch.dtype, *, by_row: bool = False
 ) -> MemoryEstimate:
-    """Returns what a plan takes; less if `by_row` allows to compute many weights row by row."""
+    """Return the bytes that the Trace of a plan takes, with copies for showing and exporting it.
+
+    With `by_row`, less for a layer with so many weights that they are computed by row.
+    """
     layers, heads = plan.settings.layers or 1, plan.variant.heads
     cells = counts.tokens * (counts.keys + counts.memory)
     matrices = _matrix_sizes(plan, counts.dim)
@@ -107,7 +111,10 @@ def refuse_oversized_trace(
 def refuse_oversized_comparison(
     estimates: Sequence[MemoryEstimate], cells: Sequence[int], tokens: int
 ) -> None:
-    """Refuse to compare Traces that do not fit in memory together; `cells` are those of each."""
+    """Refuse to compare Traces that do not fit in the free memory together.
+
+    `cells` are the numbers of weights of each Trace; `tokens` is for the message.
+    """
     free = memory.free_bytes()
     needed_bytes = (
         sum(estimate.kept_bytes for estimate in estimates)
@@ -126,9 +133,9 @@ def refuse_oversized_comparison(
 
 
 def refuse_oversized_steps(cells: int, row_wise_cells: int) -> None:
-    """Refuse the steps of a Trace with so many cells, if they do not fit in memory.
+    """Refuse to show the steps of a Trace with `cells` weights if they do not fit in memory.
 
-    For `row_wise_cells`, computed by row so far, the steps need whole matrices.
+    `row_wise_cells` of them have been computed by row so far, and the steps need whole matrices.
     """
     row_wise_bytes = STAGES_KEPT_PER_CELL * FLOAT32_BYTES * row_wise_cells
     free, needed_bytes = memory.free_bytes(), STEPS_CELL_BYTES * cells + row_wise_bytes
@@ -141,7 +148,7 @@ def refuse_oversized_steps(cells: int, row_wise_cells: int) -> None:
 
 
 def max_fitting_tokens(bytes_needed: Callable[[int], int], free: int) -> int:
-    """Returns the largest number of tokens that fits into `free` bytes.
+    """Return the largest number of tokens whose `bytes_needed` are at most `free`; 0 if none fits.
 
     >>> max_fitting_tokens(lambda tokens: 10 * tokens**2, 1000)
     10
@@ -154,7 +161,7 @@ def max_fitting_tokens(bytes_needed: Callable[[int], int], free: int) -> int:
 
 
 def _numbers_per_cell(plan: Plan) -> int:
-    """Returns how many numbers of each cell a Trace keeps."""
+    """Return how many numbers a Trace keeps for each query and key of a head: 3 to 7."""
     has_other_mixture = plan.variant.dropout > 0 or plan.matrices.weights is not None
     has_soft_cap, has_mask = plan.variant.soft_cap is not None, plan.matrices.mask is not None
     has_bias = plan.settings.positions == "alibi"
@@ -162,7 +169,7 @@ def _numbers_per_cell(plan: Plan) -> int:
 
 
 def _additive_score_numbers(plan: Plan, counts: TraceSizes) -> int:
-    """Returns how many temporary numbers additive scoring needs for its sums and their tanh."""
+    """Return how many temporary numbers additive scoring needs; 0 for dot products."""
     if not plan.variant.additive:
         return 0
     heads = plan.variant.heads
@@ -171,7 +178,10 @@ def _additive_score_numbers(plan: Plan, counts: TraceSizes) -> int:
 
 
 def _matrix_sizes(plan: Plan, dim: int) -> list[int]:
-    """Returns how many numbers each matrix of a layer has."""
+    """Return how many numbers each matrix of a layer has, taking w_query, w_key and w_value as one.
+
+    Those of cross-attention are included if there is a second sentence.
+    """
     heads, settings, variant = plan.variant.heads, plan.settings, plan.variant
     projected_width = variant.projected * heads * (2 * (plan.width or 0) + plan.value_width)
     joined_width = variant.joined * heads * plan.value_width
@@ -181,7 +191,9 @@ def _matrix_sizes(plan: Plan, dim: int) -> list[int]:
 
 
 def _vector_numbers(plan: Plan, counts: TraceSizes) -> int:
-    """Returns how many numbers all vectors of a layer have together."""
+    """Return how many numbers all vectors of a layer have together: inputs, queries, keys, values,
+    context vectors, and vectors of a block.
+    """
     heads, settings, dim = plan.variant.heads, plan.settings, counts.dim
     width = heads * (plan.width or 0) * (2 if settings.positions == "rotary" else 1)
     query_numbers = width + heads * plan.value_width + 2 * dim

@@ -81,12 +81,14 @@ Origin = FromSeed | FromMatrices | FromExample | FromModel | FromTransformer | F
 
 
 def external_origin(origin: Origin) -> FromWeights | None:
-    """Returns the origin of weights computed outside attnviz; None for all other origins."""
+    """Return the origin if it is that of weights computed outside attnviz; None for all others."""
     return origin if isinstance(origin, FromWeights) else None
 
 
 def resolved_settings(origin: Origin) -> Settings:
-    """Returns the settings of a run with those that a model decided."""
+    """Return the settings of a run with the values that a model of attnviz decided, or with the
+    positions that a trained transformer uses.
+    """
     if isinstance(origin, FromTransformer):
         positions, base = origin.positions, origin.position_base
         return replace(origin.settings, positions=positions, position_base=base)
@@ -95,23 +97,23 @@ def resolved_settings(origin: Origin) -> Settings:
 
 
 def trained_card(origin: Origin) -> TrainedCard | None:
-    """Returns the card of the trained transformer; None for all other origins."""
+    """Return the card of the trained transformer; None for all other origins."""
     return origin.card if isinstance(origin, FromTransformer) else None
 
 
 def origin_model(origin: Origin) -> Model | None:
-    """Returns the model of attnviz whose numbers they are; None without one."""
+    """Return the small model of attnviz that computed the numbers; None without one."""
     return origin.model if isinstance(origin, FromModel | FromExample) else None
 
 
 def origin_table(origin: Origin) -> FromTable | None:
-    """Returns the embedding table that the vectors are rows of; None without one."""
+    """Return which model's embedding table the vectors are rows of; None without one."""
     return origin.table if isinstance(origin, FromSeed | FromMatrices) else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedCard:
-    """The kind and size of a trained transformer, and how its attention was captured."""
+    """The name, kind and size of a trained transformer, and how its attention was captured."""
 
     name: str
     kind: str  # bert, gpt2, llama …
@@ -130,7 +132,7 @@ class TrainedCard:
 
     @property
     def no_answers(self) -> tuple[str, str]:
-        """Returns why the model predicts nothing, and a hint about what to do."""
+        """Why the model predicts nothing (words after its name), and a hint about what to do."""
         if self.decoder_answers:
             return "answers in its decoder; --attention is self, the encoder's", (
                 "give --attention decoder, or cross"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # --help lists the names of parts without torch
 
 @dataclass(frozen=True)
 class Part:
-    """One part: its description, what its sides count, and its names in files and options."""
+    """One part of a Trace: its description, its dimensions, and its names in files and options."""
 
     words: str
     sides: str  # "head token key"; given arrays may leave out the side for heads
@@ -45,12 +45,12 @@ class Part:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """Returns the sides as a file names them: "head" also for heads of keys and values."""
+        """The dimensions as a file names them: heads of keys and values ("group") are "head"."""
         return tuple("head" if side == "group" else side for side in self.sides.split())
 
     @property
     def grouped(self) -> bool:
-        """Whether its heads are those of keys and values, of which there may be fewer."""
+        """Whether the part belongs to keys or values, which may have fewer heads than queries."""
         return bool({"group", "key_width", "value_width"} & {*self.sides.split()})
 
 
@@ -65,7 +65,7 @@ class ResidualPart:
 
 
 def matrix_part(name: str, sides: str, description: str) -> Part:
-    """Returns the part of a projection matrix or a bias, which has the same name everywhere."""
+    """Return the part of a projection matrix or bias, with one name in all files and in steps."""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         return getattr(layer.projections, name, None)
@@ -74,59 +74,75 @@ def matrix_part(name: str, sides: str, description: str) -> Part:
 
 
 def find_token_ids(trace: Trace, layer: Layer) -> Tensor:
+    """Return the ids of the tokens."""
     from torch import tensor  # imported already: there is a Trace
 
     return tensor(trace.tokens.ids)
 
 
 def find_nothing(trace: Trace, layer: Layer) -> None:
-    """Finds no tensor: what is given under this name is contained in other parts."""
+    """Return None: what is given under this name is contained in other parts."""
 
 
 def find_added_positions(trace: Trace, layer: Layer) -> Tensor | None:
+    """Return the position vectors that were added to the embeddings; None if none were, above layer
+    0, and in cross-attention.
+    """
     adds_positions = trace.positions in ADDED_POSITIONS or "positions" in layer.given
     is_first = layer.layer == 0 and layer.memory is None
     return layer.layer_inputs - trace.embeddings if adds_positions and is_first else None
 
 
 def find_normed_inputs(trace: Trace, layer: Layer) -> Tensor | None:
+    """Return what the LayerNorm before self-attention returns; None without one (--norm pre)."""
     is_normed_before = layer.block is not None and layer.block.norm_placement == "pre"
     return layer.block.attention.sublayer_inputs if is_normed_before and layer.block else None
 
 
 def find_masked_scores(trace: Trace, layer: Layer) -> Tensor | None:
+    """Return the scores with −∞ for hidden keys; None if there is no mask and no key is hidden."""
     has_hidden_keys = not bool(layer.visible.all()) or layer.attended.mask is not None
     return layer.attended.logits.masked_fill(~layer.visible, -inf) if has_hidden_keys else None
 
 
 def find_joined_heads(trace: Trace, layer: Layer) -> Tensor | None:
+    """Return the context vectors of all heads side by side; None with a single head."""
     from attnviz.attention.arithmetic import join_heads  # torch, as above
 
     return join_heads(layer.attended.contexts) if layer.heads > 1 else None
 
 
 def find_weighted_values(trace: Trace, layer: Layer) -> Tensor:
-    """Returns the weight times the value, for each query and key."""
+    """Return each key's value times its weight, for every head and query."""
     return layer.attended.mixing[..., None] * layer.values_of_heads[:, None]
 
 
 def mixing_finder(kind: str) -> Find:
-    """Returns a finder of the weights that replace those of the softmax: "dropout" or "hand"."""
+    """Return a function that finds the weights after dropout (`kind` "dropout"), or weights given
+    by hand ("hand"); it returns None for a layer whose weights were not changed so.
+    """
     return lambda trace, layer: layer.attended.mixing if layer.attended.mixed_by == kind else None
 
 
 def rotated_finder(name: str) -> Find:
+    """Return a function that finds the layer's "queries" or "keys" if rotary positions rotated
+    them, and otherwise None.
+    """
     return lambda trace, layer: getattr(layer, name) if layer.before_rotary else None
 
 
 def unrotated_finder(name: str) -> Find:
+    """Return a function that finds the layer's "queries" or "keys" before any rotation."""
     return lambda trace, layer: getattr(layer.before_rotary or layer, name)
 
 
 def block_part(
     description: str, sides: str, find: Callable[[Block], Tensor | None], **names: Any
 ) -> Part:
-    """Returns a part that only a transformer block has."""
+    """Return a part found in the block of a layer; it has no tensor in a layer without a block.
+
+    `names` are further fields of Part, such as data="hidden".
+    """
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         return None if layer.block is None else find(layer.block)
@@ -135,7 +151,7 @@ def block_part(
 
 
 def feed_forward_part(name: str, sides: str, description: str) -> Part:
-    """Returns the part of a feed-forward matrix or bias, which has the same name everywhere."""
+    """Return the part of a feed-forward matrix or bias, which has one name in all files."""
 
     def find_tensor(block: Block) -> Tensor | None:
         return getattr(block.feed_forward and block.feed_forward.parameters, name, None)
@@ -146,7 +162,7 @@ def feed_forward_part(name: str, sides: str, description: str) -> Part:
 def prediction_part(
     description: str, sides: str, find: Callable[[Prediction], Tensor | None], **names: Any
 ) -> Part:
-    """Returns a part of the prediction, found at the last layer."""
+    """Return a part found in the prediction of a Trace; only the last layer has its tensor."""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         last = layer is trace.layers[-1]
@@ -158,7 +174,7 @@ def prediction_part(
 def scoring_part(
     description: str, sides: str, find: Callable[[AnswerScoring], Tensor | None], **names: Any
 ) -> Part:
-    """Returns a part of the scoring of answers; a transformer has none."""
+    """Return a part of how a model of attnviz scores its answers; a transformer has no tensor."""
 
     def find_tensor(prediction: Prediction) -> Tensor | None:
         return None if prediction.scoring is None else find(prediction.scoring)
@@ -167,7 +183,9 @@ def scoring_part(
 
 
 def cross_attention_part(part: Part, given_name: str = "") -> Part:
-    """Returns the part in the cross-attention of a layer, in place of its self-attention."""
+    """Return a copy of the part that is found in the cross-attention of a layer, with `given_name`
+    as its only name; it has no tensor in a layer without cross-attention.
+    """
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         return None if layer.cross is None else part.find(trace, layer.cross)
@@ -178,7 +196,7 @@ def cross_attention_part(part: Part, given_name: str = "") -> Part:
 
 
 def residual_part(sublayer: str, part: ResidualPart, **names: Any) -> Part:
-    """Returns a part of the residual connection of one sub-layer: "attention", "cross", …"""
+    """Return a part of the residual connection of one of SUBLAYERS, such as "attention"."""
 
     def find_tensor(trace: Trace, layer: Layer) -> Tensor | None:
         residual = None if layer.block is None else layer.block.residuals.get(sublayer)
@@ -372,7 +390,10 @@ EXPECTATION_TYPES = {  # what an example may expect
 
 
 def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names of the parts to show, all for `all`; raises an error for unknown names."""
+    """Return the names of the parts to show, those of all parts if `all` is among them.
+
+    Refuses unknown names and an empty list.
+    """
     for name in names:
         if name not in (*PARTS_BY_SHOW_NAME, SHOW_ALL):
             raise unknown_name_error("thing to show", name, PARTS_BY_SHOW_NAME)
@@ -384,15 +405,19 @@ def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def learned_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    """Returns the matrices and biases of one attention that training would change, by name."""
+    """Return the projection matrices and biases of one attention, by name, without missing ones."""
     return _select_learned_tensors(PARTS_OF_ATTENTION, trace, layer)
 
 
 def learned_block_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    """Returns the matrices and biases of a block's feed-forward, by name."""
+    """Return the feed-forward matrices and biases in the block of a layer, by name.
+
+    Empty without a block or feed-forward.
+    """
     return _select_learned_tensors(PARTS_OF_BLOCK, trace, layer)
 
 
 def _select_learned_tensors(parts: Iterable[Part], trace: Trace, layer: Layer) -> dict[str, Tensor]:
+    """Return the tensors of the learned parts among `parts`, by name, without missing ones."""
     tensors = {part.data: part.find(trace, layer) for part in parts if part.learned}
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}

@@ -1,4 +1,4 @@
-"""The plan of a Trace: what is decided before anything is computed, and its checks."""
+"""The plan of a Trace: what is decided before anything is computed, with checks of all inputs."""
 
 from __future__ import annotations
 
@@ -70,22 +70,27 @@ class Plan:
     training: bool = False  # then the training loop checks for overflow
 
     def draw_matrix(self, name: str, rows: int, columns: int, like: Tensor) -> Tensor:
-        """Draws the matrix of this name, on the device and in the dtype of `like`."""
+        """Return the random matrix of this name, which with the seed decides its numbers, on the
+        device and in the dtype of `like`.
+        """
         return self.seeds.draw_projection(name, rows, columns).to(like)
 
     def count_heads(self, name: str) -> int:
-        """Returns the number of heads of "query", "key" or "value" vectors."""
+        """Return the number of heads of "query", "key" or "value" vectors."""
         kv_heads = None if name == "query" else self.variant.kv_heads
         return kv_heads or self.variant.heads
 
     def hidden_width(self, dim: int) -> int:
-        """Returns the hidden width of feed-forward, for embeddings of this width."""
+        """Return the hidden width of feed-forward: as decided, or FEED_FORWARD_FACTOR times `dim`,
+        the width of an embedding.
+        """
         return self.feed_forward or FEED_FORWARD_FACTOR * dim
 
     def computes_by_row(self, cells: int) -> bool:
-        """Whether so many weights of a layer are computed by row, whenever some are asked for.
+        """Return whether `cells` weights of a layer are computed by row, when they are shown.
 
-        Only if queries and keys suffice: no other matrix of that size may be needed.
+        True only above MAX_WEIGHTS_IN_MEMORY, if queries and keys suffice to compute them: without
+        training, mistakes, dropout, ALiBi, additive scores, and given scores, masks or weights.
         """
         variant, matrices = self.variant, self.matrices
         given_tensors = (matrices.scores, matrices.mask, matrices.weights, matrices.kept)
@@ -98,7 +103,7 @@ class Plan:
 
     @property
     def deliberate_mistake(self) -> Mistake | None:
-        """Returns the mistake to make on purpose; None without one."""
+        """The mistake to make on purpose; None without one."""
         return MISTAKES.get(self.mistake)
 
 
@@ -110,7 +115,11 @@ def build_plan(
     mistake: str = "",
     seeds: Seeds | None = None,
 ) -> Plan:
-    """Returns the plan that follows from the settings and the given matrices."""
+    """Return the plan that follows from settings and given matrices; embeddings are `dim` wide.
+
+    Refuses settings that contradict matrices, matrices that would not be used or do not fit, and
+    switched-off heads that do not exist.
+    """
     variant = _resolve_variant(settings, matrices)
     refuse_unused(matrices, settings, variant, dim)
     if not variant.projected and _heads_split_embeddings(matrices):
@@ -133,7 +142,11 @@ def build_plan(
 
 
 def _resolve_variant(settings: Settings, matrices: Matrices) -> Variant:
-    """Returns the variant with what the settings and the matrices override."""
+    """Return the variant with what the settings and the given matrices override.
+
+    A given w_score makes it additive. Refuses settings that contradict the matrices, and a number
+    of heads that is no multiple of the key-value heads.
+    """
     variant = chosen_variant(settings)
     heads = _resolve_heads(settings, matrices, variant)
     variant = replace(
@@ -153,7 +166,10 @@ def _resolve_variant(settings: Settings, matrices: Matrices) -> Variant:
 
 
 def _resolve_heads(settings: Settings, matrices: Matrices, variant: Variant) -> int:
-    """Returns the number of heads: of given matrices, of the settings, or inferred."""
+    """Return the number of heads: of the given matrices, else of the settings, else inferred.
+
+    Refuses settings that contradict the matrices, and widths that such heads cannot share.
+    """
     sizes = matrices.sizes
     head_count = sizes.get("head", settings.heads or _infer_heads(settings, sizes, variant))
     if settings.heads not in (None, head_count):
@@ -167,7 +183,9 @@ def _resolve_heads(settings: Settings, matrices: Matrices, variant: Variant) -> 
 
 
 def _infer_heads(settings: Settings, sizes: dict[str, int], variant: Variant) -> int:
-    """Returns the number of heads where only that of key-value heads is known, if that."""
+    """Return the number of heads where neither settings nor matrices hold it: from the key-value
+    heads and the widths of given matrices, else that of the variant.
+    """
     if settings.kv_heads and "group" not in sizes:
         sharing, _ = _heads_per_kv_head(sizes)
         return settings.kv_heads * sharing if sharing > 1 else variant.heads
@@ -175,7 +193,11 @@ def _infer_heads(settings: Settings, sizes: dict[str, int], variant: Variant) ->
 
 
 def _resolve_kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int:
-    """Returns the number of key-value heads: given, inferred from widths, or of the settings."""
+    """Return the number of key-value heads: of given keys or values, else inferred from the widths
+    of matrices, else of the settings, else `heads`.
+
+    Refuses settings that contradict the matrices, and a number that does not divide `heads`.
+    """
     sharing, _ = _heads_per_kv_head(matrices.sizes)
     inferred_count = heads // sharing if sharing > 1 else settings.kv_heads or heads
     count = matrices.sizes.get("group", inferred_count)
@@ -193,7 +215,9 @@ def _resolve_kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int
 
 
 def _heads_per_kv_head(sizes: dict[str, int]) -> tuple[int, tuple[str, str]]:
-    """Returns how many heads share each key-value head, and the two sides whose widths tell."""
+    """Return how many heads share each key-value head, by the widths of given matrices, and the two
+    dimensions that tell ("query_width", "key_width"); 1 and empty names if none do.
+    """
     for wide_side, narrow_side in (("query_width", "key_width"), ("joined_width", "value_width")):
         wide_size, narrow_size = sizes.get(wide_side, 0), sizes.get(narrow_side, 0)
         if narrow_size and narrow_size < wide_size and not wide_size % narrow_size:
@@ -202,7 +226,7 @@ def _heads_per_kv_head(sizes: dict[str, int]) -> tuple[int, tuple[str, str]]:
 
 
 def _refuse_uneven_widths(matrices: Matrices, heads: int) -> None:
-    """Refuse a number of heads that cannot share keys and values as their widths say."""
+    """Refuse heads that cannot share keys and values in equal groups, as widths of matrices say."""
     sharing, sides = _heads_per_kv_head(matrices.sizes)
     if heads % sharing == 0:
         return
@@ -221,7 +245,10 @@ def _refuse_uneven_widths(matrices: Matrices, heads: int) -> None:
 
 
 def _resolve_value_width(matrices: Matrices, variant: Variant) -> int | None:
-    """Returns the width of a head's values, by the values, w_value or w_out; None if not given."""
+    """Return the width of a head's values, by given values, w_value or w_out; else None.
+
+    Refuses values and w_out that disagree.
+    """
     sizes, heads = matrices.sizes, variant.heads
     value_width = _width_per_head(sizes, "value_width", variant.kv_heads or heads)
     value_width = value_width or sizes.get("head_value")
@@ -238,13 +265,17 @@ def _resolve_value_width(matrices: Matrices, variant: Variant) -> int | None:
 
 
 def _has_output_projection(matrices: Matrices, settings: Settings, variant: Variant) -> bool:
-    """Whether an output projection joins the heads; given heads have one only if it is given."""
+    """Return whether an output projection joins the heads: if w_out is given, or the variant has
+    one, except outside blocks for matrices that are given per head.
+    """
     has_given_heads = matrices.sizes.get("head", 1) > 1 and not settings.blocks
     return matrices.w_out is not None or (variant.joined and not has_given_heads)
 
 
 def _heads_split_embeddings(matrices: Matrices) -> bool:
-    """Whether heads split the embeddings: some queries, keys or values are not given."""
+    """Return whether heads of a variant without projections must split the embeddings, because
+    values are not given, or neither scores nor both queries and keys are.
+    """
     has_queries_and_keys = matrices.queries is not None and matrices.keys is not None
     return matrices.values is None or not (has_queries_and_keys or matrices.scores is not None)
 
@@ -252,7 +283,11 @@ def _heads_split_embeddings(matrices: Matrices) -> bool:
 def _resolve_query_width(
     settings: Settings, variant: Variant, matrices: Matrices, dim: int
 ) -> int | None:
-    """Returns the width of a head's queries; None if scores are given and no width is."""
+    """Return the width of a head's queries: of given matrices, else of the settings, else the
+    embeddings' width divided by the heads; None if scores are given and no width is.
+
+    Refuses queries and keys of different widths, and a --head-dim that contradicts matrices.
+    """
     sizes = matrices.sizes
     query_width = _width_per_head(sizes, "query_width", variant.heads) or sizes.get("width")
     key_width = _width_per_head(sizes, "key_width", variant.kv_heads or variant.heads)
@@ -279,6 +314,10 @@ def _resolve_query_width(
 
 
 def _resolve_feed_forward_width(settings: Settings, matrices: Matrices) -> int | None:
+    """Return the hidden width of feed-forward in the settings or given matrices; else None.
+
+    Refuses settings that contradict the matrices.
+    """
     width = matrices.sizes.get("hidden")
     if width is not None and settings.feed_forward not in (None, width):
         raise AttnvizError(
@@ -291,7 +330,10 @@ def _resolve_feed_forward_width(settings: Settings, matrices: Matrices) -> int |
 
 
 def _width_per_head(sizes: dict[str, int], joined_side: str, heads: int) -> int | None:
-    """Returns the width of one head, from the joined width of all; None if that is not given."""
+    """Return the width of one head, from a joined width ("query_width"); None if that is unknown.
+
+    Refuses a joined width that does not split into so many heads.
+    """
     if joined_side not in sizes:
         return None
     if sizes[joined_side] % heads:
@@ -307,6 +349,7 @@ def _width_per_head(sizes: dict[str, int], joined_side: str, heads: int) -> int 
 
 
 def _scaling_without_width(settings: Settings) -> bool:
+    """Return False: scores whose head width is not known are not scaled; refuses --scale."""
     if settings.scale:
         raise AttnvizError(
             "the scores are given, but not the width of the queries, whose square root scales them",
@@ -316,7 +359,10 @@ def _scaling_without_width(settings: Settings) -> bool:
 
 
 def refuse_unused(matrices: Matrices, settings: Settings, variant: Variant, dim: int) -> None:
-    """Refuse given matrices that would not be used."""
+    """Refuse given matrices that this variant and these settings would not use, or that do not fit.
+
+    Among them are matrices of more layers than there are, and positions beside --positions.
+    """
     _refuse_unused_in_attention(matrices, variant)
     _refuse_unused_in_block(matrices, settings)
     _refuse_extra_layers(matrices, settings)
@@ -326,6 +372,7 @@ def refuse_unused(matrices: Matrices, settings: Settings, variant: Variant, dim:
 
 
 def _refuse_unused_in_attention(matrices: Matrices, variant: Variant) -> None:
+    """Refuse given matrices that the variant lacks, or whose result is given as well."""
     if not variant.projected:
         names = (*PROJECTION_NAMES, *MEMORY_NAMES)
         hint = "try --variant scaled, with --no-scale if need be"
@@ -347,6 +394,9 @@ def _refuse_unused_in_attention(matrices: Matrices, variant: Variant) -> None:
 
 
 def _refuse_unused_in_block(matrices: Matrices, settings: Settings) -> None:
+    """Refuse given matrices of a block, of feed-forward, of LayerNorm or of cross-attention where
+    the settings have none.
+    """
     if not settings.blocks:
         layers_option = f"--layers {len(matrices.upper_layers) + 1}"
         hint = f"give {layers_option}, with the --heads, --norm and --activation that belong to it"
@@ -367,6 +417,7 @@ def _refuse_unused_in_block(matrices: Matrices, settings: Settings) -> None:
 
 
 def _refuse_extra_layers(matrices: Matrices, settings: Settings) -> None:
+    """Refuse matrices of layers beyond the number of layers in the settings."""
     count, given_layers = settings.layers or 1, len(matrices.upper_layers) + 1
     if given_layers > count:
         raise AttnvizError(
@@ -380,6 +431,7 @@ def _refuse_extra_layers(matrices: Matrices, settings: Settings) -> None:
 
 
 def _refuse_two_positions(matrices: Matrices, settings: Settings) -> None:
+    """Refuse given positions beside --positions."""
     if matrices.positions is not None and settings.positions != "none":
         raise AttnvizError(
             f"--positions is {settings.positions}, "
@@ -391,6 +443,7 @@ def _refuse_two_positions(matrices: Matrices, settings: Settings) -> None:
 
 
 def _refuse_additive_with_scores(matrices: Matrices) -> None:
+    """Raise the error for given scores beside additive scoring, which would compute them."""
     has_matrix = matrices.w_score is not None
     used = "'w_score'" if has_matrix else f"{option_name('scoring')} additive"
     raise AttnvizError(
@@ -402,7 +455,7 @@ def _refuse_additive_with_scores(matrices: Matrices) -> None:
 
 
 def _refuse_given_names(matrices: Matrices, names: tuple[str, ...], reason: str, hint: str) -> None:
-    """Refuse matrices of these names in any layer."""
+    """Refuse matrices of these names, in any layer; `reason` says why and begins the message."""
     layers = (matrices, *matrices.upper_layers)
     unused = [name for name in names if any(getattr(layer, name) is not None for layer in layers)]
     if unused:
@@ -415,7 +468,7 @@ def _refuse_given_names(matrices: Matrices, names: tuple[str, ...], reason: str,
 
 
 def _refuse_misfit_output_matrix(matrices: Matrices, variant: Variant, dim: int) -> None:
-    """Refuse an output projection that fits neither the heads nor the embeddings."""
+    """Refuse w_out or b_out if the width of embeddings, or the variant, does not fit."""
     if matrices.b_out is not None and matrices.w_out is None:
         if not variant.joined:
             reason = "nothing is multiplied by w_out"

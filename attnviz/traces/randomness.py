@@ -15,9 +15,11 @@ PARTS_WITHOUT_VALUES = ("queries", "keys", "scores", "scaled", "masked", "weight
 
 
 def random_weight_sources(trace: Trace, *, by_hand: bool = True) -> tuple[str, ...]:
-    """Returns what was drawn among the things weights are computed from, such as projections.
+    """Return what was drawn from the seed among the things weights are computed from, such as
+    "projections"; nothing for examples, transformers and external weights.
 
-    Without `by_hand`, given weights are ignored: those of the softmax are meant.
+    Weights given by hand depend on nothing drawn; with `by_hand` False, they are ignored, and the
+    answer is about the weights of the softmax.
     """
     if isinstance(trace.origin, UNDRAWN_ORIGINS):
         return ()
@@ -37,9 +39,8 @@ def random_weight_sources(trace: Trace, *, by_hand: bool = True) -> tuple[str, .
 
 
 def random_output_sources(trace: Trace) -> tuple[str, ...]:
-    """Returns what was drawn among the things outputs are computed from, besides the weights.
-
-    Dropout is among them: the weights are those before it.
+    """Return what was drawn from the seed among the things outputs are computed from, besides
+    weights: "dropout", "values", "output projection", "feed-forward".
     """
     if isinstance(trace.origin, UNDRAWN_ORIGINS):
         return ()
@@ -55,16 +56,17 @@ def random_output_sources(trace: Trace) -> tuple[str, ...]:
 
 
 def has_random_dropout(trace: Trace) -> bool:
-    """Whether dropout chose the dropped weights at random: none were given."""
+    """Return whether dropout chose the dropped weights of some attention at random, not given."""
     return any(map(_layer_drops_randomly, trace.attentions))
 
 
 def _layer_drops_randomly(layer: Layer) -> bool:
+    """Return whether dropout chose the dropped weights of this attention at random."""
     return layer.attended.mixed_by == "dropout" and "kept" not in layer.given
 
 
 def depends_on_seed(trace: Trace) -> bool:
-    """Whether anything in a Trace was drawn from its seed."""
+    """Return whether anything in a Trace was drawn from its seed."""
     if isinstance(trace.origin, FromTransformer | FromWeights):
         return False
     first_layer = trace.layers[0]
@@ -81,11 +83,12 @@ def depends_on_seed(trace: Trace) -> bool:
 
 
 def _has_random_positions(trace: Trace) -> bool:
+    """Return whether the position vectors are "learned" ones that were drawn: no model has them."""
     return trace.positions == "learned" and trace.model is None
 
 
 def _has_random_projections(layer: Layer) -> bool:
-    """Whether a projection of the layer was drawn."""
+    """Return whether a projection matrix of the layer was drawn, not given."""
     projections = layer.projections
     names = ("w_query", "w_key", "w_value", "w_score", "w_out")
     return any(
@@ -94,17 +97,18 @@ def _has_random_projections(layer: Layer) -> bool:
 
 
 def _has_random_feed_forward(layer: Layer) -> bool:
+    """Return whether a feed-forward matrix of the layer was drawn, not given."""
     has_feed_forward = layer.block is not None and layer.block.feed_forward is not None
     return has_feed_forward and _any_layer_draws([layer], "w_1", "w_2")
 
 
 def _any_layer_draws(layers: Sequence[Layer], *names: str) -> bool:
-    """Whether one of these matrices was drawn in a layer, and not given."""
+    """Return whether one of these matrices ("w_query") is not given in one of the layers."""
     return any(name not in layer.given for layer in layers for name in names)
 
 
 def has_random_embeddings(trace: Trace) -> bool:
-    """Whether the embeddings of the tokens were drawn."""
+    """Return whether the embeddings of the tokens were drawn, not loaded, given or of a model."""
     origin = trace.origin
     if isinstance(origin, UNDRAWN_ORIGINS | FromModel) or origin.vectors is not None:
         return False
@@ -112,11 +116,14 @@ def has_random_embeddings(trace: Trace) -> bool:
 
 
 def shows_weights_only(part_names: Collection[str]) -> bool:
-    """Whether none of the shown parts (names of --show) depends on the values."""
+    """Return whether none of the shown parts (names of --show) depends on the values."""
     return all(name in PARTS_WITHOUT_VALUES for name in part_names)
 
 
 def _query_and_key_sources(trace: Trace, layer: Layer) -> Iterator[str]:
+    """Yield what was drawn among the things the scores of a layer are computed from; nothing if
+    scores or weights are given, or queries and keys are not compared.
+    """
     if not trace.variant.compared or layer.given & {"scores", "weights"}:
         return
     if layer.w_score is not None and "w_score" not in layer.given:
@@ -127,7 +134,7 @@ def _query_and_key_sources(trace: Trace, layer: Layer) -> Iterator[str]:
 
 
 def _random_vector_sources(trace: Trace, layer: Layer, name: str) -> Iterator[str]:
-    """Yields what was drawn among the things a "query", "key" or "value" is computed from."""
+    """Yield what was drawn among the things a "query", "key" or "value" is computed from."""
     if name != "query" and layer.key_inputs is not None:
         no_file = trace.origin.settings.embeddings is None
         draws_vectors = no_file and "key_embeddings" not in layer.given

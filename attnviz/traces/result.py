@@ -23,18 +23,18 @@ LOOK_CLASS = "attnviz.renderers.look:Look"
 
 
 class Showable:
-    """A result that has a View."""
+    """A result that can be shown and saved: a base class of Trace, Comparison and the like."""
 
     def view(self, **choices: Any) -> View:
-        """What can be shown: `trace("I am").view(show=["weights"]).save("heatmap.svg")`.
+        """Return what can be shown: `trace("I am").view(show=["weights"]).save("heatmap.svg")`.
 
-        `choices` are those of the command that shows such a thing.
+        `choices` are options of the command that shows such a result.
         """
         view: Callable[..., View] = pkgutil.resolve_name(VIEW_FUNCTION)
         return view(self, choices)
 
     def heatmap(self, **choices: Any) -> Figure:
-        """The picture as a Figure of matplotlib: `trace("I am").heatmap(theme="dark")`.
+        """Return the picture as a Figure of matplotlib: `trace("I am").heatmap(theme="dark")`.
 
         `choices` are those of `view`, and of how a picture looks.
         """
@@ -42,23 +42,28 @@ class Showable:
         return view.figure(**looks)
 
     def grids(self, **choices: Any) -> tuple[Grid, ...]:
-        """The tables that are shown, with names for rows and columns.
+        """Return the tables of numbers that are shown, with labels for rows and columns.
 
         `trace("I am").grids(show=["weights"])` are the weights of each head.
         """
         return self.view(**choices).grids()
 
     def save(self, *paths: str | Path, **choices: Any) -> None:
-        """Write files, all of them or none: `trace("I am").save("page.html", "numbers.npz")`."""
+        """Write files, all of them or none: `trace("I am").save("page.html", "numbers.npz")`.
+
+        `choices` are those of `view`, and of how a picture looks.
+        """
         view, looks = self._split_choices(choices)
         view.save(*paths, **looks)
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers by their names, as a `.json` has them: lists, texts, numbers."""
+        """Return all numbers by name as JSON data, as a `.json` file has them."""
         return self.view().to_dict()
 
     def _split_choices(self, choices: Mapping[str, Any]) -> tuple[View, dict[str, Any]]:
-        """Returns the view of the result, and the choices about its look."""
+        """Return the view of this result, and the choices about its look (theme, size), which are
+        no choices of a view.
+        """
         names = [field.name for field in fields(pkgutil.resolve_name(LOOK_CLASS))]
         looks = {name: value for name, value in choices.items() if name in names}
         view_choices = {name: value for name, value in choices.items() if name not in names}
@@ -66,16 +71,16 @@ class Showable:
         return view(self, view_choices, names), looks
 
     def _repr_html_(self) -> str:
-        """Returns the page in a frame, for the cell of a notebook."""
+        """Return the page in an HTML frame, for the cell of a notebook."""
         return self.view()._repr_html_()
 
     def __repr__(self) -> str:
-        """Returns one line: short fields in full, long ones by their lengths."""
+        """Return one line: the class, short fields in full, tuples by their lengths."""
         return f"<{type(self).__name__}: {', '.join(_short_fields(self))}>"
 
 
 def _short_fields(result: Any) -> Iterator[str]:
-    """Yields short fields as "name value", and tuples as "3 names"."""
+    """Yield texts and numbers as "name value", tuples as "3 names"; nothing for empty fields."""
     for name in (field.name for field in fields(result)):
         value = getattr(result, name)
         if isinstance(value, str | int | float) and value not in ("", False):

@@ -66,7 +66,8 @@ SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name somet
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of one run, a field per option; None means "as the variant has it".
+    """The settings of one run, one field per option; None means "as the variant has it".
+
     >>> from attnviz import Settings, trace
     >>> trace("I am", Settings(variant="multi-head", heads=4)).weights.shape
     torch.Size([1, 4, 2, 2])
@@ -108,6 +109,9 @@ class Settings:
     dtype: Dtype = "float32"
 
     def __post_init__(self) -> None:
+        """Turn whole numbers of float settings to floats; refuse unknown words, numbers out of
+        range, and settings that mean nothing with or without another.
+        """
         for name in FLOAT_SETTINGS:
             object.__setattr__(self, name, _as_float(getattr(self, name)))
         self._refuse_unknown_names()
@@ -129,7 +133,7 @@ class Settings:
 
     @property
     def blocks(self) -> bool:
-        """Whether attention is part of transformer blocks."""
+        """Whether attention is part of transformer blocks: --layers or --memory is given."""
         return self.layers is not None or self.memory is not None
 
     @property
@@ -139,10 +143,11 @@ class Settings:
 
     @property
     def width(self) -> int:
-        """Returns the width of a drawn embedding."""
+        """The width of a drawn embedding: `dim`, or DEFAULT_DIM if it is None."""
         return DEFAULT_DIM if self.dim is None else self.dim
 
     def _refuse_unknown_names(self) -> None:
+        """Refuse words that name no variant, kind of positions, dtype and the like."""
         for name, (kind, choices) in CHOICES_BY_SETTING.items():
             word, others = getattr(self, name), VARIANT_ALIASES if name == "variant" else {}
             if word not in choices:
@@ -151,6 +156,7 @@ class Settings:
             raise unknown_name_error("attention", word, ATTENTION_KINDS, about="attention")
 
     def _refuse_invalid_temperature(self) -> None:
+        """Refuse a temperature that is not finite and above 0."""
         if self.temperature is not None and not 0 < self.temperature < math.inf:
             requirement = "finite" if self.temperature == math.inf else "above 0"
             problem = f"--temperature is {self.temperature:g}, and must be {requirement}"
@@ -158,6 +164,7 @@ class Settings:
             raise AttnvizError(problem, hint, about="temperature")
 
     def _refuse_invalid_soft_cap(self) -> None:
+        """Refuse a soft cap outside SOFT_CAP_RANGE."""
         lowest, highest = SOFT_CAP_RANGE
         if self.soft_cap is not None and not lowest <= self.soft_cap <= highest:
             option, bounds = option_name("soft_cap"), f"from {lowest:g} to {highest:g}"
@@ -165,11 +172,13 @@ class Settings:
             raise AttnvizError(problem, f"try {option} 50", about="soft_cap")
 
     def _refuse_invalid_dropout(self) -> None:
+        """Refuse a dropout below 0, or from 1."""
         if self.dropout is not None and not 0 <= self.dropout < 1:
             problem = f"--dropout is {self.dropout:g}, and must be at least 0 and below 1"
             raise AttnvizError(problem, "try --dropout 0.1", about="dropout")
 
     def _refuse_invalid_position_base(self) -> None:
+        """Refuse a base below 1 or infinite, and a changed base for positions without angles."""
         if not 1 <= self.position_base < math.inf:
             requirement = "finite" if self.position_base == math.inf else "at least 1"
             problem = f"--position-base is {self.position_base:.15g}, and must be {requirement}"
@@ -185,7 +194,7 @@ class Settings:
             )
 
     def _refuse_dependent_settings(self) -> None:
-        """Refuse settings that mean nothing without another one."""
+        """Refuse settings that mean nothing without another one, or that another one leaves out."""
         if not VARIANTS[self.variant].projected:
             self._refuse_query_settings()
         if self.item is not None and self.given is None:
@@ -211,7 +220,7 @@ class Settings:
                 )
 
     def _refuse_query_settings(self) -> None:
-        """Refuse settings of queries, keys and values: this variant has no projections."""
+        """Refuse memory, scoring and kv_heads, for a variant without queries and keys."""
         explanation = f"'{self.variant}' attends with the embeddings themselves"
         problems = {
             "memory": "--memory needs queries of one sentence and keys of another, but "
@@ -227,7 +236,10 @@ class Settings:
 
 
 def untrusted_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings of a file such that they permit nothing and cause no download.
+    """Return settings read from a file such that they permit nothing and cause no download.
+
+    The permission to run a model's code becomes False; names of things to load are marked as coming
+    from a file, unless attnviz ships them, so that their loading can be refused.
 
     >>> untrusted_settings({"model": "owner/name", "trust_remote_code": True})["trust_remote_code"]
     False
@@ -241,7 +253,8 @@ def untrusted_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_float(number: float | None) -> float | None:
-    """
+    """Return the number as a float, infinite if it is too large; None stays None.
+
     >>> _as_float(2), _as_float(10**400), _as_float(None)
     (2.0, inf, None)
     """
@@ -254,7 +267,10 @@ def _as_float(number: float | None) -> float | None:
 
 
 def chosen_variant(settings: Settings) -> Variant:
-    """Returns the variant with what the settings override."""
+    """Return the variant that the settings name, with what they override (heads, causal, scale, …).
+
+    Several heads, and blocks, add an output projection.
+    """
     row = VARIANTS[settings.variant]
     names = ("causal", "window", "heads", "kv_heads", "temperature", "soft_cap", "dropout")
     overrides: dict[str, Any] = {
@@ -269,12 +285,18 @@ def chosen_variant(settings: Settings) -> Variant:
 
 
 def resolve_scaling(settings: Settings, *, additive: bool) -> bool | None:
-    """Returns whether to scale scores, by default not additive ones; None: as the variant does."""
+    """Return whether to scale scores: as the settings say, else False for additive scores, else
+    None: as the variant does.
+    """
     return False if additive and settings.scale is None else settings.scale
 
 
 def head_width(settings: Settings, variant: Variant, dim: int) -> int:
-    """Returns the width of one head: as given, or the embedding's width divided by the heads."""
+    """Return the width of one head: as in the settings, or `dim` divided by the heads.
+
+    Refuses a width of embeddings (`dim`) that does not divide, and, for variants without
+    projections, a --head-dim that does not split the embeddings exactly.
+    """
     if not variant.projected:
         _refuse_unsplit_width(settings, variant, dim)
     if settings.head_dim is not None:
@@ -308,6 +330,7 @@ def refuse_odd_rotary(settings: Settings, width: int | None) -> None:
 
 
 def _refuse_unsplit_width(settings: Settings, variant: Variant, dim: int) -> None:
+    """Refuse a --head-dim whose heads are not together as wide as an embedding."""
     if settings.head_dim is not None and settings.head_dim * variant.heads != dim:
         options = f"--head-dim {dim // variant.heads}" if dim % variant.heads == 0 else "--heads 1"
         raise AttnvizError(
@@ -318,11 +341,13 @@ def _refuse_unsplit_width(settings: Settings, variant: Variant, dim: int) -> Non
 
 
 def _nearest_divisor(dim: int, heads: int) -> int:
+    """Return the divisor of `dim` that is nearest to `heads`; of two, the smaller one."""
     divisors = (number for number in range(1, dim + 1) if dim % number == 0)
     return min(divisors, key=lambda number: (abs(number - heads), number))
 
 
 def _refuse_out_of_range(name: str, value: int | None, lowest: int, highest: int | None) -> None:
+    """Refuse a setting outside `lowest` to `highest` (None: no limit); None is always in range."""
     if value is None or (lowest <= value and (highest is None or value <= highest)):
         return
     bounds = f"at least {lowest}" if highest is None else f"from {lowest} to {highest:,}"
@@ -335,7 +360,10 @@ def _refuse_out_of_range(name: str, value: int | None, lowest: int, highest: int
 
 
 def parse_heads_off(without: str | None) -> dict[HeadId, AblationValue]:
-    """Parses --without: what replaces the output of each head that is switched off.
+    """Return what replaces the output of each head that --without switches off, by layer and head.
+
+    "zero" is the default, and a head without a layer is one of layer 0. Refuses other words, and
+    heads that are named twice.
 
     >>> parse_heads_off("L1H1, H0=mean")
     {(1, 1): 'zero', (0, 0): 'mean'}
@@ -350,13 +378,14 @@ def parse_heads_off(without: str | None) -> dict[HeadId, AblationValue]:
 
 
 def layer_heads_off(without: str | None, number: int) -> dict[int, AblationValue]:
-    """Returns the heads of one layer that are switched off, and what replaces their outputs."""
+    """Return the heads of layer `number` that --without switches off, and what replaces them."""
     heads = parse_heads_off(without).items()
     return {head: instead for (layer, head), instead in heads if layer == number}
 
 
 def heads_off_text(heads: Mapping[HeadId, AblationValue]) -> str:
-    """
+    """Return switched-off heads in words.
+
     >>> heads_off_text({(1, 1): "zero", (0, 0): "mean"})
     'L1H1 and L0H0 (replaced by its mean)'
     """
@@ -365,11 +394,12 @@ def heads_off_text(heads: Mapping[HeadId, AblationValue]) -> str:
 
 
 def format_head_id(layer: int, head: int) -> str:
+    """Return the name of a head, such as "L1H0"."""
     return f"L{layer}H{head}"
 
 
 def refuse_missing_heads(without: str | None, layers: int, heads: int) -> None:
-    """Refuse to switch off heads that a Trace of this size does not have."""
+    """Refuse to switch off (--without) heads that a Trace with so many layers and heads lacks."""
     for layer, head in parse_heads_off(without):
         if layer >= layers or head >= heads:
             raise AttnvizError(
@@ -380,7 +410,8 @@ def refuse_missing_heads(without: str | None, layers: int, heads: int) -> None:
 
 
 def _all_heads_text(layers: int, heads: int) -> str:
-    """
+    """Return the names of all heads in words; of very many, how many, the first and the last.
+
     >>> _all_heads_text(2, 2), _all_heads_text(12, 12)
     ('L0H0, L0H1, L1H0 and L1H1', '144 heads, from L0H0 to L11H11')
     """
@@ -392,6 +423,10 @@ def _all_heads_text(layers: int, heads: int) -> str:
 
 
 def _parse_head_off(word: str) -> tuple[HeadId, AblationValue]:
+    """Return the head in one word of --without ("L0H0=mean"), and what replaces its output.
+
+    Refuses words that name no head, or another replacement than zero or mean.
+    """
     match = HEAD_PATTERN.fullmatch(word)
     if match is None:
         raise _without_error(f"has '{word}', which names no head" if word else "names no head")
@@ -405,6 +440,7 @@ def _parse_head_off(word: str) -> tuple[HeadId, AblationValue]:
 
 
 def _without_error(problem: str) -> AttnvizError:
+    """Return an error about --without; `problem` follows the option: "names no head"."""
     return AttnvizError(
         f"--without {problem}",
         "try --without L1H1 (layer 1, head 1), or --without L0H0=mean",

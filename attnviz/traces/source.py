@@ -61,31 +61,39 @@ class Source:
 
     @property
     def resolved_settings(self) -> Settings:
-        """Returns the settings with those that the model decides."""
+        """The settings with the values that a model of attnviz decides; unchanged without one."""
         return self.settings if self.model is None else self.model.merge_settings(self.settings)
 
     @property
     def tokenizer(self) -> str:
-        """Returns the name of the tokenizer."""
+        """The name of the model's tokenizer, or without a model that of the settings."""
         return self.settings.tokenizer if self.model is None else self.model.vocabulary.tokenizer
 
     def matrices_for(self, count: int) -> Matrices:
-        """Returns the matrices for so many tokens, with the mask of each head of a model."""
+        """Return the matrices for a text of `count` tokens.
+
+        With a model of attnviz, masks are added: which keys each head may attend to, and what is
+        added to its scores.
+        """
         if self.model is None:
             return self.matrices
         return restrict_sight(self.matrices, self.model.sights, count)
 
     @property
     def seeds(self) -> Seeds:
+        """The random numbers of the settings' seed."""
         return Seeds((self.settings.seed,))
 
     @property
     def given_vectors(self) -> Float[Tensor, "token dim"] | None:
-        """Returns the given embeddings; None if they are drawn."""
+        """The loaded embeddings, or else the embeddings in the given matrices; None if they are
+        drawn.
+        """
         return self.matrices.embeddings if self.vectors is None else self.vectors
 
     @property
     def origin(self) -> Origin:
+        """What the numbers come from: a model of attnviz, given matrices, or a seed."""
         fields: dict[str, Any] = {"settings": self.settings, "vectors": self.vectors}
         if self.model is not None:
             return FromModel(matrices=self.matrices, model=self.model, **fields)
@@ -96,7 +104,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """The tokens of a Trace."""
+    """The tokens of a Trace: of queries, of keys, and of a second sentence."""
 
     tokens: Tokens
     keys: Tokens  # `tokens` itself in self-attention
@@ -109,9 +117,10 @@ def build_source(
     other_keywords: Sequence[str] = (),
     **changes: Any,
 ) -> Source:
-    """Returns the source of a text, or of a finished Trace, with changed settings.
+    """Return the source of a text, or of a finished Trace, with `changes` to its settings.
 
-    `other_keywords` are further keywords of the caller, named in errors about unknown ones.
+    `other_keywords` are further keywords of the caller, for errors about unknown ones. Refuses
+    unknown settings and, for a text, what `source_from_text` refuses.
     """
     if not isinstance(text, Trace):
         settings = replace_choices(settings or Settings(), changes, other_keywords)
@@ -134,7 +143,12 @@ def source_from_text(
     given: Matrices | None = None,
     vectors: Float[Tensor, "token dim"] | None = None,
 ) -> Source:
-    """Returns the source of a text: with a model, with given matrices, or drawn from a seed."""
+    """Return the source of a text (None for given tokens): with the model of the settings, with
+    given matrices (or those of the file in the settings), or drawn from a seed.
+
+    Refuses a text of another type, settings that do not fit the model, and matrices or vectors
+    beside a model of attnviz, which has its own.
+    """
     refuse_non_text(text)
     if is_trained(settings.model):
         refuse_trained_model_settings(settings)
@@ -149,7 +163,7 @@ def source_from_text(
 
 
 def refuse_changes_to_trace(changes: Mapping[str, Any]) -> None:
-    """Refuse settings for a Trace that is finished."""
+    """Refuse any setting beside a finished Trace: settings say how to trace a text."""
     replace_choices(Settings(), changes)  # refuses unknown names
     for name in changes:
         raise AttnvizError(
@@ -160,6 +174,7 @@ def refuse_changes_to_trace(changes: Mapping[str, Any]) -> None:
 
 
 def refuse_non_text(text: object) -> None:
+    """Refuse anything but a str or None as the text."""
     if text is not None and not isinstance(text, str):
         raise AttnvizError(
             f"the text is of type {type(text).__name__}, and should be one text",
@@ -182,7 +197,10 @@ def _refuse_given_with_model(
 
 
 def source_command(name: str, source: Source, **options: object) -> Command | None:
-    """Returns the command for a source; None for examples, and for matrices of no file."""
+    """Return the command `name` (such as "run") that repeats a source with its changed options.
+
+    None for examples, external weights, and matrices that are in no file.
+    """
     has_own_matrices = source.model is None and source.matrices.is_any_given
     is_in_no_file = source.settings.given is None and has_own_matrices
     if is_in_no_file or source.has_no_command:
@@ -193,13 +211,20 @@ def source_command(name: str, source: Source, **options: object) -> Command | No
 
 
 def build_sentence(source: Source) -> Sentence:
-    """Returns the tokens of a source, its keys, and those of the second sentence."""
+    """Return the tokens of a source, of its keys, and of its second sentence.
+
+    Refuses tokens that do not fit the given matrices.
+    """
     tokens = source_tokens(source)
     return Sentence(tokens, _key_tokens(tokens, source.matrices), _memory_tokens(source))
 
 
 def _memory_tokens(source: Source) -> Tokens | None:
-    """Returns the tokens of --memory, of the file, or numbered ones for its vectors; or None."""
+    """Return the tokens of --memory, else of `memory_tokens` in the file, else numbered ones for
+    its memory vectors; None without any of them.
+
+    Refuses a --memory beside `memory_tokens`, or with another number of tokens than vectors.
+    """
     given, tokens = source.matrices, tokenize_memory(source.settings)
     count, words = given.sizes.get("memory"), given.memory_tokens
     if tokens is None:
@@ -219,7 +244,12 @@ def _memory_tokens(source: Source) -> Tokens | None:
 
 
 def source_tokens(source: Source) -> Tokens:
-    """Returns the tokens of the text, of the file, or numbered ones for its vectors."""
+    """Return the tokens of the text, or without a text the tokens of the file of matrices, or
+    numbered tokens, as many as its arrays are for.
+
+    Refuses a text beside given tokens, a text with another number of tokens than given arrays, no
+    text where no array tells a number, and a tokenizer to download that a file names.
+    """
     given = source.matrices
     count = given.sizes.get("token", given.sizes.get("key"))
     refuse_download(source.settings.tokenizer)
@@ -252,7 +282,11 @@ def source_tokens(source: Source) -> Tokens:
 
 
 def embed_tokens(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> Vectors:
-    """Returns a vector for each token: given, of the file that the settings name, or drawn."""
+    """Return a vector for each token, without positions: given, loaded or drawn.
+
+    `seeds` replace that of the source. Refuses widths that disagree, and numbers too large for the
+    dtype.
+    """
     width, vectors = embedding_width(source), source.given_vectors  # the width is checked here
     if vectors is None:
         return (seeds or source.seeds).draw_embeddings(tokens.ids, width)
@@ -263,7 +297,10 @@ def embed_tokens(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> 
 
 
 def embedding_width(source: Source) -> int:
-    """Returns the width of the embeddings; raises an error if settings and files disagree."""
+    """Return the width of the embeddings: of given vectors or matrices, or of the settings.
+
+    Refuses vectors, matrices and --dim that disagree.
+    """
     settings, given_vectors = source.settings, source.given_vectors
     expected_dim = source.matrices.sizes.get("dim")
     dim = expected_dim if given_vectors is None else given_vectors.shape[1]
@@ -283,7 +320,11 @@ def embedding_width(source: Source) -> int:
 
 
 def with_vectors(source: Source, tokens: Tokens) -> Source:
-    """Returns the source with the vectors of the model, or of the file that the settings name."""
+    """Return the source with a vector for each token, looked up in its model of attnviz or in the
+    file or trained model of --embeddings; unchanged without both, and if it has fitting vectors.
+
+    Refuses --embeddings beside embeddings in a file of matrices.
+    """
     if source.model is not None:
         return replace(source, vectors=source.model.embeddings[list(tokens.ids)])
     if source.settings.embeddings is None:
@@ -301,13 +342,18 @@ def with_vectors(source: Source, tokens: Tokens) -> Source:
 
 
 def _vectors_fit(source: Source, vectors: Vectors, count: int) -> bool:
-    """Whether the vectors can be used again: as many, and of the wanted width if from a table."""
+    """Return whether the vectors can be used again: there are `count`, and if they are of a table,
+    --dim asks for no other width.
+    """
     needs_other_width = source.table and source.settings.dim not in (None, vectors.shape[1])
     return len(vectors) == count and not needs_other_width
 
 
 def read_settings_matrices(settings: Settings) -> Matrices:
-    """Returns the matrices of the file that the settings name; without one, none."""
+    """Return the matrices of the file in the settings (--given), empty without one.
+
+    Refuses a file that another file names.
+    """
     if settings.given is None:
         return Matrices()
     hint = f"name it, with a text: --given {shell_quoted(settings.given)}"
@@ -316,7 +362,9 @@ def read_settings_matrices(settings: Settings) -> Matrices:
 
 
 def vocabulary_size(source: Source) -> int | None:
-    """Returns the number of ids in the vocabulary; None for given embeddings or matrices."""
+    """Return the number of ids in the vocabulary of the model, the file or the tokenizer; None for
+    given embeddings or matrices whose file does not say it.
+    """
     if source.model is not None:
         return len(source.model.vocabulary.words)
     if source.matrices.vocabulary:
@@ -326,7 +374,9 @@ def vocabulary_size(source: Source) -> int | None:
 
 
 def _key_tokens(tokens: Tokens, given_matrices: Matrices) -> Tokens:
-    """Returns the tokens that are attended to: the queries' own, unless others are given."""
+    """Return the tokens that are attended to: given ones, numbered ones if there are key embeddings
+    or another number of keys, else `tokens` itself.
+    """
     if given_matrices.key_tokens is not None:
         return tokens_of_words(given_matrices.key_tokens)
     count = given_matrices.sizes.get("key", len(tokens))
@@ -337,7 +387,11 @@ def _key_tokens(tokens: Tokens, given_matrices: Matrices) -> Tokens:
 def read_named_vectors(
     settings: Settings, tokens: Tokens
 ) -> tuple[Float[Tensor, "token dim"], FromTable | None]:
-    """Returns a vector for each token of the named file or model, and the model's table if any."""
+    """Return a vector for each token from the file or trained model of --embeddings, and a
+    description of the model's embedding table, None for a file.
+
+    May download the model. Refuses a name that comes from a file, unless attnviz ships the model.
+    """
     name = settings.embeddings or ""
     hint = f"name it, with a text: --embeddings {shell_quoted(name)}"
     refuse_name_in_file(name, "file of vectors", hint, about="embeddings")

@@ -31,12 +31,12 @@ Anything = TypeVar("Anything")
 
 
 def read_text_file(path: Path, kind: files.FileKind) -> str:
-    """Reads a file of UTF-8."""
+    """Return the text of a UTF-8 file; refuses other encodings. `kind` ("trace") is for errors."""
     return files.decode_utf8(files.read_content(path, kind), f"'{path}'")
 
 
 def unescaped(text: str) -> str:
-    """Replaces escaped quotes and backslashes of TOML or JSON; positions stay the same.
+    """Return TOML or JSON with __ for escaped quotes and backslashes; positions stay the same.
 
     >>> unescaped(r'"a\\"b\\\\"')
     '"a__b__"'
@@ -45,7 +45,11 @@ def unescaped(text: str) -> str:
 
 
 def parse_json_object(text: str, path: Path) -> dict[str, Any]:
-    """Parses a JSON text that must be an object; refuses names that are given twice."""
+    """Return the contents of a JSON text as a dict.
+
+    Refuses, with the line where possible, a text that is not valid, contains no object, gives a
+    name twice, is nested too deeply, has overlong numbers or does not fit in memory.
+    """
     needed_bytes = sum(bytes_ * text.count(mark) for mark, bytes_ in _BYTES_BY_JSON_MARK.items())
     memory.refuse_too_little_memory(len(text) + needed_bytes, f"to read '{path}'")
     try:
@@ -77,6 +81,7 @@ class _DuplicateNameError(Exception):
 
 
 def _refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return pairs of a JSON object as a dict; raises _DuplicateNameError if a name comes twice."""
     contents = dict(pairs)
     if len(contents) < len(pairs):
         counts = Counter(name for name, _ in pairs)
@@ -85,7 +90,7 @@ def _refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def line_of_json(text: str, name: str) -> int | None:
-    """Returns the line, from 1, of the first key of this name; None if there is none."""
+    """Return the line, from 1, of the first JSON key of this name; None if there is none."""
     for match in _JSON_TEXT_PATTERN.finditer(unescaped(text)):
         if match[2] and json.loads(text[match.start(1) : match.end(1)]) == name:
             return text.count("\n", 0, match.start()) + 1
@@ -93,11 +98,12 @@ def line_of_json(text: str, name: str) -> int | None:
 
 
 def too_deep(source: str) -> AttnvizError:
+    """Return the error about a file that is nested too deeply."""
     return AttnvizError(f"'{source}' is nested too deeply", "give lists of rows", file=source)
 
 
 def _refuse_long_numbers(text: str, source: str) -> None:
-    """Refuse whole numbers with more digits than Python parses."""
+    """Refuse whole numbers with more digits than Python parses, giving their line."""
     longest = sys.get_int_max_str_digits() if hasattr(sys, "get_int_max_str_digits") else 0
     match = re.search(rf"(?<!\d)\d{{{longest + 1},}}", text) if longest else None
     if match:
@@ -110,7 +116,7 @@ def _refuse_long_numbers(text: str, source: str) -> None:
 
 
 def build_checked(kind: type[Anything], facts: Mapping[str, Any]) -> Anything:
-    """Builds a dataclass from the facts of a file; raises TypeError if one has the wrong type.
+    """Return a dataclass built from the facts of a file; raises TypeError for a wrong type.
 
     Literals are checked last, so that the dataclass can raise an error that suggests a word.
     """
@@ -125,8 +131,9 @@ def build_checked(kind: type[Anything], facts: Mapping[str, Any]) -> Anything:
 
 
 def fits_type(value: Any, hint: Any) -> bool:
-    """Whether a value is of an annotated type; true and false are no numbers.
+    """Return whether a value has an annotated type, also inside lists, tuples and mappings.
 
+    Whole numbers are floats, too, if these can hold them; true and false are no numbers.
 
     >>> fits_type(2, float), fits_type("a", int | None), fits_type("b", Literal["a", "b"])
     (True, False, True)
@@ -152,7 +159,7 @@ def fits_type(value: Any, hint: Any) -> bool:
 
 
 def _contents_fit_types(value: Any, inner_types: tuple[Any, ...]) -> bool:
-    """Whether the elements of a Mapping, a list or a tuple are of the annotated types."""
+    """Return whether the elements of a mapping, a list or a tuple have the annotated types."""
     if isinstance(value, Mapping):
         keys, values = inner_types
         return all(fits_type(key, keys) and fits_type(item, values) for key, item in value.items())
@@ -162,8 +169,9 @@ def _contents_fit_types(value: Any, inner_types: tuple[Any, ...]) -> bool:
 
 
 def options_as_keys(error: AttnvizError, *, exceptions: Collection[str] = ()) -> AttnvizError:
-    """Rewrites an error about options of a command as one about keys of a file.
+    """Return an error about options of a command, rewritten as one about keys of a TOML file.
 
+    `exceptions` are options (without dashes) that stay as they are.
 
     >>> error = AttnvizError("--dim is 0", "try --head-dim 4, --no-scale or --variant plain")
     >>> options_as_keys(error).hint

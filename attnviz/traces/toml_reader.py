@@ -40,7 +40,11 @@ _TOML_PIECE_PATTERN = re.compile(
 
 
 def parse(text: str, source: str, **options: Any) -> dict[str, Any]:
-    """Parses a TOML text; `source` is the file that errors name."""
+    """Return the contents of a TOML text; `source` is the file, for errors.
+
+    `options` are those of tomllib.loads. Refuses invalid texts, and texts that would take far more
+    time or memory than their length.
+    """
     _refuse_costly(text, source)
     try:
         contents: dict[str, Any] = _toml_loader()(text, **options)
@@ -57,7 +61,9 @@ def parse(text: str, source: str, **options: Any) -> dict[str, Any]:
 
 
 def _refuse_costly(text: str, source: str) -> None:
-    """Refuses a text that would take the parser far more time or memory than its length."""
+    """Refuse a text that would take the parser far more time or memory than its length: with deep
+    nesting, overlong words, names of many parts, or very many names.
+    """
     names = depth = 0
     for piece in _TOML_PIECE_PATTERN.finditer(unescaped(text)):
         kind, dots = piece.lastgroup, piece[0].count(".")
@@ -84,7 +90,7 @@ def _refuse_costly(text: str, source: str) -> None:
 
 
 def _toml_loader() -> Callable[..., dict[str, Any]]:
-    """Returns the parser's `loads`, imported when it is needed."""
+    """Return the parser's `loads`, imported when it is needed."""
     if sys.version_info >= (3, 11):
         from tomllib import loads
     else:
@@ -95,7 +101,8 @@ def _toml_loader() -> Callable[..., dict[str, Any]]:
 
 @dataclass(slots=True)
 class KeyLines:
-    """The line of a key in a TOML text, those of its list's elements, and the keys inside it.
+    """The line of a key in a TOML text, with the lines of its elements (if it is a list), and the
+    keys inside it.
 
     The tables of a list are keys named by their index, from "0".
     """
@@ -105,7 +112,9 @@ class KeyLines:
     keys: dict[str, KeyLines] = field(default_factory=dict)
 
     def find(self, path: Iterable[str | int]) -> int:
-        """Returns the line of a key or an element; if it is missing, of the last key before it."""
+        """Return the line of the key, or element of a list, at a path of names and indices; if it
+        is missing, the line of the last key on the path that is there.
+        """
         node, line = self, self.line
         for key in path:
             if isinstance(key, int) and key < len(node.elements):
@@ -117,7 +126,7 @@ class KeyLines:
         return line
 
     def search(self, name: str) -> int | None:
-        """Returns the first line of a key at any depth; a name with dots may be a path.
+        """Return the first line of a key at any depth, or None; a name with dots may be a path.
 
         >>> key_lines("[given]\\nlayers.1.w_query = 2").search("layers.1.w_query")
         2
@@ -134,7 +143,10 @@ class KeyLines:
         return min(lines, default=None)
 
     def enter(self, names: Sequence[str], line: int, is_list: bool = False) -> KeyLines:
-        """Adds the key of a line inside this one, and returns it; for a list, its last table."""
+        """Add the key on a line, at a path of names inside this key, if it is new, and return it.
+
+        Of a list of tables, the last table is returned; `is_list` adds a new one.
+        """
         node = self
         for number, name in enumerate(names, start=1):
             node = node.keys.setdefault(name, KeyLines(line))
@@ -147,7 +159,7 @@ class KeyLines:
 
 
 def key_lines(text: str) -> KeyLines:
-    """Finds the line, from 1, of each key of a valid TOML text.
+    """Return the line, from 1, of each key of a valid TOML text, as a tree of keys.
 
     >>> lines = key_lines('[a]\\nb = ["x",\\n"y"]\\n[[c]]\\nd = { e = 1 }')
     >>> [lines.find(path) for path in (["a", "b"], ["a", "b", 1], ["c", 0], ["c", 0, "d", "e"])]
@@ -181,7 +193,8 @@ def key_lines(text: str) -> KeyLines:
 
 
 def _key_names(key: str) -> list[str]:
-    """
+    """Return the names in a TOML key with dots, without quotes.
+
     >>> _key_names('a . "b.c"')
     ['a', 'b.c']
     """
@@ -190,7 +203,9 @@ def _key_names(key: str) -> list[str]:
 
 
 def with_line_number(error: AttnvizError, path: Path) -> AttnvizError:
-    """Returns the error with the line of the key it is about; unchanged for binary files."""
+    """Return the error with the line of the key it is about in its message; unchanged if the file
+    is not TOML or JSON, or the key is not found.
+    """
     suffix = path.suffix.lower()
     if suffix not in (".toml", ".json") or not error.about:
         return error
@@ -211,24 +226,25 @@ class ValueKind:
 
 
 def is_whole_number(value: Any) -> bool:
+    """Return whether a value is an int and not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_number(value: Any, minimum: float = -MAX_DRAW_VALUE) -> bool:
-    """Whether a value is a number, not a bool, from `minimum` to what float32 has room for."""
+    """Return whether a value is a number, not a bool, from `minimum` to MAX_DRAW_VALUE."""
     number = plain_number(value)  # Decimal's NaN cannot be compared
     is_numeric = isinstance(number, float) or is_whole_number(number)
     return is_numeric and minimum <= number <= MAX_DRAW_VALUE
 
 
 def is_list(value: Any, element: type, least: int = 1) -> bool:
-    """Whether a value is a list of at least so many elements of one type, without empty text."""
+    """Return whether a value is a list of `least` or more elements of one type, none of them ""."""
     fits = isinstance(value, list) and all(isinstance(item, element) for item in value)
     return fits and len(value) >= least and "" not in value
 
 
 def plain_number(value: Any) -> Any:
-    """Returns the value with floats in place of Decimals, also in lists and tables."""
+    """Return the value with floats in place of Decimals, also in lists and tables."""
     if isinstance(value, list):
         return [plain_number(item) for item in value]
     if isinstance(value, dict):
@@ -237,11 +253,13 @@ def plain_number(value: Any) -> Any:
 
 
 def whole_from(least: int, most: int) -> ValueKind:
+    """Return the kind of whole numbers from `least` to `most`."""
     wanted = f"a whole number from {least} to {most:,}"
     return ValueKind(lambda value: is_whole_number(value) and least <= value <= most, wanted)
 
 
 def one_word_of(*words: str) -> ValueKind:
+    """Return the kind of value that is one of these words."""
     return ValueKind(lambda value: value in words, f"one of {', '.join(words)}")
 
 
@@ -262,8 +280,7 @@ _KINDS_BY_TYPE = {bool: BOOLEAN_TYPE, int: WHOLE, float: NUMBER, str: TEXT}
 
 @cache
 def kinds_by_class(fields: type) -> dict[str, ValueKind]:
-    """Returns the kind of each field of a class, by its annotation; a Literal is text.
-
+    """Return the kind of value of each field of a dataclass, by its annotation; a Literal is text.
 
     >>> kinds_by_class(Settings)["heads"].wanted, kinds_by_class(Settings)["scoring"].wanted
     ('a whole number, such as 42', 'text in quotes')
@@ -277,19 +294,20 @@ def kinds_by_class(fields: type) -> dict[str, ValueKind]:
 
 @dataclass(frozen=True)
 class TomlFile:
-    """The text of a file; the lines of its keys are found when an error needs one."""
+    """The path and text of a TOML file; the lines of its keys are found when an error needs one."""
 
     path: Path
     text: str
 
     @cached_property
     def lines(self) -> KeyLines:
+        """The lines of all keys."""
         return key_lines(self.text)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a TOML file, at a path; the whole file at the empty path."""
+    """A table of a TOML file, with its path of keys; the whole file has the empty path."""
 
     file: TomlFile
     values: Mapping[str, Any]
@@ -299,24 +317,29 @@ class Table:
     def read(
         cls, path: Path, kind: files.FileKind, text: str | None = None, **options: Any
     ) -> Table:
-        """Reads a whole file, or parses its `text` if it was read before."""
+        """Return a whole TOML file as a table, or its `text` if it was read before.
+
+        `kind` is what the file is, for messages; `options` are those of tomllib.loads.
+        """
         file = TomlFile(path, structured_text.read_text_file(path, kind) if text is None else text)
         return cls(file, parse(file.text, str(path), **options))
 
     def line(self, *keys: str | int) -> int:
-        """Returns the line of a key, or of an element of its list; else that of the table."""
+        """Return the line of a key, or of an element of its list; if missing, that of the table."""
         return self.file.lines.find((*self.path, *keys))
 
     def error(self, problem: str, hint: str, *keys: str | int) -> AttnvizError:
-        """Returns an error about a key, or about the whole table."""
+        """Return an error with the file and the line of a key, or without keys of the table."""
         where = f"line {self.line(*keys)} of '{self.file.path}'"
         return AttnvizError(f"{where}: {problem}", hint, file=str(self.file.path))
 
     @contextmanager
     def located(self, *keys: str | int, about: str = "", options: bool = False) -> Iterator[None]:
-        """Adds the file and the line to errors raised inside; that of the keys by default.
+        """Add the file and a line to errors raised inside, unless they have a file.
 
-        With `options`, errors about options of the command line are rewritten for keys.
+        The line is that of the key an error is about, if it is in this table, otherwise that of
+        `keys`. `about` begins the message. With `options`, errors about options are rewritten for
+        keys.
         """
         try:
             yield
@@ -331,22 +354,29 @@ class Table:
     def refuse_unknown(
         self, kind: str, name: str, known: Collection[str], *keys: str, hint: str = ""
     ) -> None:
-        """Refuses an unknown key, or an unknown name in the value of the given keys."""
+        """Refuse a name that is not among the known ones: a key, or a word in the value at `keys`.
+
+        `kind` is what it names, for the message: "setting".
+        """
         if name not in known:
             error = unknown_name_error(kind, name, known)
             raise self.error(str(error), hint or error.hint, *(keys or [name]))
 
     def refuse_misfit(self, key: str, kind: ValueKind) -> None:
-        """Refuses a value of another kind."""
+        """Refuse a value that is not of the given kind."""
         if not kind.fits(self.values[key]):
             raise self.error(f"'{key}' is not {kind.wanted}", self._hint(key, kind), key)
 
     def _hint(self, key: str, kind: ValueKind) -> str:
+        """Return the hint of a kind, with the key and the heading of its table filled in."""
         heading = ".".join(part for part in (*self.path, key) if isinstance(part, str))
         return kind.hint.replace("{key}", key).replace("{heading}", heading)
 
     def check(self, kind: str, known: Mapping[str, ValueKind], *needed: str) -> None:
-        """Refuses unknown keys, values of other kinds, and a table without its needed keys."""
+        """Refuse unknown keys, values of the wrong kind, and a table without its needed keys.
+
+        `kind` is what the keys are, for the message; `known` holds the kind of value for each key.
+        """
         for key in self.values:
             self.refuse_unknown(kind, key, known)
             self.refuse_misfit(key, known[key])
@@ -355,19 +385,23 @@ class Table:
                 raise self.error(f"there is no '{key}'", self._hint(key, known[key]))
 
     def table(self, key: str) -> Table:
-        """Returns the table of a key; an empty one if it is missing."""
+        """Return the table at a key; an empty one if the key is missing."""
         return Table(self.file, self.values.get(key, {}), (*self.path, key))
 
     def tables(self, key: str) -> list[Table]:
-        """Returns the tables of a list; none if it is missing."""
+        """Return the tables in a list of tables; an empty list if the key is missing."""
         tables = enumerate(self.values.get(key, []))
         return [Table(self.file, table, (*self.path, key, number)) for number, table in tables]
 
     def text(self, key: str) -> str:
+        """Return the text at a key without spaces around it; "" if the key is missing."""
         return str(self.values.get(key, "")).strip()
 
     def names(self, key: str) -> tuple[str, ...]:
-        """Returns a list of distinct names; refuses a name that it has twice."""
+        """Return the list of names at a key, empty if it is missing.
+
+        Refuses a name that is there twice, and more than MOST_IN_LIST names.
+        """
         names = self.values.get(key, [])
         if len(names) > MOST_IN_LIST:
             problem = f"'{key}' has {len(names):,} names"
@@ -376,13 +410,17 @@ class Table:
         return tuple(names)
 
     def refuse_twice(self, counts: Counter[str], key: str, problem: str) -> None:
-        """Refuses a name that is counted twice."""
+        """Refuse a name counted more than once; `problem` follows the name in the message."""
         for name, count in counts.most_common(1):
             if count > 1:
                 raise self.error(f"'{name}' {problem}", "leave one of them out", key)
 
     def settings(self, known: Collection[str], base: Settings, **others: Any) -> Settings:
-        """Returns `base` with the known settings that this table changes, and with `others`."""
+        """Return `base` with the settings in this table, and with `others`.
+
+        Refuses keys that are not `known` settings, and values that are wrong. The settings permit
+        and download nothing.
+        """
         self.check("setting", {name: kinds_by_class(Settings)[name] for name in known})
         with self.located(options=True):
             return replace(base, **{**untrusted_settings(plain_number(self.values)), **others})

@@ -90,28 +90,31 @@ class Layer:
 
     @property
     def weights(self) -> Weights:
-        """Returns the weights as cells; views use these, and never whole matrices."""
+        """The scores and weights as cells; views use these, and never whole matrices."""
         return self.weights_on_demand or InMemoryWeights(
             self.attended, self.visible, self.mistake, self.width_ratio
         )
 
     @property
     def heads(self) -> int:
+        """The number of heads (of queries)."""
         return self.weights.heads
 
     def hidden_rows(self, head: int) -> list[int]:
-        """Returns the queries of a head for which every key is hidden."""
+        """Return the queries, by position from 0, for which every key is hidden from a head."""
         rows: list[int] = (~head_mask(head, self.visible).any(-1)).nonzero().flatten().tolist()
         return rows
 
     def empty_rows(self, head: int) -> list[int]:
-        """Returns the hidden rows of a head without any weight, be it by mistake or by hand."""
+        """Return the queries of a head for which every key is hidden and every weight is 0; a
+        mistake, or weights given by hand, can give weight to hidden keys.
+        """
         mixing = self.weights.cells("mixing", head)
         return [query for query in self.hidden_rows(head) if not mixing.row(query).values.any()]
 
     @property
     def w_score(self) -> Tensor | None:
-        """Returns the vector of additive scoring; None for scores by dot product."""
+        """The vector of additive scoring; None for scores by dot product."""
         return None if self.projections is None else self.projections.w_score
 
     @property
@@ -122,64 +125,67 @@ class Layer:
 
     @property
     def kv_heads(self) -> int:
-        """Returns the number of heads of keys and values; there may be more heads of queries."""
+        """The number of heads of keys and values; there may be more heads of queries."""
         return self.values.shape[-3]
 
     @property
     def keys_of_heads(self) -> Float[Tensor, "*batch head key width"] | None:
-        """Returns the keys of each head, repeated for heads that share a group."""
+        """The keys of each head, repeated for heads that share them; None if there are no keys."""
         return None if self.keys is None else repeat_groups(self.keys, self.heads)
 
     @property
     def values_of_heads(self) -> Float[Tensor, "*batch head key value_width"]:
-        """Returns the values of each head, repeated for heads that share a group."""
+        """The values of each head, repeated for heads that share them."""
         return repeat_groups(self.values, self.heads)
 
     @property
     def width_ratio(self) -> float:
-        """Returns √(model width) / √(head width): one of the mistakes confuses the two."""
+        """√(model width) / √(head width): one of the mistakes confuses the two."""
         return sqrt(self.inputs.shape[-1] / self.head_dim)
 
     @property
     def weights_alone(self) -> bool:
-        """Whether only the weights of the layer are known."""
+        """Whether only the weights of the layer are known: no scores, queries, keys and values."""
         return self.queries is None and {"scores", "queries", "keys", "values"} <= self.given
 
     @property
     def uses_inputs(self) -> bool:
-        """Whether anything was computed from the inputs: not everything was given."""
+        """Whether anything was computed from the inputs.
+
+        False if values are given, with scores or with queries and keys.
+        """
         has_given_scores = "scores" in self.given or {"queries", "keys"} <= self.given
         return not (has_given_scores and "values" in self.given)
 
     @property
     def layer_inputs(self) -> Float[Tensor, "*batch query dim"]:
-        """Returns the inputs of the layer; those of a block before any LayerNorm."""
+        """The vectors that come into the layer; in a block, before any LayerNorm."""
         return self.inputs if self.block is None else self.block.attention.inputs
 
     @property
     def outputs(self) -> Float[Tensor, "*batch query context"]:
-        """Returns the inputs of the next layer."""
+        """The inputs of the next layer: outputs of the block, or context vectors without one."""
         return self.context if self.block is None else self.block.outputs
 
     @property
     def attentions(self) -> tuple[Layer, ...]:
-        """Returns the self-attention, and the cross-attention if there is one."""
+        """The self-attention, and the cross-attention if there is one."""
         return (self,) if self.cross is None else (self, self.cross)
 
     def __repr__(self) -> str:
-        """`<Layer L0: 2 heads, 4 × 4 weights each>`"""
+        """Return a line like `<Layer L0: 2 heads, 4 × 4 weights each>`."""
         size = shape_text(self.visible.shape[-2:])
         return f"<Layer {self.name}: {counted(self.heads, 'head')}, {size} weights each>"
 
     @property
     def name(self) -> str:
-        """`L0`, and `L0 cross` for attention to a second sentence."""
+        """`L0`, or `L0 cross` for cross-attention to a second sentence."""
         return f"L{self.layer}" if self.memory is None else f"L{self.layer} cross"
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """What is needed to compute a Trace again, without paths and names of a machine."""
+    """What is needed to compute a Trace again, without folders and names of a machine."""
 
     version: str
     command: str | None
@@ -192,7 +198,7 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """The last vector of each token in a trained model."""
+    """The last vector of each token in a trained transformer."""
 
     vectors: Float[Tensor, "token dim"]
     with_all_heads: Float[Tensor, "token dim"] | None = None  # if `vectors` have heads off
@@ -230,7 +236,9 @@ class Trace(Showable):
 
     @property
     def weights(self) -> Float[Tensor, "layer head query key"]:
-        """Returns the attention weights of all heads, as `--show weights` shows them.
+        """The weights that values are mixed by, of all heads, as `--show weights` shows them.
+
+        Refuses layers with different numbers of heads, and a tensor that does not fit in memory.
 
         >>> from attnviz import trace
         >>> trace("I am", variant="causal").weights[0, 0, 0]
@@ -239,7 +247,7 @@ class Trace(Showable):
         return stack_layer_weights([layer.weights for layer in self.layers])
 
     def __repr__(self) -> str:
-        """`<Trace 'I am': 2 tokens, 1 layer × 1 head>`"""
+        """Return a line like `<Trace 'I am': 2 tokens, 1 layer × 1 head>`."""
         heads = " or ".join(map(str, sorted({layer.heads for layer in self.layers})))
         layers = counted(len(self.layers), "layer")
         size = f"{counted(len(self.tokens), 'token')}, {layers} × {heads}"
@@ -248,44 +256,47 @@ class Trace(Showable):
 
     @property
     def text(self) -> str | None:
-        """Returns the text that was tokenized; None if tokens were given."""
+        """The text that was tokenized; None if tokens were given.
+
+        Of a transformer, the text of its encoder, if it has one.
+        """
         if isinstance(self.origin, FromTransformer):
             return self.origin.text
         return None if self.tokenizer == GIVEN_LABEL else self.tokens.text
 
     @property
     def model(self) -> Model | None:
-        """Returns the small model of attnviz that was used; None without one."""
+        """The small model of attnviz that was used; None without one, and for transformers."""
         return origin_model(self.origin)
 
     @property
     def trained(self) -> TrainedCard | None:
-        """Returns the card of the trained transformer; None without one."""
+        """The card of the trained transformer (name, kind, size); None without one."""
         return trained_card(self.origin)
 
     @property
     def handed(self) -> FromWeights | None:
-        """Returns the origin of weights computed outside attnviz; None for all other Traces."""
+        """The origin of weights computed outside attnviz (from_weights); None for other Traces."""
         return external_origin(self.origin)
 
     @property
     def weights_alone(self) -> bool:
-        """Whether only the attention weights are known."""
+        """Whether only weights are known of the first layer: no scores, queries, keys, values."""
         return self.layers[0].weights_alone
 
     @property
     def items(self) -> int:
-        """Returns the number of items in the batch that this Trace is one of."""
+        """The number of items in the batch that this Trace is one of; 1 without a batch."""
         return 1 if isinstance(self.origin, FromSeed) else self.origin.matrices.items
 
     @cached_property
     def attentions(self) -> tuple[Layer, ...]:
-        """Returns every attention of every layer, in the order of computation."""
+        """Every attention of every layer, self-attention before cross-attention."""
         return tuple(attention for layer in self.layers for attention in layer.attentions)
 
     @cached_property
     def blind(self) -> tuple[tuple[Layer, int, int], ...]:
-        """Returns attention, head (0 for a shared mask) and row of queries without weights."""
+        """Every query without weights, as attention, head (0 for a shared mask) and row."""
         return tuple(
             (layer, head, row)
             for layer in self.attentions
@@ -294,12 +305,15 @@ class Trace(Showable):
         )
 
     def keys_of(self, layer: Layer) -> Tokens:
-        """Returns the tokens that a layer attends to."""
+        """Return the tokens that a layer attends to: the second sentence's for cross-attention."""
         return self.keys if layer.memory is None or self.memory is None else self.memory
 
 
 class WeightsOnly(AttentionStages):
-    """Known weights; in place of the unknown scores their logarithms, which have this softmax."""
+    """Stages of an attention of which only the weights are known.
+
+    In place of the unknown scores stand the logarithms of the weights, whose softmax they are.
+    """
 
     capped_scores = None
     bias = None
@@ -308,29 +322,38 @@ class WeightsOnly(AttentionStages):
     mixed_by: MixedBy = "softmax"
 
     def __init__(self, weights: Heads, visible: Bool[Tensor, "*#head query key"]) -> None:
+        """Keep the weights, before and after (absent) dropout, with context vectors of width 0."""
         contexts = weights.new_zeros(*weights.shape[:2], 0)
         # Not by setattr: AttentionStages is frozen.
         self.__dict__.update(weights=weights, mixing=weights, contexts=contexts, visible=visible)
 
     def select_part(self, part: Callable[[Tensor], Tensor]) -> WeightsOnly:
+        """Return the stages with weights and mask cut by `part`, which chooses heads or rows."""
         return WeightsOnly(part(self.weights), part(self.__dict__["visible"]))
 
     @cached_property
     def scores(self) -> Heads:
+        """The logarithms of the weights, 0 where a key is hidden."""
         return self.weights.log().masked_fill(~self.__dict__["visible"], 0)
 
     @property
     def scaled_scores(self) -> Heads:
+        """The logarithms, too: the scale is 1."""
         return self.scores
 
 
 def weights_only_reason(trace: Trace) -> str:
-    """Returns why only the weights of a Trace can be shown."""
+    """Return why only the weights of a Trace can be shown: "only weights are given", or "the model
+    returns only weights".
+    """
     return "only weights are given" if trace.handed else "the model returns only weights"
 
 
 def refuse_weights_only(trace: Trace, request: str, about: str) -> None:
-    """Refuse a request that needs more than weights, for weights computed outside attnviz."""
+    """Refuse a Trace whose weights were computed outside attnviz, for a request that needs more.
+
+    `request` begins the message, `about` is the option.
+    """
     if trace.handed is not None:
         raise AttnvizError(
             f"{request}, but only weights are given",
@@ -348,7 +371,10 @@ def weights_only_layer(
     key_inputs: Float[Tensor, "key dim"] | None = None,
     given_parts: frozenset[str] = PARTS_BEYOND_WEIGHTS,
 ) -> Layer:
-    """Returns a layer of which only the weights, and perhaps the inputs, are known."""
+    """Return a layer of which only weights and mask are known, with values and context of width 0.
+
+    `inputs` may have width 0 as well. `given_parts` are the names that it counts as given.
+    """
     heads, queries, keys = weights.shape
     return Layer(
         layer=number,

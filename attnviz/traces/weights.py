@@ -38,26 +38,29 @@ Stage = Literal[
 
 
 class Weights(ABC):
-    """The numbers of a layer's heads for each query and key, at each stage."""
+    """The scores and weights of a layer's heads for each query and key, at each stage."""
 
     @property
     @abstractmethod
     def heads(self) -> int:
-        """Returns the number of heads."""
+        """The number of heads."""
 
     @abstractmethod
     def cells(self, stage: Stage, head: int) -> Cells:
-        """Returns one head's numbers: a row for each query, a column for each key."""
+        """Return one head's numbers at a stage: a row for each query, a column for each key."""
 
     def whole(self) -> Float[Tensor, "head query key"]:
-        """Returns the mixing weights of all heads as one tensor, computing them if necessary."""
+        """Return the weights that mix the values, of all heads, as one tensor; may compute them."""
         cells = (self.cells("mixing", head) for head in range(self.heads))
         windows = (head_cells.window(FULL_SLICE, FULL_SLICE) for head_cells in cells)
         return torch.stack([torch.from_numpy(window.values) for window in windows])
 
 
 def stack_layer_weights(layers: Sequence[Weights]) -> Float[Tensor, "layer head query key"]:
-    """Returns the weights of all layers as one tensor; all must have the same number of heads."""
+    """Return the weights that mix the values, of all layers, as one tensor.
+
+    Refuses layers with different numbers of heads, and a tensor that does not fit in memory.
+    """
     heads = sorted({layer.heads for layer in layers})
     if len(heads) > 1:
         raise AttnvizError(
@@ -85,13 +88,14 @@ class InMemoryWeights(Weights):
         return self.attended.weights.shape[0]
 
     def cells(self, stage: Stage, head: int) -> Cells:
+        """Return one head's numbers at a stage; rows of large matrices are computed when read."""
         rows, columns = self.attended.weights.shape[-2:]
         if rows * columns <= CELLS_PER_BAND:
             return self.stage_cells(stage, head)
         return InMemoryRows(self, stage, head)
 
     def select_rows(self, rows: slice, head: int) -> InMemoryWeights:
-        """Returns some queries of one head, without copying numbers."""
+        """Return some queries of one head alone (now head 0), without copying numbers."""
 
         def select_part(matrix: Tensor) -> Tensor:
             return head_mask(head, matrix)[None, rows]
@@ -101,7 +105,7 @@ class InMemoryWeights(Weights):
         )
 
     def stage_cells(self, stage: Stage, head: int) -> Cells:
-        """Returns one head's numbers at a stage, computed as whole matrices."""
+        """Return one head's whole matrix at a stage, with hidden keys marked from the mask on."""
         attended, hidden = self.attended, ~tensor_to_numpy(head_mask(head, self.visible))
         if stage in ("weights", "mixing"):
             values = tensor_to_numpy(
@@ -115,6 +119,12 @@ class InMemoryWeights(Weights):
         return unmasked_cells(tensor_to_numpy(self._unmasked_stage(stage)[head]))
 
     def _unmasked_stage(self, stage: Stage) -> Tensor:
+        """Return the scores of all heads at a stage before the mask, or the inputs of exp
+        ("exponents").
+
+        A stage that was skipped equals the one before: without a soft cap, capped scores are scaled
+        scores.
+        """
         attended = self.attended
         if stage == "scores":
             return attended.scores
@@ -146,17 +156,18 @@ class InMemoryRows(Cells):
         return rows, columns
 
     def window(self, rows: slice, columns: slice) -> Patch:
+        """Return a part of the rows and columns, computing only these rows."""
         selected = self.matrices.select_rows(rows, self.head).stage_cells(self.stage, 0)
         return selected.window(FULL_SLICE, columns)
 
 
 def head_mask(head: int, mask: Shaped[Tensor, "*#head query key"]) -> Shaped[Tensor, "query key"]:
-    """Returns the mask of one head, from one mask for all heads or from one for each."""
+    """Return the mask of one head, from one mask for all heads or from a mask for each head."""
     selected: Tensor = mask if mask.ndim == 2 else mask[min(head, len(mask) - 1)]
     return selected
 
 
 def tensor_to_numpy(tensor: Tensor) -> Shaped[np.ndarray, "..."]:
-    """Returns a tensor of any device as an array; bfloat16, which NumPy lacks, as float32."""
+    """Return a tensor of any device as an array; bfloat16, which NumPy lacks, becomes float32."""
     plain = tensor.detach().cpu()
     return plain.float().numpy() if "bfloat16" in str(plain.dtype) else plain.numpy()

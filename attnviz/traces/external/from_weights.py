@@ -80,13 +80,14 @@ def from_weights(
     item: int | None = None,
     name: str = "",
 ) -> Trace:
-    """Builds a Trace from attention weights that were computed outside attnviz.
+    """Return a Trace built from attention weights that were computed outside attnviz.
 
-    `weights` are of torch, NumPy or lists: [query, key], [head, query, key] or
-    [layer, head, query, key]; or what a model of transformers returns, `outputs.attentions`,
-    also that of `generate()`. `tokens` are words, pieces of a vocabulary, or ids with their
-    `tokenizer`; `keys` are the tokens attended to, if they are others. `item` chooses one of a
-    batch, from 1, where layers are [item, head, query, key]; `name` is that of the model.
+    `weights` are of torch, NumPy or lists: [query, key], [head, query, key] or [layer, head, query,
+    key]; or what a model of transformers returns, `outputs.attentions`, also that of `generate()`.
+    `tokens` are words, pieces of a vocabulary, or ids with their `tokenizer`; `keys` are the tokens
+    attended to, if they are others. `item` chooses one of a batch, from 1, where layers are [item,
+    head, query, key]; `name` is that of the model. Refuses negative or infinite weights, NaN, and
+    numbers of tokens that do not fit.
 
     >>> from attnviz import from_weights
     >>> from_weights([[1, 0], [0.25, 0.75]], ["I", "am"]).weights.shape
@@ -107,6 +108,7 @@ def _build_external_trace(
     causal: bool,
     name: str,
 ) -> Trace:
+    """Return the Trace of external weights; `causal` is whether `visible` is a causal mask."""
     first_layer = next(iter(external.layers.values()))
     no_vectors = first_layer.new_zeros(len(sides.query_tokens), 0)
     key_inputs = None
@@ -149,7 +151,10 @@ def _build_external_trace(
 def _resolve_tokens(
     external: ExternalWeights, tokens: Any, keys: Any, tokenizer: Any, item: int | None
 ) -> QueryAndKeyTokens:
-    """Returns the tokens of rows and columns; refuses other numbers of tokens than the weights'."""
+    """Return the tokens of rows and columns; fewer rows than columns are the last tokens.
+
+    Refuses lists of another length than the weights, and weights of other keys without `keys`.
+    """
     query_count, key_count = next(iter(external.layers.values())).shape[-2:]
     if keys is not None:
         query_tokens = parse_tokens(tokens, query_count, tokenizer, item)
@@ -178,7 +183,9 @@ def _resolve_tokens(
 
 
 def _drop_unread_token(tokens: Tokens, count: int, external: ExternalWeights) -> Tokens:
-    """Drops the last generated token if there are no weights for it: the model never read it."""
+    """Return the tokens without the last one, with a warning, if a model generated them and there
+    are weights for all but that one: the model wrote it and never read it.
+    """
     if external.prompt is None or len(tokens) != count + 1:
         return tokens
     warn_with_note("the last token was written and never read: left out")
@@ -186,7 +193,7 @@ def _drop_unread_token(tokens: Tokens, count: int, external: ExternalWeights) ->
 
 
 def slice_tokens(tokens: Tokens, part: slice) -> Tokens:
-    """Returns a range of tokens."""
+    """Return a range of tokens as Tokens, whose text is that of the range."""
     positions, pieces = range(len(tokens))[part], tokens.pieces[part]
     text = b"".join(pieces).decode(errors="replace")
     special = frozenset(position - positions.start for position in tokens.special & {*positions})
@@ -194,6 +201,7 @@ def slice_tokens(tokens: Tokens, part: slice) -> Tokens:
 
 
 def _refuse_other_count(keyword: str, tokens: Tokens, count: int) -> None:
+    """Refuse tokens that are not `count`; `keyword` is their argument: "keys" or "tokens"."""
     if len(tokens) != count:
         raise AttnvizError(
             f"the weights are for {counted(count, 'token')}, "
@@ -208,6 +216,7 @@ def _refuse_other_count(keyword: str, tokens: Tokens, count: int) -> None:
 def _refuse_swapped_tokens(
     query_tokens: Tokens, key_tokens: Tokens, query_count: int, key_count: int
 ) -> None:
+    """Refuse query tokens and key tokens whose counts fit the weights only if they are swapped."""
     if len(query_tokens) == key_count != query_count == len(key_tokens):
         raise AttnvizError(
             f"the weights are {shape_text((query_count, key_count))}: "
@@ -231,6 +240,7 @@ def _refuse_invalid_weights(layers: Layers) -> None:
 
 
 def _invalid_weight_error(number: int, weights: Tensor, indices: tuple[int, ...]) -> AttnvizError:
+    """Return the error about one weight of a layer; `indices` are head, row and column from 0."""
     head, row, column = indices
     weight = weights[indices]
     value = "NaN" if weight.isnan() else f"{weight.item():g}".replace("inf", "infinity")
@@ -240,9 +250,10 @@ def _invalid_weight_error(number: int, weights: Tensor, indices: tuple[int, ...]
 
 
 def _infer_mask(layers: Layers, sides: QueryAndKeyTokens) -> tuple[Bool[Tensor, "query key"], bool]:
-    """Returns the mask of visible keys, and whether it is causal: all above the diagonal are 0.
+    """Return a mask of visible keys, and whether it is causal, inferred from where weights are 0.
 
-    Weights can be 0 by chance, so each key up to its query must get weight in some head.
+    It is causal if each key up to its query, and no later one, has weight in some head or layer, in
+    self-attention of several tokens; otherwise every key is visible.
     """
     is_read = torch.stack([(layer > 0).any(0) for layer in layers.values()]).any(0)
     causal = torch.ones_like(is_read).tril()
@@ -252,7 +263,11 @@ def _infer_mask(layers: Layers, sides: QueryAndKeyTokens) -> tuple[Bool[Tensor, 
 
 
 def parse_tokens(raw_tokens: Any, count: int, tokenizer: Any, item: int | None) -> Tokens:
-    """Returns the given words, pieces or ids as Tokens; without any, `count` numbered ones."""
+    """Return the given words, pieces or ids as Tokens; `count` numbered ones if they are None.
+
+    `item` chooses one of a batch. Special tokens such as [CLS] are marked. Refuses ids without a
+    tokenizer, empty lists, and lists of other things.
+    """
     if raw_tokens is None:
         return numbered_tokens(count)
     if isinstance(raw_tokens, Tokens):
@@ -272,7 +287,7 @@ def parse_tokens(raw_tokens: Any, count: int, tokenizer: Any, item: int | None) 
 
 
 def share_token_ids(*token_lists: Tokens) -> list[Tokens]:
-    """Returns the tokens with new ids, such that equal pieces have equal ids in all lists."""
+    """Return the token lists with new ids, such that equal pieces have equal ids in all lists."""
     pieces = dict.fromkeys(piece for tokens in token_lists for piece in tokens.pieces)
     ids = {piece: number for number, piece in enumerate(pieces)}
     return [
@@ -281,7 +296,9 @@ def share_token_ids(*token_lists: Tokens) -> list[Tokens]:
 
 
 def _token_list(raw_tokens: Any, item: int | None) -> list[Any]:
-    """Returns one list of words or of ids, that of the chosen item of a batch."""
+    """Return a plain list of words or ids, of the chosen item of a batch, also out of a tokenizer's
+    outputs; refuses one text, other types, empty lists, and a batch without an item.
+    """
     if isinstance(raw_tokens, Mapping) and "input_ids" in raw_tokens:  # outputs of a tokenizer
         raw_tokens = raw_tokens["input_ids"]
     if isinstance(raw_tokens, str | bytes) or not (is_array(raw_tokens) or is_sequence(raw_tokens)):
@@ -298,6 +315,7 @@ def _token_list(raw_tokens: Any, item: int | None) -> list[Any]:
 
 
 def _decode_word(value: Any) -> str:
+    """Return a word as text, with ? or � for broken characters; refuses ids and other types."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, str):
@@ -313,7 +331,7 @@ def _decode_word(value: Any) -> str:
 
 
 def _tokens_from_ids(ids: Sequence[int], tokenizer: Any) -> Tokens:
-    """Returns the tokens of ids, by a tokenizer of transformers or tiktoken."""
+    """Return the tokens of ids by a tokenizer of transformers or tiktoken; refuses others."""
     if hasattr(tokenizer, "decode_single_token_bytes"):
         pieces = [tokenizer.decode_single_token_bytes(token_id) for token_id in ids]
         return tokens_of_bytes(b"".join(pieces).decode(errors="replace"), pieces, [*ids])
@@ -328,8 +346,7 @@ def _tokens_from_ids(ids: Sequence[int], tokenizer: Any) -> Tokens:
 
 
 def detect_word_marking(words: Sequence[str]) -> WordMarking | None:
-    """Returns how the vocabulary of these pieces marks words; None for plain words.
-
+    """Return how the vocabulary of these pieces marks words; None for plain words.
 
     >>> detect_word_marking(["The", "Ġanimal"]), detect_word_marking(["▁The", "n"])
     ('ByteLevel', '▁')
@@ -350,7 +367,9 @@ def detect_word_marking(words: Sequence[str]) -> WordMarking | None:
 
 
 def _is_byte_level(words: Sequence[str]) -> bool:
-    """Whether the letters spell bytes of a UTF-8 text: Maltese, too, has words with Ġ."""
+    """Return whether the letters of all words spell bytes of a UTF-8 text, as byte-level
+    vocabularies do; that words have a Ġ is not enough, since Maltese has this letter.
+    """
     byte_by_letter = {letter: byte for byte, letter in byte_spelling().items()}
     letters = "".join(words)
     if not byte_by_letter.keys() >= {*letters}:
@@ -376,18 +395,21 @@ class PieceTokenizer:
 
     @property
     def backend_tokenizer(self) -> Any:
+        """What TokenizerSpelling detects the word marking by."""
         return SimpleNamespace(decoder=self.word_marking, pre_tokenizer="")
 
     @property
     def all_special_ids(self) -> list[int]:
+        """The ids of special tokens such as [CLS]."""
         return [number for number, word in enumerate(self.words) if word in SPECIAL_TOKENS]
 
     def convert_ids_to_tokens(self, ids: Any) -> Any:
+        """Return the piece of one id, or a list of pieces for several."""
         return self.words[ids] if isinstance(ids, int) else [self.words[number] for number in ids]
 
 
 def _tokens_from_pieces(words: Sequence[str], word_marking: WordMarking) -> Tokens:
-    """Returns the tokens of vocabulary pieces, labelled with the text that they stand for."""
+    """Return the tokens of vocabulary pieces, labelled with the text that they stand for."""
     ids = {word: number for number, word in enumerate(dict.fromkeys(words))}
     spelling = TokenizerSpelling(PieceTokenizer([*ids], word_marking, {}))
     pieces = spelling.pieces_of_ids([ids[word] for word in words])
@@ -397,7 +419,9 @@ def _tokens_from_pieces(words: Sequence[str], word_marking: WordMarking) -> Toke
 
 
 def _mark_word_starts(words: Sequence[str], pieces: Sequence[ModelPiece]) -> list[ModelPiece]:
-    """Marks pieces after the end of a word, or after a special token, as preceded by a space."""
+    """Return the pieces, marked as preceded by a space where they are special, first, or follow the
+    end of a word or a special token.
+    """
     follows_end = [
         not previous or previous in SPECIAL_TOKENS or previous.endswith(WORD_END_MARK)
         for previous in ["", *words]
@@ -409,7 +433,7 @@ def _mark_word_starts(words: Sequence[str], pieces: Sequence[ModelPiece]) -> lis
 
 
 def _join_pieces(pieces: Sequence[ModelPiece]) -> str:
-    """Returns the text of the pieces, without special tokens."""
+    """Return the text of the pieces, without special tokens and without spaces around it."""
     parts = [
         b" " * (piece.spaced and not piece.letters[:1].isspace()) + piece.letters
         for piece in pieces

@@ -53,7 +53,12 @@ class ExternalWeights:
 
 
 def parse_weights(weights: Any, item: int | None, *, across: bool) -> ExternalWeights:
-    """Returns the given weights by layer; `across` is True for cross-attention."""
+    """Return the given weights of one item of the batch, by layer number.
+
+    They may be an array, lists, or a model's outputs, also of generate(). `across` is True for
+    cross-attention. Refuses forms that are no weights, layers of different sizes, batches without
+    an `item` (from 1), and weights that do not fit in memory.
+    """
     beams = weights.get("beam_indices") if isinstance(weights, Mapping) else None
     form = _attentions_in_outputs(weights, across=across)
     if form is None or (is_sequence(form) and not len(form)):
@@ -80,7 +85,11 @@ def parse_weights(weights: Any, item: int | None, *, across: bool) -> ExternalWe
 
 
 def _attentions_in_outputs(weights: Any, *, across: bool) -> Any:
-    """Returns the attentions in the outputs of a model, None if empty; other values unchanged."""
+    """Return the attentions in a model's outputs, None if there are none; other values unchanged.
+
+    Refuses a dict that is no such output, and outputs with several kinds of attention, unless
+    `across` decides for cross-attention.
+    """
     if not isinstance(weights, Mapping):
         return weights
     if not any(name in weights for name in MODEL_OUTPUTS):
@@ -104,7 +113,10 @@ def _attentions_in_outputs(weights: Any, *, across: bool) -> Any:
 
 
 def _depth_and_leaf(form: Any) -> tuple[int, Any]:
-    """Returns how many lists are around tensors or numbers, and the first one; None if all are."""
+    """Return how many lists are around the first tensor or number, and it (None if all are empty).
+
+    Elements that are None are skipped.
+    """
     depth, leaf = 0, form
     while is_sequence(leaf) and len(leaf):
         depth += 1
@@ -113,9 +125,11 @@ def _depth_and_leaf(form: Any) -> tuple[int, Any]:
 
 
 def _layers_from_array(weights: Tensor, item: int | None = None) -> dict[int, Tensor]:
-    """Returns the layers of an array [query, key], or with sides for heads, layers and items.
+    """Return layers [item, head, query, key] by number, of an array of 2 to 5 dimensions: [query,
+    key], [head, query, key], [layer, head, query, key] or [layer, item, head, query, key].
 
-    If an item is given, the first of three or four sides is the batch of one layer.
+    If an item is given, the first dimension of three or four is the batch of one layer. Refuses
+    arrays of other dimensions.
     """
     if weights.ndim not in (2, 3, 4, 5):
         dimensions = counted(weights.ndim, "dimension")
@@ -128,7 +142,9 @@ def _layers_from_array(weights: Tensor, item: int | None = None) -> dict[int, Te
 
 
 def _layers_from_list(form: Sequence[Any]) -> dict[int, Tensor]:
-    """Returns the layers of a list of layers, or, if its tensors are [query, key], of heads."""
+    """Return layers [item, head, query, key] by number, of a list of layers (None is left out), or
+    of one layer, if the tensors are [query, key]: these are its heads.
+    """
     tensors = [None if layer is None else value_to_tensor(layer) for layer in form]
     present = [layer for layer in tensors if layer is not None]
     if {layer.ndim for layer in present} != {2}:
@@ -140,7 +156,11 @@ def _layers_from_list(form: Sequence[Any]) -> dict[int, Tensor]:
 
 
 def _number_layers(tensors: Sequence[Tensor | None]) -> dict[int, Tensor]:
-    """Returns layers [item, head, query, key] by number; layers that are None are left out."""
+    """Return layers [item, head, query, key] by number, without layers that are None (with a
+    warning).
+
+    Layers without items get one. Refuses tensors that have not 3 or 4 dimensions.
+    """
     left_out = [str(number) for number, tensor in enumerate(tensors) if tensor is None]
     if left_out:
         noun, verb = ("layers", "have") if len(left_out) > 1 else ("layer", "has")
@@ -157,7 +177,10 @@ def _number_layers(tensors: Sequence[Tensor | None]) -> dict[int, Tensor]:
 def _select_batch_item(
     stacks: Mapping[int, Tensor], item: int | None, stored_as: str
 ) -> ExternalWeights:
-    """Returns one item of the batch, in every layer."""
+    """Return one item of the batch, in every layer.
+
+    Refuses batches or layers of different sizes, and a missing or wrong `item`.
+    """
     items = {len(stack) for stack in stacks.values()}
     if len(items) > 1:
         raise _unknown_form_error(f"batches of {and_list([*map(str, sorted(items))])}")
@@ -170,7 +193,9 @@ def _select_batch_item(
 def _join_generation_steps(
     form: Sequence[Any], item: int | None, beams: Any, stored_as: str, *, across: bool
 ) -> ExternalWeights:
-    """Joins what generate() returns, a tuple of layers for each step, to the whole weights."""
+    """Return the whole weights of one item, joined from what generate() returns: a tuple of layers
+    for each step. `beams` are the indices of beams in the batch at each step, if known.
+    """
     steps = [
         _number_layers([None if layer is None else value_to_tensor(layer) for layer in step])
         for step in form
@@ -196,7 +221,7 @@ def _join_generation_steps(
 
 
 def _refuse_unequal_sizes(tensors: Mapping[int, Tensor], noun: str) -> None:
-    """Refuse layers or heads of different sizes, as of models that shorten the text."""
+    """Refuse layers or heads (`noun`) of different sizes, as of models that shorten the text."""
     sizes = {number: tuple(tensor.shape[-2:]) for number, tensor in tensors.items()}
     (first_number, first_size), *other_sizes = sizes.items()
     deviating = next(((number, size) for number, size in other_sizes if size != first_size), None)
@@ -210,6 +235,7 @@ def _refuse_unequal_sizes(tensors: Mapping[int, Tensor], noun: str) -> None:
 
 
 def _unknown_form_error(form_text: str) -> AttnvizError:
+    """Return the error about weights of an unknown form, which `form_text` describes."""
     return AttnvizError(
         f"the weights are {form_text}, and should be [query, key], "
         "or such a matrix for each head, of each layer",
@@ -218,17 +244,20 @@ def _unknown_form_error(form_text: str) -> AttnvizError:
 
 
 def is_array(value: object) -> bool:
-    """Whether the value is a tensor or an array, of torch, NumPy, JAX or another library."""
+    """Return whether the value is a tensor or an array, of torch, NumPy, JAX or another library."""
     return isinstance(value, Tensor) or (hasattr(value, "__array__") and hasattr(value, "shape"))
 
 
 def is_sequence(value: object) -> bool:
-    """Whether the value is a list, a tuple or another sequence, but not a text."""
+    """Return whether the value is a list, a tuple or another sequence, but not a text."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def value_to_tensor(value: Any) -> Tensor:
-    """Returns numbers as a CPU tensor without gradient: float64 stays, all else becomes float32."""
+    """Return numbers as a dense CPU tensor without gradient, of float64 or else float32.
+
+    Refuses what cannot be read as real numbers.
+    """
     try:
         if isinstance(value, Tensor):
             tensor = _dense_cpu_tensor(value)
@@ -246,18 +275,20 @@ def _unreadable_weights_error() -> AttnvizError:
 
 
 def _count_cells(form: Any) -> int:
+    """Return the number of weights in (nested lists of) arrays; bare numbers are not counted."""
     if is_array(form):
         return prod(form.shape)
     return sum(map(_count_cells, form)) if is_sequence(form) else 0
 
 
 def dtype_name(value: Any) -> str:
-    """Returns the name of a dtype of any library, such as "bfloat16"; float64 for lists."""
+    """Return the name of an array's dtype, of any library: "bfloat16"; "float64" for lists."""
     dtype = getattr(value, "dtype", "float64")
     return str(getattr(dtype, "name", dtype)).removeprefix("torch.")
 
 
 def _dense_cpu_tensor(tensor: Tensor) -> Tensor:
+    """Return a tensor on the CPU without gradient, dequantized and dense."""
     plain = tensor.detach()
     if plain.is_quantized:
         plain = plain.dequantize()
@@ -265,7 +296,10 @@ def _dense_cpu_tensor(tensor: Tensor) -> Tensor:
 
 
 def _float_array(value: Any) -> np.ndarray:
-    """Returns nested lists, checked, or an array of another library as a float array."""
+    """Return nested lists, or an array of another library, as a float array.
+
+    Refuses ragged lists, and lists of anything but finite numbers.
+    """
     if is_sequence(value):
         rows = _tuples_as_lists(value)
         return parse_array(WEIGHTS_KEY, rows, PARTS_BY_GIVEN_NAME[WEIGHTS_KEY], "")
@@ -276,6 +310,7 @@ def _float_array(value: Any) -> np.ndarray:
 
 
 def _tuples_as_lists(value: Any) -> Any:
+    """Return nested sequences as nested lists."""
     return [_tuples_as_lists(item) for item in value] if is_sequence(value) else value
 
 
@@ -288,11 +323,16 @@ class BatchItem:
 
     @property
     def index(self) -> int:
+        """The number of the item from 0."""
         return self.item - 1
 
 
 def choose_batch_item(item: int | None, items: int, hint: str = "") -> BatchItem:
-    """Returns the chosen item of a batch, or its only one."""
+    """Return the chosen item (from 1) of a batch, or its only one if `item` is None.
+
+    Refuses None for a batch of several, and an item that the batch does not have. `hint` is
+    appended to the hint of the first error.
+    """
     if item is None and items > 1:
         raise AttnvizError(
             f"the weights are a batch of {items}, and only one item can be shown",
@@ -311,7 +351,11 @@ def choose_batch_item(item: int | None, items: int, hint: str = "") -> BatchItem
 def follow_batch_item(
     steps: GenerationSteps, item: int | None, beams: Any
 ) -> tuple[BatchItem, list[int]]:
-    """Returns the chosen item, and its index in the batch at each step: beams are reordered."""
+    """Return the chosen item, and its index in the batch at each step of generate().
+
+    The index changes where `beams` say that beams were reordered, and the list is shorter where the
+    text ended. Refuses a missing or wrong item.
+    """
     if beams is None:
         items = len(next(iter(steps[0].values())))
         batch_item = choose_batch_item(item, items, BEAM_REORDERING_HINT)
@@ -322,9 +366,11 @@ def follow_batch_item(
 
 
 def join_step_weights(parts: Sequence[Heads], *, across: bool) -> Heads:
-    """Joins the steps of generate() to one matrix per head, 0 for keys of later steps.
+    """Return the weights of all steps of generate() as one matrix per head.
 
-    Each part has rows for the new tokens; without a cache, for all earlier ones, too.
+    Keys of later steps have 0. Each part has rows for the new tokens; without a cache, for all
+    earlier ones, too. With `across` (cross-attention), rows are put one below the other. Refuses
+    steps that read more keys than there are tokens.
     """
     if across:
         return torch.cat([*parts], dim=-2)
@@ -345,7 +391,11 @@ def join_step_weights(parts: Sequence[Heads], *, across: bool) -> Heads:
 
 
 def _fit_key_columns(part: Heads, token_count: int, step: int) -> Heads:
-    """Returns the rows with a column per token so far; a cache may have more, or fewer."""
+    """Return the rows with one column for each of `token_count` tokens: 0 is put in for first
+    tokens outside a sliding window, unused cache columns are cut off.
+
+    Refuses weights beyond the tokens; `step` is for the message.
+    """
     key_count = part.shape[-1]
     if key_count < token_count:  # the first tokens are outside a sliding window
         return torch.nn.functional.pad(part, (token_count - key_count, 0))
