@@ -39,7 +39,7 @@ class Mistake:
         return f"{self.cause}: {self.effect}"
 
     def weigh(self, scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-        """Returns the attention weights that the mistake gives."""
+        """Return the attention weights that the mistake gives."""
         weights = _SOFTMAX_OVER[self.softmax_axis](self.softmax_inputs(scores, visible, ratio))
         return weights.masked_fill(~visible, 0) if self.zeroed else weights
 

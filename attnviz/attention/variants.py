@@ -49,7 +49,7 @@ class Variant:
     dropout: float = 0.0  # the share of weights that is zeroed
 
     def sees(self, query: Tensor, key: Tensor) -> Tensor:
-        """Whether the token at position `query` may attend to the one at position `key`."""
+        """Return whether the token at position `query` may attend to the one at position `key`."""
         if self.window is None:
             return sees_before(query, key) if self.causal else sees_all(query, key)
         nearby = sees_near(query, key, self.window)
@@ -110,6 +110,6 @@ VARIANTS = {
 
 
 def refuse_unknown_device(name: str) -> None:
-    """Refuses names that are no device on any machine; does not check this one (needs torch)."""
+    """Refuse names that are no device on any machine; does not check this one (needs torch)."""
     if name != "auto" and not re.fullmatch(rf"({'|'.join(DEVICE_KINDS)})(:\d+)?", name):
         raise unknown_name_error("device", name, DEVICES)

@@ -36,7 +36,7 @@ TEMPORARY_NAME = re.compile(rf"{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{16}}")  # 
 
 
 def refuse_unwritable_paths(paths: Sequence[Path]) -> None:
-    """Refuses paths that cannot be written, by themselves or together."""
+    """Refuse paths that cannot be written, by themselves or together."""
     for path in paths:
         refuse_folder(path)
         refuse_unwritable(path)
@@ -53,7 +53,7 @@ def refuse_unwritable_paths(paths: Sequence[Path]) -> None:
 
 
 def refuse_overwriting(paths: Iterable[Path], other_names: Iterable[str | Path]) -> None:
-    """Refuses to overwrite a file that the command reads, or a file of a model that it reads."""
+    """Refuse to overwrite a file that the command reads, or a file of a model that it reads."""
     for path in paths:
         for other_name in other_names:
             with suppress(OSError, ValueError, RuntimeError):  # reported when the file is read
@@ -100,7 +100,7 @@ class AllOrNothing:
         return self
 
     def write(self, path: Path, chunks: Iterable[bytes]) -> None:
-        """Writes a file under its temporary name."""
+        """Write a file under its temporary name."""
         target = path.resolve()
         try:
             self._make_folders(target.parent)
@@ -125,7 +125,7 @@ class AllOrNothing:
                 self._undo()
 
     def _open_temporary(self, path: Path, target: Path) -> BinaryIO:
-        """Opens a new locked file, which is listed before it exists, so that it can be undone."""
+        """Open a new locked file, which is listed before it exists, so that it can be undone."""
         while True:
             self._files.append(_TemporaryFile(_unused_path(target.parent), target, path))
             stream = self._files[-1].temporary.open("xb")
@@ -136,7 +136,7 @@ class AllOrNothing:
             self._files.pop().temporary.unlink(missing_ok=True)  # another run just swept it
 
     def _rename_all(self) -> None:
-        """Renames all files; restores the previous ones if a file cannot be renamed."""
+        """Rename all files; restores the previous ones if a file cannot be renamed."""
         renamed: list[Path] = []
         try:
             for file in self._files:
@@ -155,7 +155,7 @@ class AllOrNothing:
                 backup.unlink(missing_ok=True)
 
     def _back_up(self, target: Path) -> None:
-        """Gives the previous file a second name, if several files are written."""
+        """Give the previous file a second name, if several files are written."""
         if len(self._files) > 1 and target not in self._backups:
             with suppress(OSError):  # there is no such file, or the disk has no hard links
                 backup = _unused_path(target.parent)
@@ -169,7 +169,7 @@ class AllOrNothing:
             target.unlink(missing_ok=True)
 
     def _undo(self) -> None:
-        """Removes the temporary files and the folders that were made for them."""
+        """Remove the temporary files and the folders that were made for them."""
         for file in self._files:
             file.temporary.unlink(missing_ok=True)
         for folder in reversed(self._made_folders):
@@ -186,7 +186,7 @@ class AllOrNothing:
                 self._made_folders.remove(parent)
 
     def _sweep(self, folder: Path) -> None:
-        """Removes the temporary files that killed runs have left in a folder."""
+        """Remove the temporary files that killed runs have left in a folder."""
         if folder in self._swept_folders or fcntl is None:
             return
         self._swept_folders.add(folder)
@@ -201,7 +201,7 @@ def _unused_path(folder: Path) -> Path:
 
 
 def _take_lock(number: int) -> bool:
-    """Locks an open file until its process ends; False if another process has the lock."""
+    """Lock an open file until its process ends; False if another process has the lock."""
     if fcntl is None:
         return True
     try:
@@ -212,7 +212,7 @@ def _take_lock(number: int) -> bool:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Removes a file that no process has locked; keeps it if that cannot be determined."""
+    """Remove a file that no process has locked; keeps it if that cannot be determined."""
     with suppress(OSError):
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
@@ -223,7 +223,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _file_mode(target: Path) -> int:
-    """Returns the permissions of the previous file, or those that the umask gives a new one."""
+    """Return the permissions of the previous file, or those that the umask gives a new one."""
     if target.exists():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)

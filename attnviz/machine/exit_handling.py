@@ -29,7 +29,7 @@ _EXIT_STATE = _ExitState()
 
 
 def exit_on_signals() -> None:
-    """Has each ending signal end the process at once, unless its parent had it ignored."""
+    """Have each ending signal end the process at once, unless its parent had it ignored."""
     for name in ENDING_SIGNALS:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
@@ -37,12 +37,12 @@ def exit_on_signals() -> None:
 
 
 def register_undo(undo: Callable[[], object]) -> None:
-    """Has `undo` called before the process ends, in whatever way."""
+    """Have `undo` called before the process ends, in whatever way."""
     _EXIT_STATE.undo_actions.append(undo)
 
 
 def undo_everything() -> None:
-    """Calls all undo actions, the newest first."""
+    """Call all undo actions, the newest first."""
     while _EXIT_STATE.undo_actions:
         with suppress(Exception):  # the process ends, so an error cannot be reported
             _EXIT_STATE.undo_actions.pop()()
@@ -50,7 +50,7 @@ def undo_everything() -> None:
 
 @contextmanager
 def undo_on_signal(undo: Callable[[], object]) -> Iterator[None]:
-    """Has a signal during the `with` block call `undo` before the process ends."""
+    """Have a signal during the `with` block call `undo` before the process ends."""
     _EXIT_STATE.undo_actions.append(undo)
     try:
         yield
@@ -60,7 +60,7 @@ def undo_on_signal(undo: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def delay_signals() -> Iterator[None]:
-    """Delays signals until the end of the `with` block, which must be short."""
+    """Delay signals until the end of the `with` block, which must be short."""
     _EXIT_STATE.delay_depth += 1
     try:
         yield
@@ -72,7 +72,7 @@ def delay_signals() -> Iterator[None]:
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
-    """Has Ctrl-C ask the `with` block to stop; a second Ctrl-C ends the run.
+    """Have Ctrl-C ask the `with` block to stop; a second Ctrl-C ends the run.
 
     Yields a function that returns whether Ctrl-C was pressed.
     """
@@ -95,7 +95,7 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def delay_interrupt() -> Iterator[None]:
-    """Blocks Ctrl-C during the `with` block, so that Python's output is written completely.
+    """Block Ctrl-C during the `with` block, so that Python's output is written completely.
 
     Handling the signal later is not enough: it would still interrupt the system call, and the rest
     of the buffer would be lost.

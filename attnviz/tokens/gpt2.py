@@ -50,7 +50,7 @@ def gpt2(text: str) -> Tokens:
 
 
 def _split_short_text(text: str) -> list[str] | None:
-    """Returns the words of a text, for looking them up one by one; None if it is too long.
+    """Return the words of a text, for looking them up one by one; None if it is too long.
 
     Also None if the category of a character differs between versions of Unicode: tiktoken may use
     another version than Python.
@@ -76,7 +76,7 @@ def _split_short_text(text: str) -> list[str] | None:
 
 @cache
 def load_gpt2_encoding() -> tiktoken.Encoding:
-    """Loads the whole vocabulary."""
+    """Load the whole vocabulary."""
     import tiktoken
 
     return tiktoken.Encoding(
@@ -89,7 +89,7 @@ def load_gpt2_encoding() -> tiktoken.Encoding:
 
 
 def merge_ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
-    """Returns the id of each piece, which is also the rank of its merge.
+    """Return the id of each piece, which is also the rank of its merge.
 
     Equals `tiktoken.load.data_gym_to_mergeable_bpe_ranks` of the same files, in a third of the
     time, because the whole vocabulary is turned into bytes at once.
@@ -108,7 +108,7 @@ def merge_ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
 
 @cache
 def _merge_word(word: str) -> tuple[bytes, ...]:
-    """Returns the pieces of a word by byte-pair encoding: the lowest rank is merged first."""
+    """Return the pieces of a word by byte-pair encoding: the lowest rank is merged first."""
     word_bytes = word.encode()
     if _find_rank(word_bytes) is not None:
         return (word_bytes,)
@@ -125,7 +125,7 @@ def _merge_word(word: str) -> tuple[bytes, ...]:
 
 @cache
 def _find_rank(piece: bytes) -> int | None:
-    """Returns the id of a piece, searched in the text of the vocabulary file; None if absent.
+    """Return the id of a piece, searched in the text of the vocabulary file; None if absent.
 
     No spelling holds a space, so a match of `, "am": ` can only be that entry.
     """
@@ -145,13 +145,13 @@ def _encoder_entries() -> bytes:
 
 @cache
 def byte_spelling() -> dict[int, str]:
-    """Returns the character by which GPT-2's vocabulary spells each byte."""
+    """Return the character by which GPT-2's vocabulary spells each byte."""
     unprintable = {ord(byte): character for character, byte in _unprintable_spelling().items()}
     return {byte: unprintable.get(byte, chr(byte)) for byte in range(256)}
 
 
 def _unprintable_spelling() -> dict[str, str]:
-    """Returns GPT-2's characters (from 256 on) for unprintable bytes: {"Ġ": " ", …}."""
+    """Return GPT-2's characters (from 256 on) for unprintable bytes: {"Ġ": " ", …}."""
     printable = [byte for byte in range(256) if chr(byte).isprintable() and byte != ord(" ")]
     unprintable = [byte for byte in range(256) if byte not in printable]
     return {chr(256 + number): chr(byte) for number, byte in enumerate(unprintable)}

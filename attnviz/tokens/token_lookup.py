@@ -13,7 +13,7 @@ MAX_NUMBER_CHOICES = 8
 
 
 def find_query(tokens: Tokens, name: str, option: str = "--query") -> int:
-    """Returns the position, from 0, of the token that `name` means.
+    """Return the position, from 0, of the token that `name` means.
 
     A name is the token's word, its number from 1, or both as tables show them (`2 the`), which is
     never ambiguous; `it#2` is the second token `it`.
@@ -43,7 +43,7 @@ def find_query(tokens: Tokens, name: str, option: str = "--query") -> int:
 
 
 def _find_occurrence(positions: tuple[int, ...], word: str, occurrence: str) -> int:
-    """Returns the position of occurrence `occurrence` (a number from 1) of a word."""
+    """Return the position of occurrence `occurrence` (a number from 1) of a word."""
     number = int(occurrence[:9])
     if 1 <= number <= len(positions) and len(occurrence) <= 9:
         return positions[number - 1]

@@ -37,7 +37,7 @@ class Tokens:
         return self.words or tuple(piece_label(piece) for piece in self.pieces)
 
     def find(self, word: str) -> tuple[int, ...]:
-        """Returns the positions, from 0, of every token whose label or text is `word`."""
+        """Return the positions, from 0, of every token whose label or text is `word`."""
         encoded = word.strip().encode(errors="replace")
         return tuple(
             position
@@ -47,12 +47,12 @@ class Tokens:
 
 
 def tokens_of_bytes(text: str, pieces: Sequence[bytes], ids: Sequence[int]) -> Tokens:
-    """Returns Tokens of a byte-level vocabulary, whose pieces include the space before them."""
+    """Return Tokens of a byte-level vocabulary, whose pieces include the space before them."""
     return Tokens(text, tuple(pieces), tuple(ids), tuple(piece[:1].isspace() for piece in pieces))
 
 
 def tokens_of_words(words: Sequence[str]) -> Tokens:
-    """Returns Tokens of words, one each; the same word has the same id.
+    """Return Tokens of words, one each; the same word has the same id.
 
     >>> tokens_of_words(["a", "b", "a"]).ids
     (0, 1, 0)
@@ -65,12 +65,12 @@ def tokens_of_words(words: Sequence[str]) -> Tokens:
 
 
 def numbered_tokens(count: int) -> Tokens:
-    """Returns Tokens named x1, x2, …, for matrices without words."""
+    """Return Tokens named x1, x2, …, for matrices without words."""
     return tokens_of_words([f"x{number}" for number in range(1, count + 1)])
 
 
 def piece_label(piece: bytes) -> str:
-    """Returns the label of a piece: never empty, without control characters and mojibake.
+    """Return the label of a piece: never empty, without control characters and mojibake.
 
     >>> [piece_label(piece) for piece in (b" learning", b"  ", b"a\\n", b" \\xe6\\x97", b"\\x1b")]
     ['learning', '␣', 'a↵', '⟨e6⟩⟨97⟩', '\\\\u001b']
@@ -82,7 +82,7 @@ def piece_label(piece: bytes) -> str:
 
 
 def piece_phrase(piece: bytes) -> str:
-    """Returns the label of a piece, with plain spaces instead of ␣ between words.
+    """Return the label of a piece, with plain spaces instead of ␣ between words.
 
     >>> piece_phrase(b"Input 1")
     'Input 1'

@@ -41,7 +41,7 @@ DAMAGED_FILE_ERRORS = (
 def read_numpy_arrays(
     path: Path, *, texts: bool = False, bytes_of: BytesOf = lambda name: 0
 ) -> dict[str, AnyArray]:
-    """Returns the arrays of a file by name; that of a .npy file is "".
+    """Return the arrays of a file by name; that of a .npy file is "".
 
     `bytes_of`: memory that must be free for each number, beside that of the arrays themselves.
     """
@@ -67,7 +67,7 @@ def _read_npy(path: Path) -> AnyArray:
 
 
 def _read_npz(path: Path, bytes_of: BytesOf) -> dict[str, AnyArray]:
-    """Returns every array of a file, after checks that all fit in memory."""
+    """Return every array of a file, after checks that all fit in memory."""
     files.refuse_larger(path.stat().st_size, f"'{path}'", "file of arrays")
     with zipfile.ZipFile(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
@@ -90,14 +90,14 @@ def _read_npz(path: Path, bytes_of: BytesOf) -> dict[str, AnyArray]:
 
 
 def _read_array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Returns an array's shape and dtype, and the length of its header in bytes."""
+    """Return an array's shape and dtype, and the length of its header in bytes."""
     start = BytesIO(file.read(MAX_ARRAY_HEADER_BYTES))
     shape, _, dtype = HEADER_READERS[np.lib.format.read_magic(start)](start)
     return shape, dtype, start.tell()
 
 
 def _count_numbers(members: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> int:
-    """Returns how many numbers an array has; refuses one whose size differs from its header."""
+    """Return how many numbers an array has; refuses one whose size differs from its header."""
     name = info.filename.removesuffix(".npy")
     if info.flag_bits & 1:
         raise AttnvizError(f"'{name}' in '{path}' is encrypted", "numpy.savez writes it plainly")
@@ -126,7 +126,7 @@ def _unreadable_file_error(path: Path) -> AttnvizError:
 
 
 def _is_pickled(path: Path) -> bool:
-    """Whether a file is a pickle, or a NumPy file with Python objects in it."""
+    """Return whether a file is a pickle, or a NumPy file with Python objects in it."""
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as members:
@@ -145,19 +145,19 @@ def _starts_pickled(file: IO[bytes]) -> bool:
 def read_safetensors(
     path: Path, bytes_of: BytesOf = lambda name: FLOAT_BYTES
 ) -> dict[str, AnyArray]:
-    """Returns the tensors of a safetensors file by name, as 64-bit floats or booleans."""
+    """Return the tensors of a safetensors file by name, as 64-bit floats or booleans."""
     return read_tensors_and_metadata(path, bytes_of)[0]
 
 
 def read_metadata(path: Path) -> Mapping[str, str]:
-    """Returns the metadata of a safetensors file, without reading its tensors."""
+    """Return the metadata of a safetensors file, without reading its tensors."""
     return read_tensors_and_metadata(path, None)[1]
 
 
 def read_tensors_and_metadata(
     path: Path, bytes_of: BytesOf | None = lambda name: FLOAT_BYTES
 ) -> tuple[dict[str, AnyArray], dict[str, str]]:
-    """Returns the tensors and metadata of a safetensors file; no tensors if `bytes_of` is None."""
+    """Return the tensors and metadata of a safetensors file; no tensors if `bytes_of` is None."""
     import torch  # not needed for NumPy files
     from safetensors import SafetensorError, safe_open
 

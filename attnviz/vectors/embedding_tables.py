@@ -48,13 +48,13 @@ class Lexicon:
     tokenizer: Any
 
     def piece_ids(self, word: str) -> list[int]:
-        """Returns the ids of a word in running text: after a space if that takes no more pieces."""
+        """Return the ids of a word in running text: after a space if that takes no more pieces."""
         ids: list[int] = self.tokenizer.encode(word, add_special_tokens=False).ids
         spaced_ids: list[int] = self.tokenizer.encode(f" {word}", add_special_tokens=False).ids
         return spaced_ids if word[:1].isalnum() and len(spaced_ids) <= len(ids) else ids
 
     def whole_word_ids(self) -> list[int]:
-        """Returns the lowest ids of pieces that are whole words of letters."""
+        """Return the lowest ids of pieces that are whole words of letters."""
         vocabulary = self.tokenizer.get_vocab(with_added_tokens=False)
         marks = {piece[:1] for piece in vocabulary}
         mark = next((mark for mark in WORD_START_MARKS if mark in marks), "")
@@ -66,7 +66,7 @@ class Lexicon:
 def look_up_vectors(
     folder: Path, name: str, tokens: Tokens, dim: int | None
 ) -> tuple[Float[Tensor, "token dim"], FromTable]:
-    """Returns each token's vector, reduced to `dim` principal components if that is fewer."""
+    """Return each token's vector, reduced to `dim` principal components if that is fewer."""
     folder_state = files.read_folder_state(folder)
     lexicon = _load_lexicon(folder, name, folder_state)
     width = lexicon.table.width
@@ -91,7 +91,7 @@ def look_up_vectors(
 
 @lru_cache(maxsize=2)
 def _load_lexicon(folder: Path, name: str, folder_state: files.FolderState) -> Lexicon:
-    """Loads a lexicon; the cache holds it as long as its files (`folder_state`) do not change."""
+    """Load a lexicon; the cache holds it as long as its files (`folder_state`) do not change."""
     return Lexicon(name, find_table(folder), _read_tokenizer(folder, name))
 
 
@@ -99,7 +99,7 @@ def _load_lexicon(folder: Path, name: str, folder_state: files.FolderState) -> L
 def _word_components(
     folder: Path, name: str, dim: int, folder_state: files.FolderState
 ) -> Components:
-    """Returns the components of a model's whole words, so that they tell words, not endings."""
+    """Return the components of a model's whole words, so that they tell words, not endings."""
     lexicon = _load_lexicon(folder, name, folder_state)
     words = lexicon.whole_word_ids()
     if dim >= len(words):
@@ -113,7 +113,7 @@ def _word_components(
 
 
 def _read_tokenizer(folder: Path, name: str) -> Any:
-    """Returns a model's tokenizer, loaded without transformers."""
+    """Return a model's tokenizer, loaded without transformers."""
     try:
         from tokenizers import Tokenizer
     except ImportError:
@@ -144,7 +144,7 @@ def _read_tokenizer(folder: Path, name: str) -> Any:
 
 
 def _lookup_word(piece: bytes, label: str) -> str:
-    """Returns the text of a token without white space; refuses one without whole letters."""
+    """Return the text of a token without white space; refuses one without whole letters."""
     word = piece.decode(errors="replace").strip()
     if not word or "\ufffd" in word:
         problem = f"'{label}' is {'part of a letter' if word else 'white space'}"
@@ -154,7 +154,7 @@ def _lookup_word(piece: bytes, label: str) -> str:
 
 
 def _refuse_unknown_token(lexicon: Lexicon, ids: Sequence[int], label: str) -> None:
-    """Refuses a token that is not in the vocabulary: all such tokens share one vector."""
+    """Refuse a token that is not in the vocabulary: all such tokens share one vector."""
     unknown = {lexicon.tokenizer.token_to_id(name) for name in UNKNOWN_TOKENS}
     if not ids or unknown & {*ids} or max(ids) >= lexicon.table.rows:
         raise AttnvizError(
@@ -165,7 +165,7 @@ def _refuse_unknown_token(lexicon: Lexicon, ids: Sequence[int], label: str) -> N
 
 
 def _is_word(piece: str, mark: str) -> bool:
-    """Whether a piece is a whole word of letters, where `mark` begins the words.
+    """Return whether a piece is a whole word of letters, where `mark` begins the words.
 
     >>> _is_word("cat", ""), _is_word("##s", ""), _is_word("[CLS]", ""), _is_word("Ġcat", "Ġ")
     (True, False, False, True)
@@ -184,14 +184,14 @@ class Components:
     def coordinates(
         self, vectors: Float64[np.ndarray, "token dim"]
     ) -> Float64[np.ndarray, "token component"]:
-        """Returns the vectors' coordinates along the directions, from the mean."""
+        """Return the vectors' coordinates along the directions, from the mean."""
         centred = vectors - self.mean
         coordinates: Float64[np.ndarray, "token component"] = centred @ self.directions
         return coordinates
 
 
 def principal_components(rows: Rows, count: int) -> Components:
-    """Returns the first `count` principal components of some vectors.
+    """Return the first `count` principal components of some vectors.
 
     >>> principal_components(np.array([[0.0, 0.0], [2.0, 2.0], [4.0, 4.0]]), 1).kept_variance
     1.0
@@ -226,14 +226,14 @@ class EmbeddingTable:
     width: int
 
     def read_rows(self, ids: Sequence[int]) -> Rows:
-        """Returns the rows of these ids, read one by one."""
+        """Return the rows of these ids, read one by one."""
         with _open_safetensors(self.path) as tensors:
             part = tensors.get_slice(self.name)
             rows = [part[number : number + 1].double().numpy() for number in ids]
         return np.concatenate(rows)
 
     def read_many_rows(self, ids: Sequence[int]) -> Rows:
-        """Returns the rows of these ids in ascending order, read in large blocks."""
+        """Return the rows of these ids in ascending order, read in large blocks."""
         is_wanted = np.zeros(self.rows, dtype=bool)
         is_wanted[np.asarray(ids)] = True
         starts = range(0, self.rows, TABLE_ROWS_AT_ONCE)
@@ -245,7 +245,7 @@ class EmbeddingTable:
 
 
 def find_table(folder: Path) -> EmbeddingTable:
-    """Returns the embedding table of the model in a folder."""
+    """Return the embedding table of the model in a folder."""
     for path, names in _safetensors_files(folder).items():
         with _open_safetensors(path) as tensors:
             name = _find_table_name([*tensors.keys()] if names is None else names)
@@ -261,7 +261,7 @@ def find_table(folder: Path) -> EmbeddingTable:
 
 
 def _safetensors_files(folder: Path) -> dict[Path, list[str] | None]:
-    """Returns a model's weight files, each with its tensors' names if an index gives them."""
+    """Return a model's weight files, each with its tensors' names if an index gives them."""
     if files.is_file(folder / SINGLE_WEIGHTS_FILE):
         return {folder / SINGLE_WEIGHTS_FILE: None}
     if not files.is_file(folder / WEIGHTS_INDEX_FILE):
@@ -289,7 +289,7 @@ def _read_weights_index(path: Path) -> list[tuple[str, str]]:
 
 
 def _find_table_name(names: Sequence[str]) -> str | None:
-    """Returns the name of the embedding table, preferably not a decoder's; None if absent."""
+    """Return the name of the embedding table, preferably not a decoder's; None if absent."""
     for ending in EMBEDDING_TABLE_NAMES:
         matches = [name for name in names if f".{name}".endswith(f".{ending}")]
         if matches:

@@ -32,23 +32,23 @@ class Seeds:
     def draw_normal(
         self, stream: str, rows: Sequence[int], columns: int
     ) -> Float[Tensor, "*seed row columns"]:
-        """Returns rows of N(0, 1); `stream` names their purpose, such as "embedding"."""
+        """Return rows of N(0, 1); `stream` names their purpose, such as "embedding"."""
         return self._one_or_several(draw_normal(self.numbers, stream, rows, columns))
 
     def draw_embeddings(self, ids: Sequence[int], dim: int) -> Float[Tensor, "*seed token dim"]:
-        """Returns a vector of N(0, 1) for each token id; the same id always has the same vector."""
+        """Return a vector of N(0, 1) for each token id; the same id always has the same vector."""
         return self.draw_normal("embedding", ids, dim)
 
     def draw_projection(
         self, name: str, inputs: int, outputs: int
     ) -> Float[Tensor, "*seed inputs outputs"]:
-        """Returns a matrix of N(0, 1/inputs), which keeps the variance of N(0, 1) near 1."""
+        """Return a matrix of N(0, 1/inputs), which keeps the variance of N(0, 1) near 1."""
         return self.draw_normal(name, range(inputs), outputs) / sqrt(inputs)
 
     def dropout_factors(
         self, shape: tuple[int, int, int], dropout: float, stream: str = "dropout"
     ) -> Float[Tensor, "*seed head query key"]:
-        """Returns the factors of weights under dropout: 0, or 1/(1 - dropout) for those kept."""
+        """Return the factors of weights under dropout: 0, or 1/(1 - dropout) for those kept."""
         heads, queries, keys = shape
         numbers = draw_uniform(self.numbers, stream, range(heads * queries), keys)
         scaled: Tensor = (numbers >= dropout).double() / (1 - dropout)
@@ -61,7 +61,7 @@ class Seeds:
 def draw_normal(
     seeds: Sequence[int], stream: str, rows: Sequence[int], columns: int
 ) -> Float[Tensor, "seed row columns"]:
-    """Returns rows of N(0, 1) for each seed: normal quantiles of uniform numbers."""
+    """Return rows of N(0, 1) for each seed: normal quantiles of uniform numbers."""
     quantiles: Tensor = torch.special.ndtri(draw_uniform(seeds, stream, rows, columns))
     return quantiles
 
@@ -69,7 +69,7 @@ def draw_normal(
 def draw_uniform(
     seeds: Sequence[int], stream: str, rows: Sequence[int], columns: int
 ) -> Float[Tensor, "seed row columns"]:
-    """Returns rows of uniform numbers in the open interval (0, 1) for each seed."""
+    """Return rows of uniform numbers in the open interval (0, 1) for each seed."""
     digests = [blake2b(f"{seed} {stream}".encode(), digest_size=8).digest() for seed in seeds]
     starts = np.array([int.from_bytes(item, "little") for item in digests], dtype=np.uint64)
     states = starts[:, None] + np.asarray(rows, dtype=np.uint64) * _STATE_STEP

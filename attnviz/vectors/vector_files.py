@@ -25,7 +25,7 @@ MATRIX_SUFFIXES = (".npy", ".npz", ".safetensors")
 
 
 def load_vectors(name: str, tokens: Tokens) -> Float[Tensor, "token dim"]:
-    """Returns the vector of each token: its row of a matrix, or its word's line in a text file.
+    """Return the vector of each token: its row of a matrix, or its word's line in a text file.
 
     `name` is a path; `model.safetensors#wte.weight` names one tensor of several.
     """
@@ -52,7 +52,7 @@ def _rows_of_tokens(matrix: Matrix, tokens: Tokens, path: str) -> Vectors:
 
 
 def _read_matrix_file(path: Path, tensor: str) -> Matrix:
-    """Returns the matrix of a NumPy or safetensors file: the one named, or the only one."""
+    """Return the matrix of a NumPy or safetensors file: the one named, or the only one."""
     arrays = read_safetensors(path) if path.suffix == ".safetensors" else read_numpy_arrays(path)
     matrices = {name: array for name, array in arrays.items() if array.ndim == 2}
     if tensor in matrices:
@@ -72,7 +72,7 @@ def _read_matrix_file(path: Path, tensor: str) -> Matrix:
 
 
 def _vectors_of_words(path: Path, tokens: Tokens) -> Vectors:
-    """Returns the words' vectors in a text file such as GloVe's, in lower case if need be."""
+    """Return the words' vectors in a text file such as GloVe's, in lower case if need be."""
     words = [piece.strip().decode(errors="replace") for piece in tokens.pieces]
     known = dict(_read_word_lines(path, {*words, *(word.lower() for word in words)}))
     for word, label in zip(words, tokens.labels, strict=True):
@@ -93,7 +93,7 @@ def _vectors_of_words(path: Path, tokens: Tokens) -> Vectors:
 
 
 def _read_word_lines(path: Path, words: set[str]) -> Iterator[tuple[str, list[float]]]:
-    """Yields the vectors of some words, which may contain spaces; skips a first line of counts."""
+    """Yield the vectors of some words, which may contain spaces; skips a first line of counts."""
     number, width = 0, 0
     try:
         with path.open(encoding="utf-8") as lines:
