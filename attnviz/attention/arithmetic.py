@@ -55,7 +55,10 @@ class AttentionStages:
         return add_to_scores(self.biased, self.mask)
 
     def select_part(self, part: Callable[[Tensor], Tensor]) -> AttentionStages:
-        """Apply `part` to each matrix, to select queries or heads; drops the sink."""
+        """Return the stages with `part` applied to each tensor, to select queries or heads.
+
+        The sink is dropped.
+        """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         parts = {name: part(value) for name, value in values.items() if isinstance(value, Tensor)}
         return AttentionStages(**(values | parts | {"sink": None}))
@@ -105,7 +108,10 @@ def compute_attention(
 def cap_scores(
     scores: Float[Tensor, "*batch head query key"], soft_cap: float | None
 ) -> Float[Tensor, "*batch head query key"]:
-    """Return cap · tanh(score / cap), which no score exceeds; computed in at least 32 bits."""
+    """Return cap · tanh(score / cap), which no score exceeds; None returns the scores as they are.
+
+    It is computed in at least 32 bits.
+    """
     if soft_cap is None:
         return scores
     precise = scores if scores.dtype == torch.float64 else scores.float()
@@ -115,7 +121,7 @@ def cap_scores(
 def add_to_scores(
     scores: Float[Tensor, "*batch head query key"], *terms: Float[Tensor, "..."] | None
 ) -> Float[Tensor, "*batch head query key"]:
-    """Return the scores plus those terms (a bias, a mask) that are not None."""
+    """Return the scores plus those of `terms` (a bias, a mask) that are not None."""
     return reduce(add, (term for term in terms if term is not None), scores)
 
 
@@ -124,7 +130,10 @@ def project(
     matrix: Float[Tensor, "*#batch dim out"],
     bias: Float[Tensor, "... out"] | None = None,
 ) -> Float[Tensor, "*batch token out"]:
-    """Return x W + b for each token: its query, key or value."""
+    """Return x W + b for each token, as for its query, key or value.
+
+    Without b if `bias` is None.
+    """
     if matrix.ndim < 4 or matrix.shape[-3] != 1:
         product = inputs @ matrix
     else:  # all texts of each of several models at once, which takes a third of the time
@@ -136,21 +145,24 @@ def project(
 def split_heads(
     joined: Float[Tensor, "*batch token out"], heads: int
 ) -> Float[Tensor, "*batch {heads} token width"]:
-    """Split the columns between heads, neighbouring ones to one head."""
+    """Return columns split between `heads` heads, neighbouring columns to one head."""
     return rearrange(joined, "... token (head width) -> ... head token width", head=heads)
 
 
 def join_heads(
     split: Float[Tensor, "*batch head token width"],
 ) -> Float[Tensor, "*batch token out"]:
-    """Put the heads side by side; undoes `split_heads`."""
+    """Return the vectors of all heads side by side; undoes `split_heads`."""
     return rearrange(split, "... head token width -> ... token (head width)")
 
 
 def repeat_groups(
     vectors: Float[Tensor, "*batch group key width"], heads: int
 ) -> Float[Tensor, "*batch {heads} key width"]:
-    """Return keys or values for each head, where neighbouring heads share those of a group."""
+    """Return keys or values with one copy for each of `heads` heads.
+
+    Neighbouring heads share those of a group.
+    """
     groups = vectors.shape[-3]
     return vectors if groups == heads else vectors.repeat_interleave(heads // groups, dim=-3)
 
@@ -191,7 +203,10 @@ def score_scale(variant: Variant, width: int) -> float:
 def visible_cells(
     variant: Variant, tokens: int, device: torch.device, keys: int | None = None
 ) -> Bool[Tensor, "query key"]:
-    """Return the mask of a variant: which keys each query may attend to."""
+    """Return a variant's mask: True where a query may attend to a key.
+
+    `tokens`: the number of queries; `keys`: that of keys, if it differs.
+    """
     position = torch.arange(max(tokens, keys or 0), device=device)
     return variant.sees(position[:tokens, None], position[None, : keys or tokens])
 
@@ -230,7 +245,10 @@ def weigh_values(
 def switch_off_heads(
     contexts: Float[Tensor, "*batch head query value_width"], off: Mapping[int, AblationValue]
 ) -> Float[Tensor, "*batch head query value_width"]:
-    """Return the contexts with those of ablated heads set to 0, or to their mean over the text."""
+    """Return the contexts with those of the heads in `off` replaced.
+
+    "zero" sets them to 0, "mean" to the mean of the head's contexts over the text.
+    """
     if not off:
         return contexts
     heads = list(contexts.unbind(-3))

@@ -76,19 +76,19 @@ class Block:
 
     @property
     def required_feed_forward(self) -> FeedForwardStages:
-        """The feed-forward of a block that is known to have one."""
+        """The feed-forward of a block that is known to have one; fails an assertion otherwise."""
         assert self.feed_forward is not None
         return self.feed_forward
 
     @property
     def outputs(self) -> Vectors:
-        """The output vectors of the block."""
+        """The output vectors of the block: those of its last sub-layer."""
         last = self.cross or self.attention
         return last.outputs if self.feed_forward is None else self.feed_forward.residual.outputs
 
     @property
     def residuals(self) -> dict[str, Residual]:
-        """The sub-layers in their order."""
+        """The sub-layers that the block has, by name, in their order."""
         residuals = {
             "attention": self.attention,
             "cross": self.cross,
@@ -106,18 +106,18 @@ def layer_norm(vectors: Vectors, norm: Norm) -> Vectors:
 
 
 def hidden_activations(vectors: Vectors, parameters: FeedForward) -> Hidden:
-    """Return the hidden activations: the first half of feed-forward."""
+    """Return the hidden activations: the first matrix of feed-forward, then its activation."""
     activation = FEED_FORWARD_ACTIVATIONS[parameters.activation]
     return activation(project(vectors, parameters.w_1, parameters.b_1))
 
 
 def feed_forward(hidden: Hidden, parameters: FeedForward) -> Vectors:
-    """Return the second half of feed-forward: from hidden activations to the model's width."""
+    """Return the outputs of feed-forward: the hidden activations times its second matrix."""
     return project(hidden, parameters.w_2, parameters.b_2)
 
 
 def norm_before_sublayer(inputs: Vectors, norm: Norm | None, placement: NormPlacement) -> Vectors:
-    """Return the input of a sub-layer, normalised if the norm comes first ("pre")."""
+    """Return a sub-layer's input, normalised if there is a norm and it comes first ("pre")."""
     return layer_norm(inputs, norm) if norm is not None and placement == "pre" else inputs
 
 
@@ -128,7 +128,10 @@ def build_residual(
     norm: Norm | None,
     placement: NormPlacement,
 ) -> Residual:
-    """Return x + f(x) as stages, normalised at the end if the norm comes last ("post")."""
+    """Return the stages of x + f(x), whose outputs are normalised if the norm comes last ("post").
+
+    x is `inputs`, and f(x) is `sublayer_outputs`.
+    """
     added = inputs + sublayer_outputs
     outputs = layer_norm(added, norm) if norm is not None and placement == "post" else added
     return Residual(norm, inputs, sublayer_inputs, sublayer_outputs, added, outputs)

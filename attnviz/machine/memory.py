@@ -31,7 +31,11 @@ OUT_OF_MEMORY_MESSAGES = re.compile(
 
 
 def free_bytes() -> int | None:
-    """Return how many more bytes this process can have; None if that is not known."""
+    """Return how many more bytes this process can have; None if that is not known.
+
+    It is the least that the machine, control groups and `ulimit -v` leave; where none of these is
+    known, the whole memory of the machine.
+    """
     amounts = [_available_bytes(), *_free_in_groups(), _free_addresses()]
     known_amounts = [amount for amount in amounts if amount is not None]
     return max(min(known_amounts), 1) if known_amounts else _physical_bytes()
@@ -57,7 +61,9 @@ def format_size_limit(amount: int) -> str:
 
 
 def parse_size(size_text: str, name: str) -> int:
-    """Return the bytes of a size that a user typed; `name` names the option in the error.
+    """Return the bytes of a size that a user typed; refuse what is no size.
+
+    `name` is that of the option in the error.
 
     >>> [parse_size(size, "--limit") for size in ("20MB", "1.5 gb", "4096")]
     [20000000, 1500000000, 4096]
@@ -71,7 +77,10 @@ def parse_size(size_text: str, name: str) -> int:
 
 
 def refuse_too_little_memory(needed: int, purpose: str, hint: str = MORE_MEMORY_HINT) -> None:
-    """Refuse what needs more bytes at once than are free."""
+    """Refuse `purpose` ("to read 'x.npz'") if it needs more bytes than are free.
+
+    Nothing is refused where the free memory is not known.
+    """
     available = free_bytes()
     if available is not None and needed > available:
         amounts = f"takes about {format_size(needed)}, and there are {format_size(available)} free"
@@ -79,7 +88,10 @@ def refuse_too_little_memory(needed: int, purpose: str, hint: str = MORE_MEMORY_
 
 
 def refuse_too_few_addresses() -> None:
-    """Refuse a `ulimit -v` that is too low for the libraries: they would abort the process."""
+    """Refuse a `ulimit -v` that is too low for the libraries: they would abort the process.
+
+    Nothing is refused once torch is imported.
+    """
     available = None if "torch" in sys.modules else _free_addresses()
     needed = LIBRARIES_BYTES + THREAD_BYTES * (_thread_count() - 1)
     if available is not None and available < needed:

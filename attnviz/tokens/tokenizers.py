@@ -31,13 +31,16 @@ VOCABULARY_SIZES = {"gpt2": 50_257, "chars": 0x110000, "bytes": 256}
 
 
 def tokenize(text: str, tokenizer: str, *, download: bool = True) -> Tokens:
-    """Return the tokens of a text by the tokenizer of this name."""
+    """Return the tokens of a text by the tokenizer of this name, such as 'gpt2' or 'words'.
+
+    Refuses a blank text and what `find_tokenizer` refuses.
+    """
     refuse_empty_text(text)
     return find_tokenizer(tokenizer, download=download)(text)
 
 
 def find_tokenizer(tokenizer: str, *, download: bool = True) -> Tokenizer:
-    """Import and returns the tokenizer of this name.
+    """Return the tokenizer of this name, imported now; refuse an unknown name.
 
     `download=False` is for names in files: only what a user names may cause a download.
     """

@@ -91,6 +91,7 @@ def piece_phrase(piece: bytes) -> str:
 
 
 def _bytes_in_brackets(error: UnicodeError) -> tuple[str, int]:
+    """Return bytes that are not UTF-8 as `⟨e6⟩⟨97⟩`: an error handler for `bytes.decode`."""
     assert isinstance(error, UnicodeDecodeError)
     broken = error.object[error.start : error.end]
     return "".join(f"⟨{byte:02x}⟩" for byte in broken), error.end

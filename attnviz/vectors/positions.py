@@ -17,7 +17,10 @@ ROTARY_BASE = 10_000.0  # of sinusoidal positions, too
 def sinusoidal_positions(
     tokens: int, dim: int, base: float = ROTARY_BASE
 ) -> Float[Tensor, "token dim"]:
-    """Return sines and cosines of falling frequency: sin(p / base^(2i/D)), then its cosine."""
+    """Return position vectors of sines and cosines of falling frequency, which alternate.
+
+    Numbers 2i and 2i+1 of position p are the sine and cosine of p / base^(2i/dim).
+    """
     angle = rotation_angles(tokens, dim, base)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :dim]
 

@@ -98,8 +98,7 @@ class Card:
         return replace(self.settings, tokenizer=self.vocabulary.tokenizer, **changes)
 
     def refuse_other_settings(self, requested: Mapping[str, Any]) -> None:
-        """Refuse a requested value of a fixed setting, such as `heads`, that the model does not
-        have.
+        """Refuse a requested value of a fixed setting, such as `heads`, other than the model's own.
 
         Settings that may differ (`RUN_SETTINGS` and `CHANGEABLE_SETTINGS`) are not checked.
         """

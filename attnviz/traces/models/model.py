@@ -108,7 +108,7 @@ def tensors_of_layer(tensors: Mapping[str, Tensor], number: int) -> dict[str, An
 
 
 def unembedding_of(tensors: Mapping[str, Tensor]) -> Unembedding:
-    """Return the unembedding made of a model's tensors: 'w_answers', its bias and its norm, if any."""
+    """Return the unembedding made of a model's tensors: 'w_answers', with bias and norm if any."""
     gain = tensors.get("last_gain")
     norm = None if gain is None else Norm(gain, tensors["last_shift"])
     return Unembedding(
@@ -167,7 +167,7 @@ def _sight_mask(sights: Sequence[Sight], count: int) -> Bool[Tensor, "head query
 
 
 def _sight_bias(sights: Sequence[Sight], count: int) -> Float[Tensor, "head query key"]:
-    """Return what each head adds to its scores: `itself` on the diagonal, minus `near` × distance."""
+    """Return what each head adds to scores: `itself` on the diagonal, minus `near` × distance."""
     distance, diagonal = _signed_distances(count).abs(), torch.eye(count)
     return torch.stack(
         [(sight.itself or 0.0) * diagonal - sight.near * distance for sight in sights]

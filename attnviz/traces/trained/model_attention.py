@@ -166,8 +166,7 @@ def _refuse_ablation(model: LoadedTransformer, settings: Settings) -> None:
 def _refuse_missing_layers(
     numbers: tuple[int, ...], settings: Settings, layers: Collection[int] | None
 ) -> None:
-    """Refuse `layers`, or layers in --without, that are not among the layers that attend,
-    `numbers`.
+    """Refuse layers, in `layers` and in --without, that are not in `numbers`: those that attend.
 
     Those in --without are checked only if some layers of the model do not attend.
     """
@@ -255,7 +254,7 @@ def _refuse_large_matrices(model: LoadedTransformer, model_input: ModelInput) ->
 
 
 def _refuse_odd_shapes(model: LoadedTransformer, model_input: ModelInput, weights: Any) -> None:
-    """Refuse weights that are not one for each query and key, as where texts are cut into blocks."""
+    """Refuse weights that are not one for each query and key, as where a text is in blocks."""
     queries = len(model_input.ids) if model_input.which == "self" else len(model_input.decoder_ids)
     keys = len(model_input.decoder_ids) if model_input.which == "decoder" else len(model_input.ids)
     for matrix in weights:

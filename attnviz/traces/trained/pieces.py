@@ -255,8 +255,7 @@ def reporting_tokenizer_errors(model: LoadedTransformer) -> Iterator[None]:
 
 
 def _encode_text(model: LoadedTransformer, text: str, **limits: Any) -> Any:
-    """Return the tokenizer's output for a text, with marks of special tokens and, if it can,
-    offsets.
+    """Return the tokenizer's output for a text, with marks of special tokens, and offsets if any.
 
     `limits`: further arguments, such as `max_length`.
     """

@@ -85,7 +85,10 @@ def _trace_with_model(
     layers: Collection[int] | None,
     command: str | None,
 ) -> Trace:
-    """Return the Trace of a loaded model on a text, with outputs without ablation if heads are off."""
+    """Return the Trace of a loaded model on a text.
+
+    If heads are ablated, it also has the outputs without ablation.
+    """
     prepared = prepare_input(model, text, settings)
     model_input, full_result = prepared.model_input, None
     answer_positions = find_answer_positions(model, prepared.tokens, model_input.which)
