@@ -49,9 +49,7 @@ class Variant:
     dropout: float = 0.0  # the share of weights that is zeroed
 
     def sees(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return whether the token at position `query` may attend to that at `key`, for tensors of
-        both.
-        """
+        """Return, for tensors of positions, whether each `query` may attend to its `key`."""
         if self.window is None:
             return sees_before(query, key) if self.causal else sees_all(query, key)
         nearby = sees_near(query, key, self.window)

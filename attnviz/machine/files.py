@@ -55,7 +55,7 @@ def set_size_limit(size: str | None) -> None:
 
 
 def size_limit(kind: FileKind) -> int:
-    """Return the largest size of a file of this kind, in bytes: that which was set, or the default."""
+    """Return the largest size of a file of this kind in bytes: what was set, or the default."""
     return _ALLOWED_BYTES.get() or MAX_FILE_BYTES[kind]
 
 
@@ -250,6 +250,7 @@ def _refuse_long_path(path: Path, target: Path, folder: Path) -> None:
 
 
 def unwritable_file_error(path: Path, error: OSError) -> AttnvizError:
+    """Return the error that a path cannot be written, with the system's reason."""
     problem = f"'{path}' cannot be written: {error_reason(error)}"
     return AttnvizError(problem, "choose another file or folder")
 

@@ -34,6 +34,7 @@ class Tokens:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
+        """A printable label of each token: `words` if given, else made of the pieces."""
         return self.words or tuple(piece_label(piece) for piece in self.pieces)
 
     def find(self, word: str) -> tuple[int, ...]:

@@ -284,10 +284,9 @@ def find_table(folder: Path) -> EmbeddingTable:
 
 
 def _safetensors_files(folder: Path) -> dict[Path, list[str] | None]:
-    """Return a model's weight files, each with its tensors' names if an index gives them, else
-    None.
+    """Return a model's weight files, each with the names of its tensors if an index gives them.
 
-    Refuses a folder without such files.
+    Without an index they are None. Refuses a folder without such files.
     """
     if files.is_file(folder / SINGLE_WEIGHTS_FILE):
         return {folder / SINGLE_WEIGHTS_FILE: None}

@@ -54,8 +54,7 @@ def _rows_of_tokens(matrix: Matrix, tokens: Tokens, path: str) -> Vectors:
 
 
 def _read_matrix_file(path: Path, tensor: str) -> Matrix:
-    """Return the matrix of a NumPy or safetensors file: that called `tensor`, or the only one if
-    "".
+    """Return the matrix called `tensor` in a NumPy or safetensors file, or the only one if "".
 
     Refuses a file without matrices, and several of which none is chosen.
     """

@@ -165,6 +165,7 @@ def _load_config(location: ModelLocation, options: dict[str, Any]) -> Any:
 
 
 def _load_tokenizer(location: ModelLocation, options: dict[str, Any]) -> Any:
+    """Return a model's tokenizer; one that cannot name its special tokens raises an error."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(location.address, **options)

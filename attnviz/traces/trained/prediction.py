@@ -50,8 +50,9 @@ def find_answer_positions(
 ) -> AnswerPositions | None:
     """Return the positions at which a model predicts a token; None if it predicts none.
 
-    These are the last positions of a text, or its first [MASK]s, at most `MAX_SCORED_POSITIONS`.
-    Also None where the encoder's attention is shown and only the decoder predicts.
+    A model that continues texts does so at the last positions, any other at the first [MASK]s, at
+    most `MAX_SCORED_POSITIONS`. Also None where the encoder's attention is shown and only the
+    decoder predicts.
     """
     if _find_answer_layer(model) is None or has_decoder_answers(model, which):
         return None
