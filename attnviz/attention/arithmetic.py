@@ -108,9 +108,9 @@ def compute_attention(
 def cap_scores(
     scores: Float[Tensor, "*batch head query key"], soft_cap: float | None
 ) -> Float[Tensor, "*batch head query key"]:
-    """Return cap · tanh(score / cap), which no score exceeds; None returns the scores as they are.
+    """Return soft_cap · tanh(score / soft_cap) for each score; unchanged if `soft_cap` is None.
 
-    It is computed in at least 32 bits.
+    It is computed in at least 32 bits, and returned in the scores' dtype.
     """
     if soft_cap is None:
         return scores
@@ -130,9 +130,9 @@ def project(
     matrix: Float[Tensor, "*#batch dim out"],
     bias: Float[Tensor, "... out"] | None = None,
 ) -> Float[Tensor, "*batch token out"]:
-    """Return x W + b for each token, as for its query, key or value.
+    """Return x W + b for each token, such as its query, key or value.
 
-    Without b if `bias` is None.
+    A `bias` of None adds nothing.
     """
     if matrix.ndim < 4 or matrix.shape[-3] != 1:
         product = inputs @ matrix

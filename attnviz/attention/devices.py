@@ -49,7 +49,7 @@ def supports_dtype(device: str, dtype: str) -> bool:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Return the free bytes of a GPU's own memory, else of main memory; None if not known."""
+    """Return the free bytes of a CUDA GPU, else of main memory; None if that is not known."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return memory.free_bytes()

@@ -63,7 +63,7 @@ _SOFTMAX_OVER: dict[SoftmaxAxis, Callable[[Tensor], Tensor]] = {
 
 
 def _masked_scores(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-    """Return the scores with masked keys at -inf, which is no mistake; ignores `ratio`."""
+    """Return the scores with -inf for masked keys, as is right; `ratio` is not used."""
     return scores.masked_fill(~visible, -inf)
 
 

@@ -38,7 +38,7 @@ TEMPORARY_NAME = re.compile(rf"{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{16}}")  # 
 def refuse_unwritable_paths(paths: Sequence[Path]) -> None:
     """Refuse output paths that cannot be written, such as a folder or one without permission.
 
-    Also refuses a path inside another one, which is to be a file, and one in a missing folder.
+    Also refuses paths of which one would be a folder of the other, and a path in a missing folder.
     """
     for path in paths:
         refuse_folder(path)
@@ -182,7 +182,7 @@ class AllOrNothing:
                 self._backups[target] = backup
 
     def _restore(self, target: Path) -> None:
-        """Put the previous file back in place, or remove the new one if there was none."""
+        """Put the previous file back at `target`, or remove the new one if no previous one is kept."""
         if target in self._backups:
             self._backups[target].replace(target)
         else:

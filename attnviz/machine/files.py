@@ -133,7 +133,10 @@ def read_folder_state(folder: Path) -> FolderState:
 
 
 def decode_utf8(content: bytes, name: str) -> str:
-    """Return UTF-8 as text, without a byte order mark; refuse other bytes, as those of `name`."""
+    """Return UTF-8 bytes as text, without a byte order mark; refuse other bytes.
+
+    `name` is that of the source in the error.
+    """
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -196,8 +199,8 @@ def _refuse_locked_file(path: Path) -> None:
 def refuse_unwritable(path: Path) -> None:
     """Refuse a path that cannot be written, before anything is computed for it.
 
-    That is one that is read-only, too long, or in a folder without permission; a missing folder is
-    no reason.
+    That is one that is read-only, too long, no regular file, or in a folder without permission. A
+    missing folder is not refused.
     """
     _refuse_locked_file(path)
     try:

@@ -44,9 +44,9 @@ def find_query(tokens: Tokens, name: str, option: str = "--query") -> int:
 
 
 def _find_occurrence(positions: tuple[int, ...], word: str, occurrence: str) -> int:
-    """Return which of a word's positions has the number `occurrence`, such as "2", counted from 1.
+    """Return the position of one occurrence of `word`, of those in `positions`.
 
-    Refuses a number that the word does not have.
+    `occurrence` is its number as text, from "1" on; refuses a number beyond the last.
     """
     number = int(occurrence[:9])
     if 1 <= number <= len(positions) and len(occurrence) <= 9:

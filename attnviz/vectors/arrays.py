@@ -60,10 +60,7 @@ def read_numpy_arrays(
 
 
 def _read_npy(path: Path) -> AnyArray:
-    """Return the array of a .npy file, mapped into memory.
-
-    Raise EOFError if the file is too short.
-    """
+    """Return the array of a .npy file, mapped into memory; EOFError if the file is too short."""
     with path.open("rb") as file:
         shape, dtype, start = _read_array_header(file)
         if start + prod(shape) * dtype.itemsize > os.fstat(file.fileno()).st_size:

@@ -72,10 +72,11 @@ class Lexicon:
 def look_up_vectors(
     folder: Path, name: str, tokens: Tokens, dim: int | None
 ) -> tuple[Float[Tensor, "token dim"], FromTable]:
-    """Return each token's vector from a model's embedding table, and what table that was.
+    """Return each token's vector in a model's embedding table, and the facts of that table.
 
-    With a `dim` below the table's width, vectors are coordinates along that many principal
-    components. Refuses a larger `dim`, and a token that has no vector.
+    A word of several pieces gets the mean of their vectors. With a `dim` below the table's width,
+    vectors are coordinates along that many principal components. Refuses a larger `dim`, and a
+    token that has no vector.
     """
     folder_state = files.read_folder_state(folder)
     lexicon = _load_lexicon(folder, name, folder_state)

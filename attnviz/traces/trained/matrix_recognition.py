@@ -91,9 +91,7 @@ def recognise_matrices(captured: CapturedAttention, bases: Collection[float]) ->
     }
 
     def find_makers(kinds: Collection[str], rotated: bool) -> dict[str, VectorMaker]:
-        """Return the recognised matrix of each of `kinds` ('query', 'key', 'value'), if there is
-        one.
-        """
+        """Return the recognised matrices by kind: those of `kinds` ('query', …) that are found."""
         makers = {
             kind: _find_maker(captured.module, *vectors_by_kind[kind], rotated, kind != "value")
             for kind in kinds
