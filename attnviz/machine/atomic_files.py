@@ -182,7 +182,7 @@ class AllOrNothing:
                 self._backups[target] = backup
 
     def _restore(self, target: Path) -> None:
-        """Put the previous file back at `target`, or remove the new one if no previous one is kept."""
+        """Put the previous file back at `target`, or remove the new one if none is kept."""
         if target in self._backups:
             self._backups[target].replace(target)
         else:

@@ -238,7 +238,7 @@ def _changed_file_error(path: Path) -> AttnvizError:
 def _parse_card(config: Mapping[str, Any], words: Vocabulary) -> Card:
     """Return the card of the data in config.json and of a vocabulary.
 
-    Raise for data that does not fit.
+    Raises for data that does not fit.
     """
     settings = build_checked(Settings, config["settings"])
     card_fields: dict[str, Any] = {name: config[name] for name in CARD_FIELDS}
@@ -283,7 +283,7 @@ def _check_vocabulary_file(values: Mapping[str, Any], path: Path) -> Vocabulary:
 def _build_vocabulary(values: Mapping[str, Any]) -> Vocabulary:
     """Return the vocabulary of JSON data.
 
-    Raise TypeError or ValueError for data that does not fit.
+    Raises TypeError or ValueError for data that does not fit.
     """
     lists = {name: tuple(item) for name, item in values.items() if isinstance(item, (list, tuple))}
     words = build_checked(Vocabulary, {**values, **lists})

@@ -78,10 +78,7 @@ class Model(Card):
         return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
     def with_parameters(self, tensors: Mapping[str, Tensor]) -> Model:
-        """Return a copy of the model with all its tensors replaced.
-
-        They are named as in `parameters`.
-        """
+        """Return a copy of the model with all its tensors replaced, named as in `parameters`."""
         above = [
             replace(layer, **tensors_of_layer(tensors, number))
             for number, layer in enumerate(self.matrices.upper_layers, start=1)
@@ -140,7 +137,7 @@ def restrict_sight(matrices: Matrices, sights: Sights, count: int) -> Matrices:
     """Return the matrices of all layers with the masks that `sights` give for `count` tokens.
 
     Each layer gets `hidden` (masked keys) and `mask` (what is added to scores), where any head
-    needs them. The matrices are returned as they are if all heads may attend to all keys.
+    needs them. The matrices are returned as they are if no head masks keys or adds to scores.
     """
     all_sights = [sight for layer in sights for sight in layer]
     if all(sight == FULL_SIGHT for sight in all_sights):

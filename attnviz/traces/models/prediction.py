@@ -52,10 +52,7 @@ class Prediction:
 def predict_answers(
     outputs: Float[Tensor, "token dim"], model: Model, tokens: Tokens
 ) -> Prediction | None:
-    """Return the logits and probabilities of a model's answers at each token.
-
-    None if it has none.
-    """
+    """Return a model's logits and probabilities of its answers at each token; None without any."""
     unembedding = model.unembedding
     if unembedding is None:
         return None

@@ -48,7 +48,7 @@ class Vocabulary:
     def cut(self, text: str) -> Tokens:
         """Return the tokens of a text with the vocabulary's ids.
 
-        Refuse words that it does not have. If no word of the text asks for an answer, the word in
+        Refuses words that it does not have. If no word of the text asks for an answer, the word in
         `asks` is added at the end.
         """
         tokens = self._with_ids(tokenize(text, self.tokenizer, download=False))
@@ -86,7 +86,7 @@ class Vocabulary:
     def blanks(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Return the positions of blanks: words that the model must predict and cannot see.
 
-        Or ().
+        A model that predicts next words has none.
         """
         if self.predicts != "here":
             return ()
