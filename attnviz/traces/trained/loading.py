@@ -80,10 +80,7 @@ class LoadedTransformer:
 
     @property
     def text_part(self) -> str:
-        """A hint on how to save the text part of a model of pictures or sound.
-
-        "" if it has none.
-        """
+        """A hint on how to save the text part of a model of pictures or sound, or ""."""
         part = getattr(self.model, "text_model", None)
         if not hasattr(part, "save_pretrained"):
             return ""

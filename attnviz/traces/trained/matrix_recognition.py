@@ -155,10 +155,7 @@ def find_rotary_bases(config: Mapping[str, Any]) -> tuple[float, ...]:
 def _build_projections(
     captured: CapturedAttention, makers: dict[str, VectorMaker]
 ) -> Projections | None:
-    """Return the recognised matrices and W_out, with their biases.
-
-    None if none of them is known.
-    """
+    """Return the matrices that are known, W_out among them, with biases; None without any."""
     tensors = {f"w_{kind}": maker.matrix for kind, maker in makers.items()}
     biases = {f"b_{kind}": maker.bias for kind, maker in makers.items()}
     optional = {**biases, "w_out": captured.w_out, "b_out": captured.b_out}

@@ -315,10 +315,7 @@ def measure_eager_difference(
 
 
 def returned_weights(outputs: Any, which: AttentionKind) -> Sequence[Tensor]:
-    """Return the weights in a model's outputs, a tensor for each layer that attends.
-
-    [] without any.
-    """
+    """Return the weights in a model's outputs, a tensor for each layer that attends, or []."""
     weights = getattr(outputs, ATTENTION_OUTPUT_NAMES[which], None) or ()
     return [layer_weights for layer_weights in weights if layer_weights is not None]
 

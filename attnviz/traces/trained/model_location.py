@@ -326,9 +326,9 @@ def _tensor_end(tensor: dict[str, Any]) -> int:
 
 
 def _read_model_config(folder: Path) -> dict[str, Any]:
-    """Return the config in a model's folder.
+    """Return the config in a model's folder; refuse a folder without one.
 
-    Refuses a folder without one, and a config without a model type or with an odd number of layers.
+    Refuses a config without a model type, or whose layers are not from 1 to `MAX_CONFIG_LAYERS`.
     """
     if not files.is_file(folder / CONFIG_FILE):
         raise AttnvizError(
