@@ -55,7 +55,10 @@ class AttentionStages:
         return add_to_scores(self.biased, self.mask)
 
     def select_part(self, part: Callable[[Tensor], Tensor]) -> AttentionStages:
-        """Applies `part` to each matrix, to select queries or heads; drops the sink."""
+        """Return the stages with `part` applied to each tensor, to select queries or heads.
+
+        The sink is dropped.
+        """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         parts = {name: part(value) for name, value in values.items() if isinstance(value, Tensor)}
         return AttentionStages(**(values | parts | {"sink": None}))
@@ -76,7 +79,7 @@ def compute_attention(
     off: Mapping[int, AblationValue] | None = None,
     sink: Float[Tensor, "head"] | None = None,
 ) -> AttentionStages:
-    """Computes attention from its scores on: scale, soft cap, bias, mask, softmax, dropout, mix.
+    """Compute attention from its scores on: scale, soft cap, bias, mask, softmax, dropout, mix.
 
     `dropout_factors` multiply the weights; weights `by_hand` replace them. `mistaken_weights`
     replaces the softmax, and excludes both. Heads that are `off` have weights as usual, but their
@@ -105,7 +108,10 @@ def compute_attention(
 def cap_scores(
     scores: Float[Tensor, "*batch head query key"], soft_cap: float | None
 ) -> Float[Tensor, "*batch head query key"]:
-    """Returns cap · tanh(score / cap), which no score exceeds; computed in at least 32 bits."""
+    """Return soft_cap · tanh(score / soft_cap) for each score; unchanged if `soft_cap` is None.
+
+    It is computed in at least 32 bits, and returned in the scores' dtype.
+    """
     if soft_cap is None:
         return scores
     precise = scores if scores.dtype == torch.float64 else scores.float()
@@ -115,7 +121,7 @@ def cap_scores(
 def add_to_scores(
     scores: Float[Tensor, "*batch head query key"], *terms: Float[Tensor, "..."] | None
 ) -> Float[Tensor, "*batch head query key"]:
-    """Returns the scores plus those terms (a bias, a mask) that are not None."""
+    """Return the scores plus those of `terms` (a bias, a mask) that are not None."""
     return reduce(add, (term for term in terms if term is not None), scores)
 
 
@@ -124,7 +130,10 @@ def project(
     matrix: Float[Tensor, "*#batch dim out"],
     bias: Float[Tensor, "... out"] | None = None,
 ) -> Float[Tensor, "*batch token out"]:
-    """Returns x W + b for each token: its query, key or value."""
+    """Return x W + b for each token, such as its query, key or value.
+
+    A `bias` of None adds nothing.
+    """
     if matrix.ndim < 4 or matrix.shape[-3] != 1:
         product = inputs @ matrix
     else:  # all texts of each of several models at once, which takes a third of the time
@@ -136,21 +145,24 @@ def project(
 def split_heads(
     joined: Float[Tensor, "*batch token out"], heads: int
 ) -> Float[Tensor, "*batch {heads} token width"]:
-    """Splits the columns between heads, neighbouring ones to one head."""
+    """Return columns split between `heads` heads, neighbouring columns to one head."""
     return rearrange(joined, "... token (head width) -> ... head token width", head=heads)
 
 
 def join_heads(
     split: Float[Tensor, "*batch head token width"],
 ) -> Float[Tensor, "*batch token out"]:
-    """Puts the heads side by side; undoes `split_heads`."""
+    """Return the vectors of all heads side by side; undoes `split_heads`."""
     return rearrange(split, "... head token width -> ... token (head width)")
 
 
 def repeat_groups(
     vectors: Float[Tensor, "*batch group key width"], heads: int
 ) -> Float[Tensor, "*batch {heads} key width"]:
-    """Returns keys or values for each head, where neighbouring heads share those of a group."""
+    """Return keys or values with one copy for each of `heads` heads.
+
+    Neighbouring heads share those of a group.
+    """
     groups = vectors.shape[-3]
     return vectors if groups == heads else vectors.repeat_interleave(heads // groups, dim=-3)
 
@@ -158,7 +170,7 @@ def repeat_groups(
 def similarity(
     queries: Float[Tensor, "*batch head query width"], keys: Float[Tensor, "*batch head key width"]
 ) -> Float[Tensor, "*batch head query key"]:
-    """Returns the dot product of each query with each key."""
+    """Return the dot product of each query with each key."""
     return queries @ keys.transpose(-2, -1)
 
 
@@ -167,7 +179,7 @@ def additive_similarity(
     keys: Float[Tensor, "*batch head key width"],
     w_score: Float[Tensor, "*#batch out"],
 ) -> Float[Tensor, "*batch head query key"]:
-    """Returns Bahdanau's score of each query and key: w · tanh(query + key).
+    """Return Bahdanau's score of each query and key: w · tanh(query + key).
 
     Computed for a few queries at a time, as each pair needs `width` numbers before the sum.
     """
@@ -184,14 +196,17 @@ def additive_similarity(
 
 
 def score_scale(variant: Variant, width: int) -> float:
-    """Returns the factor of scores: 1/√width (1 if unscaled), divided by the temperature."""
+    """Return the factor of scores: 1/√width (1 if unscaled), divided by the temperature."""
     return (width**-0.5 if variant.scaled else 1.0) / variant.temperature
 
 
 def visible_cells(
     variant: Variant, tokens: int, device: torch.device, keys: int | None = None
 ) -> Bool[Tensor, "query key"]:
-    """Returns the mask of a variant: which keys each query may attend to."""
+    """Return a variant's mask: True where a query may attend to a key.
+
+    `tokens`: the number of queries; `keys`: that of keys, if it differs.
+    """
     position = torch.arange(max(tokens, keys or 0), device=device)
     return variant.sees(position[:tokens, None], position[None, : keys or tokens])
 
@@ -201,7 +216,7 @@ def attention_weights(
     visible: Visible,
     sink: Float[Tensor, "head"] | None = None,
 ) -> Float[Tensor, "*batch head query key"]:
-    """Returns the softmax of each row, with exactly 0 for masked keys; a fully masked row is 0.
+    """Return the softmax of each row, with exactly 0 for masked keys; a fully masked row is 0.
 
     A sink is one more key of the softmax, so that a row sums to less than 1.
     """
@@ -213,7 +228,7 @@ def attention_weights(
 
 
 def softmax_or_zeros(numbers: Float[Tensor, "*any"], dim: int) -> Float[Tensor, "*any"]:
-    """Returns the softmax along `dim`, with 0 instead of NaN where all numbers are −∞."""
+    """Return the softmax along `dim`, with 0 instead of NaN where all numbers are −∞."""
     weights = numbers.softmax(dim=dim)
     if not weights.sum().isnan():  # one cheap check, for every step of training
         return weights
@@ -223,14 +238,17 @@ def softmax_or_zeros(numbers: Float[Tensor, "*any"], dim: int) -> Float[Tensor, 
 def weigh_values(
     weights: Float[Tensor, "*batch head key"], values: Float[Tensor, "*batch head key value_width"]
 ) -> Float[Tensor, "*batch head key value_width"]:
-    """Returns weight × value of each key: the terms of one query's context vector."""
+    """Return weight × value of each key: the terms of one query's context vector."""
     return weights[..., None] * values
 
 
 def switch_off_heads(
     contexts: Float[Tensor, "*batch head query value_width"], off: Mapping[int, AblationValue]
 ) -> Float[Tensor, "*batch head query value_width"]:
-    """Returns the contexts with those of ablated heads set to 0, or to their mean over the text."""
+    """Return the contexts with those of the heads in `off` replaced.
+
+    "zero" sets them to 0, "mean" to the mean of the head's contexts over the text.
+    """
     if not off:
         return contexts
     heads = list(contexts.unbind(-3))
@@ -244,5 +262,5 @@ def mix_values(
     weights: Float[Tensor, "*batch head query key"],
     values: Float[Tensor, "*batch head key value_width"],
 ) -> Float[Tensor, "*batch head query value_width"]:
-    """Returns each query's context vector: the sum of the values, weighted by its row."""
+    """Return each query's context vector: the sum of the values, weighted by its row."""
     return weights @ values

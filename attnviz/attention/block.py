@@ -76,19 +76,19 @@ class Block:
 
     @property
     def required_feed_forward(self) -> FeedForwardStages:
-        """The feed-forward of a block that is known to have one."""
+        """The feed-forward of a block that is known to have one; fails an assertion otherwise."""
         assert self.feed_forward is not None
         return self.feed_forward
 
     @property
     def outputs(self) -> Vectors:
-        """The output vectors of the block."""
+        """The output vectors of the block: those of its last sub-layer."""
         last = self.cross or self.attention
         return last.outputs if self.feed_forward is None else self.feed_forward.residual.outputs
 
     @property
     def residuals(self) -> dict[str, Residual]:
-        """The sub-layers in their order."""
+        """The sub-layers that the block has, by name, in their order."""
         residuals = {
             "attention": self.attention,
             "cross": self.cross,
@@ -98,7 +98,7 @@ class Block:
 
 
 def layer_norm(vectors: Vectors, norm: Norm) -> Vectors:
-    """Returns LayerNorm of each vector: mean 0 and variance 1, times the gain plus the shift."""
+    """Return LayerNorm of each vector: mean 0 and variance 1, times the gain plus the shift."""
     if norm.gain.ndim > 1:  # of several models, each with a gain and a shift of its own
         normed = functional.layer_norm(vectors, vectors.shape[-1:], eps=NORM_EPSILON)
         return normed * norm.gain + norm.shift
@@ -106,18 +106,18 @@ def layer_norm(vectors: Vectors, norm: Norm) -> Vectors:
 
 
 def hidden_activations(vectors: Vectors, parameters: FeedForward) -> Hidden:
-    """Returns the hidden activations: the first half of feed-forward."""
+    """Return the hidden activations: the first matrix of feed-forward, then its activation."""
     activation = FEED_FORWARD_ACTIVATIONS[parameters.activation]
     return activation(project(vectors, parameters.w_1, parameters.b_1))
 
 
 def feed_forward(hidden: Hidden, parameters: FeedForward) -> Vectors:
-    """Returns the second half of feed-forward: from hidden activations to the model's width."""
+    """Return the outputs of feed-forward: the hidden activations times its second matrix."""
     return project(hidden, parameters.w_2, parameters.b_2)
 
 
 def norm_before_sublayer(inputs: Vectors, norm: Norm | None, placement: NormPlacement) -> Vectors:
-    """Returns the input of a sub-layer, normalised if the norm comes first ("pre")."""
+    """Return a sub-layer's input, normalised if there is a norm and it comes first ("pre")."""
     return layer_norm(inputs, norm) if norm is not None and placement == "pre" else inputs
 
 
@@ -128,24 +128,27 @@ def build_residual(
     norm: Norm | None,
     placement: NormPlacement,
 ) -> Residual:
-    """Returns x + f(x) as stages, normalised at the end if the norm comes last ("post")."""
+    """Return the stages of x + f(x), whose outputs are normalised if the norm comes last ("post").
+
+    x is `inputs`, and f(x) is `sublayer_outputs`.
+    """
     added = inputs + sublayer_outputs
     outputs = layer_norm(added, norm) if norm is not None and placement == "post" else added
     return Residual(norm, inputs, sublayer_inputs, sublayer_outputs, added, outputs)
 
 
 def relu(vectors: Tensor) -> Tensor:
-    """Returns max(x, 0)."""
+    """Return max(x, 0)."""
     return vectors.relu()
 
 
 def gelu(vectors: Tensor) -> Tensor:
-    """Returns x · Φ(x), with Φ the distribution function of the standard normal distribution."""
+    """Return x · Φ(x), with Φ the distribution function of the standard normal distribution."""
     return vectors * (1 + torch.erf(vectors / 2**0.5)) / 2
 
 
 def gelu_tanh(vectors: Tensor) -> Tensor:
-    """Returns GELU by the approximation with tanh that GPT-2 uses."""
+    """Return GELU by the approximation with tanh that GPT-2 uses."""
     cubic = vectors + 0.044715 * vectors**3
     return vectors * (1 + torch.tanh((2 / pi) ** 0.5 * cubic)) / 2
 

@@ -10,7 +10,11 @@ from attnviz.machine import memory
 
 
 def choose_device(name: str, dtype: str) -> torch.device:
-    """Returns the device of this name; `auto` is the fastest one that supports the dtype."""
+    """Return the device of this name; `auto` is the fastest one that supports the dtype.
+
+    Refuses an unknown name, a device that this machine does not have, and one that cannot compute
+    in `dtype`.
+    """
     refuse_unknown_device(name)
     devices = available_devices()
     if name == "auto":
@@ -28,7 +32,7 @@ def choose_device(name: str, dtype: str) -> torch.device:
 
 
 def available_devices() -> list[str]:
-    """Returns the names of this machine's devices, the slowest first.
+    """Return the names of this machine's devices, the slowest first.
 
     >>> available_devices()[0]
     'cpu'
@@ -40,11 +44,12 @@ def available_devices() -> list[str]:
 
 
 def supports_dtype(device: str, dtype: str) -> bool:
+    """Return whether a device can compute in a dtype: all but float64 on mps."""
     return not (device.startswith("mps") and dtype == "float64")
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Returns the free bytes of a device's memory; None if that is not known."""
+    """Return the free bytes of a CUDA GPU, else of main memory; None if that is not known."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return memory.free_bytes()

@@ -39,12 +39,16 @@ class Mistake:
         return f"{self.cause}: {self.effect}"
 
     def weigh(self, scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
-        """Returns the attention weights that the mistake gives."""
+        """Return the attention weights that the mistake makes of correctly scaled scores.
+
+        `visible`: True where a query may attend to a key; `ratio`: √(model width) / √(head width).
+        """
         weights = _SOFTMAX_OVER[self.softmax_axis](self.softmax_inputs(scores, visible, ratio))
         return weights.masked_fill(~visible, 0) if self.zeroed else weights
 
 
 def _softmax_along(numbers: Tensor, side: int) -> Tensor:
+    """Return the softmax along the axis `side` (-1: rows); 0 where all numbers are -inf."""
     from attnviz.attention.arithmetic import softmax_or_zeros  # not at the start: it needs torch
 
     weights: Tensor = softmax_or_zeros(numbers, side)
@@ -59,6 +63,7 @@ _SOFTMAX_OVER: dict[SoftmaxAxis, Callable[[Tensor], Tensor]] = {
 
 
 def _masked_scores(scores: Tensor, visible: Tensor, ratio: float) -> Tensor:
+    """Return the scores with -inf for masked keys, as is right; `ratio` is not used."""
     return scores.masked_fill(~visible, -inf)
 
 

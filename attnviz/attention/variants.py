@@ -49,7 +49,7 @@ class Variant:
     dropout: float = 0.0  # the share of weights that is zeroed
 
     def sees(self, query: Tensor, key: Tensor) -> Tensor:
-        """Whether the token at position `query` may attend to the one at position `key`."""
+        """Return, for tensors of positions, whether each `query` may attend to its `key`."""
         if self.window is None:
             return sees_before(query, key) if self.causal else sees_all(query, key)
         nearby = sees_near(query, key, self.window)
@@ -57,14 +57,17 @@ class Variant:
 
 
 def sees_all(query: Tensor, key: Tensor) -> Tensor:
+    """Return True for each pair of positions: every token attends to all."""
     return (query >= 0) & (key >= 0)  # as every position is
 
 
 def sees_before(query: Tensor, key: Tensor) -> Tensor:
+    """Return whether the key is at the query's own position or before it."""
     return key <= query
 
 
 def sees_near(query: Tensor, key: Tensor, window: int) -> Tensor:
+    """Return whether query and key are less than `window` positions apart."""
     return (query - key).abs() < window
 
 
@@ -110,6 +113,6 @@ VARIANTS = {
 
 
 def refuse_unknown_device(name: str) -> None:
-    """Refuses names that are no device on any machine; does not check this one (needs torch)."""
+    """Refuse names that are no device on any machine; does not check this one (needs torch)."""
     if name != "auto" and not re.fullmatch(rf"({'|'.join(DEVICE_KINDS)})(:\d+)?", name):
         raise unknown_name_error("device", name, DEVICES)

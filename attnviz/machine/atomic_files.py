@@ -36,7 +36,10 @@ TEMPORARY_NAME = re.compile(rf"{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{16}}")  # 
 
 
 def refuse_unwritable_paths(paths: Sequence[Path]) -> None:
-    """Refuses paths that cannot be written, by themselves or together."""
+    """Refuse output paths that cannot be written, such as a folder or one without permission.
+
+    Also refuses paths of which one would be a folder of the other, and a path in a missing folder.
+    """
     for path in paths:
         refuse_folder(path)
         refuse_unwritable(path)
@@ -53,7 +56,10 @@ def refuse_unwritable_paths(paths: Sequence[Path]) -> None:
 
 
 def refuse_overwriting(paths: Iterable[Path], other_names: Iterable[str | Path]) -> None:
-    """Refuses to overwrite a file that the command reads, or a file of a model that it reads."""
+    """Refuse an output path that is one of the files the command reads, `other_names`.
+
+    If one of these is a folder with a model, the names of model files there are refused, too.
+    """
     for path in paths:
         for other_name in other_names:
             with suppress(OSError, ValueError, RuntimeError):  # reported when the file is read
@@ -100,7 +106,10 @@ class AllOrNothing:
         return self
 
     def write(self, path: Path, chunks: Iterable[bytes]) -> None:
-        """Writes a file under its temporary name."""
+        """Write a file under its temporary name; makes folders that are missing.
+
+        Refuses a path that cannot be written.
+        """
         target = path.resolve()
         try:
             self._make_folders(target.parent)
@@ -125,7 +134,11 @@ class AllOrNothing:
                 self._undo()
 
     def _open_temporary(self, path: Path, target: Path) -> BinaryIO:
-        """Opens a new locked file, which is listed before it exists, so that it can be undone."""
+        """Open a new, locked temporary file beside `target`.
+
+        It is listed before it exists, so that it can be undone. `path` is the target as the user
+        gave it.
+        """
         while True:
             self._files.append(_TemporaryFile(_unused_path(target.parent), target, path))
             stream = self._files[-1].temporary.open("xb")
@@ -136,7 +149,10 @@ class AllOrNothing:
             self._files.pop().temporary.unlink(missing_ok=True)  # another run just swept it
 
     def _rename_all(self) -> None:
-        """Renames all files; restores the previous ones if a file cannot be renamed."""
+        """Rename all temporary files to their targets.
+
+        If one cannot be renamed, the previous files are restored and the error is raised.
+        """
         renamed: list[Path] = []
         try:
             for file in self._files:
@@ -155,7 +171,10 @@ class AllOrNothing:
                 backup.unlink(missing_ok=True)
 
     def _back_up(self, target: Path) -> None:
-        """Gives the previous file a second name, if several files are written."""
+        """Give the previous file at `target` a second name, from which it can be restored.
+
+        Does nothing if only one file is written, or if there is no previous one.
+        """
         if len(self._files) > 1 and target not in self._backups:
             with suppress(OSError):  # there is no such file, or the disk has no hard links
                 backup = _unused_path(target.parent)
@@ -163,13 +182,14 @@ class AllOrNothing:
                 self._backups[target] = backup
 
     def _restore(self, target: Path) -> None:
+        """Put the previous file back at `target`, or remove the new one if none is kept."""
         if target in self._backups:
             self._backups[target].replace(target)
         else:
             target.unlink(missing_ok=True)
 
     def _undo(self) -> None:
-        """Removes the temporary files and the folders that were made for them."""
+        """Remove the temporary files and the folders that were made for them."""
         for file in self._files:
             file.temporary.unlink(missing_ok=True)
         for folder in reversed(self._made_folders):
@@ -177,6 +197,7 @@ class AllOrNothing:
                 folder.rmdir()
 
     def _make_folders(self, folder: Path) -> None:
+        """Make a folder and those that it is in, if missing, and list them for `_undo`."""
         missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
         for parent in reversed(missing):
             self._made_folders.append(parent)
@@ -186,7 +207,7 @@ class AllOrNothing:
                 self._made_folders.remove(parent)
 
     def _sweep(self, folder: Path) -> None:
-        """Removes the temporary files that killed runs have left in a folder."""
+        """Remove the temporary files that killed runs have left in a folder."""
         if folder in self._swept_folders or fcntl is None:
             return
         self._swept_folders.add(folder)
@@ -197,11 +218,15 @@ class AllOrNothing:
 
 
 def _unused_path(folder: Path) -> Path:
+    """Return a path in a folder for a new temporary file, with a random name."""
     return folder / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
 
 
 def _take_lock(number: int) -> bool:
-    """Locks an open file until its process ends; False if another process has the lock."""
+    """Return False if another process has locked the open file `number`; else lock it.
+
+    The lock lasts until the process ends. True is also returned where there are no locks.
+    """
     if fcntl is None:
         return True
     try:
@@ -212,7 +237,7 @@ def _take_lock(number: int) -> bool:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Removes a file that no process has locked; keeps it if that cannot be determined."""
+    """Remove a file that no process has locked; keeps it if that cannot be determined."""
     with suppress(OSError):
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
@@ -223,7 +248,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _file_mode(target: Path) -> int:
-    """Returns the permissions of the previous file, or those that the umask gives a new one."""
+    """Return the permissions of the previous file, or those that the umask gives a new one."""
     if target.exists():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)

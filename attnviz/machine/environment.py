@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_variables(*names: str) -> Iterator[None]:
-    """Removes some environment variables during the `with` block."""
+    """Remove some environment variables during the `with` block, and put them back after it."""
     removed = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
@@ -19,6 +19,9 @@ def without_variables(*names: str) -> Iterator[None]:
 
 
 def invalid_terminal_sizes() -> list[str]:
-    """Returns those of COLUMNS and LINES that hold no size; with 0 columns nothing is printed."""
+    """Return those of the names COLUMNS and LINES whose variables hold no size.
+
+    With 0 columns nothing would be printed.
+    """
     values = {name: os.environ.get(name, "1") for name in ("COLUMNS", "LINES")}
     return [name for name, size in values.items() if not re.fullmatch("[1-9][0-9]{0,5}", size)]

@@ -29,7 +29,10 @@ _EXIT_STATE = _ExitState()
 
 
 def exit_on_signals() -> None:
-    """Has each ending signal end the process at once, unless its parent had it ignored."""
+    """Have each ending signal undo unfinished work and end the process at once.
+
+    A signal that the parent process had ignored stays ignored.
+    """
     for name in ENDING_SIGNALS:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
@@ -37,12 +40,12 @@ def exit_on_signals() -> None:
 
 
 def register_undo(undo: Callable[[], object]) -> None:
-    """Has `undo` called before the process ends, in whatever way."""
+    """Add `undo` to the actions that `undo_everything` calls before the process ends."""
     _EXIT_STATE.undo_actions.append(undo)
 
 
 def undo_everything() -> None:
-    """Calls all undo actions, the newest first."""
+    """Call and forget all undo actions, the newest first; their errors are ignored."""
     while _EXIT_STATE.undo_actions:
         with suppress(Exception):  # the process ends, so an error cannot be reported
             _EXIT_STATE.undo_actions.pop()()
@@ -50,7 +53,7 @@ def undo_everything() -> None:
 
 @contextmanager
 def undo_on_signal(undo: Callable[[], object]) -> Iterator[None]:
-    """Has a signal during the `with` block call `undo` before the process ends."""
+    """Have a signal during the `with` block call `undo` before the process ends."""
     _EXIT_STATE.undo_actions.append(undo)
     try:
         yield
@@ -60,7 +63,7 @@ def undo_on_signal(undo: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def delay_signals() -> Iterator[None]:
-    """Delays signals until the end of the `with` block, which must be short."""
+    """Delay ending signals until the end of the `with` block, which must be short."""
     _EXIT_STATE.delay_depth += 1
     try:
         yield
@@ -72,9 +75,9 @@ def delay_signals() -> Iterator[None]:
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
-    """Has Ctrl-C ask the `with` block to stop; a second Ctrl-C ends the run.
+    """Have the first Ctrl-C only be noted during the `with` block; a second one ends the run.
 
-    Yields a function that returns whether Ctrl-C was pressed.
+    Yields a function that returns whether Ctrl-C was pressed, so that the block can stop.
     """
     signals_received: list[int] = []
     previous_handler = signal.getsignal(signal.SIGINT)
@@ -95,7 +98,7 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def delay_interrupt() -> Iterator[None]:
-    """Blocks Ctrl-C during the `with` block, so that Python's output is written completely.
+    """Block Ctrl-C during the `with` block, so that Python's output is written completely.
 
     Handling the signal later is not enough: it would still interrupt the system call, and the rest
     of the buffer would be lost.
@@ -111,6 +114,10 @@ def delay_interrupt() -> Iterator[None]:
 
 
 def _exit_process(number: int, frame: FrameType | None) -> None:
+    """Handle a signal: undo unfinished work and end the process with 128 + `number`.
+
+    In a `delay_signals` block, only note the signal.
+    """
     if _EXIT_STATE.delay_depth:
         _EXIT_STATE.waiting_signal = number
         return

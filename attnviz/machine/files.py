@@ -47,17 +47,23 @@ _ALLOWED_BYTES: ContextVar[int | None] = ContextVar("allowed", default=None)
 
 
 def set_size_limit(size: str | None) -> None:
-    """Sets the largest size of files of any kind, such as "2GB"; None: the default of each kind."""
+    """Set the largest size of files of all kinds, such as "2GB"; refuse what is no size.
+
+    None: the default of each kind.
+    """
     _ALLOWED_BYTES.set(None if size is None else memory.parse_size(size, "--limit"))
 
 
 def size_limit(kind: FileKind) -> int:
-    """Returns the largest size of a file of this kind, in bytes."""
+    """Return the largest size of a file of this kind in bytes: what was set, or the default."""
     return _ALLOWED_BYTES.get() or MAX_FILE_BYTES[kind]
 
 
 def refuse_larger(amount: int, name: str, kind: FileKind) -> None:
-    """Refuses a size in bytes beyond the limit: the file is likely to be given by mistake."""
+    """Refuse `amount` bytes if a file of this kind may not have so many.
+
+    Such a file is likely to be given by mistake. `name` is the file's in the error.
+    """
     if amount > size_limit(kind):
         raise AttnvizError(
             f"{name} has more than {memory.format_size(size_limit(kind))}, the most that a {kind} "
@@ -67,14 +73,17 @@ def refuse_larger(amount: int, name: str, kind: FileKind) -> None:
 
 
 def read_stream(stream: BinaryIO, name: str, kind: FileKind) -> bytes:
-    """Reads a whole stream, but not beyond the size limit, as it may be endless."""
+    """Return the content of a stream; refuse one beyond the size limit, as it may be endless.
+
+    `name` is that of the stream in the error.
+    """
     content = stream.read(size_limit(kind) + 1)
     refuse_larger(len(content), name, kind)
     return content
 
 
 def read_content(path: Path, kind: FileKind = "text") -> bytes:
-    """Reads a whole file."""
+    """Return the content of a file; refuse one that is missing, unreadable or too large."""
     try:
         with _noting_pipe_wait(path), path.open("rb") as file:
             refuse_larger(os.fstat(file.fileno()).st_size, f"'{path}'", kind)
@@ -90,7 +99,7 @@ def read_content(path: Path, kind: FileKind = "text") -> bytes:
 
 @contextmanager
 def _noting_pipe_wait(path: Path) -> Iterator[None]:
-    """Gives a note if a pipe has no data after a second, as the run would wait silently."""
+    """Give a note if a pipe has no data after a second, as the run would wait silently."""
     note = Note(f"waiting for data from '{path}'")
     timer = threading.Timer(PIPE_WAIT_SECONDS, warnings.warn, [note])
     timer.daemon = True
@@ -103,7 +112,7 @@ def _noting_pipe_wait(path: Path) -> Iterator[None]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a path is a file; False for a name that is too long."""
+    """Return whether a path is that of a file; False for a name that is too long."""
     try:
         return path.is_file()
     except OSError:
@@ -111,7 +120,10 @@ def is_file(path: Path) -> bool:
 
 
 def read_folder_state(folder: Path) -> FolderState:
-    """Returns what changes when a file of a folder changes; () if the folder cannot be read."""
+    """Return the path, size and time of change of each file in a folder, to notice changes.
+
+    It is () if the folder cannot be read.
+    """
     try:
         paths = [path for path in sorted(folder.resolve().iterdir()) if path.is_file()]
         stats = {str(path): path.stat() for path in paths}
@@ -121,7 +133,10 @@ def read_folder_state(folder: Path) -> FolderState:
 
 
 def decode_utf8(content: bytes, name: str) -> str:
-    """Decodes UTF-8; `name` names the source in the error."""
+    """Return UTF-8 bytes as text, without a byte order mark; refuse other bytes.
+
+    `name` is that of the source in the error.
+    """
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -132,7 +147,7 @@ def decode_utf8(content: bytes, name: str) -> str:
 
 
 def split_inner_name(name: str) -> tuple[Path, str]:
-    """Splits a file's path from the name of a part of it, after `#`; "" if there is none.
+    """Return a file's path, and the name of a part of it after `#`, or "".
 
     >>> split_inner_name("model.safetensors#wte.weight")[1]
     'wte.weight'
@@ -142,6 +157,10 @@ def split_inner_name(name: str) -> tuple[Path, str]:
 
 
 def refuse_missing_file(path: Path, purpose: str) -> None:
+    """Refuse a path where no regular file is.
+
+    `purpose` is what the file is for, such as "take embeddings from".
+    """
     if is_file(path):
         return
     with suppress(OSError):  # too long a name
@@ -154,6 +173,7 @@ def refuse_missing_file(path: Path, purpose: str) -> None:
 
 
 def refuse_folder(path: Path) -> None:
+    """Refuse to write to a path that is a folder."""
     try:
         is_folder = path.is_dir()
     except OSError as error:  # too long a name, for example
@@ -163,7 +183,7 @@ def refuse_folder(path: Path) -> None:
 
 
 def _refuse_locked_file(path: Path) -> None:
-    """Refuses to overwrite a read-only file, and anything that is not a regular file."""
+    """Refuse to overwrite a read-only file, and anything that is not a regular file."""
     try:
         exists = path.exists()
     except OSError as error:  # too long a name, for example
@@ -177,7 +197,11 @@ def _refuse_locked_file(path: Path) -> None:
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Refuses a path that cannot be written, before anything is computed for it."""
+    """Refuse a path that cannot be written, before anything is computed for it.
+
+    That is one that is read-only, too long, no regular file, or in a folder without permission. A
+    missing folder is not refused.
+    """
     _refuse_locked_file(path)
     try:
         target = path.resolve()
@@ -201,7 +225,7 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def refuse_missing_folder(path: Path) -> None:
-    """Refuses a path in a folder that does not exist: its name may be misspelt."""
+    """Refuse a path in a folder that does not exist: its name may be misspelt."""
     for folder in (path.parent, path.resolve().parent):  # of the path, and of a link's target
         if not folder.is_dir():
             raise AttnvizError(
@@ -211,7 +235,10 @@ def refuse_missing_folder(path: Path) -> None:
 
 
 def _refuse_long_path(path: Path, target: Path, folder: Path) -> None:
-    """Refuses too long a path, also where missing folders hide that from the system."""
+    """Refuse too long a path, also where missing folders hide that from the system.
+
+    `target` is the path with links resolved, `folder` the nearest folder that exists.
+    """
     name_limit, path_limit = MAX_PATH_BYTES
     if hasattr(os, "pathconf"):
         with suppress(OSError):  # not known for this disk
@@ -226,12 +253,13 @@ def _refuse_long_path(path: Path, target: Path, folder: Path) -> None:
 
 
 def unwritable_file_error(path: Path, error: OSError) -> AttnvizError:
+    """Return the error that a path cannot be written, with the system's reason."""
     problem = f"'{path}' cannot be written: {error_reason(error)}"
     return AttnvizError(problem, "choose another file or folder")
 
 
 def error_reason(error: OSError) -> str:
-    """Returns the system's message for an error, in lower case."""
+    """Return the system's message for an error, in lower case."""
     return (error.strerror or str(error)).lower()
 
 
@@ -245,7 +273,9 @@ class NameInFile(str):
 
 
 def name_in_file(name: object, shipped_names: Container[object] = ()) -> object:
-    """Marks a name from a file as a NameInFile, unless it is of something shipped with attnviz.
+    """Return a name from a data file marked as a NameInFile.
+
+    What is not a string, and a name of something shipped with attnviz, is returned as it is.
 
     >>> type(name_in_file("minilm", ("minilm",))), type(name_in_file("owner/name", ("minilm",)))
     (<class 'str'>, <class 'attnviz.machine.files.NameInFile'>)
@@ -254,7 +284,10 @@ def name_in_file(name: object, shipped_names: Container[object] = ()) -> object:
 
 
 def refuse_name_in_file(name: str, kind: str, hint: str, *, about: str = "") -> None:
-    """Refuses to load what only a data file names; every function that loads a name calls this."""
+    """Refuse a NameInFile: what only a data file names is not loaded.
+
+    Every function that loads a name calls this. `kind` says what the name is of, such as "model".
+    """
     if isinstance(name, NameInFile):
         raise AttnvizError(
             f"the {kind} '{name}' is named in a data file, and attnviz loads only what you name "

@@ -31,14 +31,18 @@ OUT_OF_MEMORY_MESSAGES = re.compile(
 
 
 def free_bytes() -> int | None:
-    """Returns how many more bytes this process can have; None if that is not known."""
+    """Return how many more bytes this process can have; None if that is not known.
+
+    It is the least that the machine, control groups and `ulimit -v` leave; where none of these is
+    known, the whole memory of the machine.
+    """
     amounts = [_available_bytes(), *_free_in_groups(), _free_addresses()]
     known_amounts = [amount for amount in amounts if amount is not None]
     return max(min(known_amounts), 1) if known_amounts else _physical_bytes()
 
 
 def format_size(amount: int) -> str:
-    """Returns a number of bytes in the largest unit that fits, from KB on.
+    """Return a number of bytes in the largest unit that fits, from KB on.
 
     >>> format_size(3_500_000_000), format_size(20_000_000), format_size(100)
     ('3.5 GB', '20 MB', '0.1 KB')
@@ -48,7 +52,7 @@ def format_size(amount: int) -> str:
 
 
 def format_size_limit(amount: int) -> str:
-    """Returns a size limit, as the user may type it, that is at least `amount` bytes.
+    """Return a size limit, as the user may type it, that is at least `amount` bytes.
 
     >>> format_size_limit(10_000_001), format_size_limit(3)
     ('20MB', '10MB')
@@ -57,7 +61,9 @@ def format_size_limit(amount: int) -> str:
 
 
 def parse_size(size_text: str, name: str) -> int:
-    """Returns the bytes of a size that a user typed; `name` names the option in the error.
+    """Return the bytes of a size that a user typed; refuse what is no size.
+
+    `name` is that of the option in the error.
 
     >>> [parse_size(size, "--limit") for size in ("20MB", "1.5 gb", "4096")]
     [20000000, 1500000000, 4096]
@@ -71,7 +77,10 @@ def parse_size(size_text: str, name: str) -> int:
 
 
 def refuse_too_little_memory(needed: int, purpose: str, hint: str = MORE_MEMORY_HINT) -> None:
-    """Refuses what needs more bytes at once than are free."""
+    """Refuse `purpose` ("to read 'x.npz'") if it needs more bytes than are free.
+
+    Nothing is refused where the free memory is not known.
+    """
     available = free_bytes()
     if available is not None and needed > available:
         amounts = f"takes about {format_size(needed)}, and there are {format_size(available)} free"
@@ -79,7 +88,10 @@ def refuse_too_little_memory(needed: int, purpose: str, hint: str = MORE_MEMORY_
 
 
 def refuse_too_few_addresses() -> None:
-    """Refuses a `ulimit -v` that is too low for the libraries: they would abort the process."""
+    """Refuse a `ulimit -v` that is too low for the libraries: they would abort the process.
+
+    Nothing is refused once torch is imported.
+    """
     available = None if "torch" in sys.modules else _free_addresses()
     needed = LIBRARIES_BYTES + THREAD_BYTES * (_thread_count() - 1)
     if available is not None and available < needed:
@@ -91,14 +103,14 @@ def refuse_too_few_addresses() -> None:
 
 
 def _thread_count() -> int:
-    """Returns how many threads a library starts: OMP_NUM_THREADS, or one for each processor."""
+    """Return how many threads a library starts: OMP_NUM_THREADS, or one for each processor."""
     setting = os.environ.get("OMP_NUM_THREADS", "")
     is_number = re.fullmatch("[1-9][0-9]{0,3}", setting)
     return int(setting) if is_number else os.cpu_count() or 1
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that memory ran out, by its type or message."""
+    """Return whether an error means that memory ran out, by its type or message."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     if isinstance(error, (RuntimeError, ImportError)):
@@ -107,14 +119,14 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def _available_bytes() -> int | None:
-    """Returns the available memory of the machine on Linux; None elsewhere."""
+    """Return the available memory of the machine on Linux; None elsewhere."""
     lines = _read_system_file(PROC_FOLDER / "meminfo").splitlines()
     amounts = dict(line.split(":") for line in lines if ":" in line)
     return int(amounts["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in amounts else None
 
 
 def _free_in_groups() -> Iterator[int]:
-    """Yields what the memory limits of this process's control groups and their parents leave."""
+    """Yield what the memory limits of this process's control groups and their parents leave."""
     for line in _read_system_file(PROC_FOLDER / "self" / "cgroup").splitlines():
         _, kinds, path = line.split(":", 2)
         if kinds not in ("", "memory"):
@@ -127,7 +139,7 @@ def _free_in_groups() -> Iterator[int]:
 
 
 def _free_in_group(group: Path, limit_file: str, usage_file: str, cache_name: str) -> Iterator[int]:
-    """Yields what one group's limit leaves, if it has one; cached files count as free."""
+    """Yield what one group's limit leaves, if it has one; cached files count as free."""
     limit, usage = (_read_system_file(group / name).strip() for name in (limit_file, usage_file))
     if not (limit.isdigit() and usage.isdigit()) or int(limit) >= UNLIMITED_BYTES:
         return
@@ -137,7 +149,7 @@ def _free_in_group(group: Path, limit_file: str, usage_file: str, cache_name: st
 
 
 def _free_addresses() -> int | None:
-    """Returns the bytes of address space that `ulimit -v` leaves; None without such a limit."""
+    """Return the bytes of address space that `ulimit -v` leaves; None without such a limit."""
     try:
         import resource  # not on Windows
     except ImportError:
@@ -150,7 +162,7 @@ def _free_addresses() -> int | None:
 
 
 def _physical_bytes() -> int | None:
-    """Returns the machine's memory, free or not; None on Windows."""
+    """Return the machine's memory, free or not; None on Windows."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf
@@ -158,7 +170,7 @@ def _physical_bytes() -> int | None:
 
 
 def _read_system_file(path: Path) -> str:
-    """Returns the text of a file; "" on systems that do not have it."""
+    """Return the text of a file; "" on systems that do not have it."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError):

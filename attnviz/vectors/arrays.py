@@ -41,9 +41,11 @@ DAMAGED_FILE_ERRORS = (
 def read_numpy_arrays(
     path: Path, *, texts: bool = False, bytes_of: BytesOf = lambda name: 0
 ) -> dict[str, AnyArray]:
-    """Returns the arrays of a file by name; that of a .npy file is "".
+    """Return the arrays of a .npz file by name; that of a .npy file has the name "".
 
-    `bytes_of`: memory that must be free for each number, beside that of the arrays themselves.
+    Refuses damaged and pickled files, arrays that do not fit in memory, and arrays of anything but
+    numbers (`texts`: booleans and strings are allowed, too). `bytes_of`: memory that must be free
+    for each number, beside that of the arrays themselves.
     """
     is_npz = path.suffix.lower() == ".npz"
     try:
@@ -58,6 +60,7 @@ def read_numpy_arrays(
 
 
 def _read_npy(path: Path) -> AnyArray:
+    """Return the array of a .npy file, mapped into memory; EOFError if the file is too short."""
     with path.open("rb") as file:
         shape, dtype, start = _read_array_header(file)
         if start + prod(shape) * dtype.itemsize > os.fstat(file.fileno()).st_size:
@@ -67,7 +70,10 @@ def _read_npy(path: Path) -> AnyArray:
 
 
 def _read_npz(path: Path, bytes_of: BytesOf) -> dict[str, AnyArray]:
-    """Returns every array of a file, after checks that all fit in memory."""
+    """Return every array of a .npz file by name.
+
+    Refuses a file over the size limit, one that does not fit in memory, and two arrays of one name.
+    """
     files.refuse_larger(path.stat().st_size, f"'{path}'", "file of arrays")
     with zipfile.ZipFile(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
@@ -90,14 +96,17 @@ def _read_npz(path: Path, bytes_of: BytesOf) -> dict[str, AnyArray]:
 
 
 def _read_array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Returns an array's shape and dtype, and the length of its header in bytes."""
+    """Return an array's shape, its dtype, and the length of its header in bytes."""
     start = BytesIO(file.read(MAX_ARRAY_HEADER_BYTES))
     shape, _, dtype = HEADER_READERS[np.lib.format.read_magic(start)](start)
     return shape, dtype, start.tell()
 
 
 def _count_numbers(members: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> int:
-    """Returns how many numbers an array has; refuses one whose size differs from its header."""
+    """Return how many numbers an array in a .npz file has, without reading them.
+
+    Refuses an array that is encrypted, pickled, or of another size than its header says.
+    """
     name = info.filename.removesuffix(".npy")
     if info.flag_bits & 1:
         raise AttnvizError(f"'{name}' in '{path}' is encrypted", "numpy.savez writes it plainly")
@@ -120,13 +129,14 @@ def _count_numbers(members: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) 
 
 
 def _unreadable_file_error(path: Path) -> AttnvizError:
+    """Return the error for a file that is pickled, or that is no NumPy file."""
     pickled = "holds pickled data, which could run code, and is refused"
     problem = f"'{path}' {pickled if _is_pickled(path) else 'is not a NumPy file'}"
     return AttnvizError(problem, PLAIN_NUMBERS_HINT, file=str(path))
 
 
 def _is_pickled(path: Path) -> bool:
-    """Whether a file is a pickle, or a NumPy file with Python objects in it."""
+    """Return whether a file is a pickle, or a NumPy file with Python objects in it."""
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as members:
@@ -138,6 +148,7 @@ def _is_pickled(path: Path) -> bool:
 
 
 def _starts_pickled(file: IO[bytes]) -> bool:
+    """Return whether a file starts as a pickle does, or as a NumPy array of Python objects."""
     start = file.read(128)  # with the dtype in the header of a NumPy file
     return start[:1] == b"\x80" or (start.startswith(b"\x93NUMPY") and b"'|O'" in start)
 
@@ -145,19 +156,27 @@ def _starts_pickled(file: IO[bytes]) -> bool:
 def read_safetensors(
     path: Path, bytes_of: BytesOf = lambda name: FLOAT_BYTES
 ) -> dict[str, AnyArray]:
-    """Returns the tensors of a safetensors file by name, as 64-bit floats or booleans."""
+    """Return the tensors of a safetensors file by name, as 64-bit floats or booleans.
+
+    Refuses what `read_tensors_and_metadata` refuses, where `bytes_of` is explained.
+    """
     return read_tensors_and_metadata(path, bytes_of)[0]
 
 
 def read_metadata(path: Path) -> Mapping[str, str]:
-    """Returns the metadata of a safetensors file, without reading its tensors."""
+    """Return the metadata of a safetensors file, strings by name, without reading its tensors."""
     return read_tensors_and_metadata(path, None)[1]
 
 
 def read_tensors_and_metadata(
     path: Path, bytes_of: BytesOf | None = lambda name: FLOAT_BYTES
 ) -> tuple[dict[str, AnyArray], dict[str, str]]:
-    """Returns the tensors and metadata of a safetensors file; no tensors if `bytes_of` is None."""
+    """Return the tensors of a safetensors file, as 64-bit floats or booleans, and its metadata.
+
+    `bytes_of` gives the bytes that each number of a tensor takes; refuses what exceeds the free
+    memory. None reads no tensors. Also refuses damaged files and tensors of other than plain
+    numbers.
+    """
     import torch  # not needed for NumPy files
     from safetensors import SafetensorError, safe_open
 
@@ -186,5 +205,6 @@ def read_tensors_and_metadata(
 
 
 def _odd_tensor_error(path: Path, name: str) -> AttnvizError:
+    """Return the error for a tensor of complex numbers, or of a dtype that torch lacks."""
     problem = f"'{name}' in '{path}' is not a tensor of plain numbers"
     return AttnvizError(problem, "save it as float32", about=name, file=str(path))

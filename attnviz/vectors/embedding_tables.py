@@ -48,13 +48,19 @@ class Lexicon:
     tokenizer: Any
 
     def piece_ids(self, word: str) -> list[int]:
-        """Returns the ids of a word in running text: after a space if that takes no more pieces."""
+        """Return the ids of the pieces of a word in running text.
+
+        The word has a space before it if that takes no more pieces.
+        """
         ids: list[int] = self.tokenizer.encode(word, add_special_tokens=False).ids
         spaced_ids: list[int] = self.tokenizer.encode(f" {word}", add_special_tokens=False).ids
         return spaced_ids if word[:1].isalnum() and len(spaced_ids) <= len(ids) else ids
 
     def whole_word_ids(self) -> list[int]:
-        """Returns the lowest ids of pieces that are whole words of letters."""
+        """Return the ids, in ascending order, of pieces that are whole words of letters.
+
+        Only the lowest `MAX_COMPONENT_WORDS` are returned.
+        """
         vocabulary = self.tokenizer.get_vocab(with_added_tokens=False)
         marks = {piece[:1] for piece in vocabulary}
         mark = next((mark for mark in WORD_START_MARKS if mark in marks), "")
@@ -66,7 +72,12 @@ class Lexicon:
 def look_up_vectors(
     folder: Path, name: str, tokens: Tokens, dim: int | None
 ) -> tuple[Float[Tensor, "token dim"], FromTable]:
-    """Returns each token's vector, reduced to `dim` principal components if that is fewer."""
+    """Return each token's vector in a model's embedding table, and the facts of that table.
+
+    A word of several pieces gets the mean of their vectors. With a `dim` below the table's width,
+    vectors are coordinates along that many principal components. Refuses a larger `dim`, and a
+    token that has no vector.
+    """
     folder_state = files.read_folder_state(folder)
     lexicon = _load_lexicon(folder, name, folder_state)
     width = lexicon.table.width
@@ -91,7 +102,10 @@ def look_up_vectors(
 
 @lru_cache(maxsize=2)
 def _load_lexicon(folder: Path, name: str, folder_state: files.FolderState) -> Lexicon:
-    """Loads a lexicon; the cache holds it as long as its files (`folder_state`) do not change."""
+    """Return the embedding table and tokenizer in a model's folder.
+
+    The cache holds them as long as the files (`folder_state`) do not change.
+    """
     return Lexicon(name, find_table(folder), _read_tokenizer(folder, name))
 
 
@@ -99,7 +113,11 @@ def _load_lexicon(folder: Path, name: str, folder_state: files.FolderState) -> L
 def _word_components(
     folder: Path, name: str, dim: int, folder_state: files.FolderState
 ) -> Components:
-    """Returns the components of a model's whole words, so that they tell words, not endings."""
+    """Return the first `dim` principal components of the vectors of a model's whole words.
+
+    Pieces such as endings are left out, so that the components tell words apart. Refuses a `dim`
+    that is not below the number of words.
+    """
     lexicon = _load_lexicon(folder, name, folder_state)
     words = lexicon.whole_word_ids()
     if dim >= len(words):
@@ -113,7 +131,10 @@ def _word_components(
 
 
 def _read_tokenizer(folder: Path, name: str) -> Any:
-    """Returns a model's tokenizer, loaded without transformers."""
+    """Return a model's tokenizer, loaded without transformers; it neither cuts nor pads texts.
+
+    Refuses a missing or damaged file.
+    """
     try:
         from tokenizers import Tokenizer
     except ImportError:
@@ -144,7 +165,7 @@ def _read_tokenizer(folder: Path, name: str) -> Any:
 
 
 def _lookup_word(piece: bytes, label: str) -> str:
-    """Returns the text of a token without white space; refuses one without whole letters."""
+    """Return the text of a token without white space; refuses one without whole letters."""
     word = piece.decode(errors="replace").strip()
     if not word or "\ufffd" in word:
         problem = f"'{label}' is {'part of a letter' if word else 'white space'}"
@@ -154,7 +175,10 @@ def _lookup_word(piece: bytes, label: str) -> str:
 
 
 def _refuse_unknown_token(lexicon: Lexicon, ids: Sequence[int], label: str) -> None:
-    """Refuses a token that is not in the vocabulary: all such tokens share one vector."""
+    """Refuse a token whose piece `ids` are unknown, or beyond the embedding table.
+
+    All unknown tokens share one vector, which says nothing about them.
+    """
     unknown = {lexicon.tokenizer.token_to_id(name) for name in UNKNOWN_TOKENS}
     if not ids or unknown & {*ids} or max(ids) >= lexicon.table.rows:
         raise AttnvizError(
@@ -165,7 +189,7 @@ def _refuse_unknown_token(lexicon: Lexicon, ids: Sequence[int], label: str) -> N
 
 
 def _is_word(piece: str, mark: str) -> bool:
-    """Whether a piece is a whole word of letters, where `mark` begins the words.
+    """Return whether a piece is a whole word of letters, where `mark` ('Ġ') begins each word.
 
     >>> _is_word("cat", ""), _is_word("##s", ""), _is_word("[CLS]", ""), _is_word("Ġcat", "Ġ")
     (True, False, False, True)
@@ -184,14 +208,14 @@ class Components:
     def coordinates(
         self, vectors: Float64[np.ndarray, "token dim"]
     ) -> Float64[np.ndarray, "token component"]:
-        """Returns the vectors' coordinates along the directions, from the mean."""
+        """Return the vectors' coordinates along the directions, counted from the mean."""
         centred = vectors - self.mean
         coordinates: Float64[np.ndarray, "token component"] = centred @ self.directions
         return coordinates
 
 
 def principal_components(rows: Rows, count: int) -> Components:
-    """Returns the first `count` principal components of some vectors.
+    """Return the first `count` principal components of the rows, with how much they explain.
 
     >>> principal_components(np.array([[0.0, 0.0], [2.0, 2.0], [4.0, 4.0]]), 1).kept_variance
     1.0
@@ -226,14 +250,14 @@ class EmbeddingTable:
     width: int
 
     def read_rows(self, ids: Sequence[int]) -> Rows:
-        """Returns the rows of these ids, read one by one."""
+        """Return the rows of these ids, read one by one."""
         with _open_safetensors(self.path) as tensors:
             part = tensors.get_slice(self.name)
             rows = [part[number : number + 1].double().numpy() for number in ids]
         return np.concatenate(rows)
 
     def read_many_rows(self, ids: Sequence[int]) -> Rows:
-        """Returns the rows of these ids in ascending order, read in large blocks."""
+        """Return the rows of these ids in ascending order, read in large blocks."""
         is_wanted = np.zeros(self.rows, dtype=bool)
         is_wanted[np.asarray(ids)] = True
         starts = range(0, self.rows, TABLE_ROWS_AT_ONCE)
@@ -245,7 +269,7 @@ class EmbeddingTable:
 
 
 def find_table(folder: Path) -> EmbeddingTable:
-    """Returns the embedding table of the model in a folder."""
+    """Return the embedding table of the model in a folder; refuse a folder without one."""
     for path, names in _safetensors_files(folder).items():
         with _open_safetensors(path) as tensors:
             name = _find_table_name([*tensors.keys()] if names is None else names)
@@ -261,7 +285,10 @@ def find_table(folder: Path) -> EmbeddingTable:
 
 
 def _safetensors_files(folder: Path) -> dict[Path, list[str] | None]:
-    """Returns a model's weight files, each with its tensors' names if an index gives them."""
+    """Return a model's weight files, each with the names of its tensors if an index gives them.
+
+    Without an index they are None. Refuses a folder without such files.
+    """
     if files.is_file(folder / SINGLE_WEIGHTS_FILE):
         return {folder / SINGLE_WEIGHTS_FILE: None}
     if not files.is_file(folder / WEIGHTS_INDEX_FILE):
@@ -277,6 +304,7 @@ def _safetensors_files(folder: Path) -> dict[Path, list[str] | None]:
 
 
 def _read_weights_index(path: Path) -> list[tuple[str, str]]:
+    """Return each tensor's name with its file's, from an index; refuse a file that is none."""
     try:
         weight_map = json.loads(files.read_content(path))["weight_map"]
         return [(str(name), str(part)) for name, part in weight_map.items()]
@@ -289,7 +317,10 @@ def _read_weights_index(path: Path) -> list[tuple[str, str]]:
 
 
 def _find_table_name(names: Sequence[str]) -> str | None:
-    """Returns the name of the embedding table, preferably not a decoder's; None if absent."""
+    """Return which of the names of tensors is that of the embedding table; None if none is.
+
+    One without "decoder" in its name is preferred.
+    """
     for ending in EMBEDDING_TABLE_NAMES:
         matches = [name for name in names if f".{name}".endswith(f".{ending}")]
         if matches:
@@ -299,6 +330,7 @@ def _find_table_name(names: Sequence[str]) -> str | None:
 
 @contextmanager
 def _open_safetensors(path: Path) -> Iterator[Any]:
+    """Open a safetensors file for the `with` block; refuse one that cannot be read."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -17,20 +17,23 @@ ROTARY_BASE = 10_000.0  # of sinusoidal positions, too
 def sinusoidal_positions(
     tokens: int, dim: int, base: float = ROTARY_BASE
 ) -> Float[Tensor, "token dim"]:
-    """Returns sines and cosines of falling frequency: sin(p / base^(2i/D)), then its cosine."""
+    """Return position vectors of sines and cosines of falling frequency, which alternate.
+
+    Numbers 2i and 2i+1 of position p are the sine and cosine of p / base^(2i/dim).
+    """
     angle = rotation_angles(tokens, dim, base)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :dim]
 
 
 def untrained_positions(tokens: int, dim: int, seeds: Seeds) -> Float[Tensor, "*seed token dim"]:
-    """Returns learned positions before training: a vector of N(0, 1) for each position."""
+    """Return learned positions before training: a vector of N(0, 1) for each position."""
     return seeds.draw_normal("position", range(tokens), dim)
 
 
 def rotation_angles(
     tokens: int, width: int, base: float = ROTARY_BASE
 ) -> Float[Tensor, "token pair"]:
-    """Returns the angle of each pair of numbers at each position: p / base^(2i/D), in radians."""
+    """Return the angle of each pair of numbers at each position: p / base^(2i/D), in radians."""
     position = torch.arange(tokens, dtype=torch.float64)[:, None]
     pair = torch.arange(0, width, 2, dtype=torch.float64)[None, :]
     return position / base ** (pair / width)
@@ -39,7 +42,7 @@ def rotation_angles(
 def rotate_by_position(
     vectors: Float[Tensor, "*batch token width"], base: float = ROTARY_BASE, *, halves: bool = False
 ) -> Float[Tensor, "*batch token width"]:
-    """Returns vectors with rotary positions: each pair of numbers is rotated by its angle.
+    """Return vectors with rotary positions: each pair of numbers is rotated by its angle.
 
     The product of a query and a key then depends only on the distance between their positions.
     A pair is two neighbours, as in the paper; with `halves`, as in Hugging Face's models, numbers
@@ -55,7 +58,7 @@ def rotate_by_position(
 
 
 def pair_indices(pair: int, width: int, *, halves: bool) -> list[int]:
-    """Returns the indices of the two numbers of a pair in a vector.
+    """Return the indices of the two numbers of a pair in a vector.
 
     >>> pair_indices(1, 8, halves=False), pair_indices(1, 8, halves=True)
     ([2, 3], [1, 5])
@@ -64,7 +67,7 @@ def pair_indices(pair: int, width: int, *, halves: bool) -> list[int]:
 
 
 def alibi_slopes(heads: int) -> list[float]:
-    """Returns what ALiBi subtracts from a score for each token of distance, in each head.
+    """Return what ALiBi subtracts from a score for each token of distance, in each head.
 
     >>> alibi_slopes(4)
     [0.25, 0.0625, 0.015625, 0.00390625]
@@ -77,6 +80,6 @@ def alibi_slopes(heads: int) -> list[float]:
 
 
 def distance_bias(heads: int, queries: int, keys: int) -> Float[Tensor, "head query key"]:
-    """Returns what ALiBi adds to each scaled score: minus the head's slope times the distance."""
+    """Return what ALiBi adds to each scaled score: minus the head's slope times the distance."""
     distance = (torch.arange(queries)[:, None] - torch.arange(keys)[None, :]).abs()
     return -torch.tensor(alibi_slopes(heads), dtype=torch.float64)[:, None, None] * distance

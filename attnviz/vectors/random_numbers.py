@@ -32,36 +32,40 @@ class Seeds:
     def draw_normal(
         self, stream: str, rows: Sequence[int], columns: int
     ) -> Float[Tensor, "*seed row columns"]:
-        """Returns rows of N(0, 1); `stream` names their purpose, such as "embedding"."""
+        """Return random numbers of N(0, 1), whose purpose is `stream`, such as "embedding".
+
+        Each depends only on the seed, the stream, its number in `rows` and its column.
+        """
         return self._one_or_several(draw_normal(self.numbers, stream, rows, columns))
 
     def draw_embeddings(self, ids: Sequence[int], dim: int) -> Float[Tensor, "*seed token dim"]:
-        """Returns a vector of N(0, 1) for each token id; the same id always has the same vector."""
+        """Return a vector of N(0, 1) for each token id; the same id always has the same vector."""
         return self.draw_normal("embedding", ids, dim)
 
     def draw_projection(
         self, name: str, inputs: int, outputs: int
     ) -> Float[Tensor, "*seed inputs outputs"]:
-        """Returns a matrix of N(0, 1/inputs), which keeps the variance of N(0, 1) near 1."""
+        """Return a matrix of N(0, 1/inputs), which keeps the variance of N(0, 1) near 1."""
         return self.draw_normal(name, range(inputs), outputs) / sqrt(inputs)
 
     def dropout_factors(
         self, shape: tuple[int, int, int], dropout: float, stream: str = "dropout"
     ) -> Float[Tensor, "*seed head query key"]:
-        """Returns the factors of weights under dropout: 0, or 1/(1 - dropout) for those kept."""
+        """Return the factors of weights under dropout: 0, or 1/(1 - dropout) for those kept."""
         heads, queries, keys = shape
         numbers = draw_uniform(self.numbers, stream, range(heads * queries), keys)
         scaled: Tensor = (numbers >= dropout).double() / (1 - dropout)
         return self._one_or_several(scaled.reshape(len(self.numbers), heads, queries, keys))
 
     def _one_or_several(self, numbers: Tensor) -> Tensor:
+        """Return the numbers, without their axis of seeds unless there are several."""
         return numbers if self.several else numbers.squeeze(0)
 
 
 def draw_normal(
     seeds: Sequence[int], stream: str, rows: Sequence[int], columns: int
 ) -> Float[Tensor, "seed row columns"]:
-    """Returns rows of N(0, 1) for each seed: normal quantiles of uniform numbers."""
+    """Return numbers of N(0, 1) for each seed: normal quantiles of those of `draw_uniform`."""
     quantiles: Tensor = torch.special.ndtri(draw_uniform(seeds, stream, rows, columns))
     return quantiles
 
@@ -69,7 +73,10 @@ def draw_normal(
 def draw_uniform(
     seeds: Sequence[int], stream: str, rows: Sequence[int], columns: int
 ) -> Float[Tensor, "seed row columns"]:
-    """Returns rows of uniform numbers in the open interval (0, 1) for each seed."""
+    """Return uniform numbers in the open interval (0, 1) for each seed.
+
+    Each depends only on the seed, the stream, its number in `rows` and its column.
+    """
     digests = [blake2b(f"{seed} {stream}".encode(), digest_size=8).digest() for seed in seeds]
     starts = np.array([int.from_bytes(item, "little") for item in digests], dtype=np.uint64)
     states = starts[:, None] + np.asarray(rows, dtype=np.uint64) * _STATE_STEP
@@ -84,6 +91,7 @@ def draw_uniform(
 
 
 def _fill_uniform(output: np.ndarray, states: Bits) -> None:
+    """Fill `output` with uniform numbers in (0, 1), each row from one of the hashed states."""
     bits = states + np.arange(output.shape[1], dtype=np.uint64) * _STATE_STEP
     _mix_bits(bits)
     np.add(bits >> np.uint64(11), 0.5, out=output)
@@ -91,7 +99,7 @@ def _fill_uniform(output: np.ndarray, states: Bits) -> None:
 
 
 def _mix_bits(bits: Bits) -> None:
-    """SplitMix64's last step, in place: every output bit depends on all input bits."""
+    """Mix bits in place, as SplitMix64's last step: each output bit depends on all input bits."""
     scratch = np.empty_like(bits)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         np.right_shift(bits, np.uint64(shift), out=scratch)

@@ -25,9 +25,10 @@ MATRIX_SUFFIXES = (".npy", ".npz", ".safetensors")
 
 
 def load_vectors(name: str, tokens: Tokens) -> Float[Tensor, "token dim"]:
-    """Returns the vector of each token: its row of a matrix, or its word's line in a text file.
+    """Return the vector of each token: its row of a matrix, or its word's line in a text file.
 
-    `name` is a path; `model.safetensors#wte.weight` names one tensor of several.
+    `name` is a path; `model.safetensors#wte.weight` chooses one tensor of several. Refuses a
+    missing file, a token without a vector, and numbers that are not finite.
     """
     path, tensor = files.split_inner_name(name)
     files.refuse_missing_file(path, "take embeddings from")
@@ -41,6 +42,7 @@ def load_vectors(name: str, tokens: Tokens) -> Float[Tensor, "token dim"]:
 
 
 def _rows_of_tokens(matrix: Matrix, tokens: Tokens, path: str) -> Vectors:
+    """Return the matrix's row of each token's id; refuse an id beyond the last row."""
     for label, number in zip(tokens.labels, tokens.ids, strict=True):
         if number >= len(matrix):
             raise AttnvizError(
@@ -52,7 +54,10 @@ def _rows_of_tokens(matrix: Matrix, tokens: Tokens, path: str) -> Vectors:
 
 
 def _read_matrix_file(path: Path, tensor: str) -> Matrix:
-    """Returns the matrix of a NumPy or safetensors file: the one named, or the only one."""
+    """Return the matrix called `tensor` in a NumPy or safetensors file, or the only one if "".
+
+    Refuses a file without matrices, and several of which none is chosen.
+    """
     arrays = read_safetensors(path) if path.suffix == ".safetensors" else read_numpy_arrays(path)
     matrices = {name: array for name, array in arrays.items() if array.ndim == 2}
     if tensor in matrices:
@@ -72,7 +77,11 @@ def _read_matrix_file(path: Path, tensor: str) -> Matrix:
 
 
 def _vectors_of_words(path: Path, tokens: Tokens) -> Vectors:
-    """Returns the words' vectors in a text file such as GloVe's, in lower case if need be."""
+    """Return the tokens' vectors in a text file such as GloVe's.
+
+    An unknown word is tried in lower case. Refuses a word without a vector, and vectors of
+    different widths.
+    """
     words = [piece.strip().decode(errors="replace") for piece in tokens.pieces]
     known = dict(_read_word_lines(path, {*words, *(word.lower() for word in words)}))
     for word, label in zip(words, tokens.labels, strict=True):
@@ -93,7 +102,10 @@ def _vectors_of_words(path: Path, tokens: Tokens) -> Vectors:
 
 
 def _read_word_lines(path: Path, words: set[str]) -> Iterator[tuple[str, list[float]]]:
-    """Yields the vectors of some words, which may contain spaces; skips a first line of counts."""
+    """Yield each of `words` that a file has, with its vector; skips a first line of counts.
+
+    Words may contain spaces. Refuses lines that are not a word and its numbers.
+    """
     number, width = 0, 0
     try:
         with path.open(encoding="utf-8") as lines:
@@ -121,6 +133,7 @@ def _read_word_lines(path: Path, words: set[str]) -> Iterator[tuple[str, list[fl
 
 
 def _refuse_bad_numbers(vectors: Vectors, tokens: Tokens, path: str) -> None:
+    """Refuse vectors of width 0, and numbers that are not finite."""
     if vectors.shape[1] == 0:
         raise AttnvizError(f"'{path}' has vectors of width 0", "give each token some numbers")
     for label, vector in zip(tokens.labels, vectors, strict=True):

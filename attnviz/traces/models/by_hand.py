@@ -59,7 +59,7 @@ SETTING_DESCRIPTIONS = ("scale", "temperature", "soft_cap", "layers")
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenHead:
-    """One [[heads]] table of the file."""
+    """One [[heads]] table of a hand-written model's file, checked, with its defaults filled in."""
 
     table: toml.Table
     layer: int
@@ -77,7 +77,11 @@ HeadsByLayer = Sequence[Sequence[WrittenHead]]
 
 
 def read_written_model(path: Path) -> Model:
-    """Returns the model that a TOML file describes."""
+    """Return the model that a hand-written TOML file describes, named after that file.
+
+    Refuses unknown or missing keys, words and names that do not fit, layers with different numbers
+    of heads, and more than `MAX_MATRIX_NUMBERS` numbers.
+    """
     root = toml.Table.read(path, "model")
     root.check("key", MODEL_FILE_KEYS, "dimensions", "heads")
     dimensions = root.names("dimensions")
@@ -106,7 +110,10 @@ def read_written_model(path: Path) -> Model:
 
 
 def _stacked_matrices(layers: HeadsByLayer, dimensions: tuple[str, ...]) -> Matrices:
-    """Returns the matrices of all layers, those of a layer's heads side by side."""
+    """Return the first layer's matrices, with those of the other layers in `upper_layers`.
+
+    The heads of a layer are joined: as columns of W_Q, W_K and W_V, and as rows of W_out.
+    """
     first, *above = (
         Matrices(
             w_query=torch.cat([_dense_matrix(h.query, dimensions, h.asks) for h in heads], dim=1),
@@ -122,7 +129,10 @@ def _stacked_matrices(layers: HeadsByLayer, dimensions: tuple[str, ...]) -> Matr
 def _dense_matrix(
     rows: NumberRows, names: Sequence[str], columns: Sequence[str]
 ) -> Float[Tensor, "row column"]:
-    """Returns the rows as a matrix with a row for each name, and 0 where nothing is written."""
+    """Return a matrix with a row for each of `names` and a column for each of `columns`.
+
+    Numbers that `rows` ({row: {column: number}}) does not give are 0.
+    """
     matrix = torch.zeros(len(names), len(columns))
     column_indices = {column: index for index, column in enumerate(columns)}
     for row, name in enumerate(names):
@@ -132,6 +142,7 @@ def _dense_matrix(
 
 
 def _read_heads(tables: Sequence[toml.Table], dimensions: tuple[str, ...]) -> Iterator[WrittenHead]:
+    """Yield the head of each [[heads]] table; refuse too many numbers in all matrices together."""
     numbers = 0
     for table in tables:
         head = _read_head(table, dimensions)
@@ -141,7 +152,7 @@ def _read_heads(tables: Sequence[toml.Table], dimensions: tuple[str, ...]) -> It
 
 
 def _refuse_many_numbers(numbers: int, table: toml.Table) -> None:
-    """Refuses matrices that are far larger than the file that describes them."""
+    """Refuse more than `MAX_MATRIX_NUMBERS` numbers in matrices; the error points to `table`."""
     if numbers > MAX_MATRIX_NUMBERS:
         raise table.error(
             f"the matrices have {numbers:,} numbers up to here",
@@ -150,6 +161,7 @@ def _refuse_many_numbers(numbers: int, table: toml.Table) -> None:
 
 
 def _read_head(table: toml.Table, dimensions: tuple[str, ...]) -> WrittenHead:
+    """Return the head that a [[heads]] table describes, with defaults for what it leaves out."""
     table.check("key of a head", HEAD_KEYS, "asks", "hands")
     asks, hands = table.names("asks"), table.names("hands")
     _refuse_many_numbers(2 * len(dimensions) * (len(asks) + len(hands)), table)
@@ -175,7 +187,11 @@ def _read_head(table: toml.Table, dimensions: tuple[str, ...]) -> WrittenHead:
 
 
 def _rows(table: toml.Table, columns: Collection[str], names: Collection[str] = ()) -> NumberRows:
-    """Returns a table's rows, after checks of their columns and, if `names` are given, names."""
+    """Return the values of a table of rows, {row: {column: number}}, unchanged after checks.
+
+    Refuses rows that are not tables of numbers, columns not in `columns`, and, unless `names` is
+    empty, rows not in `names`.
+    """
     columns, names = dict.fromkeys(columns), dict.fromkeys(names)  # for fast lookup
     for key, row in table.values.items():
         if names:
@@ -193,7 +209,11 @@ def _rows_or_identity(
     rows: tuple[str, ...],
     columns: tuple[str, ...],
 ) -> NumberRows:
-    """Returns the rows under `key`; without them, each name in `hands` stands for itself."""
+    """Return the rows under `key` ('value' or 'out'), or without that key an identity matrix.
+
+    In the identity each of the names in `hands` has a 1 in the column of the same name; refuses a
+    name that is not in both `rows` and `columns`.
+    """
     if key in table.values:
         return _rows(table.table(key), columns, rows)
     for name in hands:
@@ -208,7 +228,11 @@ def _rows_or_identity(
 
 
 def _by_layer(heads: Sequence[WrittenHead]) -> HeadsByLayer:
-    """Groups heads by layer; refuses layers of different sizes and heads of different widths."""
+    """Return the heads of each layer, from layer 0 on.
+
+    Refuses layers with different numbers of heads, and heads whose `asks` or `hands` have another
+    number of names than those of the first head.
+    """
     first, count = heads[0], 1 + max(head.layer for head in heads)
     layers = [[head for head in heads if head.layer == number] for number in range(count)]
     for number, layer in enumerate(layers):
@@ -232,7 +256,11 @@ def _by_layer(heads: Sequence[WrittenHead]) -> HeadsByLayer:
 
 
 def _model_settings(table: toml.Table, layers: HeadsByLayer, dim: int) -> Settings:
-    """Returns the settings in the file and those that its heads imply; layers are blocks."""
+    """Return the settings in the file with the `heads`, `head_dim` and `dim` that its heads imply.
+
+    With several layers, or `layers` in the file, each layer is a block of attention only, without
+    norms; refuses a `layers` other than the number of layers that have heads.
+    """
     heads, count = layers[0], table.values.get("layers", len(layers))
     blocks = {"layers": count, "norm": "none", "attention_only": True}
     settings = table.settings(
@@ -250,7 +278,11 @@ def _model_settings(table: toml.Table, layers: HeadsByLayer, dim: int) -> Settin
 
 
 def _words_and_spellings(whole: toml.Table) -> Vocabulary:
-    """Returns the vocabulary; each word must be one token, to be recognised in a text."""
+    """Return the vocabulary: the words of [words], and other spellings of them in [spelled].
+
+    Refuses a file without words, a word that is not exactly one token of the file's tokenizer, and
+    a spelling of an unknown word.
+    """
     words, spelled = whole.table("words"), whole.table("spelled")
     tokenizer = whole.values.get("tokenizer", TOKENIZER_CHOICES[0])
     if not words.values:
@@ -265,6 +297,7 @@ def _words_and_spellings(whole: toml.Table) -> Vocabulary:
 
 
 def _refuse_many_tokens(table: toml.Table, word: str, tokenizer: str) -> None:
+    """Refuse a word that is not exactly one token, such as a blank; the error points to `table`."""
     tokens = tokenize(word, tokenizer).labels if word.strip() else ()
     if tokens != (word,):
         problem = f"is cut into {' and '.join(tokens)}" if tokens else "is empty"

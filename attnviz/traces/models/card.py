@@ -65,7 +65,7 @@ SAVE_AGAIN_HINT = "save it again: attnviz learn TASK --save FOLDER"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Card:
-    """A model's name, settings, vocabulary, and what its heads and dimensions mean."""
+    """A model without its tensors: its name, settings, vocabulary, and what its heads do."""
 
     name: str
     about: str = ""  # what it does, in a sentence
@@ -80,18 +80,28 @@ class Card:
 
     @property
     def by_hand(self) -> bool:
-        """Whether it was written by hand: only then does each dimension have a meaning."""
+        """Whether the model was written by hand.
+
+        Only then does each number of a vector have a meaning.
+        """
         return bool(self.dimensions)
 
     def merge_settings(self, requested: Settings) -> Settings:
-        """Returns the model's settings with the requested values of those that may be changed."""
+        """Return the model's own settings, with the requested values of those that may be changed.
+
+        `RUN_SETTINGS` (such as the seed) are always the requested ones, `CHANGEABLE_SETTINGS` (such
+        as the temperature) where the request is not None. All other requests are ignored.
+        """
         changes = {name: getattr(requested, name) for name in CHANGEABLE_SETTINGS}
         changes = {name: value for name, value in changes.items() if value is not None}
         changes |= {name: getattr(requested, name) for name in RUN_SETTINGS}
         return replace(self.settings, tokenizer=self.vocabulary.tokenizer, **changes)
 
     def refuse_other_settings(self, requested: Mapping[str, Any]) -> None:
-        """Refuses fixed settings whose requested value differs from the model's own."""
+        """Refuse a requested value of a fixed setting, such as `heads`, other than the model's own.
+
+        Settings that may differ (`RUN_SETTINGS` and `CHANGEABLE_SETTINGS`) are not checked.
+        """
         owner = f"the model '{self.name}'"
         for name, value in requested.items():
             own_value = self._own_value(name)
@@ -103,7 +113,11 @@ class Card:
             raise AttnvizError(f"{option} {reason}", f"leave {option} out, or --model", about=name)
 
     def _own_value(self, name: str) -> Any:
-        """Returns the model's value of a setting, its variant's where it sets none."""
+        """Return the value of a setting that the model in fact uses.
+
+        Where its settings leave that open, it is the variant's or the default; "no block" for
+        `layers`.
+        """
         settings, variant = self.settings, chosen_variant(self.settings)
         own_values = {
             "tokenizer": self.vocabulary.tokenizer,
@@ -117,7 +131,10 @@ class Card:
         return own_values.get(name, getattr(settings, name))
 
     def cut(self, text: str) -> Tokens:
-        """Returns the tokens of a text; refuses more than the model has positions for."""
+        """Return the tokens of a text, and at its end a word that asks for an answer if needed.
+
+        Refuses words that the model does not know, and more tokens than it has positions for.
+        """
         tokens = self.vocabulary.cut(text)
         if self.longest is not None and len(tokens) > self.longest:
             raise AttnvizError(
@@ -129,12 +146,19 @@ class Card:
 
 
 def read_card(folder: Path) -> Card:
-    """Reads the card of a model in a folder that `attnviz learn --save` wrote."""
+    """Return the card of a model in a folder that `attnviz learn --save` wrote.
+
+    Refuses what `read_card_and_save` refuses.
+    """
     return read_card_and_save(folder)[0]
 
 
 def read_card_and_save(folder: Path) -> tuple[Card, object]:
-    """Reads a model's card and the mark of its save; None for a save without a mark."""
+    """Return a model's card, and the mark that all files of one save share (None without a mark).
+
+    Refuses missing files, files of different saves, and contents that attnviz did not write. Reads
+    no tensors.
+    """
     config = _read_json_object(folder / CONFIG_FILE)
     if config.get("format") != MODEL_FORMAT_VERSION:
         raise AttnvizError(
@@ -155,7 +179,7 @@ def read_card_and_save(folder: Path) -> tuple[Card, object]:
 def refuse_other_save(
     folder: Path, save: object, other_save: object, hint: str = SAVE_AGAIN_HINT
 ) -> None:
-    """Refuses files of two saves in one folder, by their marks.
+    """Refuse a folder in which two files have different save marks, `save` and `other_save`.
 
     The files of a save are renamed one after the other. A process that is killed in between, or
     reads meanwhile, leaves or sees files of two models, each readable by itself.
@@ -169,18 +193,24 @@ def refuse_other_save(
 
 
 def facts_of_card(card: Card) -> dict[str, Any]:
-    """Returns the contents of the config of a card."""
+    """Return a card as JSON data for config.json.
+
+    The vocabulary, `asks` and `hands` are left out.
+    """
     facts = {name: getattr(card, name) for name in CARD_FIELDS}
     return facts | {"settings": asdict(card.settings)}
 
 
 def card_of_facts(config: Mapping[str, Any], vocabulary: Mapping[str, Any]) -> Card:
-    """Returns the card of a config and a vocabulary; odd values raise ValueError or TypeError."""
+    """Return the card that JSON data of a config and of a vocabulary describe.
+
+    Data that does not fit raises KeyError, TypeError, ValueError or AttnvizError.
+    """
     return _parse_card(config, _build_vocabulary(vocabulary))
 
 
 def refuse_missing_model_file(path: Path) -> None:
-    """Refuses a folder that lacks one of a model's files."""
+    """Refuse the path of a model's file, such as FOLDER/config.json, if no file is there."""
     if not files.is_file(path):
         raise AttnvizError(
             f"there is no model in '{path.parent}': it has no file {path.name}", LEARN_SAVE_HINT
@@ -188,6 +218,7 @@ def refuse_missing_model_file(path: Path) -> None:
 
 
 def _read_json_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a model's file; refuse a missing file and anything else in it."""
     refuse_missing_model_file(path)
     text = structured_text.read_text_file(path, "model")
     try:
@@ -197,6 +228,7 @@ def _read_json_object(path: Path) -> dict[str, Any]:
 
 
 def _changed_file_error(path: Path) -> AttnvizError:
+    """Return the error for a model's file with contents that attnviz cannot have written."""
     return AttnvizError(
         f"'{path}' is not as attnviz wrote it: something in it is missing or of another kind",
         SAVE_AGAIN_HINT,
@@ -204,6 +236,10 @@ def _changed_file_error(path: Path) -> AttnvizError:
 
 
 def _parse_card(config: Mapping[str, Any], words: Vocabulary) -> Card:
+    """Return the card of the data in config.json and of a vocabulary.
+
+    Raises for data that does not fit.
+    """
     settings = build_checked(Settings, config["settings"])
     card_fields: dict[str, Any] = {name: config[name] for name in CARD_FIELDS}
     card_fields["dimensions"] = tuple(card_fields["dimensions"])
@@ -216,7 +252,7 @@ def _parse_card(config: Mapping[str, Any], words: Vocabulary) -> Card:
 
 
 def _refuse_odd_card(card: Card) -> None:
-    """Raises ValueError for values that have the right types but do not fit each other."""
+    """Raise ValueError for a card whose values do not fit each other or are never stored."""
     strings = (*card.dimensions, *card.heads, *card.heads.values())
     has_learned_positions = card.settings.positions == "learned"
     known_facts = {*FACT_TYPES} & {*card.facts}
@@ -232,7 +268,10 @@ def _refuse_odd_card(card: Card) -> None:
 
 
 def _check_vocabulary_file(values: Mapping[str, Any], path: Path) -> Vocabulary:
-    """Returns the vocabulary in a file's values; refuses a file that attnviz did not write."""
+    """Return the vocabulary that the data of vocabulary.json describes.
+
+    Refuses data that attnviz did not write, and a tokenizer that is unknown or not on this machine.
+    """
     try:
         words = _build_vocabulary(values)
     except (TypeError, ValueError):
@@ -242,6 +281,10 @@ def _check_vocabulary_file(values: Mapping[str, Any], path: Path) -> Vocabulary:
 
 
 def _build_vocabulary(values: Mapping[str, Any]) -> Vocabulary:
+    """Return the vocabulary of JSON data.
+
+    Raises TypeError or ValueError for data that does not fit.
+    """
     lists = {name: tuple(item) for name, item in values.items() if isinstance(item, (list, tuple))}
     words = build_checked(Vocabulary, {**values, **lists})
     _refuse_odd_vocabulary(words, values)
@@ -249,6 +292,7 @@ def _build_vocabulary(values: Mapping[str, Any]) -> Vocabulary:
 
 
 def _refuse_odd_vocabulary(words: Vocabulary, values: Mapping[str, Any]) -> None:
+    """Raise ValueError for empty or repeated words, and for spellings of unknown words."""
     spelled, known_words = words.spelled, {*words.words}
     strings = (*words.words, *words.answers, *words.asking, *spelled, *spelled.values())
     lists = [values[name] for name in VOCABULARY_LISTS if name in values]

@@ -36,9 +36,10 @@ ShapesByName = dict[str, tuple[int, ...]]
 
 
 def model_files(model: Model, save_mark: Mapping[str, str] | None = None) -> dict[str, bytes]:
-    """Returns a model's files by name, all with the same mark; equal models give equal bytes.
+    """Return the contents of a model's files by file name; equal models give equal bytes.
 
-    The config comes first, as it is what makes the folder one of attnviz.
+    `save_mark`, such as {"save": "4f1c"}, is written into each of them. The config comes first, as
+    it is what makes the folder one of attnviz.
     """
     from safetensors.torch import save
 
@@ -53,12 +54,18 @@ def model_files(model: Model, save_mark: Mapping[str, str] | None = None) -> dic
 
 
 def read_learned_model(folder: Path) -> Model:
-    """Reads the model that `attnviz learn … --save FOLDER` wrote."""
+    """Return the model that `attnviz learn … --save FOLDER` wrote.
+
+    Refuses what `read_model_and_save` refuses.
+    """
     return read_model_and_save(folder)[0]
 
 
 def read_model_and_save(folder: Path) -> tuple[Model, object]:
-    """Reads a model and the mark of its save; None for a save without a mark."""
+    """Return a model, and the mark that all files of one save share (None without a mark).
+
+    Refuses missing files, files of different saves, and tensors that do not fit the config.
+    """
     card, save = read_card_and_save(folder)
     path = folder / TENSORS_FILE
     refuse_missing_model_file(path)
@@ -68,7 +75,11 @@ def read_model_and_save(folder: Path) -> tuple[Model, object]:
 
 
 def _check_tensors(arrays: Mapping[str, AnyArray], card: Card, path: Path) -> dict[str, Tensor]:
-    """Returns a file's arrays as tensors; refuses names and shapes that do not fit the settings."""
+    """Return a file's arrays as tensors of float32, or of float64 if the card's settings say so.
+
+    Refuses missing and unexpected names, shapes that do not fit the card, and numbers that are not
+    finite.
+    """
     dtype = torch.float64 if card.settings.dtype == "float64" else torch.float32
     tensors, shapes = {name: torch.from_numpy(arrays[name]) for name in arrays}, model_shapes(card)
     known = shapes.required | shapes.optional
@@ -86,6 +97,7 @@ def _check_tensors(arrays: Mapping[str, AnyArray], card: Card, path: Path) -> di
 
 
 def _refuse_odd_tensor(title: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse a tensor of another shape, one of booleans, and numbers that are not finite."""
     if tuple(tensor.shape) != shape:
         raise AttnvizError(
             f"{title} is {bracketed_shape(*tensor.shape)}, but {CONFIG_FILE} and {VOCABULARY_FILE} "
@@ -97,6 +109,7 @@ def _refuse_odd_tensor(title: str, tensor: Tensor, shape: tuple[int, ...]) -> No
 
 
 def _as_json(value: Mapping[str, Any]) -> bytes:
+    """Return an object as indented JSON with sorted keys, in UTF-8."""
     return (json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
 
 
@@ -109,7 +122,7 @@ class ModelShapes:
 
 
 def model_shapes(card: Card) -> ModelShapes:
-    """Returns the shapes of the tensors that follow from a model's settings and vocabulary."""
+    """Return the shapes of a model's required and optional tensors, which follow from its card."""
     dim, answers = card.settings.width, len(card.vocabulary.answers)
     required: ShapesByName = {"embeddings": (len(card.vocabulary.words), dim)}
     optional: ShapesByName = {}
@@ -128,11 +141,15 @@ def model_shapes(card: Card) -> ModelShapes:
 
 
 def _shapes_in_layer(number: int, shapes: ShapesByName) -> ShapesByName:
-    """Returns the shapes with their names in a file, which have the layer's number from 1 on."""
+    """Return the shapes by their names in a file: 'layers.1.w_query', but 'w_query' in layer 0."""
     return {layer_key(number, name) if number else name: shape for name, shape in shapes.items()}
 
 
 def _attention_shapes(card: Card) -> ModelShapes:
+    """Return the shapes of one layer's projections.
+
+    Biases are optional, and W_out unless heads join.
+    """
     settings, variant, dim = card.settings, chosen_variant(card.settings), card.settings.width
     width = head_width(settings, variant, dim)
     queries, keys = variant.heads * width, (variant.kv_heads or variant.heads) * width
@@ -149,7 +166,7 @@ def _attention_shapes(card: Card) -> ModelShapes:
 
 
 def _block_shapes(card: Card) -> ShapesByName:
-    """Returns the shapes of feed-forward, and of the norms around it and around attention."""
+    """Return the shapes of one layer's feed-forward and norms; {} for attention without either."""
     settings, dim = card.settings, card.settings.width
     shapes: ShapesByName = {}
     if settings.feeds:

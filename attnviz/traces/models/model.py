@@ -23,7 +23,7 @@ SIGHT_DIRECTIONS: tuple[SightDirection, ...] = get_args(SightDirection)
 
 @dataclass(frozen=True, kw_only=True)
 class Sight:
-    """Which tokens a head may attend to, and what their distance adds to a score."""
+    """Which keys a head may attend to, and what their distance adds to its scores."""
 
     sees: SightDirection = "all"
     itself: float | None = 0.0  # added to a token's score with itself; None: it is masked
@@ -36,7 +36,10 @@ Sights = Sequence[Sequence[Sight]]  # of each layer, of each head
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Unembedding:
-    """The matrix that turns last vectors into logits; a pre-norm stack has a norm before it."""
+    """The matrix that turns last vectors into logits of answers.
+
+    `norm`, if any, comes before it.
+    """
 
     norm: Norm | None
     w_answers: Float[Tensor, "*batch dim answer"]
@@ -45,9 +48,9 @@ class Unembedding:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Model(Card):
-    """A card with the model's tensors.
+    """A complete model: its card, its tensors, and which keys each head may attend to.
 
-    In training the tensors may be those of several models, with an axis of seeds first.
+    While several seeds are trained at once, every tensor has an axis of seeds first.
     """
 
     embeddings: Float[Tensor, "*batch word dim"]
@@ -61,7 +64,7 @@ class Model(Card):
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """Every tensor by its name in a model file."""
+        """Every tensor that the model has, by its name in a model file."""
         tensors: dict[str, Tensor | None] = {"embeddings": self.embeddings}
         tensors |= self.matrices.tensors_of_all_layers
         if self.unembedding is not None:
@@ -75,7 +78,7 @@ class Model(Card):
         return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
     def with_parameters(self, tensors: Mapping[str, Tensor]) -> Model:
-        """Returns the model with other tensors, named as in `parameters`."""
+        """Return a copy of the model with all its tensors replaced, named as in `parameters`."""
         above = [
             replace(layer, **tensors_of_layer(tensors, number))
             for number, layer in enumerate(self.matrices.upper_layers, start=1)
@@ -89,20 +92,20 @@ class Model(Card):
         )
 
     def like(self, reference: Tensor) -> Model:
-        """Returns the model with every tensor on `reference`'s device and in its dtype."""
+        """Return a copy of the model with every tensor on `reference`'s device and in its dtype."""
         tensors = {name: tensor.to(reference) for name, tensor in self.parameters.items()}
         return self.with_parameters(tensors)
 
 
 def tensors_of_layer(tensors: Mapping[str, Tensor], number: int) -> dict[str, Any]:
-    """Returns the tensors of layer `number` (from 1 on), without that prefix in their names."""
+    """Return the tensors of layer `number` (1 or higher), without 'layers.1.' in their names."""
     prefix = f"{LAYER_PREFIX}{number}."
     names = [name for name in tensors if name.startswith(prefix)]
     return {name.removeprefix(prefix): tensors[name] for name in names}
 
 
 def unembedding_of(tensors: Mapping[str, Tensor]) -> Unembedding:
-    """Returns the unembedding among a model's tensors, named as in `Model.parameters`."""
+    """Return the unembedding made of a model's tensors: 'w_answers', with bias and norm if any."""
     gain = tensors.get("last_gain")
     norm = None if gain is None else Norm(gain, tensors["last_shift"])
     return Unembedding(
@@ -111,7 +114,10 @@ def unembedding_of(tensors: Mapping[str, Tensor]) -> Unembedding:
 
 
 def build_model(card: Card, tensors: Mapping[str, Tensor], sights: Sights = ()) -> Model:
-    """Returns the model of a card and of tensors, named as in `Model.parameters`."""
+    """Return the model of a card and of tensors, named as in `Model.parameters`; checks nothing.
+
+    Without the tensor 'w_answers' it has no unembedding, and predicts nothing.
+    """
     layers = range(1, card.settings.layers or 1)
     first_names = (PARTS_BY_GIVEN_NAME.keys() & tensors.keys()) - {"embeddings"}
     first: dict[str, Any] = {name: tensors[name] for name in first_names}
@@ -128,7 +134,11 @@ def build_model(card: Card, tensors: Mapping[str, Tensor], sights: Sights = ()) 
 
 
 def restrict_sight(matrices: Matrices, sights: Sights, count: int) -> Matrices:
-    """Returns the matrices with the masks that the sights give for a text of `count` tokens."""
+    """Return the matrices of all layers with the masks that `sights` give for `count` tokens.
+
+    Each layer gets `hidden` (masked keys) and `mask` (what is added to scores), where any head
+    needs them. The matrices are returned as they are if no head masks keys or adds to scores.
+    """
     all_sights = [sight for layer in sights for sight in layer]
     if all(sight == FULL_SIGHT for sight in all_sights):
         return matrices
@@ -146,7 +156,7 @@ def restrict_sight(matrices: Matrices, sights: Sights, count: int) -> Matrices:
 
 
 def _sight_mask(sights: Sequence[Sight], count: int) -> Bool[Tensor, "head query key"]:
-    """Returns which keys are masked for each head."""
+    """Return, for each head, True where a query may not attend to a key."""
     distance = _signed_distances(count)
     itself, nothing = distance == 0, torch.zeros_like(distance) > 0
     hidden = {"all": nothing, "before": distance > 0, "after": distance < 0}
@@ -154,7 +164,7 @@ def _sight_mask(sights: Sequence[Sight], count: int) -> Bool[Tensor, "head query
 
 
 def _sight_bias(sights: Sequence[Sight], count: int) -> Float[Tensor, "head query key"]:
-    """Returns what each head adds to scores: on the diagonal, and less with the distance."""
+    """Return what each head adds to scores: `itself` on the diagonal, minus `near` × distance."""
     distance, diagonal = _signed_distances(count).abs(), torch.eye(count)
     return torch.stack(
         [(sight.itself or 0.0) * diagonal - sight.near * distance for sight in sights]
@@ -162,6 +172,6 @@ def _sight_bias(sights: Sequence[Sight], count: int) -> Float[Tensor, "head quer
 
 
 def _signed_distances(count: int) -> Float[Tensor, "query key"]:
-    """Returns each key's position minus each query's."""
+    """Return the position of each key minus that of each query."""
     position = torch.arange(count, dtype=torch.float32)
     return position[None, :] - position[:, None]

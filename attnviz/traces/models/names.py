@@ -46,7 +46,10 @@ LEARN_SAVE_HINT = "attnviz learn TASK --save FOLDER writes one"
 
 @cache
 def _shipped_paths() -> dict[str, Path]:
-    """Returns the paths of the models that come with attnviz, in the order of the course."""
+    """Return the path of each model that comes with attnviz, by the model's name.
+
+    Those of the lessons come first, in the order of the lessons.
+    """
     learned = {path.parent.name: path.parent for path in MODELS_FOLDER.glob(f"*/{CONFIG_FILE}")}
     paths = learned | {path.stem: path for path in MODELS_FOLDER.glob(f"*{HAND_WRITTEN_SUFFIX}")}
     order = {name: index for index, name in enumerate(COURSE_MODELS)}
@@ -54,12 +57,16 @@ def _shipped_paths() -> dict[str, Path]:
 
 
 def shipped_names() -> tuple[str, ...]:
-    """Returns the names of the models that come with attnviz."""
+    """Return the names of the models that come with attnviz."""
     return tuple(_shipped_paths())
 
 
 def find_model_path(name: str) -> Path:
-    """Returns the folder of a trained model, or the file of a model written by hand."""
+    """Return the folder of a model that attnviz trained, or the .toml file of one written by hand.
+
+    `name` is that of a model that comes with attnviz, or a path. Refuses any other name; what the
+    folder or file contains is not checked.
+    """
     if name in _shipped_paths():
         return _shipped_paths()[name]
     path, is_written = Path(name), name.endswith(HAND_WRITTEN_SUFFIX)

@@ -16,7 +16,7 @@ from attnviz.traces.models.vocabulary import Predicts
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AnswerScoring:
-    """The stages of computing logits, in their order."""
+    """The stages in which the logits of answers are computed from the last layer's outputs."""
 
     norm: Norm | None
     inputs: Float[Tensor, "token dim"]  # the last layer's outputs
@@ -40,7 +40,10 @@ class Prediction:
     of: int | None = None  # number of possible answers, if only the likeliest are kept
 
     def best(self, position: int, count: int) -> list[int]:
-        """Returns the likeliest answers at a position; among equals the first comes first."""
+        """Return the indices, in `answers`, of the `count` likeliest answers at a token's position.
+
+        The likeliest comes first; among equals the order of `answers` counts.
+        """
         order = self.probabilities[position].argsort(descending=True, stable=True)
         best_answers: list[int] = order[:count].tolist()
         return best_answers
@@ -49,7 +52,7 @@ class Prediction:
 def predict_answers(
     outputs: Float[Tensor, "token dim"], model: Model, tokens: Tokens
 ) -> Prediction | None:
-    """Returns a model's answers at each token; None if it predicts nothing."""
+    """Return a model's logits and probabilities of its answers at each token; None without any."""
     unembedding = model.unembedding
     if unembedding is None:
         return None
@@ -74,12 +77,15 @@ def predict_answers(
 def apply_last_norm(
     outputs: Float[Tensor, "*batch token dim"], unembedding: Unembedding
 ) -> Float[Tensor, "*batch token dim"]:
-    """Returns the last vectors, normalised once more if the model ends in a norm (pre-norm)."""
+    """Return the last vectors, normalised if the unembedding has a norm, else unchanged."""
     return outputs if unembedding.norm is None else block.layer_norm(outputs, unembedding.norm)
 
 
 def answer_scores(
     vectors: Float[Tensor, "*batch token dim"], unembedding: Unembedding
 ) -> Float[Tensor, "*batch token answer"]:
-    """Returns the logit of each answer for each vector."""
+    """Return the logit of each answer for each vector.
+
+    The last norm must have been applied before.
+    """
     return arithmetic.project(vectors, unembedding.w_answers, unembedding.b_answers)

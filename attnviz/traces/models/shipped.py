@@ -13,13 +13,19 @@ if TYPE_CHECKING:
 
 
 def load_card(name: str) -> Card:
-    """Returns a model's card, without reading the tensors of a trained model."""
+    """Return the card of the model of a name or path, without reading a trained model's tensors.
+
+    Refuses names and files as `load_model` does.
+    """
     path = find_model_path(name)
     return load_model(name) if path.suffix == HAND_WRITTEN_SUFFIX else read_card(path)
 
 
 def load_model(name: str) -> Model:
-    """Returns the model of a name or path, with its tensors."""
+    """Return the model of a name, such as 'toy', or of a path, with its tensors.
+
+    Refuses an unknown name, and a folder or .toml file without a valid model.
+    """
     from attnviz.traces.models import by_hand, folder  # torch, for which errors need not wait
 
     path = find_model_path(name)

@@ -41,21 +41,26 @@ class Vocabulary:
 
     @property
     def that_ask(self) -> tuple[str, ...]:
-        """The words that ask for an answer; () if every word does."""
+        """The words that ask the model for an answer; () if every word does."""
         spelled = self.spelled if self.predicts == "here" else ()
         return tuple(word for word in (self.asks, *self.asking, *spelled) if word)
 
     def cut(self, text: str) -> Tokens:
-        """Returns the tokens of a text, with `asks` at its end if nothing else asks."""
+        """Return the tokens of a text with the vocabulary's ids.
+
+        Refuses words that it does not have. If no word of the text asks for an answer, the word in
+        `asks` is added at the end.
+        """
         tokens = self._with_ids(tokenize(text, self.tokenizer, download=False))
         if not self.asks or self.asked(tokens.ids):
             return tokens
         return self._with_ids(tokenize(f"{text} {self.asks}", self.tokenizer, download=False))
 
     def asked(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """Returns the positions at which the model is asked for an answer.
+        """Return the positions at which the model is asked for an answer.
 
-        These are the words in `that_ask`; if next words are predicted, also all after the first.
+        These are the positions of the words in `that_ask`, or all if that is empty. A model that
+        predicts next words is asked at every position from the first such word on.
         """
         if not self.that_ask:
             return tuple(range(len(ids)))
@@ -64,7 +69,11 @@ class Vocabulary:
         return tuple(range(asking[0], len(ids))) if asking and self.predicts == "next" else asking
 
     def as_read(self, tokens: Tokens) -> Tokens:
-        """Returns the tokens with blanks labelled as the model sees them: `are` as `?`."""
+        """Return the tokens with blanks labelled as the model sees them: `?` in place of `are`.
+
+        Blanks are words with another spelling, of a model that predicts the word at a position; the
+        tokens of any other model are returned unchanged.
+        """
         if self.predicts != "here" or not self.spelled:
             return tokens
         blank = {self.ids[word]: self.words[self.ids[word]] for word in self.spelled}
@@ -75,14 +84,20 @@ class Vocabulary:
         return replace(tokens, words=labels)
 
     def blanks(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """Returns the positions of words that are answers, and that the model does not see."""
+        """Return the positions of blanks: words that the model must predict and cannot see.
+
+        A model that predicts next words has none.
+        """
         if self.predicts != "here":
             return ()
         hidden_ids = {self.ids[word] for word in (self.asks, *self.spelled) if word}
         return tuple(position for position, token_id in enumerate(ids) if token_id in hidden_ids)
 
     def _with_ids(self, tokens: Tokens) -> Tokens:
-        """Returns the tokens with the vocabulary's ids, in lower case where only that is known."""
+        """Return the tokens with the vocabulary's ids; refuse a word that it does not have.
+
+        A word that it has only in lower case gets the id of that.
+        """
         words = [label if label in self.ids else label.lower() for label in tokens.labels]
         for word, label in zip(words, tokens.labels, strict=True):
             if word not in self.ids:

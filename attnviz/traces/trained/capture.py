@@ -36,12 +36,12 @@ MaskScores = Float[Tensor, "*#head query key"] | None
 
 
 class CannotCapture(Exception):
-    """The model passes attention inputs that cannot be captured, such as a text in blocks."""
+    """The error of a model whose attention inputs cannot be captured, such as a text in blocks."""
 
 
 @dataclass(eq=False)
 class Listener:
-    """Collects the attention of each layer during one forward pass of a model."""
+    """A collector of each layer's attention in one forward pass, which also computes it."""
 
     which: AttentionKind = "self"
     layers: Collection[int] | None = None  # to capture; None: every layer
@@ -65,7 +65,11 @@ class Listener:
         position_bias: Float[Tensor, "..."] | None,
         sink: Float[Tensor, "head"] | None,
     ) -> Float[Tensor, "batch query head value_width"]:
-        """Returns the context vectors of all heads, and captures the layer if it is wanted."""
+        """Return the context vectors of all heads, with those of ablated heads replaced.
+
+        Appends the layer to `captured` if its kind of attention and its number are wanted. Raises
+        CannotCapture for a batch of more than one text; a `scaling` of None means 1/√width.
+        """
         if query.shape[0] != 1:  # a text in blocks, for example
             raise CannotCapture
         inputs, memory = self.module_inputs.get(module, (None, None))
@@ -103,7 +107,11 @@ class Listener:
         return contexts
 
     def _next_number(self, module: nn.Module) -> int:
-        """Returns the module's own layer index, as some layers may not attend, or counts on."""
+        """Return the number of the layer that attends now, after appending it to `layer_numbers`.
+
+        It is the module's `layer_idx` if that is above the last number (some layers do not attend),
+        else the last number plus 1.
+        """
         last = self.layer_numbers[-1] if self.layer_numbers else -1
         own = getattr(module, "layer_idx", None)
         self.layer_numbers.append(own if isinstance(own, int) and own > last else last + 1)
@@ -112,7 +120,10 @@ class Listener:
     def _shared_mask(
         self, mask: Tensor | None, query: Tensor, key: Tensor
     ) -> tuple[Visible, MaskScores]:
-        """Returns the parts of a mask; layers that share a mask share its parts, to save memory."""
+        """Return which keys a mask leaves visible, and what it adds to scores (None: nothing).
+
+        Layers that share a mask get the same two tensors, to save memory.
+        """
         for known_mask, visible, mask_scores in self.masks:
             if mask is not None and _is_same_tensor(known_mask, mask):
                 return visible, mask_scores
@@ -123,7 +134,11 @@ class Listener:
     def note_module_inputs(
         self, module: nn.Module, args: tuple[Any, ...], keywords: Mapping[str, Any]
     ) -> None:
-        """Forward pre-hook that notes the input vectors of a module, in case it attends."""
+        """Note the input vectors of a module, in case it attends: a forward pre-hook.
+
+        These are its first tensor of shape [batch, token, dim], and the inputs of keys in
+        cross-attention; a module without such a tensor is ignored.
+        """
         vectors = [
             value[0]
             for value in (*args, *keywords.values())
@@ -135,7 +150,11 @@ class Listener:
             self.module_inputs[module] = (vectors[0], memory)
 
     def note_output_matrix(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        """Forward pre-hook that notes W_out: the matrix whose inputs are the heads' contexts."""
+        """Note W_out of the layer that was captured last: a forward pre-hook.
+
+        W_out is the matrix of the module whose inputs are the joined contexts of that layer; all
+        other modules are ignored.
+        """
         joined = self.joined_contexts
         if joined is None or not args or not isinstance(args[0], Tensor):
             return
@@ -160,14 +179,20 @@ def _attention_function(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Computes attention with the current listener; transformers calls it with these names."""
+    """Return the context vectors that the current listener computes, and None for the weights.
+
+    transformers calls this function, with these names of parameters.
+    """
     arguments = (module, query, key, value, attention_mask, scaling, softcap, position_bias, s_aux)
     return _current_listener.get().attend(*arguments), None
 
 
 @contextmanager
 def capturing_attention(model: Any, listener: Listener) -> Iterator[Listener]:
-    """Has the model's attention computed by the listener inside the `with` block."""
+    """Have `listener` compute and capture the model's attention inside the `with` block.
+
+    Yields the listener. Afterwards the model uses its eager attention.
+    """
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(ATTENTION_NAME, _attention_function)
@@ -188,7 +213,10 @@ def capturing_attention(model: Any, listener: Listener) -> Iterator[Listener]:
 
 
 def _mask_function(model: Any) -> Callable[..., Tensor | None]:
-    """Returns the function that builds masks: boolean ones, a quarter as large, if possible."""
+    """Return the function that builds a model's masks.
+
+    It builds boolean masks, a quarter as large as those of numbers, if the model supports them.
+    """
     from transformers.masking_utils import eager_mask, sdpa_mask
 
     if not getattr(model, "_supports_sdpa", False):
@@ -199,7 +227,11 @@ def _mask_function(model: Any) -> Callable[..., Tensor | None]:
 
 
 def _register_hooks(model: Any, listener: Listener) -> Iterator[Any]:
-    """Yields hooks on every module with a weight matrix, and on every module with children."""
+    """Register the listener's pre-hooks on a model's modules, and yield handles that remove them.
+
+    `note_output_matrix` goes on modules with a weight matrix, `note_module_inputs` on others that
+    contain modules.
+    """
     for module in model.modules():
         if module_matrix(module)[0] is not None:
             yield module.register_forward_pre_hook(listener.note_output_matrix)
@@ -208,7 +240,7 @@ def _register_hooks(model: Any, listener: Listener) -> Iterator[Any]:
 
 
 def module_matrix(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
-    """Returns W and b of a module that computes x W + b; (None, None) for any other module."""
+    """Return W and b of a Linear or Conv1D module, which computes x W + b; else (None, None)."""
     weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
     if isinstance(module, nn.Linear) and isinstance(weight, Tensor):
         return weight.T, bias
@@ -218,7 +250,10 @@ def module_matrix(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
 
 
 def _is_same_tensor(first: Tensor, second: Tensor) -> bool:
-    """Whether two tensors view the same memory; some models slice their mask in every layer."""
+    """Return whether two tensors view the same memory with the same shape.
+
+    Some models slice their mask anew in every layer.
+    """
     return (
         first.data_ptr() == second.data_ptr()
         and first.shape == second.shape
@@ -227,7 +262,10 @@ def _is_same_tensor(first: Tensor, second: Tensor) -> bool:
 
 
 def _split_mask(mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Visible, MaskScores]:
-    """Returns which keys are visible, and what the mask adds to their scores (None: nothing)."""
+    """Return which keys a mask leaves visible, and what it adds to their scores (None: nothing).
+
+    The mask is the model's, of a batch of one text; it is cut to the numbers of queries and keys.
+    """
     queries, keys = query.shape[2], key.shape[2]
     if mask is None:
         return torch.ones((), dtype=torch.bool, device=query.device).expand(queries, keys), None
@@ -275,9 +313,10 @@ class CapturedAttention:
     def attend(
         self, rows: slice = FULL_SLICE, heads: slice = FULL_SLICE, *, mixed: bool = True
     ) -> AttentionStages:
-        """Returns the stages of attention for some queries of some heads.
+        """Compute the stages of attention for the queries in `rows` and the heads in `heads`.
 
-        `mixed=False` leaves out the contexts, for callers that need weights only.
+        Ablation (`off`) is not applied. `mixed=False` leaves out the contexts, for callers that
+        need weights only.
         """
         values = self._expand_groups(self.values, heads)
         return arithmetic.compute_attention(
@@ -294,23 +333,23 @@ class CapturedAttention:
     def _expand_groups(
         self, shared: Float[Tensor, "group key width"], heads: slice
     ) -> Float[Tensor, "some key width"]:
-        """Returns the keys or values of some heads, where several heads may share a group's."""
+        """Return the keys or values of some heads, repeated where several heads share them."""
         if len(shared) == self.heads:
             return shared[heads]
         return shared[torch.arange(self.heads)[heads] // (self.heads // len(shared))]
 
     @cached_property
     def whole(self) -> AttentionStages:
-        """All stages of all heads at once, as whole matrices: for short texts."""
+        """All stages of all heads as whole matrices, after ablation: for short texts."""
         stages = self.attend()
         contexts = arithmetic.switch_off_heads(stages.contexts, self.off)
         return AttentionStages(**{**vars(stages), "contexts": contexts})
 
     def contexts(self) -> Float[Tensor, "head query value_width"]:
-        """Returns the context vectors of all heads, computed for some queries at a time.
+        """Return the context vectors of all heads, with those of ablated heads replaced.
 
-        They go into one tensor, made first: small results kept between the large temporary ones
-        would fragment the memory.
+        They are computed for some queries at a time, into one tensor made first: small results kept
+        between the large temporary ones would fragment the memory.
         """
         contexts = self.values.new_empty(*self.queries.shape[:2], self.values.shape[-1])
         for rows in self.bands():
@@ -318,14 +357,20 @@ class CapturedAttention:
         return arithmetic.switch_off_heads(contexts, self.off)
 
     def _band_contexts(self, rows: slice) -> Float[Tensor, "head query value_width"]:
-        """Returns the contexts of some queries; a backward pass recomputes them, to save memory."""
+        """Return the contexts of the queries in `rows`, before ablation.
+
+        A backward pass recomputes them, to save memory.
+        """
         if not (torch.is_grad_enabled() and self.values.requires_grad):
             return self.attend(rows).contexts
         contexts: Tensor = checkpoint(lambda: self.attend(rows).contexts, use_reentrant=False)
         return contexts
 
     def bands(self) -> Iterator[slice]:
-        """Yields slices of the queries, each with at most `CAPTURED_CELLS_AT_ONCE` weights."""
+        """Yield slices of the queries that cover all of them in order.
+
+        Each has at most `CAPTURED_CELLS_AT_ONCE` weights in all heads, but at least one query.
+        """
         queries = self.queries.shape[1]
         rows_at_once = max(1, CAPTURED_CELLS_AT_ONCE * queries // max(1, self.cells))
         for first in range(0, queries, rows_at_once):
@@ -333,7 +378,10 @@ class CapturedAttention:
 
 
 def _mask_part(tensor: Tensor, rows: slice, heads: slice) -> Tensor:
-    """Returns some rows of a mask; `heads` counts only if the mask differs between heads."""
+    """Return the rows of a mask or bias for some queries of some heads.
+
+    `heads` is ignored where all heads share the mask.
+    """
     is_shared = tensor.ndim == 2 or tensor.shape[0] == 1
     return tensor[..., rows, :] if is_shared else tensor[heads, rows]
 
@@ -356,6 +404,7 @@ class RecomputedAttention(AttentionStages):
 
     @cached_property
     def whole(self) -> AttentionStages:
+        """All stages at once; refuses matrices that do not fit in memory."""
         memory.refuse_too_little_memory(
             self.captured.cells * NUMBER_BYTES * MATRIX_COUNT,
             f"the scores and weights of {counted(self.captured.heads, 'head')} as matrices",
@@ -412,6 +461,10 @@ class WeightsOnDemand(Weights):
         return self.captured.heads
 
     def cells(self, stage: Stage, head: int) -> Cells:
+        """Return one head's numbers at a stage, such as 'weights' or 'scores'.
+
+        They are kept in memory if the layer has few of them, else recomputed when they are read.
+        """
         if self.captured.cells <= CAPTURED_CELLS_AT_ONCE:
             return InMemoryWeights(self.recomputed, self.captured.visible).cells(stage, head)
         return self._cells_by_stage.setdefault(
@@ -437,6 +490,7 @@ class RecomputedCells(Cells):
         return self.captured.queries.shape[1], self.captured.keys.shape[1]
 
     def window(self, rows: slice, columns: slice) -> Patch:
+        """Return the numbers in these rows and columns, recomputed by each call."""
         head = slice(self.head, self.head + 1)
         visible = self.captured.visible
         visible_rows = visible[..., rows, :] if visible.ndim == 2 else visible[head, rows]

@@ -53,7 +53,12 @@ class PreparedInput:
 
 
 def prepare_input(model: LoadedTransformer, text: str, settings: Settings) -> PreparedInput:
-    """Returns the input ids and tokens of a text, with the generated ones if they are wanted."""
+    """Return the ids that a model reads of a text, and the tokens of its queries and keys.
+
+    They include the tokens that `settings.generate` adds. The decoder of an encoder–decoder reads
+    `settings.target`, or what it generates itself. Refuses an empty or too long text, and settings
+    that do not fit the model.
+    """
     refuse_empty_text(text)
     which = _choose_attention(model, settings)
     new_tokens = (settings.generate or 0) if which == "self" else 0
@@ -77,7 +82,10 @@ def prepare_input(model: LoadedTransformer, text: str, settings: Settings) -> Pr
 
 
 def _choose_attention(model: LoadedTransformer, settings: Settings) -> AttentionKind:
-    """Returns the kind of attention to show; refuses settings that the model cannot follow."""
+    """Return the kind of attention to show: that of `settings.attention`, else "self".
+
+    Refuses --attention, --target and --generate that do not fit the model or each other.
+    """
     is_encoder_decoder = bool(model.config.is_encoder_decoder)
     which: AttentionKind = settings.attention or "self"
     if which != "self" and not is_encoder_decoder:
@@ -106,7 +114,11 @@ def _choose_attention(model: LoadedTransformer, settings: Settings) -> Attention
 
 
 def continue_text(model: LoadedTransformer, ids: TokenIds, settings: Settings) -> TokenIds:
-    """Returns the ids of a text and of its continuation by a decoder, without the end token."""
+    """Return `ids` followed by at most `settings.generate` tokens that the model adds.
+
+    An end token at the end is removed, and a note says if the model ended early. Refuses a model
+    that cannot generate.
+    """
     assert settings.generate is not None
     if not model.model.can_generate():
         raise AttnvizError(
@@ -126,7 +138,11 @@ def continue_text(model: LoadedTransformer, ids: TokenIds, settings: Settings) -
 
 
 def generate_decoder_ids(model: LoadedTransformer, ids: TokenIds, settings: Settings) -> TokenIds:
-    """Returns what an encoder–decoder's decoder reads: its start token and its own output."""
+    """Return the ids that a decoder reads without a target: its start token and its own output.
+
+    The output has at most `settings.generate` tokens (20 if that is None), without the end token.
+    Refuses a model that cannot generate.
+    """
     if not model.model.can_generate():
         raise AttnvizError(
             f"the model '{model.name}' was saved without the part that writes, so its decoder has "
@@ -139,7 +155,10 @@ def generate_decoder_ids(model: LoadedTransformer, ids: TokenIds, settings: Sett
 
 
 def encode_target(model: LoadedTransformer, target: str) -> TokenIds:
-    """Returns what an encoder–decoder's decoder reads of a given target: start token and text."""
+    """Return the ids that an encoder–decoder's decoder reads of a given target.
+
+    These are the start token, if the model has one, and those of the target without the end token.
+    """
     with reporting_tokenizer_errors(model):
         ids = tuple(model.tokenizer(text_target=target, verbose=False)["input_ids"])
     start_id = _generation_setting(model, "decoder_start_token_id")
@@ -150,7 +169,11 @@ def encode_target(model: LoadedTransformer, target: str) -> TokenIds:
 def _generate_greedily(
     model: LoadedTransformer, ids: TokenIds, count: int, settings: Settings
 ) -> TokenIds:
-    """Returns `ids` and up to `count` generated ones; ablated heads stay ablated meanwhile."""
+    """Return what the model generates from `ids`: at most `count` new ids, each the likeliest.
+
+    A decoder's output begins with `ids`, an encoder–decoder's with the start token. The heads in
+    `settings.without` are ablated meanwhile.
+    """
     prompt_ids = torch.tensor([ids], device=model.model.device)
     off = parse_heads_off(settings.without)
     listener = Listener(layers=(), off=off)
@@ -170,14 +193,14 @@ def _generate_greedily(
 
 
 def _strip_end_token(model: LoadedTransformer, ids: TokenIds, least: int) -> TokenIds:
-    """Removes an end token at the end of ids longer than `least`: nothing attends to it."""
+    """Return ids without their last one if that is an end token and they are more than `least`."""
     end_ids = _generation_setting(model, "eos_token_id")
     has_ended = ids[-1] in end_ids if isinstance(end_ids, list | tuple) else ids[-1] == end_ids
     return ids[:-1] if len(ids) > least and has_ended else ids
 
 
 def _generation_setting(model: LoadedTransformer, name: str) -> Any:
-    """Returns a setting of the generation config, else of the config; None if neither has it."""
+    """Return a setting of the generation config, else of the config; None if neither has it."""
     configs = (getattr(model.model, "generation_config", None), model.text_config, model.config)
     values = (getattr(config, name, None) for config in configs)
     return next((value for value in values if value is not None), None)
@@ -198,7 +221,7 @@ class ModelInput:
 
     @property
     def probe(self) -> ModelInput:
-        """The first `PROBE_TOKENS` tokens of the input."""
+        """The same input with only its first `PROBE_TOKENS` tokens."""
         return replace(
             self, ids=self.ids[:PROBE_TOKENS], decoder_ids=self.decoder_ids[:PROBE_TOKENS]
         )
@@ -222,7 +245,11 @@ def capture_pass(
     off: Mapping[HeadId, AblationValue] | None = None,
     answer_positions: AnswerPositions | None = None,
 ) -> CapturedPass | None:
-    """Runs the model with its attention captured; None if no layer can be captured."""
+    """Run the model with its attention captured, and return both; None if it cannot be captured.
+
+    `layers`: the numbers of the layers to capture (None: all); `off`: the heads to ablate. The
+    result has logits only with `answer_positions`.
+    """
     listener = Listener(which=model_input.which, layers=layers, off=off or {})
     try:
         with capturing_attention(model.model, listener):
@@ -240,7 +267,11 @@ def run_model(
     answer_positions: AnswerPositions | None = None,
     **keywords: Any,
 ) -> tuple[PassResult, Any]:
-    """Returns a pass's result and the model's raw outputs; logits only with `answer_positions`."""
+    """Return a forward pass's result and the model's raw outputs.
+
+    The result has logits only with `answer_positions`; `keywords` are passed to the model. Errors
+    of the model are raised as AttnvizError.
+    """
     part = model_part(model, model_input.which, answers=answer_positions is not None)
     with (
         reporting_run_errors(model, model_input),
@@ -250,7 +281,7 @@ def run_model(
 
 
 def model_tensors(model: LoadedTransformer, model_input: ModelInput) -> dict[str, Tensor]:
-    """Returns the token ids as keyword arguments of the model: batches of one text."""
+    """Return the token ids as keyword arguments of the model: batches of one text."""
     ids_by_name = {"input_ids": model_input.ids}
     if model_input.which != "self":
         ids_by_name["decoder_input_ids"] = model_input.decoder_ids
@@ -259,19 +290,26 @@ def model_tensors(model: LoadedTransformer, model_input: ModelInput) -> dict[str
 
 
 def model_part(model: LoadedTransformer, which: AttentionKind, *, answers: bool = False) -> Any:
-    """Returns the module to run: the encoder for its self-attention, the head if `answers`."""
+    """Return the module to run: the encoder of an encoder–decoder for its self-attention.
+
+    Otherwise the whole model if `answers` are wanted, else the model without its output layer.
+    """
     if which == "self" and model.config.is_encoder_decoder:
         return model.model.get_encoder()
     return model.model if answers else model.model.base_model
 
 
 class CannotRun(AttnvizError):
-    """The model raises an error while it reads a text."""
+    """The error of a model that fails while it reads a text."""
 
 
 @contextmanager
 def reporting_run_errors(model: LoadedTransformer, model_input: ModelInput) -> Iterator[None]:
-    """Raises any error of the model as an AttnvizError; out of memory, with how many tokens fit."""
+    """Raise an error of the model inside the `with` block as an AttnvizError.
+
+    Where the memory of a GPU is too small, it says how many tokens fit. AttnvizError, CannotCapture
+    and a lack of main memory are raised as they are.
+    """
     try:
         yield
     except (AttnvizError, CannotCapture):
@@ -294,7 +332,10 @@ def reporting_run_errors(model: LoadedTransformer, model_input: ModelInput) -> I
 
 
 def _run_error(model: LoadedTransformer, error: Exception) -> CannotRun:
-    """Returns an error whose hint follows from the cause: the dtype, the config, or the inputs."""
+    """Return the error for a model that failed with `error`.
+
+    Its hint follows from the cause: the dtype, the config, or inputs other than text.
+    """
     model_phrase = f"the model '{model.name}' ({model.config.model_type})"
     message = shorten_message(str(error) or type(error).__name__)
     if model.dtype != "float32" and DTYPE_ERRORS.search(message):
@@ -312,7 +353,7 @@ def _run_error(model: LoadedTransformer, error: Exception) -> CannotRun:
 
 
 def _count_fitting_tokens(model: LoadedTransformer, model_input: ModelInput) -> int:
-    """Returns how many of the first tokens fit in memory, found by halving; 0 if not even one."""
+    """Return how many of the first tokens fit in a GPU's memory, found by halving; 0 if none do."""
     count = len(model_input.ids) // 2
     while count:
         torch.cuda.empty_cache()

@@ -44,6 +44,7 @@ class GradientListener(Listener):
     probes: dict[int, Float[Tensor, "1 query head value_width"]] = field(default_factory=dict)
 
     def attend(self, *args: Any) -> Float[Tensor, "1 query head value_width"]:
+        """Return the context vectors plus zeros (in `probes`), by which the gradient is taken."""
         before = len(self.layer_numbers)
         contexts = super().attend(*args)
         if len(self.layer_numbers) == before:  # attention of another kind
@@ -53,7 +54,12 @@ class GradientListener(Listener):
 
 
 def answer_gradients(trace: Trace, toward: str | None) -> Gradients:
-    """Returns the gradients of the answer `toward`; of the likeliest one where that is None."""
+    """Return the gradients of the logit of the token `toward` (None: of the likeliest one).
+
+    The logit is that at the last position if the model predicts next tokens, else at the first
+    [MASK]. Refuses a `toward` that is not one token, a model without answers, and a text without
+    [MASK].
+    """
     run = prepare_model_run(trace, "--weigh gradient takes the gradient of an answer", "weigh")
     answers = run.answer_positions
     if answers is None or not answers.positions:
@@ -84,7 +90,10 @@ def answer_gradients(trace: Trace, toward: str | None) -> Gradients:
 def _head_gradients(
     probe: Tensor, gradient: Tensor | None, run: ModelRun, number: int
 ) -> Float[Tensor, "head query value_width"]:
-    """Returns the gradients of one layer: zero for an ablated head, or its mean if "mean"."""
+    """Return one layer's gradients by head.
+
+    They are zero for a head ablated with "zero", and for one with "mean" their mean over the text.
+    """
     known = torch.zeros_like(probe) if gradient is None else gradient
     heads = known[0].detach().transpose(0, 1).clone()
     for (layer, head), instead in run.off.items():
@@ -97,7 +106,11 @@ def _head_gradients(
 def _find_answer_token(
     model: LoadedTransformer, toward: str, scores: Float[Tensor, "answer"]
 ) -> int:
-    """Returns the id of the token that `toward` names: with a space before it, or without."""
+    """Return the id of the token that `toward` means, with a space before it or without.
+
+    If both are tokens, it is the one with the higher score. Refuses an unknown word, and one that
+    the model writes as several tokens.
+    """
     tokenizer, unknown_id = model.tokenizer, model.tokenizer.unk_token_id
     with reporting_tokenizer_errors(model):
         spaced_ids, ids = (
@@ -118,6 +131,7 @@ def _find_answer_token(
 
 
 def _no_answer_error(run: ModelRun, card: TrainedCard) -> AttnvizError:
+    """Return the error for a model without answers, or a text without a mask token."""
     if run.answer_positions is None:
         problem, alternative = card.no_answers
         reason = f"and '{card.name}' ({card.kind}) {problem}"

@@ -80,7 +80,7 @@ class LoadedTransformer:
 
     @property
     def text_part(self) -> str:
-        """A hint how to save the text part of a model of pictures or sound; "" if it has none."""
+        """A hint on how to save the text part of a model of pictures or sound, or ""."""
         part = getattr(self.model, "text_model", None)
         if not hasattr(part, "save_pretrained"):
             return ""
@@ -88,7 +88,11 @@ class LoadedTransformer:
 
 
 def load_transformer(settings: Settings) -> LoadedTransformer:
-    """Returns the model that the settings name, on their device and in their dtype."""
+    """Return the model of `settings.model` with its tokenizer, on the settings' device and dtype.
+
+    It comes from a cache if neither its files nor the model itself changed. Refuses a model that is
+    missing, incomplete, too large for the memory, or not of text.
+    """
     location = None if settings.model is None else locate_transformer(settings.model)
     assert location is not None
     location = check_location(location)
@@ -106,7 +110,10 @@ def load_transformer(settings: Settings) -> LoadedTransformer:
 def _load_once(
     location: ModelLocation, dtype: str, device: str, trusted: bool, folder_state: files.FolderState
 ) -> LoadedTransformer:
-    """Loads a model; the cache holds it as long as its files (`folder_state`) do not change."""
+    """Load a model and its tokenizer; refuse one that is incomplete, too large, or not of text.
+
+    The cache holds it as long as its files (`folder_state`) do not change.
+    """
     options = {"trust_remote_code": trusted, "local_files_only": location.folder is not None}
     if location.folder is not None:
         refuse_incomplete_folder(location.folder)
@@ -134,7 +141,7 @@ def _load_once(
 
 
 def _read_module_state(model: Any) -> ModuleState:
-    """Returns the simple public attributes of all modules and of their configs.
+    """Return the simple public attributes of all modules and of their configs.
 
     They show whether a run changed the model, which is then loaded again: after one short text
     BigBird uses full attention for every later text.
@@ -155,6 +162,7 @@ def _load_config(location: ModelLocation, options: dict[str, Any]) -> Any:
 
 
 def _load_tokenizer(location: ModelLocation, options: dict[str, Any]) -> Any:
+    """Return a model's tokenizer; one that cannot name its special tokens raises an error."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(location.address, **options)
@@ -164,7 +172,10 @@ def _load_tokenizer(location: ModelLocation, options: dict[str, Any]) -> Any:
 
 
 def _model_class(config: Any, trusted: bool) -> Any:
-    """Returns the class that wrote the checkpoint, so that no weight is left out, or AutoModel."""
+    """Return the class that wrote the checkpoint, so that no weight is left out, or AutoModel.
+
+    `trusted`: the class may be one of the checkpoint's own code.
+    """
     import transformers
 
     remote = getattr(config, "auto_map", None) or {}
@@ -180,7 +191,10 @@ def _model_class(config: Any, trusted: bool) -> Any:
 
 
 def _refuse_missing_weights(location: ModelLocation, loading_info: dict[str, Any]) -> None:
-    """Refuses a checkpoint without some weights, or with other shapes: these would be random."""
+    """Refuse a checkpoint that lacks weights or has them in other shapes: these would be random.
+
+    Those in `UNUSED_WEIGHTS` may be missing.
+    """
     mismatched = {str(key[0]) for key in loading_info.get("mismatched_keys", ())}
     absent = sorted(
         name
@@ -198,7 +212,7 @@ def _refuse_missing_weights(location: ModelLocation, loading_info: dict[str, Any
 
 
 def _refuse_model_without_text(location: ModelLocation, model: Any) -> None:
-    """Refuses models of pictures and of sound."""
+    """Refuse a model whose main input is pictures or sound."""
     if model.main_input_name in OTHER_INPUT_NAMES:
         raise AttnvizError(
             f"the model '{location.name}' ({model.config.model_type}) does not read text: it takes "
@@ -209,7 +223,10 @@ def _refuse_model_without_text(location: ModelLocation, model: Any) -> None:
 
 
 def _checkpoint_dtype(location: ModelLocation, config: Any) -> str:
-    """Returns the dtype of the checkpoint, from its safetensors file, else from its config."""
+    """Return the name of the checkpoint's dtype, such as 'float16'.
+
+    It is that of its safetensors files, else of its config, else 'float32'.
+    """
     from transformers.utils.hub import cached_file
 
     folder = location.folder or Path(str(cached_file(location.name, "config.json"))).parent
@@ -218,9 +235,10 @@ def _checkpoint_dtype(location: ModelLocation, config: Any) -> str:
 
 
 def check_location(location: ModelLocation) -> ModelLocation:
-    """Returns a model's location, with its cache folder if that is complete.
+    """Return a model's location, with its folder if that is given or the cache has it complete.
 
-    Only for other models is the hub asked, and an error raised if it is out of reach or lacks it.
+    Only for other models the hub is asked; refuses a model that it lacks, and one that it cannot be
+    asked for.
     """
     if location.folder is not None:
         return location
@@ -237,13 +255,13 @@ def check_location(location: ModelLocation) -> ModelLocation:
 
 
 def is_offline() -> bool:
-    """Whether an environment variable forbids downloads."""
+    """Return whether an environment variable forbids downloads."""
     names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     return any(os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE") for name in names)
 
 
 def _find_cached_folder(location: ModelLocation) -> Path | None:
-    """Returns the folder of the cached version; None if there is none, or it is incomplete."""
+    """Return the folder of the cached version; None if there is none, or it is incomplete."""
     with quiet_transformers():
         from huggingface_hub import try_to_load_from_cache
 
@@ -259,7 +277,10 @@ def _find_cached_folder(location: ModelLocation) -> Path | None:
 
 
 def fetch_model_folder(location: ModelLocation) -> Path:
-    """Returns the folder of a model's files, after downloading them to the cache if need be."""
+    """Return the folder of a model's files, after downloading them to the cache if need be.
+
+    Refuses a model that neither a folder, the cache nor the hub has.
+    """
     cached_folder = check_location(location).folder
     if cached_folder is not None:
         return cached_folder

@@ -44,6 +44,7 @@ class VectorMaker:
     factor: float = 1.0  # by which the model multiplies the vectors before it attends
 
     def make_vectors(self, inputs: Float[Tensor, "token dim"], heads: int) -> Vectors:
+        """Return inputs × matrix + bias, split between the heads; `factor` is not applied."""
         return split_heads(project(inputs, self.matrix, self.bias), heads)
 
 
@@ -78,7 +79,11 @@ class RecognisedLayer:
 
 
 def recognise_matrices(captured: CapturedAttention, bases: Collection[float]) -> RecognisedLayer:
-    """Recognises the matrices of a layer; `bases` are the rotary bases to try."""
+    """Return a captured layer with those of W_Q, W_K and W_V that give its captured vectors.
+
+    W_Q and W_K are also tried with rotary positions, only both together; `bases` are the bases of
+    the angles to try. A factor of the queries or keys is moved to the scale of the scores.
+    """
     vectors_by_kind = {
         "query": (captured.inputs, captured.queries),
         "key": (_key_inputs(captured), captured.keys),
@@ -86,6 +91,7 @@ def recognise_matrices(captured: CapturedAttention, bases: Collection[float]) ->
     }
 
     def find_makers(kinds: Collection[str], rotated: bool) -> dict[str, VectorMaker]:
+        """Return the recognised matrices by kind: those of `kinds` ('query', …) that are found."""
         makers = {
             kind: _find_maker(captured.module, *vectors_by_kind[kind], rotated, kind != "value")
             for kind in kinds
@@ -111,7 +117,10 @@ def recognise_matrices(captured: CapturedAttention, bases: Collection[float]) ->
 def _move_factors_to_scale(
     captured: CapturedAttention, makers: Mapping[str, VectorMaker]
 ) -> CapturedAttention:
-    """Divides queries and keys by their matrices' factors, and multiplies the scale by them."""
+    """Return the layer with queries and keys divided by the factors of their matrices.
+
+    Its scale is multiplied by these factors, so that the scores stay the same.
+    """
     query_factor, key_factor = (
         makers[kind].factor if kind in makers else 1.0 for kind in ("query", "key")
     )
@@ -126,13 +135,16 @@ def _move_factors_to_scale(
 
 
 def find_rotary_positions(layers: Sequence[RecognisedLayer]) -> tuple[Positions, float]:
-    """Returns the rotary kind and base that all layers share, else "none" and the usual base."""
+    """Return the rotary kind and base that all layers share, else ('none', 10,000)."""
     rotations = {layer.rotation for layer in layers}
     return (rotations.pop() if len(rotations) == 1 else None) or ("none", positions.ROTARY_BASE)
 
 
 def find_rotary_bases(config: Mapping[str, Any]) -> tuple[float, ...]:
-    """Returns every number of a config, at any depth, that may be the base of rotary angles."""
+    """Return the numbers above 1 whose names in a config, at any depth, hold 'theta' or 'base'.
+
+    They may be the base of rotary angles. The last one is 10,000, unless it is among the others.
+    """
     candidates = [value for name, value in config.items() if BASE_SETTING_NAMES.search(str(name))]
     bases = [float(value) for value in candidates if isinstance(value, int | float) and value > 1]
     for nested in config.values():
@@ -143,7 +155,7 @@ def find_rotary_bases(config: Mapping[str, Any]) -> tuple[float, ...]:
 def _build_projections(
     captured: CapturedAttention, makers: dict[str, VectorMaker]
 ) -> Projections | None:
-    """Returns the recognised matrices and W_out, with their biases; None if there are none."""
+    """Return the matrices that are known, W_out among them, with biases; None without any."""
     tensors = {f"w_{kind}": maker.matrix for kind, maker in makers.items()}
     biases = {f"b_{kind}": maker.bias for kind, maker in makers.items()}
     optional = {**biases, "w_out": captured.w_out, "b_out": captured.b_out}
@@ -152,7 +164,7 @@ def _build_projections(
 
 
 def _key_inputs(captured: CapturedAttention) -> Float[Tensor, "key dim"]:
-    """Returns the vectors from which keys and values are projected."""
+    """Return the vectors from which keys and values are projected: `memory` if there is one."""
     return captured.inputs if captured.memory is None else captured.memory
 
 
@@ -163,9 +175,11 @@ def _find_maker(
     rotated: bool,
     scaled: bool,
 ) -> VectorMaker | None:
-    """Returns the matrix whose products with the inputs are `vectors`; None if no matrix fits.
+    """Return the first matrix in a module whose products with `inputs` are `vectors`, or None.
 
-    `rotated`: the vectors are those products after rotary positions; `scaled`: times one factor.
+    `rotated`: the vectors are those products after rotary positions; `scaled`: they may be a
+    multiple of those products, and the factor is part of the result. Only the first
+    `PROBE_TOKEN_COUNT` tokens are compared.
     """
     probe_inputs, expected = inputs[:PROBE_TOKEN_COUNT], vectors[:, :PROBE_TOKEN_COUNT]
     if module is None or len(probe_inputs) != expected.shape[1]:
@@ -187,7 +201,10 @@ def _find_maker(
 
 
 def _fit_factor(candidate: Vectors, expected: Vectors) -> float:
-    """Returns the least-squares factor, set to exactly 1 or 1/√width where it is that close."""
+    """Return the factor by which `candidate` fits `expected` best, by least squares.
+
+    It is exactly 1 or 1/√width where it is close to one of them, and 1 where nothing can be fitted.
+    """
     cross_sum, square_sum = (
         float((candidate.double() * other.double()).sum()) for other in (expected, candidate)
     )
@@ -201,7 +218,11 @@ def _fit_factor(candidate: Vectors, expected: Vectors) -> float:
 def _candidate_makers(
     matrix: Tensor, bias: Tensor | None, heads: int, width: int
 ) -> Iterator[VectorMaker]:
-    """Yields the columns that may make one kind of vector: in one block, or in blocks per head."""
+    """Yield each choice of a matrix's columns that may make the vectors of `heads` heads.
+
+    It is one block of neighbouring columns, or, where a matrix makes several kinds of vectors head
+    by head, the columns of one kind.
+    """
     out, kind_width = matrix.shape[1], heads * width
     for first in range(0, out - kind_width + 1, width):
         columns = slice(first, first + kind_width)
@@ -214,7 +235,10 @@ def _candidate_makers(
 
 
 def _is_nearly_equal(candidate: Vectors, expected: Vectors, terms: int) -> bool:
-    """Whether two results differ by no more than the rounding of sums of `terms` numbers."""
+    """Return whether two results differ by no more than the rounding of sums of `terms` numbers.
+
+    The difference is measured relative to the largest number in `expected`.
+    """
     rounding: float = ROUNDING_SLACK * terms**0.5 * torch.finfo(expected.dtype).eps
     largest = float(expected.abs().max())
     difference = float((candidate - expected).abs().max())
@@ -222,7 +246,10 @@ def _is_nearly_equal(candidate: Vectors, expected: Vectors, terms: int) -> bool:
 
 
 def _is_rotated(candidate: Vectors, expected: Vectors) -> bool:
-    """Whether a rotation may explain the vectors: equal norms, and no change at position 0."""
+    """Return whether rotary positions may turn `candidate` into `expected`.
+
+    That is so if all norms are equal, and the vectors at position 0, too.
+    """
     terms = candidate.shape[-1]
     if not _is_nearly_equal(candidate[:, :1], expected[:, :1], terms**2):
         return False
@@ -235,7 +262,10 @@ def _is_rotated(candidate: Vectors, expected: Vectors) -> bool:
 def _find_rotation(
     captured: CapturedAttention, query: VectorMaker, bases: Collection[float]
 ) -> tuple[Positions, float] | None:
-    """Returns the kind and base of rotary positions that give the captured queries, or None."""
+    """Return the kind and base of the rotary positions that give the captured queries, or None.
+
+    Each kind is tried with each of `bases`.
+    """
     candidate = query.make_vectors(captured.inputs[:PROBE_TOKEN_COUNT], captured.heads)
     expected, width = captured.queries[:, :PROBE_TOKEN_COUNT], captured.queries.shape[-1]
     for kind in () if width % 2 else ROTARY_POSITIONS:

@@ -75,7 +75,12 @@ def compute_model_attention(
     layers: Collection[int] | None,
     answer_positions: AnswerPositions | None,
 ) -> ModelAttention:
-    """Returns captured attention if it equals the model's eager one, else the returned weights."""
+    """Return the attention of the layers in `layers` (None: all), captured if that is exact.
+
+    Where it cannot be captured, or differs from the model's eager attention by more than rounding,
+    layers have only the weights that the model returns. Refuses missing layers and heads, ablation
+    where only weights are returned, and a model without attention.
+    """
     off, runs = parse_heads_off(settings.without), True
     try:
         captured_pass = capture_pass(
@@ -98,6 +103,7 @@ def compute_model_attention(
 def _attention_from_capture(
     model: LoadedTransformer, captured_pass: CapturedPass, difference: EagerDifference
 ) -> ModelAttention:
+    """Return captured layers with their recognised matrices and rotary positions."""
     bases = find_rotary_bases(model.text_config.to_dict())
     recognised_layers = [recognise_matrices(captured, bases) for captured in captured_pass.captured]
     positions, base = find_rotary_positions(recognised_layers)
@@ -115,12 +121,13 @@ def _attention_from_capture(
 def run_with_all_heads(
     model: LoadedTransformer, model_input: ModelInput, answer_positions: AnswerPositions | None
 ) -> PassResult | None:
-    """Returns the result without ablation; None if the attention cannot be captured."""
+    """Return the result of a pass without ablation; None if the attention cannot be captured."""
     captured_pass = capture_pass(model, model_input, layers=(), answer_positions=answer_positions)
     return None if captured_pass is None else captured_pass.result
 
 
 def _layer_from_captured(recognised_layer: RecognisedLayer) -> Layer:
+    """Return a captured layer as a Layer, which computes its scores and weights when accessed."""
     captured = recognised_layer.captured
     recomputed = RecomputedAttention(captured)
     joined = join_heads(captured.contexts())
@@ -146,6 +153,7 @@ def _layer_from_captured(recognised_layer: RecognisedLayer) -> Layer:
 
 
 def _refuse_ablation(model: LoadedTransformer, settings: Settings) -> None:
+    """Refuse --without, for a model that only returns its weights."""
     if settings.without is not None:
         raise AttnvizError(
             f"--without cannot switch off heads of the model '{model.name}' "
@@ -158,7 +166,10 @@ def _refuse_ablation(model: LoadedTransformer, settings: Settings) -> None:
 def _refuse_missing_layers(
     numbers: tuple[int, ...], settings: Settings, layers: Collection[int] | None
 ) -> None:
-    """Refuses numbers of layers that do not exist or do not attend."""
+    """Refuse layers, in `layers` and in --without, that are not in `numbers`: those that attend.
+
+    Those in --without are checked only if some layers of the model do not attend.
+    """
     is_consecutive, count = numbers == tuple(range(len(numbers))), counted(len(numbers), "layer")
     range_phrase = f"the model has {count}, {' to '.join(map(str, sorted({0, numbers[-1]})))}"
     list_phrase = f"the model attends in {count}: {', '.join(map(str, numbers))}"
@@ -186,9 +197,11 @@ def _returned_attention(
     *,
     runs: bool,
 ) -> ModelAttention:
-    """Returns layers that have only the weights that the model returns; refuses if it has none.
+    """Return layers that have only the weights that the model itself returns.
 
-    `runs`: the model ran before, so an error now means that it cannot return weights.
+    Refuses a model that returns none, or not one for each query and key, and matrices that do not
+    fit in memory. `runs`: the model ran before, so an error now means that it cannot return
+    weights.
     """
     _refuse_large_matrices(model, model_input)
     try:
@@ -218,6 +231,7 @@ def _returned_attention(
 def _layer_from_returned_weights(
     number: int, weights: Tensor, inputs: Tensor, key_inputs: Tensor | None
 ) -> Layer:
+    """Return a layer that has only weights, where a weight of 0 counts as masked."""
     visible = weights > 0
     if bool((visible == visible[0]).all()):  # one mask for all heads
         visible = visible[0]
@@ -227,6 +241,7 @@ def _layer_from_returned_weights(
 
 
 def _refuse_large_matrices(model: LoadedTransformer, model_input: ModelInput) -> None:
+    """Refuse an input whose weights, in all layers and heads, do not fit in memory."""
     config = model.text_config
     heads = getattr(config, "num_attention_heads", None) or 1
     layers = getattr(config, "num_hidden_layers", None) or 1
@@ -239,7 +254,7 @@ def _refuse_large_matrices(model: LoadedTransformer, model_input: ModelInput) ->
 
 
 def _refuse_odd_shapes(model: LoadedTransformer, model_input: ModelInput, weights: Any) -> None:
-    """Refuses weights that are no matrix of all tokens, as of attention to blocks of a text."""
+    """Refuse weights that are not one for each query and key, as where a text is in blocks."""
     queries = len(model_input.ids) if model_input.which == "self" else len(model_input.decoder_ids)
     keys = len(model_input.decoder_ids) if model_input.which == "decoder" else len(model_input.ids)
     for matrix in weights:
@@ -254,6 +269,7 @@ def _refuse_odd_shapes(model: LoadedTransformer, model_input: ModelInput, weight
 
 
 def _no_attention_error(model: LoadedTransformer) -> AttnvizError:
+    """Return the error for a model without attention, which lists the modules that it has."""
     kinds = sorted({type(module).__name__ for module in model.model.modules()} - TORCH_MODULE_NAMES)
     more = " …" * (len(kinds) > MAX_NAMED_MODULES)
     return AttnvizError(
@@ -273,7 +289,7 @@ class EagerDifference:
     tokens: int  # how many were compared
 
     def is_rounding(self, dtype: str) -> bool:
-        """Whether the differences are as small as the rounding of `dtype` makes them."""
+        """Return whether the differences are as small as the rounding of `dtype` makes them."""
         limit = EAGER_TOLERANCE[dtype]
         return (self.weights or 0.0) <= limit and self.vectors <= VECTOR_TOLERANCE_FACTOR * limit
 
@@ -281,7 +297,11 @@ class EagerDifference:
 def measure_eager_difference(
     model: LoadedTransformer, model_input: ModelInput, captured_pass: CapturedPass
 ) -> EagerDifference | None:
-    """Compares capture with eager attention on the first tokens; None if these give no capture."""
+    """Return how far captured attention is from the model's eager attention, on the first tokens.
+
+    `captured_pass` itself is compared if it is of a short input without ablation, else a new pass
+    is captured; None if that gives nothing.
+    """
     probe = model_input.probe
     is_whole = probe == model_input and not captured_pass.off
     ours = captured_pass if is_whole else capture_pass(model, probe)
@@ -295,12 +315,16 @@ def measure_eager_difference(
 
 
 def returned_weights(outputs: Any, which: AttentionKind) -> Sequence[Tensor]:
-    """Returns the weights in a model's outputs, one tensor for each layer that attends."""
+    """Return the weights in a model's outputs, a tensor for each layer that attends, or []."""
     weights = getattr(outputs, ATTENTION_OUTPUT_NAMES[which], None) or ()
     return [layer_weights for layer_weights in weights if layer_weights is not None]
 
 
 def _captured_weight_difference(ours: CapturedPass, theirs: Sequence[Tensor]) -> float:
+    """Return the largest difference of captured weights from those that the model returned.
+
+    It is infinite if they are of different numbers of layers.
+    """
     if len(theirs) != len(ours.layer_numbers):
         return inf
     by_number = dict(zip(ours.layer_numbers, theirs, strict=True))
@@ -310,13 +334,17 @@ def _captured_weight_difference(ours: CapturedPass, theirs: Sequence[Tensor]) ->
 
 
 def _vector_difference(ours: Tensor | None, theirs: Tensor | None) -> float:
+    """Return the largest difference of two passes' last vectors, relative to the largest number.
+
+    Numbers below 1 count as 1. It is infinite if only one of the passes has vectors.
+    """
     if ours is None or theirs is None:
         return 0.0 if ours is theirs else inf
     return largest_difference(ours, theirs) / max(1.0, float(theirs.abs().max()))
 
 
 def largest_difference(first: Tensor, second: Tensor) -> float:
-    """Returns the largest absolute difference; infinity for other shapes, or a NaN anywhere."""
+    """Return the largest absolute difference; infinity for other shapes, or a NaN anywhere."""
     if first.shape != second.shape:
         return inf
     largest = float((first - second).abs().max())

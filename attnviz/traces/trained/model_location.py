@@ -81,12 +81,20 @@ class ModelLocation:
 
 
 def is_trained(name: str | None) -> bool:
-    """Whether a name means a transformer, and not a model that attnviz wrote."""
+    """Return whether a name means a transformer, and not a model that attnviz wrote.
+
+    False for None. Refuses what `locate_transformer` refuses.
+    """
     return name is not None and locate_transformer(name) is not None
 
 
 def locate_transformer(name: str) -> ModelLocation | None:
-    """Returns the location of the transformer that a name means; None for any other model."""
+    """Return the location of the transformer that a name means; None for any other model.
+
+    That is `minilm`, a folder that transformers wrote, `owner/name` on a hub, or a name in the
+    hub's cache. Refuses a name from a data file, and a missing or altered `minilm`; a hub is not
+    asked.
+    """
     hint = f"if you trust that model, name it: --model {shell_quoted(name)}"
     refuse_name_in_file(name, "model", hint, about="model")
     if name == MINILM:
@@ -104,7 +112,10 @@ def locate_transformer(name: str) -> ModelLocation | None:
 
 @cache
 def _minilm_folder() -> Path:
-    """Returns the model's folder inside the installed package, found without importing that."""
+    """Return the folder of `minilm` inside its installed package, found without importing that.
+
+    Refuses if the package is not installed.
+    """
     spec = find_spec(MINILM_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         extra = "" if find_spec("transformers") else f"{INSTALL_EXTRA}, then "
@@ -116,7 +127,10 @@ def _minilm_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def _refuse_altered_minilm(folder: Path, folder_state: files.FolderState) -> None:
-    """Refuses files other than MiniLM's; the cache holds until they (`folder_state`) change."""
+    """Refuse a folder whose files are missing or do not have MiniLM's SHA-256 sums.
+
+    The cache holds until the files (`folder_state`) change.
+    """
     for name, expected in MINILM_SHA256.items():
         digest = hashlib.sha256()
         with suppress(OSError), (folder / name).open("rb") as file:
@@ -132,6 +146,7 @@ def _refuse_altered_minilm(folder: Path, folder_state: files.FolderState) -> Non
 
 
 def _is_folder(name: str) -> bool:
+    """Return whether a path is a folder; False for a name that no path can have."""
     try:
         return bool(name) and Path(name).is_dir()
     except (OSError, ValueError):  # too long a name, or one with a zero byte
@@ -139,7 +154,7 @@ def _is_folder(name: str) -> bool:
 
 
 def _is_cached(name: str) -> bool:
-    """Whether the cache has a hub's model whose name has no owner, such as the former `gpt2`."""
+    """Return whether the hub's cache has a model with a name without owner, such as `gpt2`."""
     if not PLAIN_NAME.fullmatch(name):
         return False
     user_cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -149,9 +164,10 @@ def _is_cached(name: str) -> bool:
 
 
 def _is_transformer_folder(folder: Path) -> bool:
-    """Whether transformers wrote a folder, by the model type in its config.
+    """Return whether transformers wrote a folder.
 
-    Without that type other files decide, unless the config says that attnviz wrote it.
+    That is so if its config has a model type, or else if other files are those of transformers and
+    the config does not say that attnviz wrote it.
     """
     config, config_bytes = folder / CONFIG_FILE, b""
     if files.is_file(config):
@@ -162,7 +178,10 @@ def _is_transformer_folder(folder: Path) -> bool:
 
 
 def locate_embedding_model(name: str) -> ModelLocation | None:
-    """Returns the location of the model that a name means; None if it means a vector file."""
+    """Return the location of the transformer that a name means; None for any other name.
+
+    Names of files with vectors mean no transformer. Refuses what `locate_transformer` refuses.
+    """
     path, _ = files.split_inner_name(name)
     if files.is_file(path) or path.suffix.lower() in VECTOR_FILE_SUFFIXES:
         return None
@@ -170,7 +189,10 @@ def locate_embedding_model(name: str) -> ModelLocation | None:
 
 
 def refuse_incomplete_folder(folder: Path) -> None:
-    """Refuses a folder that lacks a file the model needs, or in which such a file is damaged."""
+    """Refuse a folder in which a model's config, weights or tokenizer is missing or damaged.
+
+    A model without a vocabulary, such as one of pictures, needs no tokenizer.
+    """
     config = _read_model_config(folder)
     _tensor_headers(folder)
     has_tokenizer = any(True for pattern in TOKENIZER_PATTERNS for _ in folder.glob(pattern))
@@ -183,7 +205,7 @@ def refuse_incomplete_folder(folder: Path) -> None:
 
 
 def refuse_weights_beyond_memory(folder: Path, dtype: str) -> None:
-    """Refuses weights that do not fit in memory; loading never holds them twice."""
+    """Refuse a model whose weights in `dtype` do not fit in memory, by its safetensors files."""
     numbers, size = sum(prod(item["shape"]) for item in _tensor_headers(folder)), BYTES_PER_DTYPE
     half_hint = "--dtype bfloat16 takes half"
     memory.refuse_too_little_memory(
@@ -194,7 +216,10 @@ def refuse_weights_beyond_memory(folder: Path, dtype: str) -> None:
 
 
 def find_weights_dtype(folder: Path) -> str | None:
-    """Returns the dtype that most numbers of the weights have; None if torch files hold them."""
+    """Return the dtype that most numbers of the weights have, such as 'float16'.
+
+    It is None if torch files hold them. Refuses a folder without weights.
+    """
     counts: Counter[str] = Counter()
     for tensor in _tensor_headers(folder):
         counts[tensor["dtype"]] += prod(tensor["shape"])
@@ -205,13 +230,16 @@ def find_weights_dtype(folder: Path) -> str | None:
 
 
 def _tensor_headers(folder: Path) -> list[dict[str, Any]]:
-    """Returns the header of every tensor in a model's safetensors files, which checks them."""
+    """Return the header of each tensor in a model's safetensors files; refuse damaged files."""
     paths = [path for path in find_weight_files(folder) if path.suffix == ".safetensors"]
     return [tensor for path in paths for tensor in read_safetensors_header(path).values()]
 
 
 def find_weight_files(folder: Path) -> list[Path]:
-    """Returns the files with a model's weights: those that transformers would choose."""
+    """Return the files with a model's weights: those that transformers would choose.
+
+    Refuses a folder without any, or without all files that an index lists.
+    """
     for name in WEIGHT_FILES:
         if files.is_file(folder / name):
             return [folder / name]
@@ -227,7 +255,7 @@ def find_weight_files(folder: Path) -> list[Path]:
 
 
 def _indexed_weight_files(folder: Path, index: Path) -> list[Path]:
-    """Returns the files that an index names, all of which must exist."""
+    """Return the files that an index lists; refuse one that is missing or in another folder."""
     names = sorted(
         {str(name) for name in dict(_read_json_file(index).get("weight_map", {})).values()}
     )
@@ -252,7 +280,10 @@ def _indexed_weight_files(folder: Path, index: Path) -> list[Path]:
 
 
 def read_safetensors_header(path: Path) -> Header:
-    """Returns the tensors in a safetensors header; refuses a file whose size does not fit it."""
+    """Return the header of each tensor in a safetensors file, by the tensor's name.
+
+    Refuses a file that is damaged, or whose size does not fit its header.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -274,13 +305,16 @@ def read_safetensors_header(path: Path) -> Header:
 
 
 def _has_vocabulary(config: dict[str, Any]) -> bool:
-    """Whether a model, or a part of it, has a vocabulary; models of pictures have none."""
+    """Return whether a config, or one in it, has a vocabulary; those of pictures have none."""
     parts = [value for value in config.values() if isinstance(value, dict)]
     return "vocab_size" in config or any(map(_has_vocabulary, parts))
 
 
 def _tensor_end(tensor: dict[str, Any]) -> int:
-    """Returns where a tensor's bytes end; raises ValueError if its header makes no sense."""
+    """Return where a tensor's bytes end, counted from the first tensor's start.
+
+    A header that makes no sense raises ValueError, KeyError or TypeError.
+    """
     shape, (start, end) = tensor["shape"], tensor["data_offsets"]
     numbers = [*shape, start, end]
     has_types = isinstance(tensor["dtype"], str) and isinstance(shape, list)
@@ -292,7 +326,10 @@ def _tensor_end(tensor: dict[str, Any]) -> int:
 
 
 def _read_model_config(folder: Path) -> dict[str, Any]:
-    """Reads a model's config; refuses one without a model type or with an odd number of layers."""
+    """Return the config in a model's folder; refuse a folder without one.
+
+    Refuses a config without a model type, or whose layers are not from 1 to `MAX_CONFIG_LAYERS`.
+    """
     if not files.is_file(folder / CONFIG_FILE):
         raise AttnvizError(
             f"the folder '{folder}' has no {CONFIG_FILE}, which says what kind of model it is",
@@ -318,6 +355,7 @@ def _read_model_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_json_file(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; refuse a file that is unreadable or holds anything else."""
     try:
         with path.open("rb") as file:
             contents = json.loads(file.read(MAX_CONFIG_BYTES))

@@ -28,7 +28,7 @@ SPACE_MARK, CONTINUATION_MARK, WORD_END_MARK = "▁", "##", "</w>"
 
 @dataclass(frozen=True)
 class ModelPiece:
-    """A token: its id, the characters that it stands for, and its label."""
+    """A token of a model: its id, the characters that it stands for, and its label."""
 
     id: int
     letters: bytes
@@ -39,7 +39,7 @@ class ModelPiece:
 
 @cache
 def tokenizer_spelling(tokenizer: Any) -> TokenizerSpelling:
-    """Returns how a tokenizer spells its tokens, from a cache."""
+    """Return the TokenizerSpelling of a tokenizer, the same one for each call."""
     return TokenizerSpelling(tokenizer)
 
 
@@ -85,7 +85,11 @@ class TokenizerSpelling:
         return {number: token.content for number, token in added.items()}
 
     def pieces_of_text(self, text: str, encoding: Mapping[str, Any]) -> list[ModelPiece]:
-        """Returns the tokens of an encoded text, labelled with the characters of the text."""
+        """Return the tokens of an encoded text, labelled with the characters of the text.
+
+        `encoding` is the tokenizer's output. Special tokens, such as [CLS], have their own names;
+        tokens of bytes, or of unknown characters, are labelled by their spelling.
+        """
         ids = encoding["input_ids"]
         spans = encoding.get("offset_mapping") or [(0, 0)] * len(ids)
         marks = encoding["special_tokens_mask"]
@@ -99,12 +103,15 @@ class TokenizerSpelling:
         )
 
     def pieces_of_ids(self, ids: Sequence[int]) -> list[ModelPiece]:
-        """Returns tokens without a text, labelled with what their own spelling stands for."""
+        """Return the tokens of ids without a text, labelled with what their spelling stands for."""
         words = self.tokenizer.convert_ids_to_tokens(list(ids))
         return _mark_pieces_after_spaces(map(self._piece_without_text, ids, words))
 
     def _piece_without_text(self, number: int, word: str | None) -> ModelPiece:
-        """Returns a token; its label is its id where the model has more rows than the tokenizer."""
+        """Return the token of an id and its spelling, `word`.
+
+        `word` is None for an id that the tokenizer does not have; its label is then `⟨id 50300⟩`.
+        """
         if word is None:
             label = f"⟨id {number}⟩"
             return ModelPiece(number, label.encode(), True, label)
@@ -113,12 +120,18 @@ class TokenizerSpelling:
         return self._piece_as_spelled(number, word)
 
     def _special_piece(self, number: int) -> ModelPiece:
+        """Return a token that stands for no text, such as [CLS], labelled with its name."""
         word = str(self.tokenizer.convert_ids_to_tokens(number))
         return ModelPiece(number, word.encode(), True, piece_phrase(word.encode()), special=True)
 
     def _piece_in_text(
         self, number: int, word: str, text: str, span: tuple[int, int]
     ) -> ModelPiece:
+        """Return a token labelled with its characters in the text, those in `span`.
+
+        Without a span, and for tokens of bytes, the spelling `word` decides; an unknown word is
+        labelled with the tokenizer's name for it, such as [UNK].
+        """
         start, end = span
         is_bytes = self.byte_level or BYTE_TOKEN.fullmatch(word)  # maybe not even a whole letter
         if start == end or (is_bytes and number not in self.added_tokens):
@@ -129,6 +142,7 @@ class TokenizerSpelling:
         return ModelPiece(number, letters, spaced, label)
 
     def _piece_as_spelled(self, number: int, word: str) -> ModelPiece:
+        """Return a token labelled with the characters that its spelling, `word`, stands for."""
         letters = self._letters(number, word)
         marks_spaces = self.byte_level or SPACE_MARK in self.backend_description
         continues = word.startswith(CONTINUATION_MARK) or BYTE_TOKEN.fullmatch(word) is not None
@@ -136,7 +150,7 @@ class TokenizerSpelling:
         return ModelPiece(number, letters, spaced, piece_phrase(letters))
 
     def _letters(self, number: int, word: str) -> bytes:
-        """Returns the characters that a token stands for, as UTF-8."""
+        """Return the bytes, as UTF-8, that a token with the spelling `word` stands for."""
         if number in self.added_tokens:
             return self.added_tokens[number].encode()
         if self.byte_level:
@@ -151,7 +165,7 @@ class TokenizerSpelling:
 
 
 def tokens_of_pieces(text: str, pieces: Sequence[ModelPiece]) -> Tokens:
-    """Returns the pieces of a text as Tokens."""
+    """Return the pieces of a text as Tokens."""
     return Tokens(
         text,
         tuple(piece.letters for piece in pieces),
@@ -163,7 +177,7 @@ def tokens_of_pieces(text: str, pieces: Sequence[ModelPiece]) -> Tokens:
 
 
 def _mark_pieces_after_spaces(pieces: Iterable[ModelPiece]) -> list[ModelPiece]:
-    """Marks pieces as spaced also where the space is (part of) the token before."""
+    """Return the pieces, also marked as spaced where the piece before ends with white space."""
     marked, is_after_space = [], False
     for piece in pieces:
         marked.append(replace(piece, spaced=piece.spaced or is_after_space))
@@ -174,9 +188,11 @@ def _mark_pieces_after_spaces(pieces: Iterable[ModelPiece]) -> list[ModelPiece]:
 def cut_text(
     model: LoadedTransformer, text: str, *, truncate: bool = False, room: int = 0
 ) -> Tokens:
-    """Returns the tokens of a text, with those that the model's tokenizer adds around it.
+    """Return the tokens of a text, with those that the model's tokenizer adds, such as [CLS].
 
-    `room`: how many tokens the model will generate, which also need positions.
+    Refuses more tokens than the model has positions for, or with `truncate` leaves out the last
+    ones and gives a note. `room`: how many tokens the model will generate, which also need
+    positions.
     """
     encoding = _encode_text(model, text)
     positions = max_token_count(model)
@@ -195,7 +211,10 @@ def cut_text(
 def tokens_of_ids(
     model: LoadedTransformer, ids: tuple[int, ...], beginning: Tokens | None = None
 ) -> Tokens:
-    """Returns the tokens of generated ids; `beginning`: the tokens of the text they start with."""
+    """Return the tokens of generated ids; refuse more than the model has positions for.
+
+    `beginning`: the tokens of the text that the ids start with, which are kept as they are.
+    """
     first_new = 0 if beginning is None else len(beginning)
     _refuse_long_decoder_text(model, len(ids))
     pieces = tokenizer_spelling(model.tokenizer).pieces_of_ids(ids)[first_new:]
@@ -214,7 +233,7 @@ def tokens_of_ids(
 
 
 def max_token_count(model: LoadedTransformer) -> int | None:
-    """Returns how many tokens a model has positions for; None if their number is not limited."""
+    """Return how many tokens a model has positions for; None if their number is not limited."""
     config_value = getattr(model.text_config, "max_position_embeddings", None)
     longest = config_value if isinstance(config_value, int) and config_value > 0 else None
     for name, module in model.model.named_modules():
@@ -227,12 +246,19 @@ def max_token_count(model: LoadedTransformer) -> int | None:
 
 @contextmanager
 def reporting_tokenizer_errors(model: LoadedTransformer) -> Iterator[None]:
-    """Turns errors of a damaged tokenizer into two lines, and keeps it quiet meanwhile."""
+    """Raise an error of a tokenizer inside the `with` block as an AttnvizError.
+
+    Other output of transformers is silenced meanwhile.
+    """
     with quiet_transformers(), reporting_load_errors(ModelLocation(model.name, None), "text"):
         yield
 
 
 def _encode_text(model: LoadedTransformer, text: str, **limits: Any) -> Any:
+    """Return the tokenizer's output for a text, with marks of special tokens, and offsets if any.
+
+    `limits`: further arguments, such as `max_length`.
+    """
     with reporting_tokenizer_errors(model):
         return model.tokenizer(
             text,
@@ -244,6 +270,7 @@ def _encode_text(model: LoadedTransformer, text: str, **limits: Any) -> Any:
 
 
 def _refuse_long_decoder_text(model: LoadedTransformer, count: int) -> None:
+    """Refuse a decoder's text of `count` tokens if the model has positions for fewer."""
     longest = max_token_count(model)
     if longest is not None and count > longest:
         raise AttnvizError(
@@ -255,6 +282,7 @@ def _refuse_long_decoder_text(model: LoadedTransformer, count: int) -> None:
 
 
 def _long_text_error(model: LoadedTransformer, count: int, room: int) -> AttnvizError:
+    """Return the error for a text of `count` tokens that is too long with `room` more of them."""
     more, hint = "", "give a shorter text, or cut off its end with --truncate"
     if room:
         more, hint = f", and {room} to be added", "give a smaller --generate, or a shorter text"

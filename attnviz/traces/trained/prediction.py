@@ -48,7 +48,12 @@ class PassResult:
 def find_answer_positions(
     model: LoadedTransformer, tokens: Tokens, which: AttentionKind = "self"
 ) -> AnswerPositions | None:
-    """Returns where a model answers for `tokens`; None if it does not, or only its decoder does."""
+    """Return the positions at which a model predicts a token; None if it predicts none.
+
+    A model that continues texts does so at the last positions, any other at the first [MASK]s, at
+    most `MAX_SCORED_POSITIONS`. Also None where the encoder's attention is shown and only the
+    decoder predicts.
+    """
     if _find_answer_layer(model) is None or has_decoder_answers(model, which):
         return None
     last_positions = tuple(range(max(0, len(tokens) - MAX_SCORED_POSITIONS), len(tokens)))
@@ -62,13 +67,16 @@ def find_answer_positions(
 
 
 def has_decoder_answers(model: LoadedTransformer, which: AttentionKind) -> bool:
-    """Whether the answers are those of a decoder, while the encoder's attention is shown."""
+    """Return whether a model's decoder predicts tokens, while the encoder's attention is shown."""
     is_encoder = model.config.is_encoder_decoder and which == "self"
     return bool(is_encoder) and _find_answer_layer(model) is not None
 
 
 def _find_answer_layer(model: LoadedTransformer) -> nn.Module | None:
-    """Returns the module that computes logits, or None; FSMT names a table of its size instead."""
+    """Return the module that computes logits, or None if a model has none.
+
+    FSMT names an embedding table instead; then it is the linear layer of the same size.
+    """
     try:
         module = model.model.get_output_embeddings()
     except NotImplementedError:
@@ -84,7 +92,11 @@ def _find_answer_layer(model: LoadedTransformer) -> nn.Module | None:
 def capturing_result(
     model: LoadedTransformer, answer_positions: AnswerPositions | None, which: AttentionKind
 ) -> Iterator[PassResult]:
-    """Yields a result that a forward pass inside the `with` block fills in."""
+    """Yield an empty result, which a forward pass inside the `with` block fills in.
+
+    It gets the last vectors of the encoder or decoder that `which` means, and logits only with
+    `answer_positions`.
+    """
     result, body = PassResult(), model.model.base_model
     if model.config.is_encoder_decoder:
         body = model.model.get_encoder() if which == "self" else model.model.get_decoder()
@@ -109,7 +121,10 @@ def capturing_result(
 
 
 def _first_text(outputs: Any, *names: str) -> Tensor | None:
-    """Returns the first text's part of the first output of these names that the model returns."""
+    """Return the first output of these names that a model returns, without its axis of texts.
+
+    It is that of the first text, and None if the model returns no such output.
+    """
     batches = (getattr(outputs, name, None) for name in names)
     return next((batch[0] for batch in batches if batch is not None), None)
 
@@ -117,7 +132,7 @@ def _first_text(outputs: Any, *names: str) -> Tensor | None:
 def _positions_hook(
     positions: Sequence[int], result: PassResult
 ) -> Callable[..., tuple[Tensor, ...]]:
-    """Returns a pre-hook that leaves only the vectors of some positions to be scored.
+    """Return a pre-hook of the answer layer that leaves only the vectors at some positions.
 
     It also notes the vectors of a model whose body is never called as a whole, such as OPT's.
     """
@@ -131,7 +146,10 @@ def _positions_hook(
 
 
 def build_outputs(result: PassResult, with_all_heads: PassResult | None) -> Outputs | None:
-    """Returns a model's last vectors, and those without ablation if heads are ablated; or None."""
+    """Return a model's last vectors; None if a pass has none.
+
+    `with_all_heads`: the result of a pass without ablation, whose vectors are added if it is given.
+    """
     if result.vectors is None:
         return None
     return Outputs(result.vectors, None if with_all_heads is None else with_all_heads.vectors)
@@ -144,7 +162,11 @@ def build_prediction(
     result: PassResult,
     with_all_heads: PassResult | None,
 ) -> Prediction | None:
-    """Returns a model's likeliest answers, and those without ablation if heads are ablated."""
+    """Return the logits and probabilities of a model's likeliest answers; None without logits.
+
+    These are the likeliest `ANSWERS_PER_POSITION` at each scored position, also in the pass without
+    ablation (`with_all_heads`) if it is given. The numbers at other positions are NaN.
+    """
     if answer_positions is None or result.logits is None:
         return None
     logits = result.logits.float()
@@ -157,6 +179,7 @@ def build_prediction(
     mask_token, scored = model.tokenizer.mask_token, list(answer_positions.scored)
 
     def spread(numbers: Float[Tensor, "scored answer"]) -> Float[Tensor, "token kept"]:
+        """Return the kept answers' numbers with a row for every token: NaN if it was not scored."""
         spread_numbers = numbers.new_full((len(tokens), len(answer_ids)), nan)
         spread_numbers[scored] = numbers[:, answer_ids]
         return spread_numbers

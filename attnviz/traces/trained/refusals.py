@@ -38,10 +38,11 @@ UNREACHABLE_HUB = re.compile(
 
 @contextmanager
 def reporting_load_errors(location: ModelLocation, part: LoadedPart = "model") -> Iterator[None]:
-    """Turns any error of transformers into two lines about the model's files.
+    """Raise an error of transformers inside the `with` block as an AttnvizError about the model.
 
-    Put only calls of transformers inside: a damaged file makes them raise errors of any type, and
-    an error of attnviz's own code would be hidden.
+    `part` is what is being loaded or done. Put only calls of transformers inside: a damaged file
+    makes them raise errors of any type, and an error of attnviz's own code would be hidden. A lack
+    of memory is raised as it is.
     """
     try:
         yield
@@ -59,7 +60,10 @@ def reporting_load_errors(location: ModelLocation, part: LoadedPart = "model") -
 def _load_problem_and_hint(
     location: ModelLocation, part: LoadedPart, error: Exception
 ) -> tuple[str, str]:
-    """Returns the problem and the hint that match an error's message."""
+    """Return the problem and the hint that fit an error, found by patterns in its message.
+
+    A message that fits no pattern is itself the problem, shortened.
+    """
     message = f"{type(error).__name__}: {error}"
     if part == "text":
         return (
@@ -93,7 +97,7 @@ def _load_problem_and_hint(
 
 
 def offline_problem_and_hint(name: str) -> tuple[str, str]:
-    """Returns the problem and the hint for a model that is not cached when downloads are off."""
+    """Return the problem and the hint for a model that is not cached when downloads are off."""
     return (
         f"the model '{name}' is not in the cache of this machine, or is incomplete there, and "
         "HF_HUB_OFFLINE is set, so nothing is downloaded",
@@ -102,6 +106,7 @@ def offline_problem_and_hint(name: str) -> tuple[str, str]:
 
 
 def _hub_problem_and_hint(location: ModelLocation, message: str) -> tuple[str, str]:
+    """Return the problem and the hint for a model on a hub: restricted, absent, out of reach, …"""
     if GATED.search(message):
         return (
             f"the model '{location.name}' is restricted to certain users of the hub, or does not "
@@ -121,6 +126,7 @@ def _hub_problem_and_hint(location: ModelLocation, message: str) -> tuple[str, s
 
 
 def _folder_problem_and_hint(location: ModelLocation, message: str) -> tuple[str, str]:
+    """Return the problem and the hint for a folder: pickled code, weights of other sizes, …"""
     if PICKLED.search(message):
         return (
             f"the torch file in '{location.folder}' is refused: it holds more than numbers, which "
@@ -136,18 +142,22 @@ def _folder_problem_and_hint(location: ModelLocation, message: str) -> tuple[str
 
 
 def _unknown_problem(location: ModelLocation, message: str) -> str:
+    """Return the problem for an error with another cause: its message, shortened."""
     return f"the model '{location.name}' could not be loaded: {shorten_message(message)}"
 
 
 def shorten_message(message: str) -> str:
-    """Returns a message in one line of at most `MAX_MESSAGE_LETTERS` letters."""
+    """Return a message in one line, cut after `MAX_MESSAGE_LETTERS` letters."""
     line = " ".join(message.split())
     return line if len(line) <= MAX_MESSAGE_LETTERS else f"{line[:MAX_MESSAGE_LETTERS]} …"
 
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Silences warnings, logs, progress bars and prints of transformers in the `with` block."""
+    """Silence warnings, logs, progress bars and prints inside the `with` block.
+
+    Refuses if transformers is not installed.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about progress bars in a notebook
@@ -170,6 +180,7 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def missing_extra_error() -> AttnvizError:
+    """Return the error that transformers is not installed."""
     return AttnvizError(
         f"trained models need transformers, which is not installed (--model {MINILM})",
         INSTALL_EXTRA,

@@ -61,7 +61,11 @@ def trace_transformer(
     layers: Collection[int] | None = None,
     command: str | None = None,
 ) -> Trace:
-    """Returns the Trace of a trained model on a text, with all layers or those in `layers`."""
+    """Return the Trace of a trained model on a text, with all layers or those in `layers`.
+
+    Refuses None as the text. `command` is stored in the provenance. After an error the model is
+    loaded again and run once more if the first run changed it.
+    """
     if text is None:
         raise AttnvizError("there is no text that the model could read", "give a sentence")
     model = load_transformer(settings)
@@ -81,6 +85,10 @@ def _trace_with_model(
     layers: Collection[int] | None,
     command: str | None,
 ) -> Trace:
+    """Return the Trace of a loaded model on a text.
+
+    If heads are ablated, it also has the outputs without ablation.
+    """
     prepared = prepare_input(model, text, settings)
     model_input, full_result = prepared.model_input, None
     answer_positions = find_answer_positions(model, prepared.tokens, model_input.which)
@@ -118,6 +126,7 @@ def _trace_with_model(
 def _transformer_card(
     model: LoadedTransformer, attention: ModelAttention, which: AttentionKind
 ) -> TrainedCard:
+    """Return the facts of a model: its size, its heads, and how exactly they were captured."""
     first, difference = attention.layers[0], attention.eager_difference
     return TrainedCard(
         name=model.name,
@@ -138,7 +147,7 @@ def _transformer_card(
 
 
 def _transformer_variant(card: TrainedCard, attention: ModelAttention) -> Variant:
-    """Returns the attention variant of a model, as its first layer shows it."""
+    """Return the attention variant of a model, derived from its first layer."""
     layer = attention.layers[0]
     several, looks_ahead = layer.visible.shape[-2] > 1, bool(layer.visible.triu(1).any())
     return Variant(
@@ -156,7 +165,7 @@ def _transformer_variant(card: TrainedCard, attention: ModelAttention) -> Varian
 def _token_embeddings(
     model: LoadedTransformer, model_input: ModelInput
 ) -> Float[Tensor, "token dim"]:
-    """Returns the embeddings of the tokens that attend, before positions are added."""
+    """Return the embeddings of the tokens that make queries, before positions are added."""
     is_decoder = model_input.which != "self"
     module = model.model.get_decoder() if is_decoder else model.model
     ids = model_input.decoder_ids if is_decoder else model_input.ids
@@ -169,6 +178,7 @@ def _token_embeddings(
 def _transformer_provenance(
     settings: Settings, card: TrainedCard, model: LoadedTransformer, command: str | None
 ) -> Provenance:
+    """Return what a Trace was made with: command, settings, seed, device and versions."""
     import transformers
 
     return Provenance(
@@ -198,7 +208,10 @@ class ModelRun:
     off: Mapping[HeadId, AblationValue]
 
     def run_without(self, head_id: HeadId | None = None) -> PassResult:
-        """Returns the result of a forward pass, with one more head ablated if it is given."""
+        """Return the result of a forward pass with the heads in `off` ablated.
+
+        `head_id` is one more head, whose context vectors are set to zero.
+        """
         off = self.off if head_id is None else {**self.off, head_id: "zero"}
         positions = self.answer_positions
         with quiet_transformers(), torch.no_grad():
@@ -209,12 +222,15 @@ class ModelRun:
         return captured_pass.result
 
     def answer_label(self, answer: int) -> str:
-        """Returns the label of the token with id `answer`."""
+        """Return the label of the token with id `answer`."""
         return tokenizer_spelling(self.model.tokenizer).pieces_of_ids([answer])[0].label
 
 
 def with_named_model(trace: Trace, **changes: Any) -> Trace:
-    """Returns the Trace with the caller's `model` and `trust_remote_code`, for reloading it."""
+    """Return the Trace with the caller's `model` and `trust_remote_code`, for reloading it.
+
+    Refuses all other changes, and any change to a Trace that is not of a transformer.
+    """
     allowed = () if trace.trained is None else UNTRUSTED_SETTINGS  # others are never reloaded
     refuse_changes_to_trace({name: changes[name] for name in changes if name not in allowed})
     settings = replace_choices(trace.origin.settings, changes)
@@ -222,7 +238,11 @@ def with_named_model(trace: Trace, **changes: Any) -> Trace:
 
 
 def prepare_model_run(trace: Trace, purpose: str, about: str) -> ModelRun:
-    """Reloads the model of a Trace; `purpose` begins the error if its heads cannot be captured."""
+    """Reload the model of a Trace with its input, to run it again.
+
+    Refuses a Trace of given weights, of no transformer, and of one whose heads cannot be captured.
+    The error begins with `purpose` ("--weigh gradient takes …"); `about` is the option ('weigh').
+    """
     refuse_weights_only(trace, purpose, about)
     origin = trace.origin
     if not isinstance(origin, FromTransformer):
@@ -249,9 +269,10 @@ def prepare_model_run(trace: Trace, purpose: str, about: str) -> ModelRun:
 
 
 def reload_model(trace: Trace) -> tuple[LoadedTransformer, PreparedInput]:
-    """Returns the model that made a Trace, and its input, including what the model generated.
+    """Return the model that made a Trace, and its input, including what the model generated.
 
-    For a Trace from a file, it is an error if this model does not give the same weights.
+    Refuses a model that is no transformer, and, for a Trace from a file, one that does not give the
+    same weights.
     """
     origin = trace.origin
     assert isinstance(origin, FromTransformer), "of no transformer"
@@ -276,7 +297,7 @@ def reload_model(trace: Trace) -> tuple[LoadedTransformer, PreparedInput]:
 def _refuse_other_model(
     model: LoadedTransformer, prepared: PreparedInput, trace: Trace, origin: FromTransformer
 ) -> None:
-    """Refuses a model that did not make the Trace, by its size, tokens and attention weights."""
+    """Refuse a model that did not make the Trace, by its size, tokens and attention weights."""
     count, trace_count = model.model.num_parameters(), origin.card.parameters
     if count != trace_count:
         reason = f"it has {count:,} numbers, but the model of the trace had {trace_count:,}"
@@ -301,7 +322,10 @@ def _refuse_other_model(
 
 
 def _layer_weight_difference(first: Layer, second: Layer) -> float:
-    """Returns the largest difference between the weights of two layers, in any head."""
+    """Return the largest difference between the weights of two layers, in any head.
+
+    It is infinite if they have different numbers of heads.
+    """
     if first.heads != second.heads:
         return inf
     cell_pairs = (
