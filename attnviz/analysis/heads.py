@@ -38,7 +38,7 @@ class TrialResult:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RankedHead:
-    """One head: the model's result without it, and its score for each reading."""
+    """One head: the model's result without it, and its mean weight on the keys of each reading."""
 
     head_id: HeadId
     without: TrialResult
@@ -69,12 +69,16 @@ class Ranking(Showable):
         return replace(provenance, settings={**provenance.settings, "task": self.task.name})
 
     def accuracy_lost(self, head: RankedHead) -> float:
-        """How much accuracy the model loses without this head."""
+        """Return the whole model's accuracy minus its accuracy without this head; negative if it
+        improves."""
         return self.whole.accuracy - head.without.accuracy
 
 
 def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
-    """Rank the heads of a model by the accuracy that is lost when each is switched off.
+    """Rank the heads of a model by the accuracy on test sentences without each, the lowest first.
+
+    The task defaults to the one that the model learned. Refuses models that give no answers, models
+    of others (transformers), and a task with other words.
 
     >>> from attnviz import rank
     >>> rank("agreement").view().headline
@@ -123,5 +127,6 @@ def _pass_without_heads(
 
 
 def _measure_trial(passed: ForwardPass, examples: Examples) -> TrialResult:
+    """Return the accuracy and mean loss of a forward pass on the examples."""
     accuracy = float(share_correct(passed, examples))
     return TrialResult(accuracy, float(mean_losses(passed, examples)))
