@@ -171,6 +171,7 @@ def _setting_chooser(
     """
 
     def choose(settings: Settings, value: str) -> Settings:
+        """Return the settings with the parsed value; refuse a value that cannot be parsed."""
         try:
             return replace(settings, **{name: parse(value)})
         except ValueError:

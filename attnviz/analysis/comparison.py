@@ -184,7 +184,8 @@ class Alternative:
 
     @property
     def correct_weights(self) -> Weights:
-        """The softmax of this alternative's logits under its mask, without its deliberate mistake."""
+        """The softmax of this alternative's logits under its mask, without its deliberate
+        mistake."""
         assert self.layer is not None
         return arithmetic.attention_weights(self.layer.attended.logits, self.visible)
 
@@ -324,7 +325,7 @@ def _choose_layer(source: Source, requested: int | None) -> int:
 
 
 def _refuse_trained_sentences(source: Source, other_text: str | None) -> None:
-    """Refuse a second sentence for a trained model: `compare_sentences` compares those."""
+    """Refuse a second sentence for a transformers model, which `compare_sentences` compares."""
     if other_text is not None and source.model is None and is_trained(source.settings.model):
         raise AttnvizError(
             f"the trained model '{source.settings.model}' is compared head by head, with both "
@@ -518,7 +519,8 @@ def _drop_scale_mistake(
 
 
 def _source_with_choice(source: Source, by: str, name: str) -> Source:
-    """The source with the setting `by` changed to the value `name`."""
+    """Return the source with the setting `by` ("mask") changed to the value `name`, also in its
+    model. Refuses a value that the setting cannot have."""
     choose, model = ASPECTS[by].choose, source.model
     if model is not None and by != ABLATION_ASPECT:  # such as a window that the mask none removes
         model = replace(model, settings=choose(model.settings, name))

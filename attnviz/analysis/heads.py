@@ -46,6 +46,7 @@ class RankedHead:
 
     @property
     def name(self) -> str:
+        """The head's name, such as `L0H1`."""
         return format_head_id(*self.head_id)
 
 
@@ -119,7 +120,7 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
 def _pass_without_heads(
     model: Model, examples: Examples, off: Sequence[HeadId] = ()
 ) -> ForwardPass:
-    """The forward pass of the model on the examples, with the heads `off` switched off."""
+    """Return the forward pass of the model on the examples, with the heads `off` switched off."""
     plan = model_plan(model, training=True)
     without = ",".join(format_head_id(*head_id) for head_id in off) or None
     settings = replace(plan.settings, without=without)

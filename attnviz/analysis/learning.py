@@ -341,7 +341,7 @@ def _changed_options(task: Task, by: str, settings: Settings, choices: Choices) 
 
 
 def _seeds_per_batch(task: Task, settings: Settings, batch: int) -> int:
-    """How many seeds can be trained at once within TRAINING_NUMBERS_AT_ONCE."""
+    """Return how many seeds can be trained at once within TRAINING_NUMBERS_AT_ONCE."""
     variant = chosen_variant(settings)
     width = head_width(settings, variant, settings.width)
     widest = max(variant.heads * width, 0 if settings.attention_only else 4 * settings.width)

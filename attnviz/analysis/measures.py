@@ -82,19 +82,21 @@ def measure_weights(
 
 
 def normalize_rows(weights: Weights) -> Weights:
-    """The weights with each row divided by its sum; rows of zeros stay zeros."""
+    """Return the weights with each row divided by its sum; rows of zeros stay zeros."""
     total = weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
     return weights / total
 
 
 def entropy(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
-    """−Σ p log₂ p of each row: 0 bits for one token, 1 for two with equal weights, 2 for four."""
+    """Return −Σ p log₂ p of each row: 0 bits for one token, 1 for two with equal weights, 2 for
+    four. Rows must sum to 1."""
     nats: Tensor = -torch.special.xlogy(rows, rows).sum(-1)
     return nats / log(2)
 
 
 def share_of_largest(bits: HeadRows, visible: Bool[Tensor, "*head query key"]) -> HeadRows:
-    """Entropy divided by log₂ of the number of visible keys; NaN with fewer than two keys."""
+    """Return entropy divided by log₂ of the number of visible keys; NaN with fewer than two
+    keys."""
     largest = visible.sum(-1).double().log2()
     share: Tensor = bits / largest.masked_fill(largest <= 0, torch.nan)
     return share

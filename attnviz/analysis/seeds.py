@@ -48,7 +48,8 @@ SINGLE_SEED_ASPECTS = ("seed", "dtype", "device")  # these compare the numbers o
 
 @dataclass(frozen=True)
 class SeedBatch:
-    """Seeds that are drawn together, and the index of the compared alternative they are drawn for."""
+    """Seeds that are drawn together, and the index of the compared alternative they are drawn
+    for."""
 
     way_index: int
     seeds: range
@@ -89,14 +90,16 @@ def batch_seeds(plans: Sequence[Plan], tokens: Sequence[int], repeats: int) -> l
 
 
 def _numbers_per_seed(plan: Plan, tokens: int) -> int:
-    """How many numbers are drawn for one seed, with scores counted by their computing time."""
+    """Return the cost of one seed in drawn numbers; a measured score counts as
+    DRAWS_PER_MEASURED_SCORE."""
     width, heads = plan.settings.width, plan.variant.heads
     drawn = width * (tokens + 2 * heads * (plan.width or 1))
     return drawn + DRAWS_PER_MEASURED_SCORE * heads * tokens**2
 
 
 def _refuse_long_sampling(work: int, repeats: int) -> None:
-    """Refuse `repeats` seeds that cost more than MAX_DRAWN_NUMBERS; `work` is the cost of one seed."""
+    """Refuse `repeats` seeds that cost more than MAX_DRAWN_NUMBERS; `work` is the cost of one
+    seed."""
     if work * repeats > MAX_DRAWN_NUMBERS:
         fitting_repeats = MAX_DRAWN_NUMBERS // work
         raise AttnvizError(
@@ -124,7 +127,8 @@ def score_seeds(source: Source, tokens: Tokens, seeds: range) -> tuple[Plan, Uns
 
 @dataclass(frozen=True, eq=False)
 class Repeats:
-    """The measures of every alternative with every seed: `by_measure[name]` is alternative × seed."""
+    """The measures of every alternative with every seed: `by_measure[name]` is alternative ×
+    seed."""
 
     seeds: range
     by_measure: dict[str, Float[Tensor, "way seed"]]
@@ -172,7 +176,7 @@ def is_repeatable(comparison: Comparison) -> bool:
 
 
 def has_random_weights(comparison: Comparison) -> bool:
-    """Whether any alternative's weights were drawn at random."""
+    """Return whether any alternative's weights were drawn at random."""
     traces = (alternative.trace for alternative in comparison.alternatives)
     return any(random_weight_sources(trace, by_hand=False) for trace in traces if trace is not None)
 
@@ -259,8 +263,11 @@ def sweep_comparison(comparison: Comparison, repeats: int, track: SeedTracker) -
 
 
 def refuse_without_curves(comparison: Comparison) -> None:
-    """Raise the error that says why this comparison has no curves: its values are not numbers on a
-    scale, or its numbers do not depend on a seed. The caller knows that it has none."""
+    """Raise the error that says why this comparison has no curves.
+
+    Either its values are not numbers on a scale, or its numbers do not depend on a seed. The caller
+    knows that it has none.
+    """
     if not ASPECTS[comparison.by].numeric:
         numeric = [f"--by {name}" for name, aspect in ASPECTS.items() if aspect.numeric]
         raise AttnvizError(

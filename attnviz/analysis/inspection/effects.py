@@ -38,6 +38,7 @@ class Effect:
 
     @property
     def name(self) -> str:
+        """The head's name, such as `L0H1`."""
         return format_head_id(*self.head_id)
 
     @property

@@ -66,6 +66,8 @@ class InspectOptions:
     as_: Draw | None = None  # how weights are drawn; None: chosen by the view
 
     def __post_init__(self) -> None:
+        """Refuse unknown choices, negative layers and heads, and options that do not go
+        together."""
         for name, choices in DESCRIPTIONS_BY_OPTION.items():
             value = getattr(self, name)
             if value is not None and value not in choices:

@@ -43,7 +43,8 @@ class Inspection(Showable):
 
     @cached_property
     def maps(self) -> tuple[Map, ...]:
-        """A map for each chosen head, or one for all of them if they are merged, after all options."""
+        """A map for each chosen head, or one for all of them if they are merged, after all
+        options."""
         steps = ROLLOUT_STEPS if self.looking.merge == "rollout" else MAP_STEPS
         return build_maps(self.trace, self.looking, steps)
 
@@ -59,7 +60,8 @@ class Inspection(Showable):
 
     @cached_property
     def effects(self) -> Effects:
-        """The change of the model's output without each chosen head; runs the model once per head."""
+        """The change of the model's output without each chosen head; runs the model once per
+        head."""
         from attnviz.analysis.inspection.effects import measure_effects
 
         return measure_effects(self.trace, self.plain, self.track)
@@ -86,7 +88,7 @@ class Inspection(Showable):
 
 
 def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any) -> Inspection:
-    """Return the heads of a trained model on a sentence: `inspect("I am learning", layer=4, head=7)`
+    """Return the heads of a model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
     `changes` replace fields of the settings (`model="minilm"`, which is the default) and of
     `InspectOptions`. Heads are ranked by lift: the weight minus the mean weight that other tokens

@@ -115,7 +115,8 @@ def _regroup_map(head_map: Map, rows: MapSide, columns: MapSide) -> Map:
 
 
 def _remaining_side(side: MapSide, options: InspectOptions) -> MapSide:
-    """Return the rows or columns without the tokens that the options hide; refuse if none are left."""
+    """Return the rows or columns without the tokens that the options hide; refuse if none are
+    left."""
     hidden_tokens = find_hidden_tokens(side.tokens, options)
     if len(hidden_tokens) == len(side.tokens):
         hiding_options = and_list(list(tokens_hidden_by_option(side.tokens, options)))

@@ -38,6 +38,7 @@ class MapSide:
     numbers: tuple[int, ...]  # from 1, as in the whole sentence
 
     def __len__(self) -> int:
+        """Return the number of rows or columns."""
         return len(self.groups)
 
     @property
@@ -118,7 +119,8 @@ def build_maps(
 
 
 def _missing_part_error(kind: str, number: int | None, known: Sequence[int]) -> AttnvizError:
-    """Return the error for a layer or head (`kind`) that does not exist; `known` has those that do."""
+    """Return the error for a layer or head (`kind`) that does not exist; `known` has those that
+    do."""
     plural, last = ("", "") if len(known) == 1 else ("s", f" to {known[-1]}")
     return AttnvizError(
         f"there is no {kind} {number}: the model has {len(known)} {kind}{plural}, {known[0]}{last}",

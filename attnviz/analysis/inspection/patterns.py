@@ -170,7 +170,8 @@ class PatternKind:
 
 @dataclass(frozen=True)
 class KeyPattern(PatternKind):
-    """The pattern of attending to certain keys; `reads` tells which query-key pairs belong to it."""
+    """The pattern of attending to certain keys; `reads` tells which query-key pairs belong to
+    it."""
 
     reads: Callable[[Queries, Keys, PatternTokens], PairFlags] = field(kw_only=True)
     within: bool = False  # whether it needs queries and keys of the same text
@@ -309,7 +310,8 @@ class HeadPatterns:
         return [head for head in self.strongest(kind) if self.kinds[head] is kind]
 
     def is_most_attended(self, head: int, kind: PatternKind) -> bool:
-        """Return whether in this head most tokens give a key of this pattern their largest weight."""
+        """Return whether in this head most tokens give a key of this pattern their largest
+        weight."""
         return bool(self.most[head, PATTERN_KINDS.index(kind)])
 
 

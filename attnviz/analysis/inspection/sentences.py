@@ -53,6 +53,7 @@ class WeightChange:
 
     @property
     def size(self) -> float:
+        """The absolute difference between the two weights."""
         return abs(self.after - self.before)
 
 
@@ -165,7 +166,8 @@ def trace_names(first: Trace, second: Trace) -> tuple[str, str]:
 
 
 def is_one_sentence(first: Trace, second: Trace) -> bool:
-    """Return whether both traces have the same text, or the same token labels if a text is unknown."""
+    """Return whether both traces have the same text, or the same token labels if a text is
+    unknown."""
     texts = first.text, second.text
     return texts[0] == texts[1] if all(texts) else first.tokens.labels == second.tokens.labels
 
@@ -278,7 +280,8 @@ def _compare_head(
 def _largest_in_band(
     start: int, change: PairRows, first_rows: PairRows, second_rows: PairRows
 ) -> WeightChange:
-    """Return the largest change in a band of paired rows; `start` is the number of its first pair."""
+    """Return the largest change in a band of paired rows; `start` is the number of its first
+    pair."""
     row, key = divmod(int(change.argmax()), change.shape[1])
     return WeightChange(start + row, key, float(first_rows[row, key]), float(second_rows[row, key]))
 
@@ -329,6 +332,7 @@ class TokenPairs:
     second: tuple[int, ...]  # positions in `others`
 
     def __len__(self) -> int:
+        """Return the number of pairs."""
         return len(self.first)
 
     @cached_property

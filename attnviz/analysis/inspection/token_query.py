@@ -240,6 +240,7 @@ class MapRow:
 
     @cached_property
     def patch(self) -> Patch:
+        """The row's values and hidden flags, read once."""
         return self.map.cells.row(self.row)
 
     def weight(self, column: int) -> float:
