@@ -75,7 +75,10 @@ def refuse_unknown_aspect(by: str) -> None:
 
 
 def refuse_model_change(by: str, card: Card) -> None:
-    """Refuse an aspect that would change the model itself, such as its number of heads."""
+    """Refuse an aspect that would change the given model itself, such as its number of heads.
+
+    Allowed are MODEL_ASPECTS, such as the mask, and a second sentence.
+    """
     if by in (*MODEL_ASPECTS, TEXT_ASPECT):
         return
     task, training_hint = card.facts.get("task"), ""
@@ -141,7 +144,7 @@ def refuse_learning_by(by: str, repeats: int) -> None:
 
 
 def choose_reference(names: Sequence[str], reference: object) -> int:
-    """Return the index of the reference among the names of the values: 0 for None.
+    """Return the index of the reference value in `names`, the compared values; 0 for None.
 
     Refuses a reference that is none of these values.
     """
@@ -226,7 +229,7 @@ def _number_aspect(
 def _word_aspect(name: str, values: Callable[[], tuple[str, ...]], kind: str, fixed: str) -> Aspect:
     """Return an aspect whose values are words, taken as they are.
 
-    `kind` ("variants") names them in errors, and `fixed` describes what all alternatives share.
+    `kind` ("variants") is used in errors, and `fixed` describes what all alternatives share.
     """
     return Aspect(name, values, _setting_chooser(name, str, kind, values), fixed)
 

@@ -95,11 +95,9 @@ def sentence_names(source: Source, other: Source) -> tuple[str, str]:
 
 
 def find_in_both(sentences: Sequence[Tokens], name: str) -> int:
-    """Return the position (from 0) of the token `name`, a word or a number from 1.
-
-    It need be in one of the sentences only. Refuses a name that is ambiguous in either sentence,
-    found in neither, or at different positions in the two.
-    """
+    """Return the position, from 0, of the token that `name` means: its word, its number from 1, or
+    `it#2`. The name needs to be found in one of the sentences only. Refuses a name that is
+    ambiguous in either sentence, found in neither, or at different positions in the two."""
     positions: set[int] = set()
     errors = []
     for tokens in sentences:
@@ -177,7 +175,7 @@ class Alternative:
         return StoredCells(values, ~tensor_to_numpy(self.visible_cells(head)) & ~leaks)
 
     def visible_cells(self, head: int | None) -> Bool[Tensor, "query key"]:
-        """Return which keys each query may attend to: in one head, or for None in at least one
+        """Return which keys each query may attend to in one head, or for None in at least one
         head."""
         by_head: Tensor = self.visible if self.visible.ndim == 3 else self.visible[None]
         return by_head.any(0) if head is None else head_mask(head, self.visible)
@@ -229,17 +227,17 @@ class Comparison(Showable):
 
     @property
     def base(self) -> Alternative:
-        """The alternative that the others are compared with."""
+        """The reference: the alternative that the others are compared with."""
         return self.alternatives[self.reference]
 
     @property
     def rows(self) -> slice:
-        """The rows that are shown: all, or the row of `query`."""
+        """The rows that are shown, as a slice: all, or the row of `query`."""
         return slice(None) if self.query is None else slice(self.query, self.query + 1)
 
     @property
     def heads(self) -> int | None:
-        """The number of heads, or None if it differs between alternatives."""
+        """The number of heads, or None if the alternatives have different numbers."""
         counts = {len(alternative.weights) for alternative in self.alternatives}
         return counts.pop() if len(counts) == 1 else None
 
@@ -388,6 +386,9 @@ def compare_scores(
     labels: Sequence[str] | None = None,
 ) -> Comparison:
     """Compare the softmax of given scores with the softmax of the scores divided by √width.
+
+    The first, "unscaled", is the reference. `visible` is the mask (by default all keys), and
+    `labels` name the keys (by default numbers).
 
     >>> import torch
     >>> from attnviz import compare_scores

@@ -30,7 +30,7 @@ from attnviz.traces.trace import Provenance, Trace
 
 @dataclass(frozen=True)
 class TrialResult:
-    """A model's accuracy and loss on test sentences."""
+    """A model's accuracy and mean loss on test sentences."""
 
     accuracy: float
     loss: float
@@ -78,8 +78,8 @@ class Ranking(Showable):
 def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
     """Rank the heads of a model by the accuracy on test sentences without each, the lowest first.
 
-    The task defaults to the one that the model learned. Refuses models that give no answers, models
-    of others (transformers), and a task with other words.
+    `task` gives the test sentences; by default it is the task that the model learned. Refuses
+    trained transformers, models that give no answers, and a task with another vocabulary.
 
     >>> from attnviz import rank
     >>> rank("agreement").view().headline
@@ -120,7 +120,8 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
 def _pass_without_heads(
     model: Model, examples: Examples, off: Sequence[HeadId] = ()
 ) -> ForwardPass:
-    """Return the forward pass of the model on the examples, with the heads `off` switched off."""
+    """Return the forward pass of the model on the examples, with the heads `off` switched off: (0,
+    1) is L0H1."""
     plan = model_plan(model, training=True)
     without = ",".join(format_head_id(*head_id) for head_id in off) or None
     settings = replace(plan.settings, without=without)

@@ -51,7 +51,8 @@ NumberBySeed = Float[np.ndarray, "seed"]
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
-    """The first layer before any step: means over sentences, one number per seed."""
+    """Measures of the first layer before any training step: means over sentences, one number per
+    seed."""
 
     queries: NumberBySeed  # the standard deviation of their numbers
     keys: NumberBySeed
@@ -79,7 +80,7 @@ class LearningWay:
 
     @property
     def diverged_seed_count(self) -> int:
-        """In how many seeds the loss became NaN or infinite."""
+        """The number of seeds whose loss became NaN or infinite."""
         return int((~np.isfinite(self.loss)).any(0).sum())
 
 
@@ -89,17 +90,17 @@ class Learning(Showable):
 
     by: str
     task: Task
-    settings: Settings  # shared by all ways, apart from what is compared
+    settings: Settings  # shared by all alternatives, apart from what is compared
     choices: Choices  # complete: no field is None
     seeds: range
     steps: Int[np.ndarray, "look"]
     ways: tuple[LearningWay, ...]
-    base: Trace  # the first way's untrained model on the sentence that the task watches
+    base: Trace  # the first alternative, untrained, on the sentence that the task watches
     command: Command | None = None  # which repeats this comparison
 
     @property
     def until(self) -> float:
-        """The accuracy at which the task counts as learned."""
+        """The accuracy at which the task counts as learned, from 0 to 1."""
         return target_accuracy(self.task, self.choices)
 
     @property
@@ -111,7 +112,7 @@ class Learning(Showable):
 
     @property
     def last(self) -> int:
-        """The number of training steps."""
+        """The number of the last training step at which models were evaluated."""
         return int(self.steps[-1])
 
     def reached(self, way: LearningWay) -> NumberBySeed:

@@ -27,7 +27,8 @@ MAX_FLOAT = Decimal(sys.float_info.max)
 
 @dataclass(frozen=True)
 class ExpectationFinding:
-    """The result of checking one expectation."""
+    """The result of checking one expectation: what was checked, whether it holds, and the
+    details."""
 
     what: str  # "scores of 3 learning"
     passed: bool
@@ -65,7 +66,7 @@ def check_example(example: Example) -> Iterator[ExpectationFinding]:
 
 
 def printed_number_count(example: Example) -> int:
-    """Return how many expected numbers an example has."""
+    """Return how many printed numbers an example's computed numbers are compared with."""
     values = [expectation.values for expectation in example.expectations]
     return len(list(_positions_and_numbers(values, ())))
 
@@ -136,7 +137,9 @@ def _differences_text(wrong: Sequence[Difference], count: int) -> str:
 
 
 def _position_text(position: tuple[int, ...]) -> str:
-    """
+    """Return words for a position in nested lists, counted from 1; "its values" for the empty
+    position.
+
     >>> _position_text((0, 2))
     'row 1 column 3'
     """

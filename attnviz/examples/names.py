@@ -60,8 +60,7 @@ def is_example_path(name: str) -> bool:
 
 
 def is_example(name: str) -> bool:
-    """Return whether a name is a path, which need not exist, or an example that comes with
-    attnviz."""
+    """Return whether a name is a path, which need not exist, or one of the examples of attnviz."""
     return is_example_path(name) or name in example_names()
 
 

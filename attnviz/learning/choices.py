@@ -57,7 +57,8 @@ class Choices:
         return asdict(self) | {"until": None if self.until == math.inf else self.until}
 
     def over(self, others: Choices) -> Choices:
-        """Return these choices, with those of `others` where these are None."""
+        """Return a copy of `others` in which every choice that is not None here takes its value
+        from here."""
         chosen = {name: value for name, value in asdict(self).items() if value is not None}
         return replace(others, **chosen)
 
@@ -102,7 +103,8 @@ def _is_attnviz_model(folder: Path) -> bool:
 
 
 def refuse_missing_training(folder: Path) -> None:
-    """Refuse a folder that does not exist or has no history of a training that could be continued."""
+    """Refuse a folder that does not exist or has no history of a training that could be
+    continued."""
     if not folder.is_dir():
         raise AttnvizError(
             f"there is no folder '{folder}'", "attnviz learn TASK --save FOLDER writes one"

@@ -32,14 +32,15 @@ MAX_REDRAWS = 1000
 PATTERN_PARTS = re.compile(r"\{[^{}]*\}|[\[\]{}]|[^\s\[\]{}]+")
 SLOT_PATTERN = re.compile(r"([\w-]+)(?: ([\w-]+))??(?: as ([\w-]+))?")
 KIND_LETTER = re.compile(r"[a-z]")
-MAX_WAYS = 20_000  # to put the sentences of a pattern together
+MAX_WAYS = 20_000  # to fill in one sentence pattern
 MAX_PATTERN_PARTS = 1000  # words, slots and brackets of a pattern after its phrases are filled in
 MAX_NESTED_PHRASES = 20  # and brackets in brackets
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingRule:
-    """What a head may learn: each slot `of` attends to the nearest slot `reads` before it."""
+    """The rule of what a head may learn: each slot `of` attends to the nearest slot `reads` before
+    it."""
 
     of: str  # empty: every token
     reads: str  # or PREVIOUS_TOKEN
@@ -51,7 +52,7 @@ class Grammar:
 
     lists: Mapping[ListKey, tuple[WordTokens, ...]]
     ways: tuple[SentenceWay, ...]
-    learned: tuple[float, ...]  # the share of each way in training sentences
+    learned: tuple[float, ...]  # the share of each filled-in pattern in training
     measured: tuple[float, ...]  # and in held-out sentences
     asks: str  # the name of the slots at which an answer is asked for
     answers: str  # the name of the slots whose words are answers
@@ -60,12 +61,13 @@ class Grammar:
 
     @property
     def hides_forms(self) -> bool:
-        """Whether the answer is the form of the word itself, which the model must not see."""
+        """Whether the answer wanted is the form of the word itself, which the model must not
+        see."""
         return self.asks == self.answers
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """All words and answers; the forms of a word whose form is asked for count as one word."""
+        """All words and answers; the forms of a word whose form is the answer count as one word."""
         spelled = self._spelled_forms
         all_tokens = [token for words in self.lists.values() for word in words for token in word]
         asking_words = (word[-1] for words in self._lists_of_slots(self.asks) for word in words)
@@ -91,10 +93,8 @@ class Grammar:
 
     @property
     def _spelled_forms(self) -> dict[str, str]:
-        """The word that the model gets in place of each form of a word whose form is asked for.
-
-        The blank "?" is replaced, too; empty if the grammar does not ask for forms.
-        """
+        """For each form of a word whose form is the answer, the first form, which the model gets
+        instead. The blank "?" is one of the forms; empty if the answers are other words."""
         if not self.hides_forms:
             return {}
         first, *others = self.answer_lists
@@ -108,7 +108,7 @@ class Grammar:
 
     @cached_property
     def longest(self) -> int:
-        """The most tokens of a sentence."""
+        """The number of tokens of the longest sentence."""
         return max(sum(self.tokens_of(slot) for slot in way) for way in self.ways)
 
     def tokens_of(self, filled: FilledSlot) -> int:
@@ -380,7 +380,10 @@ def _pattern_parts(text: str, phrases: Mapping[str, str], within: tuple[str, ...
 
 
 def _parse_items(parts: Iterator[str], depth: int) -> tuple[tuple[PatternItem, ...], bool]:
-    """Return the items up to the next ], and whether there was a ]."""
+    """Return the pattern items up to the next ], nested ones as tuples, and whether there was a ].
+
+    Refuses a [ without a ], too deep nesting, and slots that cannot be parsed.
+    """
     items: list[PatternItem] = []
     for part in parts:
         if part == "]":
@@ -414,7 +417,8 @@ def _parse_slot(part: str) -> Slot:
 
 
 def refuse_unknown_words(pattern: Pattern, kinds: Kinds) -> None:
-    """Refuse slots for unknown classes or kinds of words, and letters that cannot stand for kinds."""
+    """Refuse slots for unknown classes or kinds of words, and letters that cannot stand for
+    kinds."""
     slots = list(pattern.slots)
     for slot in slots:
         if slot.words not in kinds:
@@ -454,7 +458,7 @@ def is_kind_letter(kind: str) -> bool:
 
 
 def max_way_count(pattern: Pattern, kinds: Kinds) -> int:
-    """Return an upper bound for the number of ways to fill in a pattern."""
+    """Return an upper bound for the number of sentences of slots that a pattern expands to."""
     slots = list(pattern.slots)
     letters = {slot.kind for slot in slots if is_kind_letter(slot.kind)}
     common = next((len(kinds[slot.words]) for slot in slots if slot.kind in letters), 0)
@@ -463,13 +467,15 @@ def max_way_count(pattern: Pattern, kinds: Kinds) -> int:
 
 
 def _max_expansions(items: tuple[PatternItem, ...]) -> int:
-    """Return how many choices of optional parts the items have, at most."""
+    """Return the largest possible number of choices of optional parts."""
     return prod(1 + _max_expansions(item) for item in items if isinstance(item, tuple))
 
 
 def expand_pattern(pattern: Pattern, kinds: Kinds) -> Iterator[tuple[float, SentenceWay]]:
-    """Yield all ways to fill in a pattern with kinds of words, each with its share of the
-    sentences. Every choice of optional parts has the same share, however many ways it has."""
+    """Yield all choices of optional parts and kinds of words of a pattern, each with its share.
+
+    Every choice of optional parts has the same share, which its choices of kinds divide equally.
+    """
     expanded = list(_expand_optional(pattern.items))
     for items in expanded:
         ways = list(_choose_kinds(items, kinds))

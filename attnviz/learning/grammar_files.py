@@ -57,7 +57,7 @@ SENTENCES_KEYS: Mapping[str, toml.ValueKind] = {
 }
 MAX_KINDS = 100  # of a class of words
 MAX_READINGS = 100
-MAX_WAY_WORDS = 500_000  # in all ways to put sentences together
+MAX_WAY_WORDS = 500_000  # in all filled-in patterns
 MAX_LIST_CELLS = 20_000_000  # of the table of all lists, each padded to the longest
 GRAMMAR_TEXT_KEYS = toml.ValueKind(
     lambda value: (
@@ -79,7 +79,7 @@ DEFAULT_GRAMMAR_SETTINGS = Settings(
 
 # By class name and kind; the kind is "" if a class has none.
 WordClasses = Mapping[str, Mapping[str, tuple[WordTokens, ...]]]
-WayShares = dict[SentenceWay, float]  # how often each way occurs
+WayShares = dict[SentenceWay, float]  # how often each filled-in pattern occurs
 
 
 def read_grammar_task(path: Path, source: str | None = None) -> Task:

@@ -40,7 +40,8 @@ class Learner:
 
     @property
     def optimizer_state(self) -> dict[str, dict[str, Tensor]]:
-        """A copy on the CPU of AdamW's state for each parameter, from which training can continue."""
+        """A copy on the CPU of AdamW's state for each parameter, from which training can
+        continue."""
         return {
             name: {key: copy_to_cpu(each) for key, each in self.optimizer.state[parameter].items()}
             for name, parameter in self.parameters.items()
@@ -203,7 +204,8 @@ def new_model(task: Task, settings: Settings) -> Model:
 
 
 def _draw_layer_matrices(plan: Plan, number: int, dim: int) -> dict[str, Any]:
-    """Return the initial matrices of layer `number` by name; gains are 1, and biases and shifts 0."""
+    """Return the initial matrices of layer `number` by name; gains are 1, and biases and shifts
+    0."""
     stream = f"L{number} " if number else ""
     variant, seeds, width = plan.variant, plan.seeds, plan.width or 1
     shapes = _new_attention_shapes(plan, dim)

@@ -70,7 +70,7 @@ def _task_of_lines(request: Mapping[str, str], source: str | None = None) -> Tas
 
 
 def task_of_saved_model(request: Mapping[str, str], source: str, folder: Path) -> Task:
-    """Return the task with which a saved model continues, if the user names none.
+    """Return the task with which a saved model continues, if the user gives none.
 
     A folder may come from a stranger: its grammar or lines (`source`) are read as data, but it
     cannot make attnviz open another file or run Python. Refuses damaged tasks and, without

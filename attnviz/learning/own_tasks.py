@@ -233,7 +233,8 @@ class LineDataset:
     readings: tuple[str, ...]  # those that occur often enough to be measured
 
     def draw(self, seed: int, count: int, held_out: bool) -> Examples:
-        """Draw lines uniformly; if there are no more held-out lines than `count`, return each once."""
+        """Draw lines uniformly; if there are no more held-out lines than `count`, return each
+        once."""
         part = self.measured if held_out else self.learned
         if held_out and len(part.sizes) <= count:
             return self.examples(part, torch.arange(len(part.sizes)))
@@ -345,7 +346,7 @@ def _encode_line_dataset(
 
 
 def _encode_lines(lines: Sequence[Sequence[str]], numbers: Mapping[str, int]) -> EncodedLines:
-    """Return lines of tokens as ids, by the `numbers` of the tokens."""
+    """Return lines of tokens as ids; `numbers` has the id of each token."""
     sizes = [len(line) for line in lines]
     return EncodedLines(
         ids=torch.tensor([numbers[label] for line in lines for label in line]),

@@ -44,7 +44,7 @@ OptimizerState = Mapping[str, Mapping[str, Tensor]]  # by parameter and kind
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Progress:
-    """A training so far: all that decides how it continues, and its moments."""
+    """The state of a training: everything that decides how it continues, and its moments so far."""
 
     asked: Mapping[str, str]  # the request for the task: {"task": "reverse"}
     source: str = ""  # the text of the user's grammar or lines
@@ -57,7 +57,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class _MomentFacts:
-    """A Moment as JSON, without its weights and with None in place of NaN and infinity."""
+    """A Moment as JSON data, without its weights and with None in place of NaN and infinity."""
 
     step: int
     seconds: float
@@ -97,7 +97,8 @@ def training_files(progress: Progress, mark: Mapping[str, str] | None = None) ->
 
 
 def write_progress(folder_path: Path, progress: Progress) -> None:
-    """Write the model and all that is needed to continue into a folder: either all files or none."""
+    """Write the model and all that is needed to continue into a folder: either all files or
+    none."""
     with AllOrNothing() as writer:
         for name, content in files_with_digest(progress).items():
             writer.write(folder_path / name, [content])
@@ -137,7 +138,8 @@ def read_progress(folder_path: Path) -> Progress:
 
 
 def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors of a safetensors file and its metadata; raise ValueError if it is damaged."""
+    """Return the tensors of a safetensors file and its metadata; raise ValueError if it is
+    damaged."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 

@@ -25,7 +25,8 @@ MAX_MODEL_BYTES = 300_000
 
 @dataclass(frozen=True)
 class ModelRecipe:
-    """Steps and seed; training goes on after all answers are right, as heads become clearer."""
+    """Steps and seed of a shipped model; training goes on after all answers are right, as heads
+    become clearer."""
 
     steps: int
     seed: int = 42

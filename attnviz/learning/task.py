@@ -36,7 +36,7 @@ class Examples:
         return Examples(self.ids[rows], self.answers[rows], readings)
 
     def on(self, device: torch.device) -> Examples:
-        """Return a copy of the examples on a device."""
+        """Return the examples with all tensors on a device."""
         readings = {name: reading.to(device) for name, reading in self.readings.items()}
         return Examples(self.ids.to(device), self.answers.to(device), readings)
 

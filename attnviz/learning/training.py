@@ -160,7 +160,7 @@ class Training:
 
     @property
     def variant(self) -> Variant:
-        """The model's kind of attention."""
+        """The variant of attention that the model has."""
         return self._learner.plan.variant
 
     def learned(self) -> Learned:
@@ -195,7 +195,7 @@ class Training:
         return add_training_facts(self._last_good_model, self.task, self.moments[-1].step)
 
     def _restore_progress(self, progress: Progress) -> None:
-        """Set moments, step, time and optimizer to those of a saved training."""
+        """Set the moments, step, time and optimizer of a saved training."""
         self.moments = [*progress.moments]
         self.step, self.seconds = self.moments[-1].step, self.moments[-1].seconds
         self._optimizer_state = progress.optimizer
@@ -281,7 +281,7 @@ def copy_model(model: Model) -> Model:
 
 
 def complete_choices(task: Task, choices: Choices) -> Choices:
-    """Return the choices with the task's own in place of None."""
+    """Return the choices, with the values of the task where they are None."""
     own = {name: getattr(task, name) for name in ("steps", "until", "batch", "rate")}
     return Choices(**own | {name: each for name, each in vars(choices).items() if each is not None})
 
@@ -317,7 +317,8 @@ class Batches:
         self._number = -1
 
     def batch_of_step(self, step: int) -> Examples:
-        """Return the sentences to train on in a step, counted from 0."""
+        """Return the sentences to train on in a step, counted from 0; any step can be read at any
+        time."""
         number, batch_number = divmod(step, self._steps)
         if number != self._number:
             seed = self._seed * 1_000_003 + number
@@ -363,7 +364,8 @@ def parameter_count(task: Task, settings: Settings) -> int:
 
 
 def _numbers_per_sentence(tokens: int, settings: Settings) -> int:
-    """Return the estimated number of activations and gradients in memory at once for one sentence."""
+    """Return the estimated number of activations and gradients in memory at once for one
+    sentence."""
     variant = chosen_variant(settings)
     heads_width = variant.heads * head_width(settings, variant, settings.width)
     inner_numbers = COPIES_PER_INNER_VECTOR * _feed_forward_width(settings) if settings.feeds else 0

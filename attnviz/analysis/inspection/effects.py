@@ -55,7 +55,7 @@ class Effect:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Effects:
-    """The effects of switching off each head, largest first."""
+    """The effects of switching off each head, largest first, with the full model's answer."""
 
     measured: EffectMeasure
     tokens: tuple[int, ...]  # positions of the measured tokens

@@ -68,7 +68,9 @@ class Inspection(Showable):
 
     @cached_property
     def patterns(self) -> HeadPatterns:
-        """The attention patterns of the chosen heads, without hidden tokens."""
+        """The pattern scores of each chosen head, without hidden tokens, of words if the options
+        say so. They are computed from the weights as `weigh` multiplies them, except by
+        gradients."""
         visible_maps = hide_tokens(self.divided, self.trace, self.looking)
         return find_patterns(merge_into_words(visible_maps, self.trace, self.looking))
 

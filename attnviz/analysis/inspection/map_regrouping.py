@@ -202,8 +202,8 @@ def _remaining_words(side: MapSide) -> MapSide:
 
 
 def keep_tokens(side: MapSide, tokens: set[int]) -> MapSide:
-    """Return the rows or columns with only these token positions, without those that lose all their
-    tokens."""
+    """Return the rows or columns with only these token positions; groups that lose all tokens are
+    dropped."""
     groups = [tuple(token for token in group if token in tokens) for group in side.groups]
     kept_indices = [index for index, group in enumerate(groups) if group]
     return MapSide(

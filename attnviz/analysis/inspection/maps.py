@@ -54,7 +54,7 @@ class MapSide:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Map:
-    """Which token attends to which in one head, or in several together."""
+    """The weights of each query for each key in one head, or in several together."""
 
     name: str  # such as L4H7, or "mean of 72 heads"
     layer: Layer | None  # None if several are merged
@@ -85,7 +85,8 @@ def token_side(tokens: Tokens) -> MapSide:
 
 def maps_of_heads(trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
     """Return a map for each head that `options.layer` and `options.head` choose, in the model's
-    order. Refuses a layer or head that the trace does not have."""
+    order. All heads are chosen where these are None; a layer or head that the trace does not have
+    is refused."""
     layers = [layer for layer in trace.layers if options.layer in (None, layer.layer)]
     if not layers:
         raise _missing_part_error("layer", options.layer, [layer.layer for layer in trace.layers])
@@ -119,8 +120,8 @@ def build_maps(
 
 
 def _missing_part_error(kind: str, number: int | None, known: Sequence[int]) -> AttnvizError:
-    """Return the error for a layer or head (`kind`) that does not exist; `known` has those that
-    do."""
+    """Return the error for a layer or head (`kind`) that does not exist; `known` has the existing
+    numbers."""
     plural, last = ("", "") if len(known) == 1 else ("s", f" to {known[-1]}")
     return AttnvizError(
         f"there is no {kind} {number}: the model has {len(known)} {kind}{plural}, {known[0]}{last}",

@@ -24,7 +24,7 @@ MARK_CATEGORIES = ("P", "S")  # Unicode categories: punctuation and symbols
 PATTERN_CELLS_AT_ONCE = 2**19
 MAX_SAMPLED_QUERIES = 1024  # of a longer text evenly spaced tokens are measured
 MIN_SHOWING_TOKENS = 4  # tokens (or half of few) that must be able to show a pattern
-MIN_PATTERN_EXCESS = 0.25  # of the way from even attention's score to 1
+MIN_PATTERN_EXCESS = 0.25  # of the distance from the score of even attention to 1
 MIN_BROAD_ENTROPY = 0.8  # of the largest entropy
 
 Queries = Int[np.ndarray, "query 1"]
@@ -54,7 +54,8 @@ class PatternTokens:
         return distances
 
     def first(self, key: Keys) -> Bool[np.ndarray, "1 key"]:
-        """Return for each key whether it is the first token of the whole text."""
+        """Return for each key whether it is the first token of the whole text, hidden tokens
+        included."""
         is_first: Bool[np.ndarray, "1 key"] = self.key_numbers[key] == 1
         return is_first
 
@@ -299,8 +300,8 @@ class HeadPatterns:
         return tuple(map(_strongest_kind, np.where(can_show, self.excess, np.nan), self.scores))
 
     def strongest(self, kind: PatternKind) -> list[int]:
-        """Return the heads by their score for a pattern, highest first, without those that have
-        none."""
+        """Return the heads by their score for a pattern, highest first; heads without a score are
+        left out."""
         scores = self.scores[:, PATTERN_KINDS.index(kind)]
         order: list[int] = np.argsort(-scores, kind="stable").tolist()
         return [head for head in order if not np.isnan(scores[head])]

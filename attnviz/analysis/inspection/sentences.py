@@ -77,7 +77,8 @@ class HeadComparison:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Sentences(Showable):
-    """The attention of a model in two sentences by head; the largest change comes first."""
+    """The attention of a model in two sentences by head; the head with the largest change comes
+    first."""
 
     first: Trace
     second: Trace
@@ -154,10 +155,10 @@ def compare_sentences(
 
 
 def trace_names(first: Trace, second: Trace) -> tuple[str, str]:
-    """Return what two traces are called: by their own names, or their models' where those differ.
+    """Return what two traces are called: by names of their own or of their models, if those differ.
 
-    Otherwise "first sentence" and "second sentence", or "first weights" and "second weights" for
-    one sentence.
+    Otherwise "first sentence" and "second sentence", or "first weights" and "second weights" if
+    both are of one sentence.
     """
     for names in zip(_candidate_names(first), _candidate_names(second), strict=True):
         if all(names) and names[0] != names[1]:
@@ -173,7 +174,8 @@ def is_one_sentence(first: Trace, second: Trace) -> bool:
 
 
 def _candidate_names(traced: Trace) -> tuple[str, str]:
-    """Return two possible names of a trace, the shorter first: `checkpoint`, `run-1/checkpoint`."""
+    """Return two possible names of a trace's model, the shorter first: `checkpoint`,
+    `run-1/checkpoint`. Weights that were computed elsewhere have their own name twice."""
     if traced.handed is not None:
         return traced.handed.name, traced.handed.name
     model = Path(traced.origin.settings.model or "")

@@ -64,7 +64,7 @@ class TokenQuery:
 
 @dataclass(frozen=True)
 class OtherTokens:
-    """The attention of other tokens to the key of a link, in one map."""
+    """The attention of all other tokens to the key of a link, in one map."""
 
     count: int  # how many can see the key
     mean: float  # the weight they give it; 0 if there are none
@@ -104,7 +104,8 @@ class MapLink:
 
     @property
     def rank(self) -> int | None:
-        """The weight's rank in its row, 1 for the largest; None if the key is hidden."""
+        """The rank of the absolute weight in its row, 1 for the largest; None if the key is
+        masked."""
         return self.map_row.rank(self.column) if self.sees else None
 
 
@@ -121,7 +122,7 @@ class TokenLink:
 
     @cached_property
     def ranked(self) -> list[MapLink]:
-        """The link in each map, highest score first; maps that hide the key come last."""
+        """The link in each map, highest score first; maps in which the key is masked come last."""
         links = [
             MapLink(row, self.column, _measure_others(row.map, self.column, self._other_queries))
             for row in self.token_query.map_rows
@@ -136,7 +137,7 @@ class TokenLink:
 
     @cached_property
     def seeing(self) -> list[MapLink]:
-        """The links in maps that do not hide the key."""
+        """The link in each map that does not mask the key, highest score first."""
         return [link for link in self.ranked if link.sees]
 
     @property
@@ -154,7 +155,8 @@ class TokenLink:
 
     @property
     def even(self) -> float:
-        """The weight that even attention to all visible keys would give, in the first map."""
+        """The weight that even attention to all visible keys would give, in the map of the
+        strongest link."""
         return 1 / int((~self.seeing[0].map_row.patch.hidden).sum())
 
     @property
@@ -166,7 +168,8 @@ class TokenLink:
 
     @cached_property
     def _other_queries(self) -> Bool[np.ndarray, "query"]:
-        """The rows that count as other tokens: not the query, the key, or special tokens."""
+        """For each row whether it counts as another token: not the query, the key, or a special
+        token."""
         head_map = self.token_query.map_rows[0].map
         keys, key_group = head_map.columns, head_map.columns.groups[self.column]
         within = head_map.rows.tokens is keys.tokens
