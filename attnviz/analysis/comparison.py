@@ -56,10 +56,10 @@ SINGLE_SENTENCE_PARTS = (*VECTOR_PARTS, "scores", "weights", "visible", "hidden"
 
 
 def second_source(source: Source, other_text: str) -> Source:
-    """Return the source with the other sentence as its text.
+    """Return the source with the other sentence in place of its text.
 
-    Refuses equal sentences, tokens given in place of a text, matrices given for one sentence only,
-    and sentences of unequal token counts.
+    Refuses equal sentences, given tokens instead of a text, matrices given for one sentence only,
+    and sentences with different numbers of tokens.
     """
     if source.text is None:
         raise AttnvizError(
@@ -504,9 +504,8 @@ def _build_alternatives(
 def _drop_scale_mistake(
     source: Source, names: tuple[str, ...], *, is_requested: bool
 ) -> tuple[str, ...]:
-    """Return the names of the masks and mistakes to compare without the mistake "model-scale" where
-    the variant does not scale scores. Refuses it there if the user asked for it (`is_requested`).
-    """
+    """Return the names to compare without the mistake "model-scale" where the variant does not
+    scale scores. Refuses that mistake there if the user gave it (`is_requested`)."""
     settings = source.resolved_settings
     if "model-scale" not in names or chosen_variant(settings).scaled:
         return names

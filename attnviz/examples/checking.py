@@ -137,8 +137,7 @@ def _differences_text(wrong: Sequence[Difference], count: int) -> str:
 
 
 def _position_text(position: tuple[int, ...]) -> str:
-    """Return words for a position in nested lists, counted from 1; "its values" for the empty
-    position.
+    """Return words for a position in nested lists, counted from 1, or "its values" for ().
 
     >>> _position_text((0, 2))
     'row 1 column 3'

@@ -1,4 +1,4 @@
-"""Grammars: words, sentence patterns and what is asked; many sentences are drawn at once."""
+"""Grammars: words, sentence patterns and the answers wanted; many sentences are drawn at once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class ReadingRule:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Grammar:
-    """Lists of words, the ways to fill sentence patterns from them, and what is asked where."""
+    """Lists of words, the sentence patterns filled in with them, and at which slots answers are
+    wanted."""
 
     lists: Mapping[ListKey, tuple[WordTokens, ...]]
     ways: tuple[SentenceWay, ...]

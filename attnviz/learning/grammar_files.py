@@ -186,9 +186,10 @@ def _list_of_words(table: toml.Table, key: str) -> tuple[WordTokens, ...]:
 
 
 def _read_sentences(whole: toml.Table, classes: WordClasses) -> tuple[WayShares, WayShares]:
-    """Return the ways to fill in all sentence patterns with how often each occurs: in training, and
-    held out. Refuses patterns with too many words in all, and a file without sentences for one of
-    the two."""
+    """Return all filled-in sentence patterns with how often each occurs: in training, and held out.
+
+    Refuses patterns with too many words in all, and a file without sentences for one of the two.
+    """
     kinds = {name: tuple(kind for kind in of if kind) for name, of in classes.items()}
     phrases = _read_phrases(whole.table("phrases"), kinds)
     learned: WayShares = {}
@@ -228,9 +229,11 @@ def _read_phrases(table: toml.Table, kinds: Kinds) -> Mapping[str, str]:
 def _weighted_ways(
     table: toml.Table, phrases: Mapping[str, str], kinds: Kinds
 ) -> Iterator[tuple[SentenceWay, float]]:
-    """Yield the ways to fill in the patterns of one [[sentences]] table, each with how often it
-    occurs. The shares of a table sum to its `times`, which is 1 by default. Refuses patterns with
-    too many ways."""
+    """Yield the filled-in patterns of one [[sentences]] table, each with how often it occurs.
+
+    The shares of a table sum to its `times`, which is 1 by default. Refuses a pattern that expands
+    to more than MAX_WAYS.
+    """
     patterns = table.values["patterns"]
     for number, text in enumerate(patterns):
         pattern = _read_pattern(text, phrases, kinds, table, "patterns", number)
@@ -261,7 +264,7 @@ def _refuse_many_words(words: int, table: toml.Table, *keys: str | int) -> None:
 def _read_pattern(
     text: str, phrases: Mapping[str, str], kinds: Kinds, table: toml.Table, *keys: str | int
 ) -> Pattern:
-    """Parse a pattern or phrase; errors name its place in the table.
+    """Parse a pattern or phrase; errors give its line in the file, found by `keys`.
 
     Refuses unknown classes and kinds of words.
     """

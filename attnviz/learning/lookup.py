@@ -21,9 +21,10 @@ OWN_TASK_HINT = "or a task of your own: a grammar, such as mine.toml (docs/learn
 
 @with_checked_arguments
 def task_of(name: str) -> Task:
-    """Return the shipped task with this name, or the task in a user's file (`mine.toml`,
-    `mine.py`). A Python file is run. Its module is imported only on the first use; unknown names
-    are refused.
+    """Return the shipped task with this name, or the task in a user's file, such as `mine.toml`.
+
+    Refuses unknown names, missing files and files that define no fitting task; a Python file
+    (`mine.py`) is run. The module of a task is imported only on the first use.
 
     >>> from attnviz import task_of
     >>> task_of("reverse").about

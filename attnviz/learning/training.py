@@ -292,9 +292,11 @@ def learn(
     choices: Choices | None = None,
     watch: str | None = None,
 ) -> Learned:
-    """Train a model on a task, or on the task with this name, until it is accurate or the steps are
-    used up. `settings` and `choices` default to the task's, `watch` to its sentence. Refuses a
-    training that needs more memory than there is.
+    """Train a model on a task, or on the task with this name, and return the result.
+
+    Training ends when the model is accurate, or after the last step. `settings` and `choices`
+    default to those of the task, and `watch` to the sentence of the task whose attention is
+    recorded. Refuses a training that needs more memory than there is.
 
     >>> from attnviz import Choices, learn
     >>> learned = learn("sort", choices=Choices(steps=5))
