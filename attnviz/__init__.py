@@ -73,10 +73,12 @@ __all__ = [*_LAZY_NAMES]
 
 
 def __getattr__(name: str) -> object:
+    """Import a public name on its first use; raise AttributeError for others."""
     if name not in _LAZY_NAMES:
         raise AttributeError(f"module 'attnviz' has no attribute '{name}'")
     return pkgutil.resolve_name(_LAZY_NAMES[name])
 
 
 def __dir__() -> list[str]:
+    """Return the public names, too, before they are imported."""
     return [*globals(), *_LAZY_NAMES]

@@ -27,6 +27,7 @@ def main() -> None:
 
 
 def _run_cli() -> int:
+    """Run the command line with rarer garbage collection, and return its exit status."""
     gc.set_threshold(GARBAGE_THRESHOLD)
     from attnviz.cli.app import run_command_line  # only here: signals are handled while it loads
 

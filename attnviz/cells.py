@@ -41,21 +41,21 @@ class Cells(ABC):
 
     @abstractmethod
     def window(self, rows: slice, columns: slice) -> Patch:
-        """The values and hidden flags in these rows and columns."""
+        """Return the values in these rows and columns, and which of them are hidden."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.shape[0]} × {self.shape[1]} cells>"
 
     def row(self, row: int) -> Patch:
-        """One row, as a patch of height 1."""
+        """Return one row, as a patch of height 1."""
         return self.window(slice(row, row + 1), FULL_SLICE)
 
     def pooled(self, height: int, width: int, *, share: bool) -> Patch:
         """Pool each block of `height` × `width` cells into one; blocks at the end may be smaller.
 
         `share`: the cells are shares of a row, so they are summed over a block's columns and
-        averaged over its rows, and rows still sum to 1. Other values are averaged, leaving out −∞.
-        A pooled cell is hidden if its whole block is.
+        averaged over its rows, and rows still sum to 1. Other values are averaged, leaving out −∞;
+        a block of −∞ only stays −∞. A pooled cell is hidden if its whole block is.
         """
         down, across = (
             -(-count // size) for count, size in zip(self.shape, (height, width), strict=True)
@@ -72,7 +72,8 @@ class Cells(ABC):
         return pooled
 
     def bands(self, height: int = 1) -> Iterator[Patch]:
-        """All rows from the top, about CELLS_PER_BAND cells at a time, in multiples of `height`."""
+        """Yield all rows from the top, about CELLS_PER_BAND cells at a time, in multiples of
+        `height` rows."""
         rows, columns = self.shape
         rows_per_band = max(1, CELLS_PER_BAND // max(1, columns * height)) * height
         for first in range(0, rows, rows_per_band):
@@ -90,7 +91,7 @@ class Cells(ABC):
 
     @property
     def reach(self) -> float:
-        """The largest absolute value."""
+        """The largest absolute value of all finite numbers."""
         return float(max(-self.extent[0], self.extent[1]))
 
     @cached_property
@@ -99,7 +100,8 @@ class Cells(ABC):
         return any(bool(band.hidden.any()) for band in self.bands())
 
     def sample(self) -> SampledNumbers:
-        """All numbers, or evenly spaced ones of a table of more than MAX_SAMPLED_NUMBERS."""
+        """Return all numbers in one dimension, or about MAX_SAMPLED_NUMBERS evenly spaced ones of a
+        larger table."""
         rows, columns = self.shape
         step = max(1, rows * columns // MAX_SAMPLED_NUMBERS)
         samples, numbers_before = [], 0
@@ -164,11 +166,13 @@ class LazyCells(Cells):
 
 
 def unmasked_cells(values: CellValues) -> StoredCells:
-    """A table in memory with no hidden cells."""
+    """Return a table in memory with no hidden cells."""
     return StoredCells(values, np.zeros(values.shape, dtype=bool))
 
 
 def _pool_blocks(patch: Patch, height: int, width: int, *, share: bool) -> Patch:
+    """Return the patch with each block of `height` × `width` cells pooled into one, as
+    `Cells.pooled` does."""
     rows, columns = patch.values.shape
     down, across = np.arange(0, rows, height), np.arange(0, columns, width)
     heights, widths = np.diff(np.append(down, rows)), np.diff(np.append(across, columns))
@@ -187,7 +191,7 @@ def _block_sums(
     down: Shaped[np.ndarray, "down"],
     across: Shaped[np.ndarray, "across"],
 ) -> Shaped[np.ndarray, "down across"]:
-    """The sums of the blocks that begin at these rows and columns."""
+    """Return the sums of the blocks that begin at these rows (`down`) and columns (`across`)."""
     rows = np.add.reduceat(values, across, axis=1, dtype=np.float64)
     sums: CellValues = np.add.reduceat(rows, down, axis=0, dtype=np.float64)
     return sums

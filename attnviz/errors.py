@@ -48,7 +48,8 @@ class AttnvizError(Exception):
         self.file = file
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows: the user's own lines, the problem and the hint."""
+        """Return the lines that a notebook shows: the user's own lines, the problem and the
+        hint."""
         frames = traceback.walk_tb(self.__traceback__)
         lines = takewhile(lambda entry: not _is_frame_of(entry[0], __name__), frames)
         own = [
@@ -59,12 +60,12 @@ class AttnvizError(Exception):
         return [*own, f"{type(self).__name__}: {self}", self.hint]
 
     def with_problem(self, problem: str) -> AttnvizError:
-        """A copy of this error with another problem text."""
+        """Return a copy of this error with another problem text, and the same hint."""
         return AttnvizError(problem, self.hint, about=self.about, file=self.file)
 
 
 def shorten_text(text: str, max_letters: int) -> str:
-    """The beginning and end of a text, with … between, if it is longer than `max_letters`.
+    """Return the text, or if it is longer than `max_letters` its beginning and end with … between.
 
     >>> shorten_text("abcdefghijkl", 8), shorten_text("abc", 8)
     ('abcde…kl', 'abc')
@@ -74,19 +75,21 @@ def shorten_text(text: str, max_letters: int) -> str:
 
 
 def _shorten_quoted(match: re.Match[str]) -> str:
-    """A quoted name, shortened; paths, which users type themselves, may be longer."""
+    """Return a quoted name, shortened; paths, which users type themselves, may be longer."""
     limit = MAX_QUOTED_PATH_LETTERS if "/" in match[1] else MAX_QUOTED_NAME_LETTERS
     return f"'{shorten_text(match[1], limit)}'"
 
 
 def _is_frame_of(frame: FrameType, *packages: str) -> bool:
-    """Whether a frame runs code of any module of these packages."""
+    """Return whether a frame runs code of the top-level package of any of these packages or
+    modules."""
     module = str(frame.f_globals.get("__name__", ""))
     return module.partition(".")[0] in {package.partition(".")[0] for package in packages}
 
 
 def _format_frame(frame: FrameType, number: int) -> str:
-    """`line 3: inspect(story, source="it")`, after the file name if it is not a notebook cell."""
+    """Return `line 3: inspect(story, source="it")`, after the file name if it is not a notebook
+    cell."""
     [line] = traceback.StackSummary.extract([(frame, number)])
     where = f"{line.filename}, " if Path(line.filename).exists() else ""
     return f"{where}line {number}: {line.line}"
@@ -115,7 +118,10 @@ def unknown_name_error(
     about: str = "",
     other_names: Mapping[str, str] = MappingProxyType({}),
 ) -> AttnvizError:
-    """The error for an unknown name, with its alias in `other_names` or the closest known name.
+    """Return the error for an unknown name; the hint suggests one name and lists the known names.
+
+    It suggests the name's alias in `other_names`, otherwise the closest known name if any is close.
+    `kind` is what the name should be ("variant").
 
     >>> print(unknown_name_error("variant", "casual", ["causal", "plain"]).hint)
     did you mean 'causal'? known: causal, plain

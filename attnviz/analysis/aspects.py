@@ -39,7 +39,9 @@ class Aspect:
 
 
 def choose_aspect(by: str | None, values: object, *, texts: bool) -> str:
-    """The name of the aspect: by default the text if there are two, otherwise the scale."""
+    """Return the name of the aspect to compare by: `by`, otherwise "text" if there are two
+    sentences (`texts`), otherwise "scale". Refuses unknown aspects, a second sentence with another
+    aspect or with `values`, and "text" without a second sentence."""
     aspect_name = by or (TEXT_ASPECT if texts else "scale")
     refuse_unknown_aspect(aspect_name)
     if texts and aspect_name != TEXT_ASPECT:
@@ -61,6 +63,8 @@ def choose_aspect(by: str | None, values: object, *, texts: bool) -> str:
 
 
 def refuse_unknown_aspect(by: str) -> None:
+    """Refuse a name that is not an aspect, with a hint to --learn if it can only be compared in
+    training."""
     if by in TRAINING_ASPECTS and by not in ASPECTS:
         raise AttnvizError(
             f"--by {by} compares models in training, and no task is given",
@@ -71,7 +75,10 @@ def refuse_unknown_aspect(by: str) -> None:
 
 
 def refuse_model_change(by: str, card: Card) -> None:
-    """Refuse an aspect that would need another model."""
+    """Refuse an aspect that would change the given model itself, such as its number of heads.
+
+    Allowed are MODEL_ASPECTS, such as the mask, and a second sentence.
+    """
     if by in (*MODEL_ASPECTS, TEXT_ASPECT):
         return
     task, training_hint = card.facts.get("task"), ""
@@ -85,7 +92,7 @@ def refuse_model_change(by: str, card: Card) -> None:
 
 
 def refuse_ablation_alone(by: str) -> None:
-    """Refuse head ablation without a model, whose answers it compares."""
+    """Refuse to compare by switched-off heads ("without") where no model is given."""
     if by == ABLATION_ASPECT:
         raise AttnvizError(
             "--by without compares the answers of a model, and no model is given",
@@ -95,14 +102,21 @@ def refuse_ablation_alone(by: str) -> None:
 
 
 def choose_values(by: str, values: Sequence[object] | None) -> tuple[str, ...]:
-    """The given values, or the aspect's default ones."""
+    """Return the given values of the aspect `by` as texts, or its default ones.
+
+    Refuses values that the aspect does not know, fewer than two values, and two that mean the same.
+    """
     return list_aspect_values(ASPECTS[by], values, Settings())
 
 
 def list_aspect_values(
     aspect: Aspect, values: Sequence[object] | None, settings: Settings
 ) -> tuple[str, ...]:
-    """The given or default values of an aspect; refused unless two or more, all different."""
+    """Return the given values of an aspect as texts, or its default ones.
+
+    Refuses values that cannot be set in `settings`, fewer than two values, and two that mean the
+    same, such as 8 and 08.
+    """
     names = aspect.values() if values is None else tuple(str(value) for value in values)
     # Two names of one value, such as 8 and 08, stand for the same settings; mistakes never do.
     meanings = [(aspect.choose(settings, name), name if name in MISTAKES else "") for name in names]
@@ -118,7 +132,8 @@ def list_aspect_values(
 
 
 def refuse_learning_by(by: str, repeats: int) -> None:
-    """Refuse an aspect that training cannot be compared by, and too many seeds."""
+    """Refuse an aspect that models in training cannot be compared by, and a number of seeds
+    (`repeats`) below 1 or above MAX_TRAINING_SEEDS."""
     if by not in TRAINING_ASPECTS:
         raise unknown_name_error("way to compare learning by", by, TRAINING_ASPECTS)
     if not 1 <= repeats <= MAX_TRAINING_SEEDS:
@@ -129,7 +144,10 @@ def refuse_learning_by(by: str, repeats: int) -> None:
 
 
 def choose_reference(names: Sequence[str], reference: object) -> int:
-    """The index of the value that the others are compared with."""
+    """Return the index of the reference value in `names`, the compared values; 0 for None.
+
+    Refuses a reference that is none of these values.
+    """
     if reference is None:
         return 0
     if str(reference) not in names:
@@ -138,6 +156,8 @@ def choose_reference(names: Sequence[str], reference: object) -> int:
 
 
 def _more_values_hint(aspect: Aspect, names: Sequence[str]) -> str:
+    """Return the hint for an error about too few values: examples to give, or that the machine has
+    no other."""
     examples = list(dict.fromkeys([*names, *aspect.values()]))
     if len(examples) < 2:
         return f"this machine has no other {aspect.name}"
@@ -147,9 +167,14 @@ def _more_values_hint(aspect: Aspect, names: Sequence[str]) -> str:
 def _setting_chooser(
     name: str, parse: Callable[[str], Any], kind: str, values: Callable[[], tuple[str, ...]]
 ) -> SettingsChooser:
-    """A chooser that parses a value and sets the setting `name` to it."""
+    """Return a function that parses a value and returns settings with `name` set to it.
+
+    That function refuses a value that cannot be parsed, calling the values `kind` ("whole numbers")
+    and suggesting `values`.
+    """
 
     def choose(settings: Settings, value: str) -> Settings:
+        """Return the settings with the parsed value; refuse a value that cannot be parsed."""
         try:
             return replace(settings, **{name: parse(value)})
         except ValueError:
@@ -162,12 +187,16 @@ def _setting_chooser(
 
 
 def _choose_scale(settings: Settings, value: str) -> Settings:
+    """Return the settings with scores scaled or not, for the value "scaled" or "unscaled"; refuse
+    others."""
     if value not in SCALES:
         raise unknown_name_error("scale to compare", value, SCALES)
     return replace(settings, scale=value == "scaled")
 
 
 def _choose_mask(settings: Settings, value: str) -> Settings:
+    """Return the settings with a mask: "causal", "none", "window" (of 2 tokens unless the settings
+    have one) or a deliberate mistake, which is made with the causal mask. Refuses other values."""
     if value not in (*MASKS, *MISTAKES):
         raise unknown_name_error("mask to compare", value, (*MASKS, *MISTAKES))
     window = (settings.window or DEFAULT_WINDOW) if value == "window" else None
@@ -175,11 +204,13 @@ def _choose_mask(settings: Settings, value: str) -> Settings:
 
 
 def _choose_ablation(settings: Settings, value: str) -> Settings:
-    """Switch off the heads of a value such as `L1H0+L1H1=mean` (values contain no commas)."""
+    """Return the settings with the heads of a value such as `L1H0+L1H1=mean` switched off, or for
+    "none" no heads. The `+` stands for the comma of the setting, as values contain no commas."""
     return replace(settings, without=None if value == NO_HEADS_OFF else value.replace("+", ","))
 
 
 def _device_names() -> tuple[str, ...]:
+    """Return the names of the devices that this machine has."""
     from attnviz.attention.devices import available_devices  # imports torch
 
     return tuple(available_devices())
@@ -188,12 +219,18 @@ def _device_names() -> tuple[str, ...]:
 def _number_aspect(
     name: str, values: tuple[str, ...], parse: Callable[[str], Any], fixed: str
 ) -> Aspect:
+    """Return an aspect whose values are numbers, read by `parse` (int or float), with default
+    `values`. `fixed` describes what all alternatives share."""
     kind = "whole numbers" if parse is int else "numbers"
     choose = _setting_chooser(name, parse, kind, lambda: values)
     return Aspect(name, lambda: values, choose, fixed, numeric=True)
 
 
 def _word_aspect(name: str, values: Callable[[], tuple[str, ...]], kind: str, fixed: str) -> Aspect:
+    """Return an aspect whose values are words, taken as they are.
+
+    `kind` ("variants") is used in errors, and `fixed` describes what all alternatives share.
+    """
     return Aspect(name, values, _setting_chooser(name, str, kind, values), fixed)
 
 

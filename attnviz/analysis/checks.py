@@ -33,7 +33,7 @@ CHECKED_WEIGHTS_PHRASES: dict[arithmetic.MixedBy, str] = {
 
 @dataclass(frozen=True)
 class Check:
-    """A claim about a trace, and whether it holds."""
+    """A claim about a trace, whether it holds, and the measurement that shows it."""
 
     claim: str
     passed: bool
@@ -42,18 +42,21 @@ class Check:
 
     @property
     def failed(self) -> bool:
-        """Whether it fails without a deliberate mistake."""
+        """Whether the claim does not hold although no deliberate mistake explains it."""
         return not self.passed and not self.mistake
 
     @property
     def text(self) -> str:
-        """`✓ rows sum to 1: largest difference 6.0e-08`"""
+        """One line to print: `✓ rows sum to 1: largest difference 6.0e-08`, and the mistake if one
+        is at fault."""
         why = f" (the mistake: {self.mistake})" if self.mistake and not self.passed else ""
         return f"{'✓' if self.passed else '✗'} {self.claim}: {self.measurement}{why}"
 
 
 def verify_trace(trace: Trace) -> list[Check]:
-    """Check each attention of a trace: row sums, masked weights, torch's own attention, mixing."""
+    """Return checks of each attention of a trace: row sums, masked weights, torch's own attention,
+    mixing. Of weights computed elsewhere only row sums are checked. For a trained model the check
+    made when it was loaded is added, or returned alone if the model itself returned the weights."""
     if trace.handed is not None:
         return [*_check_given_weights(trace, trace.handed)]
     if trace.trained is not None and trace.trained.fallback:
@@ -68,7 +71,8 @@ def verify_trace(trace: Trace) -> list[Check]:
 
 
 def _check_eager_attention(card: TrainedCard) -> Check:
-    """The comparison with eager attention that was made when the model was loaded."""
+    """Return as a check, always passed, the comparison with eager attention that was made when the
+    model was loaded."""
     on, vectors = f"on {counted(card.compared, 'token')}", f"{card.vectors or 0.0:.1e}"
     if card.eager is None:
         claim = "the model's own eager attention gives the same vectors"
@@ -78,7 +82,8 @@ def _check_eager_attention(card: TrainedCard) -> Check:
 
 
 def _check_returned_weights(card: TrainedCard) -> Check:
-    """The check of weights that a model returned itself, which cannot be recomputed."""
+    """Return a check, always passed, that says the weights came from the model itself and cannot be
+    recomputed."""
     return Check(
         "the weights are the model's own",
         True,
@@ -87,7 +92,10 @@ def _check_returned_weights(card: TrainedCard) -> Check:
 
 
 def _check_given_weights(trace: Trace, origin: FromWeights) -> Iterator[Check]:
-    """Check that the rows of weights computed elsewhere sum to 1."""
+    """Yield for each layer a check that the rows of weights computed elsewhere sum to 1.
+
+    The tolerance depends on the dtype they were stored in.
+    """
     dtype = getattr(torch, origin.stored_as, torch.float32)
     tolerance = CHECK_TOLERANCE.get(dtype, EIGHT_BIT_TOLERANCE)
     for layer in trace.layers:
@@ -96,6 +104,8 @@ def _check_given_weights(trace: Trace, origin: FromWeights) -> Iterator[Check]:
 
 
 def _verify_layer(trace: Trace, layer: Layer) -> Iterator[Check]:
+    """Yield all checks of one attention layer; the first three name its deliberate mistake, if it
+    has one."""
     attended, difference = layer.attended, _torch_difference(layer)
     phrase = CHECKED_WEIGHTS_PHRASES[attended.mixed_by]
     tolerance = CHECK_TOLERANCE[attended.weights.dtype]
@@ -113,7 +123,10 @@ def _verify_layer(trace: Trace, layer: Layer) -> Iterator[Check]:
 
 
 def _verify_mixing(trace: Trace, layer: Layer, value_tolerance: float) -> Iterator[Check]:
-    """Check weights that replace the softmax's: dropout, and weights given by hand."""
+    """Yield checks of weights that replace the softmax's: dropout, and weights given by hand.
+
+    Yields nothing for plain softmax weights.
+    """
     attended, mixing = layer.attended, layer.attended.mixing
     largest = max(1.0, float(mixing.abs().max()))
     if attended.mixed_by == "dropout" and "kept" not in layer.given:
@@ -131,7 +144,8 @@ def _verify_mixing(trace: Trace, layer: Layer, value_tolerance: float) -> Iterat
 
 
 def _verify_cap(layer: Layer, soft_cap: float | None) -> Iterator[Check]:
-    """Check the soft cap, which torch's attention lacks, with tanh x = 2 · sigmoid 2x − 1."""
+    """Yield a check of the soft cap, which torch's attention lacks, against tanh x = 2 · sigmoid 2x
+    − 1. Yields nothing without a cap."""
     capped = layer.attended.capped_scores
     if capped is None or soft_cap is None:
         return
@@ -141,7 +155,8 @@ def _verify_cap(layer: Layer, soft_cap: float | None) -> Iterator[Check]:
 
 
 def _verify_sums(layer: Layer) -> Iterator[Check]:
-    """Check additive scores by adding up the components of queries and keys one by one."""
+    """Yield a check of additive scores against a sum over the components of queries and keys, one
+    by one. Yields nothing for scores of another kind."""
     w_score, queries, keys = layer.w_score, layer.queries, layer.keys_of_heads
     if w_score is None or queries is None or keys is None:
         return
@@ -155,7 +170,8 @@ def _verify_sums(layer: Layer) -> Iterator[Check]:
 
 
 def _check_row_sums(layer: Layer, weights_phrase: str, tolerance: float) -> Check:
-    """Check that every row sums to 1, or to 0 if all its keys are masked."""
+    """Return the check that every row sums to 1: with the attention sink's share, and to 0 where
+    all keys are masked. `weights_phrase` is added to the claim (", before dropout")."""
     has_keys, sums = layer.visible.any(-1), layer.attended.weights.double().sum(-1)
     if layer.attended.sink is not None:
         claim = "rows sum to 1, including the share of the sink"
@@ -167,7 +183,8 @@ def _check_row_sums(layer: Layer, weights_phrase: str, tolerance: float) -> Chec
 
 
 def _share_beside_sink(layer: Layer) -> Tensor:
-    """The share of each row beside the sink, 1 / (1 + exp(sink) / Σ exp(scores)), by logarithms."""
+    """Return the weight that each row leaves to its keys, beside the sink: 1 / (1 + exp(sink) / Σ
+    exp(scores)), computed with logarithms."""
     assert layer.attended.sink is not None
     logits = layer.attended.logits.double().masked_fill(~layer.visible, -inf)
     sink = layer.attended.sink.double()[:, None]
@@ -175,7 +192,8 @@ def _share_beside_sink(layer: Layer) -> Tensor:
 
 
 def _torch_difference(layer: Layer) -> Tensor:
-    """The difference between these context vectors, before dropout, and torch's."""
+    """Return these context vectors, computed before dropout, minus those of torch's
+    scaled_dot_product_attention."""
     attended, values, queries, keys = layer.attended, layer.values, layer.queries, layer.keys
     ours = arithmetic.mix_values(attended.weights, layer.values_of_heads)
     capped, sink = attended.capped_scores, attended.sink
@@ -197,12 +215,15 @@ def _torch_difference(layer: Layer) -> Tensor:
 
 
 def _vectors_or_zeros(layer: Layer, vectors: Tensor | None, heads: int, count: int) -> Tensor:
-    """The vectors, or zeros, which add nothing to the scores, if there are none."""
+    """Return the vectors, or if there are none zeros of `heads` × `count` rows, which add nothing
+    to the scores."""
     if vectors is not None:
         return vectors
     return torch.zeros(heads, count, layer.values.shape[-1]).to(layer.values)
 
 
 def _check_difference(claim: str, difference: Tensor, tolerance: float) -> Check:
+    """Return a check that passes if no absolute difference exceeds the tolerance; an empty one
+    passes."""
     largest = float(difference.abs().max()) if difference.numel() else 0.0
     return Check(claim, largest <= tolerance, f"largest difference {largest:.1e}")

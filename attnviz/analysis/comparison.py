@@ -56,7 +56,11 @@ SINGLE_SENTENCE_PARTS = (*VECTOR_PARTS, "scores", "weights", "visible", "hidden"
 
 
 def second_source(source: Source, other_text: str) -> Source:
-    """The source of the other sentence's trace; refused if it cannot be compared with the first."""
+    """Return the source with the other sentence in place of its text.
+
+    Refuses equal sentences, given tokens instead of a text, matrices given for one sentence only,
+    and sentences with different numbers of tokens.
+    """
     if source.text is None:
         raise AttnvizError(
             "tokens are given in place of the first sentence, so a second sentence cannot be "
@@ -82,7 +86,8 @@ def second_source(source: Source, other_text: str) -> Source:
 
 
 def sentence_names(source: Source, other: Source) -> tuple[str, str]:
-    """The names of two sentences: their own words if both are short."""
+    """Return what two sentences are called: their own words if both are short and differ, otherwise
+    "first text" and "second text"."""
     texts = [" ".join(printable_text(sentence.text or "").split()) for sentence in (source, other)]
     if len(set(texts)) == 1 or not all(0 < len(text) <= MAX_NAME_LETTERS for text in texts):
         return "first text", "second text"
@@ -90,7 +95,9 @@ def sentence_names(source: Source, other: Source) -> tuple[str, str]:
 
 
 def find_in_both(sentences: Sequence[Tokens], name: str) -> int:
-    """The position of a token that is named in either sentence, the same in both."""
+    """Return the position, from 0, of the token that `name` means: its word, its number from 1, or
+    `it#2`. The name needs to be found in one of the sentences only. Refuses a name that is
+    ambiguous in either sentence, found in neither, or at different positions in the two."""
     positions: set[int] = set()
     errors = []
     for tokens in sentences:
@@ -111,7 +118,10 @@ def find_in_both(sentences: Sequence[Tokens], name: str) -> int:
 
 
 def combine_tokens(tokens: Tokens, other_tokens: Tokens) -> Tokens:
-    """Tokens whose labels name both sentences' tokens where they differ: `learning/teaching`."""
+    """Return the other sentence's tokens, labelled `learning/teaching` where the two labels differ.
+
+    Both sentences must have the same number of tokens.
+    """
     pairs = zip(tokens.labels, other_tokens.labels, strict=True)
     return replace(
         other_tokens,
@@ -126,7 +136,7 @@ _PARTS_UNCHANGED_BY_ASPECT = {"mask": ("visible",), "dim": ("queries", "keys", "
 
 @dataclass(frozen=True, eq=False)
 class Alternative:
-    """One of the kinds of attention that are compared: its name, weights and mask."""
+    """One of the kinds of attention that are compared: its name, weights, mask and trace."""
 
     name: str
     weights: Weights
@@ -155,31 +165,37 @@ class Alternative:
         return all(term is None for term in (attended.capped_scores, attended.bias, attended.mask))
 
     def cells(self, head: int | None) -> Cells:
-        """The weights of a head, or the mean of all heads."""
+        """Return the weights of one head, or for None the mean over heads, as a table.
+
+        Masked cells are hidden, except those to which a deliberate mistake gives weight.
+        """
         values = tensor_to_numpy(_head_or_mean_weights(self.weights, head))
         # Weight that a mistake gives to masked keys is shown.
         leaks = (abs(values) > MIN_VISIBLE_WEIGHT) & bool(self.mistake)
         return StoredCells(values, ~tensor_to_numpy(self.visible_cells(head)) & ~leaks)
 
     def visible_cells(self, head: int | None) -> Bool[Tensor, "query key"]:
-        """The keys that are visible to each query in one head, or in any."""
+        """Return which keys each query may attend to in one head, or for None in at least one
+        head."""
         by_head: Tensor = self.visible if self.visible.ndim == 3 else self.visible[None]
         return by_head.any(0) if head is None else head_mask(head, self.visible)
 
     @property
     def correct_weights(self) -> Weights:
-        """The weights that a correct softmax gives for the same logits."""
+        """The softmax of this alternative's logits under its mask, without its deliberate
+        mistake."""
         assert self.layer is not None
         return arithmetic.attention_weights(self.layer.attended.logits, self.visible)
 
     def largest_error(self, rows: slice) -> float:
-        """The largest difference between the weights and the correct ones in these rows."""
+        """Return the largest absolute difference between the weights and the correct weights in
+        these rows, over all heads."""
         return float((self.weights - self.correct_weights)[:, rows].abs().max())
 
 
 @dataclass(frozen=True)
 class LargestChange:
-    """The weight that differs most from the reference."""
+    """The weight that differs most from the reference's weight for the same head, query and key."""
 
     head: int | None  # None: the mean of the heads
     query: int
@@ -190,7 +206,8 @@ class LargestChange:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Showable):
-    """Kinds of attention, their measures, and their differences from the reference.
+    """Kinds of attention, their measures, and the differences of their weights from the
+    reference's.
 
     >>> from attnviz import compare
     >>> found = compare("I am", by="mask", values=["causal", "none"])
@@ -210,22 +227,24 @@ class Comparison(Showable):
 
     @property
     def base(self) -> Alternative:
-        """The alternative that the others are compared with."""
+        """The reference: the alternative that the others are compared with."""
         return self.alternatives[self.reference]
 
     @property
     def rows(self) -> slice:
-        """The rows that are shown: all, or the row of `query`."""
+        """The rows that are shown, as a slice: all, or the row of `query`."""
         return slice(None) if self.query is None else slice(self.query, self.query + 1)
 
     @property
     def heads(self) -> int | None:
-        """The number of heads, or None if it differs between alternatives."""
+        """The number of heads, or None if the alternatives have different numbers."""
         counts = {len(alternative.weights) for alternative in self.alternatives}
         return counts.pop() if len(counts) == 1 else None
 
     def difference(self, index: int, head: int | None) -> Cells | None:
-        """An alternative's weights minus the reference's, in one head or in the mean of heads."""
+        """Return an alternative's weights minus the reference's, in one head or for None in the
+        mean of heads. Returns None for the reference itself and for an alternative with other
+        tokens; cells masked in both and equal in both are hidden."""
         difference = self.differences[index]
         if difference is None:
             return None
@@ -250,8 +269,10 @@ def compare(
 ) -> Comparison:
     """Compare kinds of attention on a text with the first of them, or with `reference`.
 
-    A Trace in place of the text is traced again. With an `other` text both texts are compared in
-    the same kind of attention. `layer` is the layer of a model to compare: by default the last.
+    `by` is the setting that is varied ("mask"; by default the scale) and `values` its values. A
+    Trace in place of the text is traced again. With an `other` text both texts are compared in the
+    same kind of attention. `layer` is the layer of a model to compare: by default the last. Refuses
+    transformer blocks without a model, and given matrices that make `by` pointless.
 
     >>> from attnviz import compare
     >>> compare("I am learning this", by="mask", values=["causal", "none"]).view().closing[0]
@@ -285,7 +306,10 @@ def compare(
 
 
 def _choose_layer(source: Source, requested: int | None) -> int:
-    """The number of the layer that is compared: the requested or the last one."""
+    """Return the number of the layer that is compared: the requested one, by default the last.
+
+    Refuses a layer that does not exist, and any but layer 0 where no model is given.
+    """
     layers = source.resolved_settings.layers or 1
     if requested and source.model is None:
         raise AttnvizError(
@@ -299,7 +323,7 @@ def _choose_layer(source: Source, requested: int | None) -> int:
 
 
 def _refuse_trained_sentences(source: Source, other_text: str | None) -> None:
-    """Refuse a second sentence for a trained model: `compare_sentences` compares those."""
+    """Refuse a second sentence for a transformers model, which `compare_sentences` compares."""
     if other_text is not None and source.model is None and is_trained(source.settings.model):
         raise AttnvizError(
             f"the trained model '{source.settings.model}' is compared head by head, with both "
@@ -310,6 +334,8 @@ def _refuse_trained_sentences(source: Source, other_text: str | None) -> None:
 
 
 def _refuse_blocks(source: Source) -> None:
+    """Refuse transformer blocks, block matrices and a second sentence to attend to (`memory`),
+    unless the source is a model, whose attention can be compared inside its blocks."""
     if source.model is not None:  # the attention of a model can be compared inside blocks, too
         return
     if source.settings.blocks:
@@ -332,7 +358,9 @@ def _refuse_blocks(source: Source) -> None:
 
 
 def _refuse_given_parts(source: Source, by: str) -> None:
-    """Refuse an aspect that could not change anything because the matrices it sets are given."""
+    """Refuse an aspect (`by`) that could not change anything: the tokenizer where tokens are given,
+    ablation without a model, a change of a model that is already built, and an aspect that a given
+    matrix overrides."""
     if by == "tokenizer" and source.text is None:
         raise AttnvizError(
             "there is no text to tokenize: the tokens are given",
@@ -359,6 +387,9 @@ def compare_scores(
 ) -> Comparison:
     """Compare the softmax of given scores with the softmax of the scores divided by √width.
 
+    The first, "unscaled", is the reference. `visible` is the mask (by default all keys), and
+    `labels` name the keys (by default numbers).
+
     >>> import torch
     >>> from attnviz import compare_scores
     >>> found = compare_scores(torch.tensor([[[8.0, 0.0], [0.0, 8.0]]]), 64)
@@ -379,7 +410,9 @@ def compare_scores(
 def contrast_alternatives(
     alternatives: Sequence[Alternative], by: str, reference: int
 ) -> Comparison:
-    """Measure each alternative and its difference from the reference."""
+    """Return the comparison of the alternatives: the measures of each one's weights, and its
+    differences from the alternative at index `reference`. `by` is the aspect that varies, such as
+    "mask"."""
     base = alternatives[reference]
     pairs = [_comparable_weights(base, alternative, by) for alternative in alternatives]
     measures: list[Measures] = []
@@ -405,7 +438,8 @@ def contrast_alternatives(
 
 
 def restrict_to_query(comparison: Comparison, query: int) -> Comparison:
-    """The comparison with the largest changes taken from the row of one query."""
+    """Return the comparison with `query` as its only row shown, and with each largest change taken
+    from that row. The measures stay as they are."""
     changes: list[LargestChange | None] = []
     pairs = zip(comparison.alternatives, comparison.differences, strict=True)
     for alternative, difference in pairs:
@@ -422,7 +456,8 @@ def restrict_to_query(comparison: Comparison, query: int) -> Comparison:
 def build_alternative(
     source: Source, by: str, name: str, command: str | None = None, number: int = 0
 ) -> Alternative:
-    """Trace the source with the setting `by` changed to the value `name`."""
+    """Trace the source with the setting `by` changed to the value `name`, and return layer `number`
+    as an alternative. If `by` is "mask", `name` may also be a deliberate mistake."""
     mistake = MISTAKES.get(name) if by == "mask" else None
     changed = _source_with_choice(source, by, name)
     trace = trace_source(changed, mistake=mistake.name if mistake else "", command=command)
@@ -447,7 +482,10 @@ def _build_alternatives(
     command: str | None,
     number: int,
 ) -> list[Alternative]:
-    """Trace two sentences, or one with each value; refused if they need too much memory."""
+    """Trace two sentences, or one sentence with each value of the setting `by`.
+
+    Refuses both traces and values that need too much memory together, before any is computed.
+    """
     if other_text is not None:
         other = second_source(source, other_text)
         pairs = list(zip((source, other), sentence_names(source, other), strict=True))
@@ -466,7 +504,8 @@ def _build_alternatives(
 def _drop_scale_mistake(
     source: Source, names: tuple[str, ...], *, is_requested: bool
 ) -> tuple[str, ...]:
-    """The names without the mistake model-scale where the variant does not scale scores."""
+    """Return the names to compare without the mistake "model-scale" where the variant does not
+    scale scores. Refuses that mistake there if the user gave it (`is_requested`)."""
     settings = source.resolved_settings
     if "model-scale" not in names or chosen_variant(settings).scaled:
         return names
@@ -480,7 +519,8 @@ def _drop_scale_mistake(
 
 
 def _source_with_choice(source: Source, by: str, name: str) -> Source:
-    """The source with the setting `by` changed to the value `name`."""
+    """Return the source with the setting `by` ("mask") changed to the value `name`, also in its
+    model. Refuses a value that the setting cannot have."""
     choose, model = ASPECTS[by].choose, source.model
     if model is not None and by != ABLATION_ASPECT:  # such as a window that the mask none removes
         model = replace(model, settings=choose(model.settings, name))
@@ -488,7 +528,9 @@ def _source_with_choice(source: Source, by: str, name: str) -> Source:
 
 
 def _narrow_head_settings(source: Source) -> Settings:
-    """Settings with a narrower head, so that √(model width) and √(head width) differ."""
+    """Return settings with heads half as wide as the model, so that √(model width) and √(head
+    width) differ. Settings of a model, with given heads, head width or matrices, or with several
+    heads stay as they are."""
     settings = source.settings
     if source.model is not None:
         return settings
@@ -503,6 +545,7 @@ def _narrow_head_settings(source: Source) -> Settings:
 
 
 def _head_or_mean_weights(weights: Weights, head: int | None) -> Float[Tensor, "query key"]:
+    """Return the weights of one head, or for None the mean over heads."""
     head_weights: Tensor = weights.mean(0) if head is None else weights[head]
     return head_weights
 
@@ -510,10 +553,9 @@ def _head_or_mean_weights(weights: Weights, head: int | None) -> Float[Tensor, "
 def _comparable_weights(
     base: Alternative, alternative: Alternative, by: str
 ) -> tuple[Weights, Weights] | None:
-    """The weights of both, or their means over heads if the numbers of heads differ.
-
-    None if they have other tokens, except for two sentences, which are compared by position.
-    """
+    """Return the weights of both on the CPU, or their means over heads if the numbers of heads
+    differ. Returns None if the tokens or shapes differ; two different sentences are compared by
+    position."""
     has_same_tokens = by == TEXT_ASPECT or base.tokens.ids == alternative.tokens.ids
     if base.weights.shape[1:] != alternative.weights.shape[1:] or not has_same_tokens:
         return None
@@ -524,7 +566,8 @@ def _comparable_weights(
 
 
 def _matched_reference(pair: tuple[Weights, Weights] | None, weights: Weights) -> Weights | None:
-    """The reference's weights with as many heads as `weights` has."""
+    """Return the reference's weights from a pair of comparable weights, repeated to as many heads
+    as `weights` has. Returns None if there is no pair."""
     if pair is None:
         return None
     reference = pair[0].to(weights.device)
@@ -532,6 +575,8 @@ def _matched_reference(pair: tuple[Weights, Weights] | None, weights: Weights) -
 
 
 def _largest_change(difference: Weights, before: Weights, after: Weights) -> LargestChange:
+    """Return the change at the largest absolute number in `difference`, with the weights before and
+    after. Its head is None if there is a single head or a mean."""
     sizes = difference.abs()
     head, row = divmod(int(sizes.argmax()), difference[0].numel())
     query, key = divmod(row, difference.shape[-1])

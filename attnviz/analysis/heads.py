@@ -30,7 +30,7 @@ from attnviz.traces.trace import Provenance, Trace
 
 @dataclass(frozen=True)
 class TrialResult:
-    """A model's accuracy and loss on test sentences."""
+    """A model's accuracy and mean loss on test sentences."""
 
     accuracy: float
     loss: float
@@ -38,7 +38,7 @@ class TrialResult:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RankedHead:
-    """One head: the model's result without it, and its score for each reading."""
+    """One head: the model's result without it, and its mean weight on the keys of each reading."""
 
     head_id: HeadId
     without: TrialResult
@@ -46,6 +46,7 @@ class RankedHead:
 
     @property
     def name(self) -> str:
+        """The head's name, such as `L0H1`."""
         return format_head_id(*self.head_id)
 
 
@@ -69,12 +70,16 @@ class Ranking(Showable):
         return replace(provenance, settings={**provenance.settings, "task": self.task.name})
 
     def accuracy_lost(self, head: RankedHead) -> float:
-        """How much accuracy the model loses without this head."""
+        """Return the whole model's accuracy minus its accuracy without this head; negative if it
+        improves."""
         return self.whole.accuracy - head.without.accuracy
 
 
 def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
-    """Rank the heads of a model by the accuracy that is lost when each is switched off.
+    """Rank the heads of a model by the accuracy on test sentences without each, the lowest first.
+
+    `task` gives the test sentences; by default it is the task that the model learned. Refuses
+    trained transformers, models that give no answers, and a task with another vocabulary.
 
     >>> from attnviz import rank
     >>> rank("agreement").view().headline
@@ -115,7 +120,8 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
 def _pass_without_heads(
     model: Model, examples: Examples, off: Sequence[HeadId] = ()
 ) -> ForwardPass:
-    """The forward pass of the model on the examples, with the heads `off` switched off."""
+    """Return the forward pass of the model on the examples, with the heads `off` switched off: (0,
+    1) is L0H1."""
     plan = model_plan(model, training=True)
     without = ",".join(format_head_id(*head_id) for head_id in off) or None
     settings = replace(plan.settings, without=without)
@@ -123,5 +129,6 @@ def _pass_without_heads(
 
 
 def _measure_trial(passed: ForwardPass, examples: Examples) -> TrialResult:
+    """Return the accuracy and mean loss of a forward pass on the examples."""
     accuracy = float(share_correct(passed, examples))
     return TrialResult(accuracy, float(mean_losses(passed, examples)))

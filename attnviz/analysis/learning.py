@@ -51,7 +51,8 @@ NumberBySeed = Float[np.ndarray, "seed"]
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
-    """The first layer before any step: means over sentences, one number per seed."""
+    """Measures of the first layer before any training step: means over sentences, one number per
+    seed."""
 
     queries: NumberBySeed  # the standard deviation of their numbers
     keys: NumberBySeed
@@ -61,7 +62,7 @@ class Beginning:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LearningWay:
-    """How a task was learned with one value of what is compared; a look is one evaluation."""
+    """How a task was learned with one value of the compared setting; a look is one evaluation."""
 
     name: str
     settings: Settings
@@ -71,14 +72,15 @@ class LearningWay:
     accuracy: Float[np.ndarray, "look seed"]  # on held-out sentences
 
     def reached(self, steps: Int[np.ndarray, "look"], until: float) -> NumberBySeed:
-        """The step at which each seed first has this accuracy; ∞ if it never has."""
+        """Return for each seed the first of `steps` at which its accuracy was at least `until`; ∞
+        if never."""
         is_reached = self.accuracy >= until
         first_steps: NumberBySeed = np.where(is_reached.any(0), steps[is_reached.argmax(0)], np.inf)
         return first_steps
 
     @property
     def diverged_seed_count(self) -> int:
-        """In how many seeds the loss became NaN or infinite."""
+        """The number of seeds whose loss became NaN or infinite."""
         return int((~np.isfinite(self.loss)).any(0).sum())
 
 
@@ -88,17 +90,17 @@ class Learning(Showable):
 
     by: str
     task: Task
-    settings: Settings  # shared by all ways, apart from what is compared
+    settings: Settings  # shared by all alternatives, apart from what is compared
     choices: Choices  # complete: no field is None
     seeds: range
     steps: Int[np.ndarray, "look"]
     ways: tuple[LearningWay, ...]
-    base: Trace  # the first way's untrained model on the sentence that the task watches
+    base: Trace  # the first alternative, untrained, on the sentence that the task watches
     command: Command | None = None  # which repeats this comparison
 
     @property
     def until(self) -> float:
-        """The accuracy at which the task counts as learned."""
+        """The accuracy at which the task counts as learned, from 0 to 1."""
         return target_accuracy(self.task, self.choices)
 
     @property
@@ -110,11 +112,12 @@ class Learning(Showable):
 
     @property
     def last(self) -> int:
-        """The number of training steps."""
+        """The number of the last training step at which models were evaluated."""
         return int(self.steps[-1])
 
     def reached(self, way: LearningWay) -> NumberBySeed:
-        """The step at which each seed of a way has learned the task; ∞ if it never has."""
+        """Return for each seed of a compared alternative the step at which it learned the task; ∞
+        if never."""
         return way.reached(self.steps, self.until)
 
 
@@ -132,8 +135,9 @@ def compare_learning(
 ) -> Learning:
     """Train a model for each value and seed on the same sentences, and compare how they learn.
 
-    Training ends when every model has learned the task, and after `choices.steps` in any case.
-    `named` is what the command calls the task, if that is not its name.
+    `by` is the setting that is varied, and the `settings` default to the task's. Training ends when
+    every model has learned the task, and after `choices.steps` in any case. `named` is what the
+    command calls the task, if that is not its name.
 
     >>> from attnviz import Choices, compare_learning
     >>> found = compare_learning("sort", by="scale", repeats=2, choices=Choices(steps=3))
@@ -177,12 +181,13 @@ def compare_learning(
 
 
 def default_learning_settings(task: Task, by: str) -> Settings:
-    """The task's settings, with wide heads if scaled and unscaled are compared."""
+    """Return the task's settings, with heads 128 wide if `by` is "scale"."""
     return with_wide_heads(task.settings) if by == "scale" else task.settings
 
 
 def with_wide_heads(settings: Settings) -> Settings:
-    """The settings with heads of WIDE_HEAD_WIDTH, if the variant projects queries and keys."""
+    """Return the settings with heads 128 wide; unchanged if the variant does not project queries
+    and keys."""
     projected = VARIANTS[settings.variant].projected
     return replace(settings, head_dim=WIDE_HEAD_WIDTH) if projected else settings
 
@@ -190,7 +195,11 @@ def with_wide_heads(settings: Settings) -> Settings:
 def choose_ways(
     by: str, values: Sequence[object] | None, settings: Settings, repeats: int
 ) -> tuple[str, ...]:
-    """The values to compare; refused unless each gives settings that can be trained."""
+    """Return the given values of the setting `by` as texts, or its default ones.
+
+    Refuses a setting that training cannot be compared by, too many seeds (`repeats`), and values
+    that cannot be trained.
+    """
     refuse_learning_by(by, repeats)
     names = list_aspect_values(TRAINING_ASPECTS[by], values, settings)
     for name in names:
@@ -199,7 +208,7 @@ def choose_ways(
 
 
 class _WayInTraining:
-    """One way during training: all its seeds, in groups that fit in memory."""
+    """One compared alternative during training: all its seeds, in groups that fit in memory."""
 
     def __init__(self, task: Task, settings: Settings, choices: Choices, seeds: range) -> None:
         self.settings = settings
@@ -211,11 +220,13 @@ class _WayInTraining:
         self.groups = [_SeedGroup(task, settings, choices, group) for group in groups]
 
     def learn(self, step: int) -> None:
-        """Train every seed's model for one step."""
+        """Train every seed's model for one step, the step with this number from 0, and record the
+        losses."""
         self.recent_losses.append(_join_seeds(group.learn(step) for group in self.groups))
 
     def record_look(self) -> NumberBySeed:
-        """Record loss and accuracy, and return the accuracy of each seed."""
+        """Record the mean loss since the last evaluation and the accuracy, and return each seed's
+        accuracy. Before any step the loss is that of the first batch."""
         losses = self.recent_losses or [_join_seeds(group.loss() for group in self.groups)]
         self.loss.append(np.mean(losses, axis=0))
         self.accuracy.append(_join_seeds(group.accuracy() for group in self.groups))
@@ -223,7 +234,7 @@ class _WayInTraining:
         return self.accuracy[-1]
 
     def finished_way(self, name: str) -> LearningWay:
-        """The result of the training so far."""
+        """Return what was recorded so far as the result of the alternative called `name`."""
         return LearningWay(
             name=name,
             settings=self.settings,
@@ -251,22 +262,27 @@ class _SeedGroup:
         self.beginning = self._beginning()
 
     def learn(self, step: int) -> Tensor:
+        """Train each model on its batch of this step, and return the losses before the update."""
         return self.learner.learn(self._batch(step))
 
     @torch.no_grad()
     def loss(self) -> Tensor:
-        """The loss of each model on the first batch."""
+        """Return the loss of each model on its first batch."""
         return self.learner.losses(self._batch(0))
 
     @torch.no_grad()
     def accuracy(self) -> Tensor:
+        """Return the share of right answers of each model on its held-out sentences."""
         return share_correct(self.learner.run(self.held_out.ids), self.held_out)
 
     def _batch(self, step: int) -> Examples:
+        """Return the batches of all models for a step, with a first axis of models."""
         return stack_examples([batches.batch_of_step(step) for batches in self.batches])
 
     @torch.no_grad()
     def _beginning(self) -> Beginning:
+        """Return the measures of the first layer of the untrained models on their held-out
+        sentences."""
         first = self.learner.run(self.held_out.ids).layers[0]
         assert first.queries is not None
         assert first.keys is not None
@@ -280,14 +296,18 @@ class _SeedGroup:
 
 
 def target_accuracy(task: Task, choices: Choices) -> float:
-    """`choices.until`, or the task's own target if training runs for all steps."""
+    """Return `choices.until`, or the task's own target if that is None or infinite (train for all
+    steps)."""
     return task.until if choices.until in (None, math.inf) else choices.until
 
 
 def _train_all_ways(
     ways: Sequence[_WayInTraining], choices: Choices, track: StepTracker
 ) -> list[int]:
-    """Train all ways in parallel, and return the steps at which they were evaluated."""
+    """Train all alternatives in parallel, and return the steps at which they were evaluated.
+
+    Ends early when all seeds of all alternatives reach the accuracy `choices.until`.
+    """
     look_steps, last_step = [0], choices.steps or 0
     accuracies = [way.record_look() for way in ways]
     for step in track(range(1, last_step + 1)):
@@ -303,7 +323,10 @@ def _train_all_ways(
 
 
 def _changed_options(task: Task, by: str, settings: Settings, choices: Choices) -> dict[str, Any]:
-    """The settings and choices that differ from the task's own, as options of a command."""
+    """Return the settings and choices that differ from the task's own, as options of a command.
+
+    Settings that the command would choose by itself for `by` are left out.
+    """
     defaults = vars(task.settings)
     options = {name: value for name, value in vars(settings).items() if value != defaults[name]}
     if by == "scale" and settings.head_dim is None:
@@ -319,7 +342,7 @@ def _changed_options(task: Task, by: str, settings: Settings, choices: Choices) 
 
 
 def _seeds_per_batch(task: Task, settings: Settings, batch: int) -> int:
-    """How many seeds can be trained at once within TRAINING_NUMBERS_AT_ONCE."""
+    """Return how many seeds can be trained at once within TRAINING_NUMBERS_AT_ONCE."""
     variant = chosen_variant(settings)
     width = head_width(settings, variant, settings.width)
     widest = max(variant.heads * width, 0 if settings.attention_only else 4 * settings.width)
@@ -328,9 +351,11 @@ def _seeds_per_batch(task: Task, settings: Settings, batch: int) -> int:
 
 
 def _mean_by_seed(numbers: Float[Tensor, "seed ..."]) -> NumberBySeed:
+    """Return for each seed the mean over all other axes."""
     means: NumberBySeed = numbers.flatten(1).mean(1).numpy()
     return means
 
 
 def _join_seeds(parts: Iterable[Tensor | NumberBySeed]) -> NumberBySeed:
+    """Return the numbers of several groups of seeds as one float64 array."""
     return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])

@@ -1,7 +1,7 @@
-"""Measures of attention weights: how sharp rows are, how far two rows or two vectors are apart.
+"""Measures of attention weights: how sharp rows are, how far apart two rows or two vectors are.
 
-A row is one query's weights. A row that does not sum to 1 (with some mistakes) is normalized
-before it is measured; `row_sum` holds its real sum.
+A row is one query's weights. A row that does not sum to 1 (with some mistakes) is normalized before
+it is measured; `row_sum` holds its real sum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUANTILES_BY_NAME = {"low": QUANTILE_BAND[0], "median": 0.5, "high": QUANTILE_BA
 
 
 def band_quantiles(numbers: Float[Tensor, "seed"]) -> tuple[float, float, float]:
-    """The 10 %, 50 % and 90 % quantiles over seeds."""
+    """Return the 10 %, 50 % and 90 % quantiles of the numbers of all seeds."""
     quantiles = [QUANTILE_BAND[0], 0.5, QUANTILE_BAND[1]]
     low, middle, high = np.quantile(numbers.double().numpy(), quantiles).tolist()
     return low, middle, high
@@ -46,14 +46,18 @@ class Measures:
     divergence: HeadRows  # from the reference, in bits
 
     def means(self) -> dict[str, float]:
-        """Each measure's mean over heads and queries, without NaN."""
+        """Return the mean of each measure over heads and queries, leaving out NaN."""
         return {name: float(rows.nanmean()) for name, rows in vars(self).items()}
 
 
 def measure_weights(
     weights: Weights, visible: Bool[Tensor, "*head query key"], reference: Weights | None
 ) -> Measures:
-    """All measures of some weights, computed in float64; `reference`: weights for `divergence`."""
+    """Return all measures of these weights, computed in float64.
+
+    `reference`: the weights that `divergence` is measured from; without them it is NaN. A row that
+    sees no key and has no weight gets NaN for every measure of its distribution.
+    """
     weights = weights.double()
     rows, sums, has_keys = normalize_rows(weights), weights.sum(-1), visible.any(-1)
     reads_nothing = (sums == 0) & ~has_keys  # such a row has no entropy
@@ -78,44 +82,48 @@ def measure_weights(
 
 
 def normalize_rows(weights: Weights) -> Weights:
-    """The weights with each row divided by its sum; rows of zeros stay zeros."""
+    """Return the weights with each row divided by its sum; rows of zeros stay zeros."""
     total = weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
     return weights / total
 
 
 def entropy(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
-    """−Σ p log₂ p of each row: 0 bits for one token, 1 for two with equal weights, 2 for four."""
+    """Return −Σ p log₂ p of each row: 0 bits for one token, 1 for two with equal weights, 2 for
+    four. Rows must sum to 1."""
     nats: Tensor = -torch.special.xlogy(rows, rows).sum(-1)
     return nats / log(2)
 
 
 def share_of_largest(bits: HeadRows, visible: Bool[Tensor, "*head query key"]) -> HeadRows:
-    """Entropy divided by log₂ of the number of visible keys; NaN with fewer than two keys."""
+    """Return entropy divided by log₂ of the number of visible keys; NaN with fewer than two
+    keys."""
     largest = visible.sum(-1).double().log2()
     share: Tensor = bits / largest.masked_fill(largest <= 0, torch.nan)
     return share
 
 
 def softmax_gradient_size(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
-    """The Frobenius norm of the softmax's Jacobian, diag(p) − p pᵀ, without forming the matrix.
-
-    Its diagonal is p times the sum of the other weights, and the rest is products of two weights:
-    sums of positive numbers stay exact where a row has saturated and 1 − p would lose its digits.
-    """
+    """Return the Frobenius norm of the softmax's Jacobian, diag(p) − p pᵀ, without forming the
+    matrix. The squared diagonal is p times the sum of the other weights, and the other entries are
+    products of two weights: sums of positive numbers stay exact where a row has saturated and 1 − p
+    would lose its digits."""
     squares, other_sums = rows.square(), _sums_before(rows) + _sums_before(rows.flip(-1)).flip(-1)
     size: Tensor = (squares * (other_sums.square() + 2 * _sums_before(squares))).sum(-1)
     return size.sqrt()
 
 
 def _sums_before(numbers: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch key"]:
-    """For each number the sum of those before it."""
+    """Return for each number the sum of the numbers before it in its row: 0 for the first."""
     return torch.nn.functional.pad(numbers.cumsum(-1)[..., :-1], (1, 0))
 
 
 def divergence(
     rows: Float[Tensor, "*batch key"], other_rows: Float[Tensor, "*batch key"]
 ) -> Float[Tensor, "*batch"]:
-    """The Jensen-Shannon divergence: 0 bits for equal rows, 1 for rows that share no token."""
+    """Return the Jensen-Shannon divergence of each pair of rows, which must sum to 1.
+
+    It is 0 bits for equal rows, and 1 for rows that give weight to no token in common.
+    """
     between = entropy((rows + other_rows) / 2) - (entropy(rows) + entropy(other_rows)) / 2
     return between.clamp(0, 1)
 
@@ -123,7 +131,8 @@ def divergence(
 def vector_changes(
     before: Vectors, after: Vectors
 ) -> tuple[Float[Tensor, "token"], Float[Tensor, "token"]]:
-    """For each token: |after − before| / |before|, and the cosine between both vectors."""
+    """Return for each token the relative change |after − before| / |before|, and the cosine between
+    the vectors before and after."""
     old, new = before.double(), after.double()
     lengths: Tensor = vector_norm(new - old, dim=-1) / vector_norm(old, dim=-1)
     return lengths, cosine_similarity(old, new, dim=-1)

@@ -48,7 +48,8 @@ SINGLE_SEED_ASPECTS = ("seed", "dtype", "device")  # these compare the numbers o
 
 @dataclass(frozen=True)
 class SeedBatch:
-    """The seeds that are drawn together for one of the values."""
+    """Seeds that are drawn together, and the index of the compared alternative they are drawn
+    for."""
 
     way_index: int
     seeds: range
@@ -58,19 +59,24 @@ SeedTracker = Callable[[Sequence[SeedBatch]], Iterable[SeedBatch]]
 
 
 def refuse_odd_repeats(repeats: int) -> None:
+    """Refuse a number of seeds below 1 or above MAX_REPEATS."""
     if not 1 <= repeats <= MAX_REPEATS:
         problem = f"--repeats is {repeats}, and must be from 1 to {MAX_REPEATS:,}"
         raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MAX_REPEATS)}")
 
 
 def plan_for_seeds(source: Source, dim: int, seeds: Seeds | None = None) -> Plan:
+    """Return the plan of the source's attention for embeddings of width `dim` that are drawn with
+    these seeds. Refuses rotary positions with an odd head width."""
     plan = build_plan(source.settings, source.matrices, dim, seeds=seeds)
     refuse_odd_rotary(source.settings, plan.width)
     return plan
 
 
 def batch_seeds(plans: Sequence[Plan], tokens: Sequence[int], repeats: int) -> list[SeedBatch]:
-    """Seeds in batches small enough that their projections and scores fit in memory."""
+    """Return batches of `repeats` seeds for each plan, small enough that projections and scores fit
+    in memory. `tokens` has the number of tokens for each plan. Refuses work that would take too
+    long."""
     _refuse_long_sampling(sum(map(_numbers_per_seed, plans, tokens)), repeats)
     steps = []
     for way_index, (plan, count) in enumerate(zip(plans, tokens, strict=True)):
@@ -84,13 +90,16 @@ def batch_seeds(plans: Sequence[Plan], tokens: Sequence[int], repeats: int) -> l
 
 
 def _numbers_per_seed(plan: Plan, tokens: int) -> int:
-    """How many numbers are drawn for one seed, with scores counted by their computing time."""
+    """Return the cost of one seed in drawn numbers; a measured score counts as
+    DRAWS_PER_MEASURED_SCORE."""
     width, heads = plan.settings.width, plan.variant.heads
     drawn = width * (tokens + 2 * heads * (plan.width or 1))
     return drawn + DRAWS_PER_MEASURED_SCORE * heads * tokens**2
 
 
 def _refuse_long_sampling(work: int, repeats: int) -> None:
+    """Refuse `repeats` seeds that cost more than MAX_DRAWN_NUMBERS; `work` is the cost of one
+    seed."""
     if work * repeats > MAX_DRAWN_NUMBERS:
         fitting_repeats = MAX_DRAWN_NUMBERS // work
         raise AttnvizError(
@@ -103,7 +112,10 @@ def _refuse_long_sampling(work: int, repeats: int) -> None:
 
 
 def score_seeds(source: Source, tokens: Tokens, seeds: range) -> tuple[Plan, UnscaledScores]:
-    """The plan, and the scores of every seed in float32."""
+    """Return the plan, and the unscaled attention scores of the tokens with every seed, in float32.
+
+    Everything random is drawn anew for each seed.
+    """
     settings = source.settings
     device = devices.choose_device(settings.device, settings.dtype)
     drawn_seeds = Seeds(tuple(seeds), several=True)
@@ -115,14 +127,15 @@ def score_seeds(source: Source, tokens: Tokens, seeds: range) -> tuple[Plan, Uns
 
 @dataclass(frozen=True, eq=False)
 class Repeats:
-    """The measures of every alternative with every seed: `by_measure[name]` is way × seed."""
+    """The measures of every alternative with every seed: `by_measure[name]` is alternative ×
+    seed."""
 
     seeds: range
     by_measure: dict[str, Float[Tensor, "way seed"]]
 
     @property
     def finite(self) -> bool:
-        """Whether no seed overflowed the range of its dtype."""
+        """Whether no measure is infinite and no row sum is NaN, as when a dtype overflows."""
         overflows = any(bool(numbers.isinf().any()) for numbers in self.by_measure.values())
         return not overflows and not bool(self.by_measure["row_sum"].isnan().any())
 
@@ -130,11 +143,9 @@ class Repeats:
 def measure_repeats(
     comparison: Comparison, repeats: int, track: SeedTracker = lambda steps: steps
 ) -> Repeats | None:
-    """The measures of each alternative over `repeats` seeds; None if weights are not random.
-
-    The first seed is the one that is shown. All alternatives use the same seeds, so that they can
-    be compared seed by seed.
-    """
+    """Return the measures of each alternative over `repeats` seeds, averaged over heads and
+    queries. Returns None if weights do not depend on a seed, or for a single repeat. The first seed
+    is the one that is shown, and all alternatives use the same seeds."""
     refuse_odd_repeats(repeats)
     if not is_repeatable(comparison) or repeats < 2:
         return None
@@ -154,7 +165,10 @@ def measure_repeats(
 
 
 def is_repeatable(comparison: Comparison) -> bool:
-    """Whether all weights depend on a seed alone, and another seed would draw others."""
+    """Return whether all weights depend on a seed alone, and another seed would draw other weights.
+
+    A comparison by seed, dtype or device is not repeatable.
+    """
     traces = [alternative.trace for alternative in comparison.alternatives]
     is_drawn = [trace is not None and isinstance(trace.origin, FromSeed) for trace in traces]
     is_for_all_seeds = comparison.by not in SINGLE_SEED_ASPECTS
@@ -162,7 +176,7 @@ def is_repeatable(comparison: Comparison) -> bool:
 
 
 def has_random_weights(comparison: Comparison) -> bool:
-    """Whether any alternative's weights were drawn at random."""
+    """Return whether any alternative's weights were drawn at random."""
     traces = (alternative.trace for alternative in comparison.alternatives)
     return any(random_weight_sources(trace, by_hand=False) for trace in traces if trace is not None)
 
@@ -170,7 +184,9 @@ def has_random_weights(comparison: Comparison) -> bool:
 def _measure_seeds(
     source: Source, trace: Trace, query: int | None, seeds: range
 ) -> dict[str, Float[Tensor, "seed"]]:
-    """One alternative's measures for each seed, averaged over heads and queries (or `query`)."""
+    """Return one alternative's measures for each seed, averaged over heads and queries (or in the
+    row of `query`). For a deliberate mistake they include the largest difference from correct
+    weights."""
     plan, scores = score_seeds(source, trace.tokens, seeds)
     layer = trace.layers[0]
     capped_scores = arithmetic.cap_scores(scores.scores * layer.scale, plan.variant.soft_cap)
@@ -193,7 +209,8 @@ SWEEP_SERIES = ("unscaled", "scaled")
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Curves over the values of a setting: `curves[measure][series]` is value × seed."""
+    """Curves over the values of a setting: `curves[measure][series]` is value × seed, for a series
+    "unscaled" and one "scaled"."""
 
     by: str
     values: tuple[float, ...]
@@ -210,7 +227,8 @@ def measure_sweep(
     repeats: int,
     track: SeedTracker = lambda steps: steps,
 ) -> Sweep:
-    """Sweep a setting, measuring score spread, entropy, peak and gradient, unscaled and scaled."""
+    """Return curves of score spread, entropy, largest weight and softmax gradient over the values
+    of the setting `by`. Each is measured with unscaled and scaled scores for `repeats` seeds."""
     refuse_odd_repeats(repeats)
     base = build_source(text, settings)
     tokens = source_tokens(base)
@@ -231,7 +249,11 @@ def measure_sweep(
 
 
 def sweep_comparison(comparison: Comparison, repeats: int, track: SeedTracker) -> Sweep | None:
-    """The curves of a comparison; None if its values are words or its numbers are not random."""
+    """Return the curves of a comparison over its values.
+
+    Returns None if its values are not numbers on a scale, or if its numbers are not drawn from a
+    seed.
+    """
     trace = comparison.base.trace
     is_drawn = trace is not None and isinstance(trace.origin, FromSeed)
     if trace is None or not is_drawn or not ASPECTS[comparison.by].numeric:
@@ -241,7 +263,11 @@ def sweep_comparison(comparison: Comparison, repeats: int, track: SeedTracker) -
 
 
 def refuse_without_curves(comparison: Comparison) -> None:
-    """Refuse --curves for a comparison that has none."""
+    """Raise the error that says why this comparison has no curves.
+
+    Either its values are not numbers on a scale, or its numbers do not depend on a seed. The caller
+    knows that it has none.
+    """
     if not ASPECTS[comparison.by].numeric:
         numeric = [f"--by {name}" for name, aspect in ASPECTS.items() if aspect.numeric]
         raise AttnvizError(
@@ -260,7 +286,8 @@ def refuse_without_curves(comparison: Comparison) -> None:
 
 
 def _measure_series(source: Source, tokens: Tokens, seeds: range) -> dict[str, dict[str, Tensor]]:
-    """For each series and measure its mean over heads and queries, one number per seed."""
+    """Return for "unscaled" and "scaled" scores each curve measure's mean over heads and queries,
+    one number per seed."""
     plan, scores = score_seeds(source, tokens, seeds)
     means_by_series = {}
     for series in SWEEP_SERIES:
@@ -275,6 +302,8 @@ def _measure_series(source: Source, tokens: Tokens, seeds: range) -> dict[str, d
 def _curve_means(
     logits: Float[Tensor, "seed head query key"], visible: Bool[Tensor, "query key"]
 ) -> dict[str, Float[Tensor, "seed"]]:
+    """Return for each seed the standard deviation of visible logits ("spread"), and the mean
+    entropy, largest weight and softmax gradient of rows, all averaged over heads."""
     weights = arithmetic.attention_weights(logits, visible).double()
     visible_logits = logits.double()[..., visible]  # seed, head, visible cell
     rows_by_measure = {

@@ -27,7 +27,8 @@ MAX_FLOAT = Decimal(sys.float_info.max)
 
 @dataclass(frozen=True)
 class ExpectationFinding:
-    """The result of checking one expectation."""
+    """The result of checking one expectation: what was checked, whether it holds, and the
+    details."""
 
     what: str  # "scores of 3 learning"
     passed: bool
@@ -36,7 +37,7 @@ class ExpectationFinding:
 
 @dataclass(frozen=True)
 class Difference:
-    """A number that is not as expected."""
+    """A computed number that is not as expected."""
 
     position: tuple[int, ...]  # from 1
     expected: Decimal | int
@@ -44,7 +45,10 @@ class Difference:
 
 
 def check_example(example: Example) -> Iterator[ExpectationFinding]:
-    """Check every expectation of an example, in their order."""
+    """Yield the finding of every expectation of an example, in their order.
+
+    Refuses an example that expects nothing, and expectations that cannot be checked.
+    """
     if not example.expectations:
         raise AttnvizError(
             f"'{example.path}' expects nothing, so there is nothing to check",
@@ -62,13 +66,15 @@ def check_example(example: Example) -> Iterator[ExpectationFinding]:
 
 
 def printed_number_count(example: Example) -> int:
-    """How many printed numbers an example is compared with."""
+    """Return how many printed numbers an example's computed numbers are compared with."""
     values = [expectation.values for expectation in example.expectations]
     return len(list(_positions_and_numbers(values, ())))
 
 
 def tolerance(expected: Decimal | int) -> float:
-    """The allowed error: half a unit of the last printed digit; only rounding for integers.
+    """Return the allowed error: half a unit of the last printed digit; only rounding for integers.
+
+    It is 0 for infinity and NaN.
 
     >>> tolerance(Decimal("0.2773")), tolerance(Decimal("1.329e-15")) < 1e-18
     (5e-05, True)
@@ -82,7 +88,11 @@ def tolerance(expected: Decimal | int) -> float:
 def find_differences(
     expected: Any, computed: Tensor, allowed: float | None = None
 ) -> list[Difference]:
-    """The printed numbers from which the computed ones differ by more than allowed."""
+    """Return the expected numbers from which the computed ones differ by more than allowed.
+
+    `allowed` is the largest error; None allows half a unit of each number's last digit. Both get a
+    little slack for rounding.
+    """
     wrong = []
     for position, number in _positions_and_numbers(expected, ()):
         value = computed[position].item()
@@ -95,6 +105,8 @@ def find_differences(
 
 
 def _check_values(example: Example, expectation: Expectation, trace: Trace) -> ExpectationFinding:
+    """Compare a step's computed numbers with the expected ones; refuse expected numbers of another
+    shape."""
     computed = _computed_step(example, expectation, trace)
     shape = _expected_shape(example, expectation)
     if tuple(computed.shape) != shape:
@@ -115,7 +127,7 @@ def _check_values(example: Example, expectation: Expectation, trace: Trace) -> E
 
 
 def _differences_text(wrong: Sequence[Difference], count: int) -> str:
-    """Describes the first number that differs, and how many differ."""
+    """Return a phrase for the first number that differs, and how many of `count` numbers differ."""
     first = wrong[0]
     digits = _decimals_to_show(first.expected)
     place = _position_text(tuple(index - 1 for index in first.position))
@@ -125,7 +137,8 @@ def _differences_text(wrong: Sequence[Difference], count: int) -> str:
 
 
 def _position_text(position: tuple[int, ...]) -> str:
-    """
+    """Return words for a position in nested lists, counted from 1, or "its values" for ().
+
     >>> _position_text((0, 2))
     'row 1 column 3'
     """
@@ -136,6 +149,8 @@ def _position_text(position: tuple[int, ...]) -> str:
 
 
 def _decimals_to_show(expected: Decimal | int) -> int:
+    """Return how many decimals of a computed number to show: one more than the expected number has,
+    at most 12."""
     if isinstance(expected, int):
         return 4
     exponent = expected.as_tuple().exponent
@@ -143,6 +158,8 @@ def _decimals_to_show(expected: Decimal | int) -> int:
 
 
 def _check_shape(example: Example, expectation: Expectation, trace: Trace) -> ExpectationFinding:
+    """Compare a step's shape with the expected one; in a batch of several items they are its first
+    axis."""
     item_shape = tuple(_computed_step(example, expectation, trace).shape)
     computed_shape = (example.items, *item_shape) if example.items > 1 else item_shape
     passed = computed_shape == expectation.shape
@@ -167,6 +184,8 @@ def _check_parameters(
 
 
 def _check_claim(example: Example, expectation: Expectation, trace: Trace) -> ExpectationFinding:
+    """Check a claim about the attention of the expectation's layer (by default the first), in every
+    item where the claim is about items."""
     assert expectation.claim is not None
     items = (
         _expected_attention(example, expectation, example.trace(item, expectation.changes), 0)
@@ -185,7 +204,8 @@ def _check_claim(example: Example, expectation: Expectation, trace: Trace) -> Ex
 def _check_arithmetic(
     example: Example, expectation: Expectation, trace: Trace
 ) -> ExpectationFinding:
-    """Check sums that a tutorial prints against those that `steps --digits 4` writes."""
+    """Check that the sums a tutorial prints are among those that `steps --digits 4` writes for a
+    token's context vector."""
     row = _expected_row(example, expectation, trace.tokens)
     layer, style = _expected_attention(example, expectation, trace, 0), NumberStyle(4)
     weights, results = layer.attended.mixing[0, row].tolist(), layer.attended.contexts[0, row]
@@ -208,7 +228,10 @@ CHECKS_BY_KEY: dict[str, Callable[[Example, Expectation, Trace], ExpectationFind
 
 
 def _computed_step(example: Example, expectation: Expectation, trace: Trace) -> Tensor:
-    """The tensor of a step, or one token's row; without a head axis if there is one head."""
+    """Return the tensor of a step, or one token's row; without a head axis if there is one head.
+
+    Refuses a step that the example does not have; the default layer is the last.
+    """
     layer = _expected_layer(example, expectation, trace, -1)
     part = EXPECTATION_TYPES[expectation.step]
     tensor = part.find(trace, layer)
@@ -225,7 +248,10 @@ def _computed_step(example: Example, expectation: Expectation, trace: Trace) -> 
 
 
 def _token_axis(example: Example, expectation: Expectation, trace: Trace) -> tuple[str, Tokens]:
-    """The axis of a step that counts tokens, and these tokens; refused if there is none."""
+    """Return the axis of a step that counts tokens ("token" or "key"), and these tokens.
+
+    Refuses a step without such an axis.
+    """
     axes = [*EXPECTATION_TYPES[expectation.step].axes]
     if "token" in axes:
         return "token", trace.tokens
@@ -237,7 +263,8 @@ def _token_axis(example: Example, expectation: Expectation, trace: Trace) -> tup
 
 
 def _expected_row(example: Example, expectation: Expectation, tokens: Tokens) -> int:
-    """The position of the expectation's query token; the last if it names none."""
+    """Return the position of the expectation's query token, the last if it has none; refuse an
+    unknown token."""
     if expectation.query is None:
         return len(tokens) - 1
     try:
@@ -249,7 +276,10 @@ def _expected_row(example: Example, expectation: Expectation, tokens: Tokens) ->
 def _expected_layer(
     example: Example, expectation: Expectation, trace: Trace, default_layer: int
 ) -> Layer:
-    """The layer that something is expected of; refused if there is no such layer."""
+    """Return the layer that the expectation names, or the one at index `default_layer`.
+
+    Refuses a layer that does not exist.
+    """
     number, count = expectation.layer, len(trace.layers)
     if number is not None and number >= count:
         there_are = "there is 1" if count == 1 else f"there are {count}"
@@ -262,7 +292,10 @@ def _expected_layer(
 def _expected_attention(
     example: Example, expectation: Expectation, trace: Trace, default_layer: int
 ) -> Layer:
-    """The self-attention or, for a cross- step, the cross-attention of the expected layer."""
+    """Return the expected layer's self-attention or, for a cross- step, its cross-attention.
+
+    Refuses a cross- step where there is no second sentence, and a layer that does not exist.
+    """
     layer = _expected_layer(example, expectation, trace, default_layer)
     if not expectation.step.startswith("cross-"):
         return layer
@@ -274,7 +307,10 @@ def _expected_attention(
 
 
 def _expected_shape(example: Example, expectation: Expectation) -> tuple[int, ...]:
-    """The shape of the expected values; refused unless they are numbers in rows of equal length."""
+    """Return the shape of the expected values.
+
+    Refuses rows of different lengths, and anything but finite numbers of float64, infinity and NaN.
+    """
     shape: list[int] = []
     level = [expectation.values]
     while any(isinstance(each, list) for each in level):
@@ -299,6 +335,7 @@ def _expected_shape(example: Example, expectation: Expectation) -> tuple[int, ..
 def _positions_and_numbers(
     value: Any, position: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Yield the position (from 0) and the value of each leaf of nested lists, leaving out None."""
     if isinstance(value, list):
         for number, item in enumerate(value):
             yield from _positions_and_numbers(item, (*position, number))
@@ -307,6 +344,7 @@ def _positions_and_numbers(
 
 
 def _expectation_text(example: Example, expectation: Expectation, trace: Trace) -> str:
+    """Return what is expected in words: step, token, layer, item and changes."""
     name = expectation.step
     if expectation.query is not None:
         _, tokens = _token_axis(example, expectation, trace)
@@ -326,5 +364,6 @@ def _expectation_text(example: Example, expectation: Expectation, trace: Trace) 
 def _expectation_error(
     example: Example, expectation: Expectation, problem: str, hint: str
 ) -> AttnvizError:
+    """Return the error for an expectation, with its line and file."""
     where = f"line {expectation.line} of " if expectation.line else ""
     return AttnvizError(f"{where}'{example.path}': {problem}", hint, file=str(example.path))

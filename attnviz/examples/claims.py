@@ -18,32 +18,41 @@ RELATIVE_ROUNDING = 1e-5  # as in torch.allclose
 
 
 def _rows_sum_to_one(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
-    """Whether the rows of the final weights, after dropout or by hand, sum to 1."""
+    """Return whether the rows of the final weights, after dropout or by hand, sum to 1, and the
+    error in words."""
     error = (layer.attended.mixing.double().sum(-1) - 1).abs().max().item()
     return error < 1e-5, f"to within {error:.0e}" if error < 1e-5 else f"one is off by {error:.4f}"
 
 
 def _rows_do_not_sum_to_one(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
+    """Return whether some row of the final weights does not sum to 1, and the error in words."""
     passed, about = _rows_sum_to_one(layer, items)
     return not passed, about
 
 
 def _masked_weight(layer: Layer) -> float:
+    """Return the largest total weight that a row gives to masked keys."""
     return layer.attended.mixing.masked_fill(layer.visible, 0).abs().sum(-1).max().item()
 
 
 def _masked_get_weight(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
+    """Return whether some row gives weight to masked keys, and how much in words."""
     weight = _masked_weight(layer)
     return weight > 1e-6, f"up to {weight:.4f} of a row"
 
 
 def _masked_get_no_weight(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
+    """Return whether every row gives masked keys a weight of exactly 0, and the largest in
+    words."""
     weight = _masked_weight(layer)
     return weight == 0, "exactly 0" if weight == 0 else f"up to {weight:.4f} of a row"
 
 
 def _loops_agree(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
-    """Whether scores and context vectors agree with loops that add one product at a time."""
+    """Return whether scores and context vectors agree with loops that add one product at a time.
+
+    Also returns the largest difference in words; the claim fails if scores are given.
+    """
     keys_of_heads, values = layer.keys_of_heads, layer.values_of_heads
     if layer.queries is None or keys_of_heads is None:
         return False, "the scores are given"
@@ -61,7 +70,7 @@ def _loops_agree(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
 
 
 def _score_by_loop(layer: Layer, head: int, query: Tensor, key: Tensor) -> Any:
-    """One score as a sum of products, or of weighted tanh for additive scores."""
+    """Return one score of a head as a sum of products, or of weighted tanh for additive scores."""
     pairs = list(zip(query, key, strict=True))
     if layer.w_score is None:
         return sum(one * other for one, other in pairs)
@@ -70,18 +79,21 @@ def _score_by_loop(layer: Layer, head: int, query: Tensor, key: Tensor) -> Any:
 
 
 def _difference_beyond_rounding(one: Any, other: Tensor) -> float:
-    """The largest difference beyond float32 rounding between two computations of numbers."""
+    """Return the largest difference between two computations, less the rounding error of
+    float32."""
     return float(((one - other).abs() - RELATIVE_ROUNDING * other.abs()).clamp(min=0).max())
 
 
 def _is_square(layer: Layer) -> bool:
-    """Whether there are as many keys as queries, so that keys before a query are its past."""
+    """Return whether there are as many keys as queries, so that keys before a query are its
+    past."""
     queries, keys = layer.attended.mixing.shape[-2:]
     return bool(queries == keys)
 
 
 def _uses_past_only(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
-    """Whether each context vector is the weighted sum over tokens up to its own."""
+    """Return whether each context vector is the weighted sum over tokens up to its own, and how
+    closely. The claim fails if there are not as many keys as queries."""
     from torch import stack
 
     if not _is_square(layer):
@@ -95,7 +107,10 @@ def _uses_past_only(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
 
 
 def _is_running_mean(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
-    """Whether in every item each context vector is the mean of the values up to its token."""
+    """Return whether in every item each context vector is the mean of the values up to its token.
+
+    Also returns how closely, in words; the claim fails if there are not as many keys as queries.
+    """
     from torch import stack
 
     if not _is_square(layer):
@@ -109,6 +124,8 @@ def _is_running_mean(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
 
 
 def _all_items_agree(layer: Layer, items: ItemLayers) -> tuple[bool, str]:
+    """Return whether all items of the batch have the same context vectors, and the number of
+    items."""
     contexts = [item.context for item in items]
     difference = max(_difference_beyond_rounding(context, layer.context) for context in contexts)
     return difference == 0, f"{len(contexts)} items"

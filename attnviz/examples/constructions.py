@@ -28,7 +28,8 @@ COLUMNS_EXAMPLE = '{ columns = ["c_attn", 2, 3] }'  # the second of three equal 
 
 @dataclass(frozen=True)
 class Construction:
-    """One way to compute a matrix from others: functions for its shape and for the matrix."""
+    """One operation that computes a matrix from others: functions for its shape and for the
+    matrix."""
 
     written: str  # an example, for hints
     shape: Callable[[list[MatrixShape], Sequence[Any]], MatrixShape]
@@ -36,7 +37,9 @@ class Construction:
 
 
 def is_construction(name: str, value: Any) -> bool:
-    """Whether a given value is a draw's name or a construction, and not text or a size."""
+    """Return whether the value given for `name` is a draw's name or a construction (`{ product = …
+    }`). Numbers and sizes written in the file, and text given for a name that is no matrix, are
+    not."""
     numbers = name in PARTS_BY_GIVEN_NAME or name not in GIVEN_NAMES
     return numbers and isinstance(value, (str, Mapping))
 
@@ -44,7 +47,10 @@ def is_construction(name: str, value: Any) -> bool:
 def construction_shape(
     value: Any, draw_shapes: Mapping[str, MatrixShape], depth: int = 0
 ) -> MatrixShape:
-    """The shape of a draw, of numbers, or of a construction; refused if it cannot be made."""
+    """Return the shape of a draw's name, of written numbers, or of a construction.
+
+    Refuses unknown draws and operations, shapes that do not fit, and constructions nested too deep.
+    """
     if isinstance(value, str):
         if value not in draw_shapes:
             raise unknown_name_error("draw", value, draw_shapes)
@@ -61,7 +67,7 @@ def construction_shape(
 
 
 def construct_matrix(value: Any, draws_by_name: Mapping[str, Tensor]) -> Tensor:
-    """The tensor of a draw, of numbers, or of a construction."""
+    """Return the tensor of a draw's name, of written numbers, or of a construction."""
     import torch
 
     if isinstance(value, str):
@@ -73,14 +79,15 @@ def construct_matrix(value: Any, draws_by_name: Mapping[str, Tensor]) -> Tensor:
 
 
 def construction_size(value: Any, draw_shapes: Mapping[str, MatrixShape]) -> int:
-    """How many numbers are computed for a value, including intermediate matrices."""
+    """Return how many numbers are computed for a value, including intermediate matrices."""
     inner = _parse_construction(value)[1] if isinstance(value, Mapping) else []
     size = prod(construction_shape(value, draw_shapes))
     return size + sum(construction_size(part, draw_shapes) for part in inner)
 
 
 def draws_used_by(value: Any) -> set[str]:
-    """The names of all draws in a value, or in a table of values."""
+    """Return every text in a value, or in nested tables and lists of values, as the name of a
+    draw."""
     if isinstance(value, str):
         return {value}
     if not isinstance(value, (Mapping, list)):
@@ -90,7 +97,10 @@ def draws_used_by(value: Any) -> set[str]:
 
 
 def _parse_construction(value: Mapping[str, Any]) -> tuple[Construction, list[Any]]:
-    """The construction and the parts of a table such as `{ product = ["u", "x"] }`."""
+    """Return the construction and the parts of a table such as `{ product = ["u", "x"] }`.
+
+    Refuses unknown operations, several in one table, and a list without parts.
+    """
     name, parts = next(iter(value.items()), ("", None))
     if len(value) != 1 or name not in CONSTRUCTIONS or not isinstance(parts, list) or not parts:
         written = CONSTRUCTIONS.get(name, CONSTRUCTIONS["product"]).written
@@ -99,7 +109,10 @@ def _parse_construction(value: Mapping[str, Any]) -> tuple[Construction, list[An
 
 
 def _shape_of_numbers(value: Any, depth: int = 0) -> MatrixShape:
-    """The shape of nested lists of numbers; () for a single number."""
+    """Return the shape of nested lists of numbers, () for a single number.
+
+    Refuses rows of different lengths, and anything but numbers.
+    """
     if isinstance(value, list) and value and depth < MAX_NESTED_CONSTRUCTIONS:
         shapes = {_shape_of_numbers(row, depth + 1) for row in value}
         if len(shapes) == 1:
@@ -111,6 +124,7 @@ def _shape_of_numbers(value: Any, depth: int = 0) -> MatrixShape:
 
 
 def _product_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixShape:
+    """Return the shape of a matrix product; refuse matrices that cannot be multiplied."""
     first, second = _refuse_part_count(2, shapes, "product")
     if min(len(first), len(second)) < 2 or first[-1] != second[-2]:
         hint = "give the second as many rows as the first has columns"
@@ -119,6 +133,7 @@ def _product_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixSha
 
 
 def _sum_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixShape:
+    """Return the broadcast shape of a sum; refuse shapes that do not fit each other."""
     shape = shapes[0]
     for other in shapes[1:]:
         shape = _broadcast_shape(shape, other, shape, other)
@@ -128,7 +143,10 @@ def _sum_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixShape:
 def _broadcast_shape(
     one: MatrixShape, other: MatrixShape, first: MatrixShape, second: MatrixShape
 ) -> MatrixShape:
-    """The broadcast shape of two shapes; `first` and `second` are named in the error."""
+    """Return the broadcast shape of `one` and `other`; refuse shapes that do not fit each other.
+
+    `first` and `second` are the shapes that the error shows.
+    """
     longest = max(len(one), len(other))
     sides = [(1,) * (longest - len(shape)) + shape for shape in (one, other)]
     pairs = list(zip(*sides, strict=True))
@@ -139,6 +157,8 @@ def _broadcast_shape(
 
 
 def _rows_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixShape:
+    """Return the shape of the rows of a table that ids select; refuse ids that the table does not
+    have."""
     table, ids = _refuse_part_count(2, shapes, "rows")
     if len(table) != 2 or not ids:
         hint = "give a table with rows and columns, and ids"
@@ -151,6 +171,10 @@ def _rows_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixShape:
 
 
 def _columns_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixShape:
+    """Return the shape of one of several equal parts of a matrix's columns.
+
+    Refuses a number of parts that does not divide the columns, and a part that does not exist.
+    """
     matrix_shape, *_ = _refuse_part_count(3, shapes, "columns")
     number, count = parts[1:]
     are_whole = all(isinstance(part, int) for part in (number, count))
@@ -166,7 +190,8 @@ def _columns_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixSha
 
 
 def _beside_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixShape:
-    """The shape of matrices side by side; an array of three dimensions is several matrices."""
+    """Return the shape of matrices placed side by side; an array of three dimensions is several
+    matrices. Refuses matrices with different numbers of rows."""
     are_vectors = len(shapes[0]) < 2
     for shape in shapes:
         fits = len(shape) == 1 if are_vectors else len(shape) in (2, 3)
@@ -178,6 +203,7 @@ def _beside_shape(shapes: list[MatrixShape], parts: Sequence[Any]) -> MatrixShap
 
 
 def _select_rows(parts: list[Tensor]) -> Tensor:
+    """Return the rows of a table that ids select; refuse ids that the table does not have."""
     table, ids = parts
     for row_id in (ids.min(), ids.max()):
         _refuse_missing_row(int(row_id.item()), len(table))
@@ -185,11 +211,13 @@ def _select_rows(parts: list[Tensor]) -> Tensor:
 
 
 def _select_columns(parts: list[Tensor]) -> Tensor:
+    """Return one of several equal parts of a matrix's columns, counted from 1."""
     matrix, number, count = parts
     return matrix.chunk(int(count.item()), dim=-1)[int(number.item()) - 1]
 
 
 def _place_side_by_side(parts: list[Tensor]) -> Tensor:
+    """Return all matrices side by side; an array of three dimensions is several matrices."""
     import torch
 
     matrices = [matrix for part in parts for matrix in (part if part.ndim == 3 else [part])]
@@ -197,6 +225,10 @@ def _place_side_by_side(parts: list[Tensor]) -> Tensor:
 
 
 def _refuse_part_count(count: int, shapes: list[MatrixShape], name: str) -> list[MatrixShape]:
+    """Return the shapes unchanged; refuse any number of them but `count`.
+
+    `name` is the operation.
+    """
     if len(shapes) != count:
         problem = f"'{name}' takes {count} parts, and {len(shapes)} are given"
         raise AttnvizError(problem, f"write {CONSTRUCTIONS[name].written}")
@@ -204,13 +236,15 @@ def _refuse_part_count(count: int, shapes: list[MatrixShape], name: str) -> list
 
 
 def _refuse_missing_row(row: int, count: int) -> None:
+    """Refuse a row number, from 0, that a table of `count` rows does not have."""
     if not 0 <= row < count:
         problem = f"there is no row {row} in a table of {count:,}"
         raise AttnvizError(problem, f"rows count from 0, here to {count - 1:,}")
 
 
 def _written_numbers(value: Any) -> list[Any]:
-    """The numbers in nested lists; none of a draw, whose numbers are not known yet."""
+    """Return the leaves of nested lists; none of draws and constructions, whose numbers are not
+    known yet."""
     if isinstance(value, list):
         return [leaf for item in value for leaf in _written_numbers(item)]
     return [] if isinstance(value, (str, Mapping)) else [value]
@@ -219,6 +253,8 @@ def _written_numbers(value: Any) -> list[Any]:
 def _shape_misfit_error(
     why: str, first: MatrixShape, second: MatrixShape, hint: str
 ) -> AttnvizError:
+    """Return the error for two shapes that do not go together; `why` says what cannot be done with
+    them."""
     shape_texts = [shape_text(shape) if shape else "1" for shape in (first, second)]
     numbers = "number" if shape_texts[-1] == "1" else "numbers"
     return AttnvizError(f"{' and '.join(shape_texts)} {numbers} {why}", hint)

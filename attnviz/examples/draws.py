@@ -44,7 +44,8 @@ class MatrixDraw:
 
     @property
     def shapes_by_name(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the matrix and of its bias, if there is one, without drawing them."""
+        """The shapes of the matrix and of the bias that is drawn with it, if any, by name, without
+        drawing."""
         *before, rows, columns = (1, *self.shape)
         transposed_shape = (*before[1:], columns, rows)
         shapes = {self.name: transposed_shape if self.transposed else self.shape}
@@ -54,7 +55,7 @@ class MatrixDraw:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A seed, how many uniform numbers to skip, and the draws that follow."""
+    """A seed, how many uniform numbers to skip, and the draws of matrices that follow."""
 
     seed: int = 0
     skip: int = 0
@@ -62,22 +63,21 @@ class Recipe:
 
     @property
     def shapes_by_name(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of all matrices that are drawn, by name."""
+        """The shapes of all matrices and biases that are drawn, by name, without drawing."""
         return {name: shape for draw in self.draws for name, shape in draw.shapes_by_name.items()}
 
     @property
     def needed_bytes(self) -> int:
-        """The memory for drawing and keeping all matrices."""
+        """The estimated memory for drawing and keeping all matrices, in bytes."""
         numbers = [prod(shape) for shape in self.shapes_by_name.values()]
         largest = max((prod(draw.shape) for draw in self.draws), default=0)
         return BYTES_PER_NUMBER * sum(numbers) + DRAWING_BYTES_PER_NUMBER * largest
 
 
 def draw_recipe(recipe: Recipe) -> dict[str, Tensor]:
-    """Draw all matrices of a recipe, by name; the bias of `w_query` is named `b_query`.
-
-    A generator of its own gives the same numbers as torch.manual_seed, without side effects.
-    """
+    """Draw all matrices of a recipe, and return them by name; the bias of `w_query` is named
+    `b_query`. A generator of its own gives the same numbers as torch.manual_seed, without side
+    effects."""
     import torch
 
     stream = torch.Generator().manual_seed(recipe.seed)
@@ -95,7 +95,8 @@ def draw_recipe(recipe: Recipe) -> dict[str, Tensor]:
 
 
 def _skip_numbers(count: int, stream: Generator) -> None:
-    """Draw uniform numbers without keeping them, in parts, as all at once may be gigabytes."""
+    """Draw `count` uniform numbers without keeping them, in parts, as all at once may be
+    gigabytes."""
     import torch
 
     for skipped in range(0, count, MAX_SKIPPED_AT_ONCE):
@@ -103,12 +104,14 @@ def _skip_numbers(count: int, stream: Generator) -> None:
 
 
 def _draw_uniform(shape: Sequence[int], stream: Generator) -> list[Tensor]:
+    """Return one matrix of uniform numbers from 0 to 1, as torch.rand draws them."""
     import torch
 
     return [torch.rand(*shape, generator=stream)]
 
 
 def _draw_normal(shape: Sequence[int], stream: Generator) -> list[Tensor]:
+    """Return one matrix of standard normal numbers, as torch.randn draws them."""
     import torch
 
     return [torch.randn(*shape, generator=stream)]
@@ -117,13 +120,15 @@ def _draw_normal(shape: Sequence[int], stream: Generator) -> list[Tensor]:
 def _draw_integers(
     shape: Sequence[int], stream: Generator, low: int = 0, high: int = 10
 ) -> list[Tensor]:
+    """Return one matrix of whole numbers from `low` to below `high`, as float32."""
     import torch
 
     return [torch.randint(low, high, tuple(shape), generator=stream).float()]
 
 
 def _draw_linear(shape: Sequence[int], stream: Generator, bias: bool = True) -> list[Tensor]:
-    """The initial weight of torch.nn.Linear, transposed for x W, and its bias."""
+    """Return the initial weight of torch.nn.Linear, transposed for x W, and its bias unless `bias`
+    is False."""
     import torch
 
     inputs, outputs = shape
@@ -136,7 +141,8 @@ def _draw_linear(shape: Sequence[int], stream: Generator, bias: bool = True) -> 
 
 
 def _initializer(name: str) -> DrawFunction:
-    """A draw function that fills a matrix with the initializer of torch.nn.init of this name."""
+    """Return a draw function that fills a matrix with torch.nn.init's initializer `name`
+    ("xavier_normal")."""
 
     def draw_initialized(shape: Sequence[int], stream: Generator, **options: Any) -> list[Tensor]:
         import torch
@@ -150,11 +156,9 @@ def _initializer(name: str) -> DrawFunction:
 def _draw_dropout(
     shape: Sequence[int], stream: Generator, p: float = 0.5, intel: bool = False
 ) -> list[Tensor]:
-    """The mask of torch.nn.functional.dropout: 1 for numbers that are kept, otherwise 0.
-
-    torch draws a number for each element; on Intel processors it draws only a seed for the
-    generator of Intel's library. Here each way gives the same mask on every processor.
-    """
+    """Return the mask of torch.nn.functional.dropout: 1 for numbers that are kept, otherwise 0.
+    torch draws a number for each element; on Intel processors (`intel`) it draws only a seed for
+    the generator of Intel's library. Either method gives the same mask on every processor here."""
     import torch
 
     if p == 0:  # torch draws nothing then
@@ -167,7 +171,7 @@ def _draw_dropout(
 
 
 def _next_32_bits(stream: Generator) -> int:
-    """The next 32 bits of the generator, for which torch has no function."""
+    """Return the next 32 bits of the generator, for which torch has no function, and advance it."""
     import torch
 
     two_halves = torch.empty(1, dtype=torch.int64)
@@ -177,7 +181,7 @@ def _next_32_bits(stream: Generator) -> int:
 
 
 def _intel_uniform(count: int, seed: int) -> Tensor:
-    """Uniform numbers of MCG31m1, the generator of Intel's MKL: x → a x mod (2³¹ − 1)."""
+    """Return uniform numbers of MCG31m1, the generator of Intel's MKL: x → a x mod (2³¹ − 1)."""
     import torch
 
     modulus, factor = 2**31 - 1, 1_132_489_760
@@ -249,14 +253,16 @@ DEFAULT_BOUNDS: Mapping[str, Mapping[str, int]] = {
 
 
 def read_recipe(table: toml.Table) -> Recipe:
-    """The recipe in the table [recipe]."""
+    """Return the recipe in the table [recipe]; refuse unknown keys and draws that cannot be
+    made."""
     table.check("key of a recipe", RECIPE_TYPES)
     draws = tuple(map(_read_draw, table.tables("draws")))
     return Recipe(seed=table.values.get("seed", 0), skip=table.values.get("skip", 0), draws=draws)
 
 
 def refuse_unused_draws(draws: Sequence[MatrixDraw], used: set[str], table: toml.Table) -> None:
-    """Refuse two draws of one name, and an unused draw whose name looks like a misspelt matrix."""
+    """Refuse two draws of one name, and a draw not in `used` whose name looks like a misspelt
+    matrix."""
     names: set[str] = set()
     for number, draw in enumerate(draws):
         if draw.name in names:
@@ -270,7 +276,11 @@ def refuse_unused_draws(draws: Sequence[MatrixDraw], used: set[str], table: toml
 
 
 def _read_draw(table: toml.Table) -> MatrixDraw:
-    """The draw of a table such as `{ name = "w_query", linear = [3, 2], bias = false }`."""
+    """Return the draw of a table such as `{ name = "w_query", linear = [3, 2], bias = false }`.
+
+    Refuses unknown keys, a missing name or kind, shapes that do not fit the kind, and bounds in the
+    wrong order.
+    """
     values = table.values
     if "name" not in values:
         raise table.error("a draw has no name", 'write { name = "embeddings", rand = [4, 3] }')
@@ -299,7 +309,7 @@ def _read_draw(table: toml.Table) -> MatrixDraw:
 
 
 def _draw_kind(table: toml.Table, name: str) -> str:
-    """The kind of a draw; refused unless its table names exactly one."""
+    """Return the kind of a draw, such as "randn"; refuse a table that has none or several."""
     kinds = [kind for kind in DRAW_KINDS if kind in table.values]
     if len(kinds) == 1:
         return kinds[0]
@@ -312,7 +322,7 @@ def _draw_kind(table: toml.Table, name: str) -> str:
 
 
 def _draw_shape(table: toml.Table, kind: str, name: str) -> tuple[int, ...]:
-    """The shape of a draw; refused if its kind does not take it or it is too large."""
+    """Return the shape of a draw; refuse one that its kind does not take, or that is too large."""
     shape, sides, least = table.values[kind], DRAW_KINDS[kind].sides, DRAW_KINDS[kind].least
     if not SHAPE_TYPE.fits(shape):
         raise table.error(f"the draw '{name}' has no shape", f"{kind} = [4, 3]", kind)

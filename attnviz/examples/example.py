@@ -34,7 +34,7 @@ COMMAND_OPTIONS = ("item", "query")  # also options of `attnviz example show`
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Expectation:
-    """What is expected of one step."""
+    """The numbers, shape or claim that are expected of one step of an example."""
 
     step: str
     line: int | None
@@ -76,11 +76,15 @@ class Example(Showable):
 
     @cached_property
     def _draws_by_name(self) -> dict[str, Tensor]:
+        """All drawn matrices by name; refused if they need more memory than is free."""
         self._refuse_more_than_memory()
         return draw_recipe(self.recipe)
 
     def _construct_matrices(self, given_values: Mapping[str, Any]) -> dict[str, Any]:
-        """Given matrices with constructions replaced by their numbers."""
+        """Return given matrices with constructions replaced by their numbers.
+
+        An error names the matrix and the file.
+        """
         constructed = dict(given_values)
         for name, value in given_values.items():
             if is_construction(name, value):
@@ -92,7 +96,7 @@ class Example(Showable):
         return constructed
 
     def _refuse_more_than_memory(self) -> None:
-        """Refuse draws and constructions that need more memory than is free."""
+        """Refuse draws and constructions that by estimate need more memory than is free."""
         shapes = self.recipe.shapes_by_name
         given = [name for name in shapes if can_be_given(name)]
         tables = (self.given, *(expectation.changes for expectation in self.expectations))
@@ -113,10 +117,12 @@ class Example(Showable):
             raise self._error(problem, "draw fewer numbers", "draws")
 
     def _error(self, problem: str, hint: str, about: str) -> AttnvizError:
+        """Return an error about a key of this example's file."""
         return AttnvizError(problem, hint, about=about, file=str(self.path))
 
     def matrices(self, item: int | None, changes: Mapping[str, Any]) -> Matrices:
-        """The given matrices of one item, with the changes of an expectation."""
+        """Return the given matrices, with the matrices among the changes of an expectation in their
+        place. `item` is the item of the batch, from 1; None keeps the whole batch."""
         from attnviz.traces.matrices import parse_matrices
 
         changed = {name: value for name, value in changes.items() if not _is_setting(name)}
@@ -126,7 +132,10 @@ class Example(Showable):
 
     @property
     def tokens(self) -> Tokens | None:
-        """The tokens of the text, or the given ones; None if there are neither."""
+        """The tokens of the text, otherwise the given ones; None if there are neither.
+
+        Refuses a tokenizer that would have to be downloaded.
+        """
         if self.text is not None and self.settings.model is not None:
             return load_card(self.settings.model).cut(self.text)
         if self.text is not None:
@@ -146,7 +155,8 @@ class Example(Showable):
         changes: Mapping[str, Any] | None = None,
         command: str | None = None,
     ) -> Trace:
-        """Trace the example, or one item of its batch; errors name the file and the line."""
+        """Trace the example, or one `item` (from 1) of its batch; errors name the file and the
+        line. `changes` are settings and matrices that replace the example's own."""
         from attnviz.traces.from_text import trace
         from attnviz.traces.origin import FromExample
 
@@ -170,6 +180,8 @@ class Example(Showable):
         return replace(result, origin=origin)
 
     def _locate_error(self, error: AttnvizError) -> AttnvizError:
+        """Return the error with the example's file and line, and with keys of the file in place of
+        options."""
         located = options_as_keys(with_line_number(error, self.path), exceptions=COMMAND_OPTIONS)
         if located.file == str(self.path):
             return located
@@ -177,5 +189,6 @@ class Example(Showable):
 
 
 def _is_setting(name: str) -> bool:
-    """Whether a change of an expectation is a setting; `positions` is one, and no matrix there."""
+    """Return whether a change of an expectation is a setting; `positions` is a setting, not a
+    matrix here."""
     return name in Settings.__dataclass_fields__

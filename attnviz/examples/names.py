@@ -45,27 +45,30 @@ COURSE_ORDER = (  # other examples come after these
 
 
 def example_names() -> list[str]:
-    """The names of all examples that come with attnviz, the simplest first."""
+    """Return the names of all examples that come with attnviz, the simplest first."""
     return [path.stem for path in sorted(EXAMPLES_FOLDER.glob("*.toml"), key=_course_position)]
 
 
 def example_titles() -> dict[str, str]:
-    """The title of each example by its name."""
+    """Return the title of each example by its name; refuse a file without one."""
     return {name: _read_example_title(example_path(name)) for name in example_names()}
 
 
 def is_example_path(name: str) -> bool:
-    """Whether a name is the path of a user's file."""
+    """Return whether a name is a path: it ends in .toml or has a slash."""
     return name.endswith(".toml") or "/" in name
 
 
 def is_example(name: str) -> bool:
-    """Whether a name is an example that comes with attnviz, or a file."""
+    """Return whether a name is a path, which need not exist, or one of the examples of attnviz."""
     return is_example_path(name) or name in example_names()
 
 
 def example_path(name: str) -> Path:
-    """The file of an example that comes with attnviz, or the user's own path."""
+    """Return the file of an example that comes with attnviz, or a user's path as it is.
+
+    Refuses any other name.
+    """
     if is_example_path(name):
         return Path(name)
     if name not in example_names():
@@ -74,6 +77,7 @@ def example_path(name: str) -> Path:
 
 
 def _read_example_title(path: Path) -> str:
+    """Return the title in an example file; refuse a file without one."""
     title = Table.read(path, "lesson").values.get("title")
     if not isinstance(title, str):
         raise AttnvizError(f"'{path}': an example needs a title", "begin with: title = …")
@@ -81,13 +85,17 @@ def _read_example_title(path: Path) -> str:
 
 
 def _course_position(path: Path) -> tuple[int, str]:
+    """Return what examples are sorted by: the index in COURSE_ORDER, after it for others, and the
+    name."""
     order = COURSE_ORDER.index(path.stem) if path.stem in COURSE_ORDER else len(COURSE_ORDER)
     return order, path.stem
 
 
 @with_checked_arguments
 def example(name: str) -> Example:
-    """An example that comes with attnviz by its name, or a user's own by its path.
+    """Return an example that comes with attnviz by its name, or a user's own by its path.
+
+    Refuses unknown names and files with anything that does not fit.
 
     >>> from attnviz import example
     >>> example("simplified").view().headline

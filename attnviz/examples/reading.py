@@ -60,7 +60,8 @@ EXAMPLE_SETTINGS = tuple(
 
 
 def read_example(path: Path) -> Example:
-    """The example in a file; refused if anything in it does not fit."""
+    """Return the example in a file; refuse unknown keys, misspelt matrices, and values that do not
+    fit. Nothing is drawn or computed yet."""
     whole = toml.Table.read(path, "lesson", parse_float=Decimal)
     whole.check("key", EXAMPLE_KEYS)
     if "title" not in whole.values:
@@ -85,7 +86,7 @@ def read_example(path: Path) -> Example:
 
 
 def _refuse_loaded(table: toml.Table) -> None:
-    """Refuse models and vectors that do not come with attnviz."""
+    """Refuse settings that name models or vectors which do not come with attnviz."""
     for name, known in SHIPPED_NAMES.items():
         value = untrusted_settings(table.values).get(name)
         if isinstance(value, NameInFile):
@@ -99,7 +100,11 @@ def _refuse_loaded(table: toml.Table) -> None:
 def _given_values(
     table: toml.Table, kind: str, settings: Mapping[str, toml.ValueKind], recipe: Recipe
 ) -> Mapping[str, Any]:
-    """Given matrices and settings by their full names, after a check that all can be made."""
+    """Return given matrices and settings by their full names, after a check that all can be made.
+
+    `kind` calls a name in errors ("matrix to give"), and `settings` are the names of settings that
+    may be given, too.
+    """
     with table.located():
         values = flatten_layers(table.values)
     for name, value in values.items():
@@ -116,6 +121,11 @@ def _given_values(
 
 
 def _read_expectation(table: toml.Table, recipe: Recipe) -> Expectation:
+    """Return the expectation in a table.
+
+    Refuses one that expects nothing or names neither a step nor a claim, and unknown steps, claims
+    and keys.
+    """
     known = {**EXPECTATION_PLACE_KEYS, **EXPECTATION_VALUE_KEYS, **EXPECTATION_TOLERANCE_KEYS}
     table.check("key of an expectation", known)
     values, step, claim = table.values, table.values.get("step"), table.values.get("claim")

@@ -34,6 +34,7 @@ class Choices:
     rate: float | None = None
 
     def __post_init__(self) -> None:
+        """Refuse numbers out of range; None is fine everywhere, and infinity for `until`."""
         _refuse_choice_beyond("steps", self.steps, 1, MAX_STEPS)
         _refuse_choice_beyond("batch", self.batch, 1, MAX_BATCH)
         if self.until is not None and not (0 < self.until <= 1 or self.until == math.inf):
@@ -52,16 +53,19 @@ class Choices:
 
     @property
     def in_a_file(self) -> dict[str, float | None]:
-        """The choices as JSON can hold them, with None in place of an infinite `until`."""
+        """The choices as JSON data, with None in place of an infinite `until`."""
         return asdict(self) | {"until": None if self.until == math.inf else self.until}
 
     def over(self, others: Choices) -> Choices:
-        """These choices, with `others` for those that are None."""
+        """Return a copy of `others` in which every choice that is not None here takes its value
+        from here."""
         chosen = {name: value for name, value in asdict(self).items() if value is not None}
         return replace(others, **chosen)
 
 
 def _refuse_choice_beyond(name: str, value: int | None, lowest: int, highest: int) -> None:
+    """Refuse a training option called `name` that is below `lowest` or above `highest`; None is
+    fine."""
     if value is None or lowest <= value <= highest:
         return
     raise AttnvizError(
@@ -72,7 +76,8 @@ def _refuse_choice_beyond(name: str, value: int | None, lowest: int, highest: in
 
 
 def refuse_save_folder(folder: Path) -> None:
-    """Refuse a folder that is not writable, or that contains anything but an attnviz model."""
+    """Refuse a folder that is not writable, or that contains anything but a model that attnviz
+    wrote. A missing folder is fine if its parent exists; so is an empty one."""
     if files.is_file(folder):
         raise AttnvizError(f"'{folder}' is a file", "give the name of a folder, which may be new")
     files.refuse_unwritable(folder / MODEL_CONFIG_FILE)
@@ -87,6 +92,8 @@ def refuse_save_folder(folder: Path) -> None:
 
 
 def _is_attnviz_model(folder: Path) -> bool:
+    """Return whether a folder has the config of a model that attnviz wrote; False if it cannot be
+    read."""
     path = folder / MODEL_CONFIG_FILE
     try:
         text = structured_text.read_text_file(path, "model")
@@ -96,7 +103,8 @@ def _is_attnviz_model(folder: Path) -> bool:
 
 
 def refuse_missing_training(folder: Path) -> None:
-    """Refuse a folder without a training that can be continued."""
+    """Refuse a folder that does not exist or has no history of a training that could be
+    continued."""
     if not folder.is_dir():
         raise AttnvizError(
             f"there is no folder '{folder}'", "attnviz learn TASK --save FOLDER writes one"

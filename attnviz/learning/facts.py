@@ -26,7 +26,9 @@ MAX_NUMBERS_AT_ONCE = 2**24  # weights and vector components while testing
 
 @torch.no_grad()
 def add_training_facts(model: Model, task: Task, step: int) -> Model:
-    """The model with its facts and its heads' descriptions after `step` steps."""
+    """Return the model with facts for its card and its heads' descriptions, measured on held-out
+    sentences. A head is described if its mean weight on a reading is at least MIN_HEAD_SHARE;
+    `step` is stored as the steps trained."""
     examples = test_sentences(task, model)
     passed = run_learner_model(model, model_plan(model, training=True), examples.ids)
     best = dict(_best_reading_by_head(task, reading_scores(passed, examples)))
@@ -44,7 +46,8 @@ def add_training_facts(model: Model, task: Task, step: int) -> Model:
 
 
 def test_sentences(task: Task, model: Model) -> Examples:
-    """Held-out sentences to test a model on; fewer if they are very long or the model is large."""
+    """Return held-out sentences to test a model on: 1000, fewer if they are very long or the model
+    is large."""
     layers, plan = model.settings.layers or 1, model_plan(model)
     heads, head_columns = plan.variant.heads, plan.width or 1
     numbers_per_token = heads * task.longest + max(heads * head_columns, model.settings.width)
@@ -56,7 +59,10 @@ def test_sentences(task: Task, model: Model) -> Examples:
 def _best_reading_by_head(
     task: Task, scores_by_reading: Mapping[str, Float[np.ndarray, "layer head"]]
 ) -> Iterator[tuple[str, tuple[Reading, float]]]:
-    """Each head's reading with the highest score, and the score, if that is MIN_HEAD_SHARE."""
+    """Yield each head ("L0H1") with its reading of the highest score, and the score.
+
+    Heads whose best score is below MIN_HEAD_SHARE are left out.
+    """
     shape = next(iter(scores_by_reading.values())).shape if scores_by_reading else (0, 0)
     for layer, head in np.ndindex(shape):
         scores = {each: float(scores_by_reading[each.name][layer, head]) for each in task.readings}
@@ -67,14 +73,16 @@ def _best_reading_by_head(
 
 
 def _sentence_lengths(examples: Examples) -> list[int]:
-    """The shortest and longest length in tokens, counted up to the last answer."""
+    """Return the shortest and longest length in tokens, counted up to the last answer."""
     positions = torch.arange(1, examples.ids.shape[-1] + 1)
     last_answers = ((examples.answers != NO_TOKEN) * positions).amax(-1)
     return [int(last_answers.min()), int(last_answers.max())]
 
 
 def task_for_model(card: Card, task_name: str | None = None) -> Task:
-    """The task whose sentences a model can be tested on: `task_name`, or the one it learned."""
+    """Return the task whose sentences a model can be tested on: `task_name`, or the shipped one it
+    learned. Refuses a model that gives no answers or has no such task, and a task with another
+    vocabulary."""
     model_text = f"the model '{card.name}'"
     if not card.vocabulary.answers:
         raise AttnvizError(

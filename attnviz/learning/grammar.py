@@ -1,4 +1,4 @@
-"""Grammars: words, sentence patterns and what is asked; many sentences are drawn at once."""
+"""Grammars: words, sentence patterns and the answers wanted; many sentences are drawn at once."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ MAX_REDRAWS = 1000
 PATTERN_PARTS = re.compile(r"\{[^{}]*\}|[\[\]{}]|[^\s\[\]{}]+")
 SLOT_PATTERN = re.compile(r"([\w-]+)(?: ([\w-]+))??(?: as ([\w-]+))?")
 KIND_LETTER = re.compile(r"[a-z]")
-MAX_WAYS = 20_000  # to put the sentences of a pattern together
+MAX_WAYS = 20_000  # to fill in one sentence pattern
 MAX_PATTERN_PARTS = 1000  # words, slots and brackets of a pattern after its phrases are filled in
 MAX_NESTED_PHRASES = 20  # and brackets in brackets
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingRule:
-    """What a head may learn: each slot `of` attends to the nearest slot `reads` before it."""
+    """The rule of what a head may learn: each slot `of` attends to the nearest slot `reads` before
+    it."""
 
     of: str  # empty: every token
     reads: str  # or PREVIOUS_TOKEN
@@ -47,11 +48,12 @@ class ReadingRule:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Grammar:
-    """Lists of words, the ways to put them together, and what is asked where."""
+    """Lists of words, the sentence patterns filled in with them, and at which slots answers are
+    wanted."""
 
     lists: Mapping[ListKey, tuple[WordTokens, ...]]
     ways: tuple[SentenceWay, ...]
-    learned: tuple[float, ...]  # the share of each way in training sentences
+    learned: tuple[float, ...]  # the share of each filled-in pattern in training
     measured: tuple[float, ...]  # and in held-out sentences
     asks: str  # the name of the slots at which an answer is asked for
     answers: str  # the name of the slots whose words are answers
@@ -60,12 +62,13 @@ class Grammar:
 
     @property
     def hides_forms(self) -> bool:
-        """Whether the answer is the form of the word itself, which the model must not see."""
+        """Whether the answer wanted is the form of the word itself, which the model must not
+        see."""
         return self.asks == self.answers
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """All words; the forms of a word whose form is asked for are one word."""
+        """All words and answers; the forms of a word whose form is the answer count as one word."""
         spelled = self._spelled_forms
         all_tokens = [token for words in self.lists.values() for word in words for token in word]
         asking_words = (word[-1] for words in self._lists_of_slots(self.asks) for word in words)
@@ -81,16 +84,18 @@ class Grammar:
 
     @cached_property
     def answer_lists(self) -> list[tuple[WordTokens, ...]]:
-        """The lists of words that are answers."""
+        """The lists of words that can be answers."""
         return self._lists_of_slots(self.answers)
 
     def _lists_of_slots(self, name: str) -> list[tuple[WordTokens, ...]]:
+        """Return the different lists of words that fill slots with this name."""
         slots = (slot for way in self.ways for slot in way if slot.name == name)
         return [self.lists[key] for key in dict.fromkeys((slot.words, slot.kind) for slot in slots)]
 
     @property
     def _spelled_forms(self) -> dict[str, str]:
-        """For each form of a word whose form is asked for, the form that the model gets instead."""
+        """For each form of a word whose form is the answer, the first form, which the model gets
+        instead. The blank "?" is one of the forms; empty if the answers are other words."""
         if not self.hides_forms:
             return {}
         first, *others = self.answer_lists
@@ -104,11 +109,11 @@ class Grammar:
 
     @cached_property
     def longest(self) -> int:
-        """The most tokens of a sentence."""
+        """The number of tokens of the longest sentence."""
         return max(sum(self.tokens_of(slot) for slot in way) for way in self.ways)
 
     def tokens_of(self, filled: FilledSlot) -> int:
-        """The number of tokens of each word that can fill a slot."""
+        """Return the number of tokens of each word that can fill a slot."""
         return len(self.lists[filled.words, filled.kind][0])
 
     @cached_property
@@ -117,7 +122,7 @@ class Grammar:
         return build_tables(self)
 
     def draw(self, seed: int, count: int, held_out: bool) -> Examples:
-        """Draw sentences; held-out ones have other combinations of words."""
+        """Draw `count` sentences with a seed; held-out ones have other combinations of words."""
         return self.tables.draw(seed, count, held_out)
 
 
@@ -141,14 +146,17 @@ class GrammarTables:
     readings: Mapping[str, Int[Tensor, "way token"]]
 
     def draw(self, seed: int, count: int, held_out: bool) -> Examples:
-        """Draw sentences, each way as often as its share."""
+        """Draw `count` sentences, each filled-in pattern as often as its share."""
         stream = "held out" if held_out else "learned"
         chance = draw_uniform([seed], f"{stream} ways", range(count), 1).flatten()
         shares = self.measured if held_out else self.learned
         return self.sentences(seed, stream, torch.searchsorted(shares, chance, right=True))
 
     def sentences(self, seed: int, stream: str, ways: Int[Tensor, "sentence"]) -> Examples:
-        """Draw words for each of these ways."""
+        """Draw words for each of these filled-in patterns (`ways`).
+
+        `stream` is "learned" or "held out". Raises NoWordsError if no combination fits.
+        """
         words = self._draw_words(seed, stream, ways)
         lists, slot, answered = self.lists[ways], self.slot[ways], self.answered[ways]
         answered_slots = answered.clamp(min=0)
@@ -160,7 +168,8 @@ class GrammarTables:
         )
 
     def _draw_words(self, seed: int, stream: str, ways: Int[Tensor, "sentence"]) -> SlotIds:
-        """Draw a word for each slot until none repeats and the combination fits the stream."""
+        """Draw a word for each slot until no word repeats in a sentence and the combination fits
+        the stream. Raises NoWordsError after MAX_REDRAWS attempts."""
         sizes = self.sizes[self.lists[ways]]
         words = torch.zeros_like(sizes)
         rows = torch.arange(len(ways))
@@ -175,6 +184,8 @@ class GrammarTables:
     def _are_fitting(
         self, ways: Int[Tensor, "sentence"], words: SlotIds, stream: str
     ) -> Bool[Tensor, "sentence"]:
+        """Return for each sentence whether no word of its lists repeats, and its combination of
+        words belongs to the stream ("learned" or "held out")."""
         lists = self.lists[ways]
         held_out = (words * self.held_out[ways]).sum(1) % HELD_OUT_COMBINATIONS == 0
         # Fixed words may repeat.
@@ -186,7 +197,7 @@ class GrammarTables:
 
 
 class NoWordsError(Exception):
-    """Raised if no combination of words fits a way in one of the streams."""
+    """The error that no combination of words fits a filled-in pattern in one of the streams."""
 
     def __init__(self, way: int, stream: str) -> None:
         super().__init__(f"{way} {stream}")
@@ -194,12 +205,13 @@ class NoWordsError(Exception):
 
 
 def build_tables(grammar: Grammar) -> GrammarTables:
-    """The tables of a grammar."""
+    """Return a grammar as tables of numbers."""
     numbers = {key: number for number, key in enumerate(grammar.lists, start=1)}
     rows = [_way_rows(grammar, way, numbers) for way in grammar.ways]
     slots = 1 + max(map(len, grammar.ways))
 
     def table(name: str, filler: int, width: int) -> Tensor:
+        """Return the rows called `name` of all filled-in patterns as a table of this width."""
         padded = [row[name] + [filler] * (width - len(row[name])) for row in rows]
         return torch.tensor(padded)
 
@@ -219,7 +231,8 @@ def build_tables(grammar: Grammar) -> GrammarTables:
 
 
 def _list_tables(grammar: Grammar) -> dict[str, Tensor]:
-    """The token ids of each word in each list, its number as an answer, and the list sizes."""
+    """Return the token ids of each word in each list, its number as an answer, and the sizes of the
+    lists."""
     vocabulary, lists = grammar.vocabulary, list(grammar.lists.values())
     answers = {answer: number for number, answer in enumerate(vocabulary.answers)}
     most, longest = max(map(len, lists)), max(len(word) for words in lists for word in words)
@@ -236,7 +249,10 @@ def _list_tables(grammar: Grammar) -> dict[str, Tensor]:
 def _way_rows(
     grammar: Grammar, way: SentenceWay, numbers: Mapping[ListKey, int]
 ) -> dict[str, list[int]]:
-    """The rows of one way in the tables, by name."""
+    """Return the rows of one filled-in pattern in the tables, by the table's name.
+
+    `numbers` has the number of each list of words.
+    """
     sizes = [grammar.tokens_of(slot) for slot in way]
     ends = [end - 1 for end in accumulate(sizes)]  # the last token of each slot
     combined = {*grammar.held_out} or {slot.name for slot in way if slot.words}
@@ -257,7 +273,10 @@ def _way_rows(
 
 
 def _read_positions(way: SentenceWay, ends: Sequence[int], rule: ReadingRule) -> list[int]:
-    """The position that each token attends to by a reading rule, or NO_TOKEN."""
+    """Return the position that each token of a filled-in pattern attends to by a rule, or NO_TOKEN.
+
+    `ends` has the position of each slot's last token, which attends and is attended to.
+    """
     tokens = ends[-1] + 1
     previous = list(range(NO_TOKEN, tokens - 1))
     if not rule.of:
@@ -272,6 +291,7 @@ def _read_positions(way: SentenceWay, ends: Sequence[int], rule: ReadingRule) ->
 
 
 def _cumulative_shares(shares: Sequence[float]) -> Float64[Tensor, "way"]:
+    """Return the cumulative sums of the shares, divided by their total."""
     cumulative = torch.tensor(shares, dtype=torch.float64).cumsum(0)
     return cumulative / cumulative[-1]
 
@@ -300,18 +320,19 @@ SentenceWay = tuple[FilledSlot, ...]
 
 @dataclass(frozen=True)
 class Pattern:
-    """A parsed pattern."""
+    """A parsed sentence pattern, with its phrases filled in."""
 
     items: tuple[PatternItem, ...]
     size: int  # the number of its words, slots and brackets
 
     @property
     def slots(self) -> Iterator[Slot]:
-        """All slots, including optional ones."""
+        """All slots, including those in optional parts."""
         return _all_slots(self.items)
 
 
 def _all_slots(items: tuple[PatternItem, ...]) -> Iterator[Slot]:
+    """Yield all slots of these items, including those in optional parts."""
     for item in items:
         if isinstance(item, Slot):
             yield item
@@ -320,7 +341,11 @@ def _all_slots(items: tuple[PatternItem, ...]) -> Iterator[Slot]:
 
 
 def parse_pattern(text: str, phrases: Mapping[str, str]) -> Pattern:
-    """Parse the text of a pattern, with each `{phrase}` replaced by the pattern it names."""
+    """Parse the text of a pattern, with each `{phrase}` replaced by the pattern it names.
+
+    Refuses unbalanced brackets, phrases that contain themselves, and patterns that are too long or
+    too deep.
+    """
     parts = list(islice(_pattern_parts(text, phrases, ()), MAX_PATTERN_PARTS + 1))
     if len(parts) > MAX_PATTERN_PARTS:
         raise AttnvizError(
@@ -335,9 +360,10 @@ def parse_pattern(text: str, phrases: Mapping[str, str]) -> Pattern:
 
 
 def _pattern_parts(text: str, phrases: Mapping[str, str], within: tuple[str, ...]) -> Iterator[str]:
-    """The words, slots and brackets of a pattern with its phrases filled in.
+    """Yield the words, slots and brackets of a pattern with its phrases filled in.
 
-    It is a generator, so that the caller can stop when a pattern becomes too long.
+    It is a generator, so that the caller can stop when a pattern becomes too long. `within` has the
+    names of the phrases that surround the text.
     """
     for part in PATTERN_PARTS.findall(text):
         name = part[1:-1] if part.endswith("}") else ""
@@ -355,7 +381,10 @@ def _pattern_parts(text: str, phrases: Mapping[str, str], within: tuple[str, ...
 
 
 def _parse_items(parts: Iterator[str], depth: int) -> tuple[tuple[PatternItem, ...], bool]:
-    """The items up to the next ], and whether there is a ]."""
+    """Return the pattern items up to the next ], nested ones as tuples, and whether there was a ].
+
+    Refuses a [ without a ], too deep nesting, and slots that cannot be parsed.
+    """
     items: list[PatternItem] = []
     for part in parts:
         if part == "]":
@@ -377,6 +406,8 @@ def _parse_items(parts: Iterator[str], depth: int) -> tuple[tuple[PatternItem, .
 
 
 def _parse_slot(part: str) -> Slot:
+    """Return the slot of a text such as `{noun x as subject}`, which is named after its class by
+    default."""
     match = SLOT_PATTERN.fullmatch(part[1:-1].strip())
     if part in ("{", "}") or match is None:
         raise AttnvizError(
@@ -387,7 +418,8 @@ def _parse_slot(part: str) -> Slot:
 
 
 def refuse_unknown_words(pattern: Pattern, kinds: Kinds) -> None:
-    """Refuse slots for unknown classes or kinds of words."""
+    """Refuse slots for unknown classes or kinds of words, and letters that cannot stand for
+    kinds."""
     slots = list(pattern.slots)
     for slot in slots:
         if slot.words not in kinds:
@@ -422,12 +454,12 @@ def _refuse_kind_letters(slots: Sequence[Slot], kinds: Kinds) -> None:
 
 
 def is_kind_letter(kind: str) -> bool:
-    """Whether a slot's kind is a letter that stands for any kind."""
+    """Return whether a slot's kind is a single letter from a to z, which stands for any kind."""
     return KIND_LETTER.fullmatch(kind) is not None
 
 
 def max_way_count(pattern: Pattern, kinds: Kinds) -> int:
-    """An upper bound for the number of ways that a pattern expands to."""
+    """Return an upper bound for the number of sentences of slots that a pattern expands to."""
     slots = list(pattern.slots)
     letters = {slot.kind for slot in slots if is_kind_letter(slot.kind)}
     common = next((len(kinds[slot.words]) for slot in slots if slot.kind in letters), 0)
@@ -436,11 +468,15 @@ def max_way_count(pattern: Pattern, kinds: Kinds) -> int:
 
 
 def _max_expansions(items: tuple[PatternItem, ...]) -> int:
+    """Return the largest possible number of choices of optional parts."""
     return prod(1 + _max_expansions(item) for item in items if isinstance(item, tuple))
 
 
 def expand_pattern(pattern: Pattern, kinds: Kinds) -> Iterator[tuple[float, SentenceWay]]:
-    """All ways of a pattern, each with its share of the pattern's sentences."""
+    """Yield all choices of optional parts and kinds of words of a pattern, each with its share.
+
+    Every choice of optional parts has the same share, which its choices of kinds divide equally.
+    """
     expanded = list(_expand_optional(pattern.items))
     for items in expanded:
         ways = list(_choose_kinds(items, kinds))
@@ -448,7 +484,7 @@ def expand_pattern(pattern: Pattern, kinds: Kinds) -> Iterator[tuple[float, Sent
 
 
 def _expand_optional(items: tuple[PatternItem, ...]) -> Iterator[tuple[str | Slot, ...]]:
-    """The items with and without each optional part."""
+    """Yield the items with and without each optional part, in all combinations."""
     choices = [
         [(), *_expand_optional(item)] if isinstance(item, tuple) else [(item,)] for item in items
     ]
@@ -457,7 +493,8 @@ def _expand_optional(items: tuple[PatternItem, ...]) -> Iterator[tuple[str | Slo
 
 
 def _choose_kinds(items: tuple[str | Slot, ...], kinds: Kinds) -> Iterator[SentenceWay]:
-    """The items with each choice of kinds; different letters stand for different kinds."""
+    """Yield the items with each choice of kinds of words; different letters stand for different
+    kinds."""
     slots = [item for item in items if isinstance(item, Slot)]
     letters = sorted({slot.kind for slot in slots if is_kind_letter(slot.kind)})
     common = next((kinds[slot.words] for slot in slots if slot.kind in letters), ())
@@ -470,6 +507,8 @@ def _choose_kinds(items: tuple[str | Slot, ...], kinds: Kinds) -> Iterator[Sente
 def _fill_slots(
     items: tuple[str | Slot, ...], kinds: Kinds, letters: Mapping[str, str], free: Iterator[str]
 ) -> SentenceWay:
+    """Return the items with kinds chosen: `letters` has the kind of each letter, and `free` yields
+    the kinds of the slots that leave it open."""
     way = []
     for item in items:
         if isinstance(item, str):

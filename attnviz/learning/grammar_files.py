@@ -57,7 +57,7 @@ SENTENCES_KEYS: Mapping[str, toml.ValueKind] = {
 }
 MAX_KINDS = 100  # of a class of words
 MAX_READINGS = 100
-MAX_WAY_WORDS = 500_000  # in all ways to put sentences together
+MAX_WAY_WORDS = 500_000  # in all filled-in patterns
 MAX_LIST_CELLS = 20_000_000  # of the table of all lists, each padded to the longest
 GRAMMAR_TEXT_KEYS = toml.ValueKind(
     lambda value: (
@@ -79,11 +79,15 @@ DEFAULT_GRAMMAR_SETTINGS = Settings(
 
 # By class name and kind; the kind is "" if a class has none.
 WordClasses = Mapping[str, Mapping[str, tuple[WordTokens, ...]]]
-WayShares = dict[SentenceWay, float]  # how often each way occurs
+WayShares = dict[SentenceWay, float]  # how often each filled-in pattern occurs
 
 
 def read_grammar_task(path: Path, source: str | None = None) -> Task:
-    """The task of a grammar file, or of its text `source` if that was read before."""
+    """Return the task of a grammar file, or of its text `source` if that was read before.
+
+    Refuses unknown and missing keys, sentences that cannot be drawn, and a watched sentence that is
+    too long.
+    """
     whole = toml.Table.read(path, "grammar", source)
     whole.check("key", GRAMMAR_KEYS, *REQUIRED_GRAMMAR_KEYS)
     grammar = _read_grammar(whole)
@@ -116,6 +120,8 @@ def read_grammar_task(path: Path, source: str | None = None) -> Task:
 
 
 def _read_grammar(whole: toml.Table) -> Grammar:
+    """Return the grammar of a whole file; refuse names of slots and classes that it does not
+    define."""
     classes = _word_classes(whole.table("words"))
     learned, measured = _read_sentences(whole, classes)
     every = tuple({**learned, **measured})
@@ -142,7 +148,10 @@ def _read_grammar(whole: toml.Table) -> Grammar:
 
 
 def _word_classes(words: toml.Table) -> WordClasses:
-    """The lists of words by class and kind."""
+    """Return the lists of words of a grammar by class ("noun") and kind ("singular").
+
+    A class that is one plain list has the kind "".
+    """
     if not words.values:
         raise words.error("there are no words", GRAMMAR_KEYS["words"].hint)
     for name, value in words.values.items():
@@ -158,7 +167,10 @@ def _word_classes(words: toml.Table) -> WordClasses:
 
 
 def _list_of_words(table: toml.Table, key: str) -> tuple[WordTokens, ...]:
-    """The tokens of the words in a list; refused unless all have the same number of tokens."""
+    """Return the tokens of each word in a list.
+
+    Refuses words with different numbers of tokens, and a word that occurs twice.
+    """
     table.refuse_misfit(key, GRAMMAR_TEXT_KEYS)
     words = table.values[key]
     tokens = tuple(tokenize(word, "words").labels for word in words)
@@ -174,7 +186,10 @@ def _list_of_words(table: toml.Table, key: str) -> tuple[WordTokens, ...]:
 
 
 def _read_sentences(whole: toml.Table, classes: WordClasses) -> tuple[WayShares, WayShares]:
-    """The ways to put sentences together with their shares, for training and held out."""
+    """Return all filled-in sentence patterns with how often each occurs: in training, and held out.
+
+    Refuses patterns with too many words in all, and a file without sentences for one of the two.
+    """
     kinds = {name: tuple(kind for kind in of if kind) for name, of in classes.items()}
     phrases = _read_phrases(whole.table("phrases"), kinds)
     learned: WayShares = {}
@@ -197,6 +212,8 @@ def _read_sentences(whole: toml.Table, classes: WordClasses) -> tuple[WayShares,
 
 
 def _read_phrases(table: toml.Table, kinds: Kinds) -> Mapping[str, str]:
+    """Return the phrases by name, each a pattern that others can contain; refuse names of word
+    lists and phrases that cannot be parsed."""
     for name in table.values:
         table.refuse_misfit(name, PHRASE)
         if name in kinds:
@@ -212,7 +229,11 @@ def _read_phrases(table: toml.Table, kinds: Kinds) -> Mapping[str, str]:
 def _weighted_ways(
     table: toml.Table, phrases: Mapping[str, str], kinds: Kinds
 ) -> Iterator[tuple[SentenceWay, float]]:
-    """The ways of one [[sentences]] table with their shares."""
+    """Yield the filled-in patterns of one [[sentences]] table, each with how often it occurs.
+
+    The shares of a table sum to its `times`, which is 1 by default. Refuses a pattern that expands
+    to more than MAX_WAYS.
+    """
     patterns = table.values["patterns"]
     for number, text in enumerate(patterns):
         pattern = _read_pattern(text, phrases, kinds, table, "patterns", number)
@@ -230,6 +251,8 @@ def _weighted_ways(
 
 
 def _refuse_many_words(words: int, table: toml.Table, *keys: str | int) -> None:
+    """Refuse more than MAX_WAY_WORDS words in all filled-in patterns; `keys` locate the pattern in
+    the table."""
     if words > MAX_WAY_WORDS:
         raise table.error(
             f"the patterns together have more than {MAX_WAY_WORDS:,} words",
@@ -241,7 +264,10 @@ def _refuse_many_words(words: int, table: toml.Table, *keys: str | int) -> None:
 def _read_pattern(
     text: str, phrases: Mapping[str, str], kinds: Kinds, table: toml.Table, *keys: str | int
 ) -> Pattern:
-    """Parse a pattern or phrase; errors name its place in the table."""
+    """Parse a pattern or phrase; errors give its line in the file, found by `keys`.
+
+    Refuses unknown classes and kinds of words.
+    """
     with table.located(*keys):
         pattern = parse_pattern(text, phrases)
         refuse_unknown_words(pattern, kinds)
@@ -249,7 +275,11 @@ def _read_pattern(
 
 
 def _read_readings(table: toml.Table, names: Sequence[str]) -> dict[str, ReadingRule]:
-    """The rules of what heads may learn to attend to, by name."""
+    """Return the rules of what heads may learn to attend to, by name.
+
+    Refuses names of slots that no sentence has, and a rule that says which slot is attended to but
+    not from where.
+    """
     if len(table.values) > MAX_READINGS:
         raise table.error(f"there are more than {MAX_READINGS} readings", "leave some out")
     rules = {}
@@ -282,7 +312,8 @@ def _refuse_wide_lists(grammar: Grammar, whole: toml.Table) -> None:
 
 
 def _refuse_unmatched_forms(grammar: Grammar, whole: toml.Table) -> None:
-    """Refuse answers with hidden forms unless their lists match word by word, one token each."""
+    """Refuse answers that are forms of the blank word itself unless their lists match word by word,
+    with one token each."""
     if not grammar.hides_forms:
         return
     for words in grammar.answer_lists:
@@ -295,7 +326,8 @@ def _refuse_unmatched_forms(grammar: Grammar, whole: toml.Table) -> None:
 
 
 def _refuse_impossible_sentences(grammar: Grammar, whole: toml.Table) -> None:
-    """Refuse a way without enough words for both training and held-out sentences."""
+    """Refuse a filled-in pattern without enough different words for its training or held-out
+    sentences."""
     for stream, shares in (("learned", grammar.learned), ("held out", grammar.measured)):
         ways = torch.tensor([number for number, share in enumerate(shares) if share])
         try:
@@ -312,6 +344,8 @@ def _refuse_impossible_sentences(grammar: Grammar, whole: toml.Table) -> None:
 
 
 def _training_choices(table: toml.Table) -> dict[str, Any]:
+    """Return the values of [training] as fields of a Task; refuse unknown keys and values out of
+    range."""
     kinds = {**toml.kinds_by_class(Choices), "seconds": toml.NUMBER}
     table.check("key of training", kinds)
     with table.located(options=True):

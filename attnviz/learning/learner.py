@@ -40,7 +40,8 @@ class Learner:
 
     @property
     def optimizer_state(self) -> dict[str, dict[str, Tensor]]:
-        """The optimizer's state for each parameter, to continue another time."""
+        """A copy on the CPU of AdamW's state for each parameter, from which training can
+        continue."""
         return {
             name: {key: copy_to_cpu(each) for key, each in self.optimizer.state[parameter].items()}
             for name, parameter in self.parameters.items()
@@ -56,15 +57,15 @@ class Learner:
                 }
 
     def run(self, ids: Int[Tensor, "*batch token"]) -> ForwardPass:
-        """The forward pass of sentences."""
+        """Return the forward pass of sentences of token ids."""
         return run_learner_model(self.model, self.plan, ids)
 
     def losses(self, examples: Examples) -> Float[Tensor, "*seed"]:
-        """The mean cross-entropy of the answers."""
+        """Return the mean cross-entropy of the answers, one number for each model."""
         return mean_losses(self.run(examples.ids), examples)
 
     def learn(self, examples: Examples) -> Float[Tensor, "*seed"]:
-        """Make one training step, and return the losses before it."""
+        """Make one training step, and return each model's loss before it."""
         losses = self.losses(examples)
         self.optimizer.zero_grad()
         losses.sum().backward()  # type: ignore[no-untyped-call]
@@ -73,12 +74,12 @@ class Learner:
 
 
 def copy_to_cpu(tensor: Tensor) -> Tensor:
-    """A detached copy of a tensor on the CPU."""
+    """Return a detached copy of a tensor on the CPU."""
     return tensor.detach().to("cpu", copy=True)
 
 
 def mean_losses(passed: ForwardPass, examples: Examples) -> Float[Tensor, "*seed"]:
-    """The mean cross-entropy of the answers, for each of several models its own."""
+    """Return the mean cross-entropy of the answers wanted; for several models, one number each."""
     logits, answers = passed.logits.flatten(0, -2), examples.answers
     if answers.ndim == 2:
         return functional.cross_entropy(logits, answers.flatten(), ignore_index=NO_TOKEN)
@@ -89,7 +90,7 @@ def mean_losses(passed: ForwardPass, examples: Examples) -> Float[Tensor, "*seed
 
 
 def share_correct(passed: ForwardPass, examples: Examples) -> Float[Tensor, "*seed"]:
-    """The share of answers that are right."""
+    """Return the share of wanted answers that are right; for several models, one number each."""
     has_answer = examples.answers != NO_TOKEN
     is_right = (passed.logits.argmax(-1) == examples.answers) & has_answer
     return is_right.sum((-2, -1)) / has_answer.sum((-2, -1))
@@ -98,7 +99,8 @@ def share_correct(passed: ForwardPass, examples: Examples) -> Float[Tensor, "*se
 def reading_scores(
     passed: ForwardPass, examples: Examples
 ) -> dict[str, Float[np.ndarray, "layer head"]]:
-    """For each reading the mean weight that each head puts on the tokens it names."""
+    """Return for each reading the mean weight of each head on the positions that the reading tells
+    to attend to. The mean is over the tokens that have such a position; NaN if there are none."""
     return {
         name: np.stack([_mean_weight_read(layer.attended.weights, read) for layer in passed.layers])
         for name, read in examples.readings.items()
@@ -108,6 +110,7 @@ def reading_scores(
 def _mean_weight_read(
     weights: Float[Tensor, "sentence head query key"], read: Tensor
 ) -> np.ndarray:
+    """Return each head's mean weight on the positions in `read`, over all tokens that have one."""
     has_target = read != NO_TOKEN
     targets = read.clamp(min=0)[:, None, :, None].expand(-1, weights.shape[1], -1, 1)
     weights_read = weights.gather(-1, targets).squeeze(-1) * has_target[:, None]
@@ -116,7 +119,8 @@ def _mean_weight_read(
 
 
 def stack_models(models: Sequence[Model]) -> Model:
-    """Models of the same settings as one, with first axes for models and their sentences."""
+    """Return models of the same settings as one, whose parameters have first axes for models and
+    for sentences."""
     by_model = [model.parameters for model in models]
     stacked = {
         name: _stack_parameter(name, [parameters[name] for parameters in by_model])
@@ -126,9 +130,10 @@ def stack_models(models: Sequence[Model]) -> Model:
 
 
 def _stack_parameter(name: str, tensors: Sequence[Tensor]) -> Tensor:
-    """Matrices as [model, 1, rows, columns], vectors as [model, 1, 1, columns] to add to rows.
+    """Return one parameter of several models as one tensor.
 
-    w_score becomes [model, 1, columns], as it is multiplied with scores and not added.
+    Matrices become [model, 1, rows, columns], and vectors [model, 1, 1, columns], to be added to
+    rows. w_score becomes [model, 1, columns], as it is multiplied with scores and not added.
     """
     stacked = torch.stack([*tensors])
     is_matrix = stacked.ndim > 2 or name.endswith("w_score")
@@ -145,7 +150,7 @@ class ForwardPass:
 
 
 def model_plan(model: Model, *, training: bool = False) -> Plan:
-    """The plan of a model's settings with the model's own matrices."""
+    """Return the plan of a model's settings with the model's own matrices."""
     plan = build_plan(model.settings, Matrices(), model.settings.width)
     return replace(plan, matrices=model.matrices, training=training)
 
@@ -162,7 +167,8 @@ def run_learner_model(model: Model, plan: Plan, ids: Int[Tensor, "*batch token"]
 def embed_ids(
     model: Model, ids: Int[Tensor, "*batch token"]
 ) -> Float[Tensor, "*seed sentence token dim"]:
-    """The embedding of each token; several models have tables and sentences of their own."""
+    """Return the embedding of each token; of several models stacked, each has its own table and
+    sentences."""
     table = model.embeddings
     if table.ndim == 2:
         return functional.embedding(ids, table)
@@ -171,10 +177,9 @@ def embed_ids(
 
 
 def new_model(task: Task, settings: Settings) -> Model:
-    """An untrained model: matrices from N(0, 1/inputs) and embeddings from N(0, 1).
-
-    Queries and keys then have variance 1, and scores d_k.
-    """
+    """Return an untrained model for a task: matrices from N(0, 1/inputs) and embeddings from N(0,
+    1). Queries and keys then have variance 1, and scores d_k. Learned positions, if any, reach to
+    the longest sentence."""
     seeds, dim = Seeds((settings.seed,)), settings.width
     plan = build_plan(settings, Matrices(), dim)
     words = task.vocabulary
@@ -199,7 +204,8 @@ def new_model(task: Task, settings: Settings) -> Model:
 
 
 def _draw_layer_matrices(plan: Plan, number: int, dim: int) -> dict[str, Any]:
-    """The initial matrices of one layer by name; gains are 1, and biases and shifts 0."""
+    """Return the initial matrices of layer `number` by name; gains are 1, and biases and shifts
+    0."""
     stream = f"L{number} " if number else ""
     variant, seeds, width = plan.variant, plan.seeds, plan.width or 1
     shapes = _new_attention_shapes(plan, dim)
@@ -221,7 +227,8 @@ def _draw_layer_matrices(plan: Plan, number: int, dim: int) -> dict[str, Any]:
 
 
 def _new_attention_shapes(plan: Plan, dim: int) -> dict[str, tuple[int, int]]:
-    """The shapes of the projections that a variant has; some variants have none."""
+    """Return the shapes of a variant's projections by name, such as `w_query`; some variants have
+    none."""
     variant, width = plan.variant, plan.width or 1
     groups = variant.kv_heads or variant.heads
     shapes: dict[str, tuple[int, int]] = {}

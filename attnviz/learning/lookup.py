@@ -21,7 +21,10 @@ OWN_TASK_HINT = "or a task of your own: a grammar, such as mine.toml (docs/learn
 
 @with_checked_arguments
 def task_of(name: str) -> Task:
-    """The task with this name, or in a user's file; it is imported only when it is asked for.
+    """Return the shipped task with this name, or the task in a user's file, such as `mine.toml`.
+
+    Refuses unknown names, missing files and files that define no fitting task; a Python file
+    (`mine.py`) is run. The module of a task is imported only on the first use.
 
     >>> from attnviz import task_of
     >>> task_of("reverse").about
@@ -45,14 +48,18 @@ def task_of(name: str) -> Task:
 
 
 def requested_task(request: Mapping[str, str]) -> Task:
-    """The task of a request: {"task": NAME}, or {"file": …, "tokenizer": …} for lines of text."""
+    """Return the task of a request: {"task": NAME}, or {"file": …, "tokenizer": …} for lines of
+    text."""
     if "task" in request:
         return task_of(request["task"])
     return _task_of_lines(request)
 
 
 def _task_of_lines(request: Mapping[str, str], source: str | None = None) -> Task:
-    """The task of a file of lines, or of its text if that was read before."""
+    """Return the task of a file of lines, or of its text `source` if that was read before.
+
+    Refuses a missing file, and a tokenizer that lines cannot be cut with.
+    """
     tokenizer, path = request["tokenizer"], Path(request["file"])
     if tokenizer not in LINE_PIECES:
         raise unknown_name_error("way to cut lines up", tokenizer, LINE_PIECES, about="tokenizer")
@@ -64,10 +71,11 @@ def _task_of_lines(request: Mapping[str, str], source: str | None = None) -> Tas
 
 
 def task_of_saved_model(request: Mapping[str, str], source: str, folder: Path) -> Task:
-    """The task with which a saved model continues, if the user names none.
+    """Return the task with which a saved model continues, if the user gives none.
 
-    A folder may come from a stranger: its grammar and lines are read as data, but it cannot make
-    attnviz open another file or run Python.
+    A folder may come from a stranger: its grammar or lines (`source`) are read as data, but it
+    cannot make attnviz open another file or run Python. Refuses damaged tasks and, without
+    `source`, any that attnviz does not ship.
     """
     name = request.get("task", "")
     if name in TASKS:
@@ -85,7 +93,8 @@ def task_of_saved_model(request: Mapping[str, str], source: str, folder: Path) -
 
 
 def _missing_task_error(request: Mapping[str, str], folder: Path) -> AttnvizError:
-    """The error for a folder that does not contain its task, with the command that names it."""
+    """Return the error for a folder that does not contain its task, with the command that gives the
+    task."""
     name = request.get("task", request.get("file", ""))
     option = "" if "task" in request else "--file "
     command = f"attnviz learn {option}{shell_quoted(name)} --from {shell_quoted(str(folder))}"

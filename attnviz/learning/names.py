@@ -10,7 +10,8 @@ LINE_PIECES = {"words": "word", "chars": "character", "bytes": "byte", "gpt2": "
 
 @dataclass(frozen=True)
 class TaskRow:
-    """One task: what is learned, what the heatmap then shows, and where the task is defined."""
+    """One shipped task: what is learned, what the heatmap then shows, and where the task is
+    defined."""
 
     about: str
     teaches: str
@@ -73,5 +74,5 @@ TASKS = {
 
 
 def is_task_path(name: str) -> bool:
-    """Whether a task name is the path of a user's file."""
+    """Return whether a task name is a path: it ends in .toml or .py, or has a slash."""
     return name.endswith((GRAMMAR_SUFFIX, PYTHON_SUFFIX)) or "/" in name

@@ -44,7 +44,11 @@ READING_SENTENCES = {
 
 
 def own_task(path: Path) -> Task:
-    """The task of a Python file or a grammar; refused if its examples do not fit it."""
+    """Return the task of a user's Python file, which is run, or of a grammar.
+
+    Refuses other file names, a Python file without a `task`, and examples or a watched sentence
+    that do not fit the task.
+    """
     if path.suffix == GRAMMAR_SUFFIX:
         return grammar_files.read_grammar_task(path)
     if path.suffix != PYTHON_SUFFIX:
@@ -68,7 +72,10 @@ def own_task(path: Path) -> Task:
 
 
 def _run_task_file(path: Path) -> ModuleType:
-    """Run a task file and return its module; it may import modules of its own folder."""
+    """Run a task file and return its module; it may import modules of its own folder.
+
+    Any exception becomes an error that names the line.
+    """
     source = structured_text.read_text_file(path, "task")
     module = ModuleType(f"attnviz.learning.own.{path.stem}")
     module.__file__ = str(path)
@@ -80,7 +87,7 @@ def _run_task_file(path: Path) -> ModuleType:
 
 @contextmanager
 def _importing_from_folder(path: Path) -> Iterator[None]:
-    """Let imports find modules beside the file, without writing bytecode there."""
+    """Let imports find modules beside the file, without writing bytecode there, within a `with`."""
     sys.path.insert(0, str(path.resolve().parent))
     flag_before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
@@ -110,12 +117,15 @@ def _locating_errors(path: Path) -> Iterator[None]:
 
 
 def _task_file_error(path: Path, line: int | None, problem: str) -> AttnvizError:
+    """Return the error for a problem in a line of a task file, or in the whole file if that is
+    None."""
     where = f"'{path}'" if line is None else f"line {line} of '{path}'"
     return AttnvizError(f"{where}: {problem}", f"run python {path} to see more", file=str(path))
 
 
 def _draw_with_located_errors(draw: DrawExamples, path: Path) -> DrawExamples:
-    """The draw function with errors that name the line in the task file."""
+    """Return the draw function with its exceptions turned into errors that name the line in the
+    file."""
 
     def located_draw(seed: int, count: int, held_out: bool) -> Examples:
         with _locating_errors(path):
@@ -125,7 +135,8 @@ def _draw_with_located_errors(draw: DrawExamples, path: Path) -> DrawExamples:
 
 
 def _refuse_misfits(task: Task, examples: Examples, path: Path) -> None:
-    """Refuse examples that do not fit the task's words, answers or readings."""
+    """Refuse drawn examples that do not fit the task's words, answers, readings or longest
+    sentence."""
     if not isinstance(examples, Examples):
         problem = f"draw returns {type(examples).__name__}, not Examples"
         raise _task_error(path, problem, "return Examples")
@@ -153,7 +164,8 @@ def _refuse_misfits(task: Task, examples: Examples, path: Path) -> None:
 def _refuse_numbers_beyond(
     path: Path, name: str, numbers: Tensor, ids: Tensor, lowest: int, end: int
 ) -> None:
-    """Refuse anything but one int64 per token in range(lowest, end)."""
+    """Refuse a tensor unless it has one int64 in range(lowest, end) for each token; `name` is for
+    errors."""
     fits = isinstance(numbers, Tensor) and numbers.dtype == torch.int64
     if not fits or numbers.shape != ids.shape:
         problem = f"{name} are {_describe_tensor(numbers)}, but ids are {_describe_tensor(ids)}"
@@ -165,13 +177,15 @@ def _refuse_numbers_beyond(
 
 
 def _describe_tensor(numbers: object) -> str:
+    """Return a tensor's shape and dtype in words, or for anything else its type."""
     if not isinstance(numbers, Tensor):
         return f"a {type(numbers).__name__}"
     return f"{list(numbers.shape)} {str(numbers.dtype).removeprefix('torch.')}"
 
 
 def _refuse_watched_text(task: Task, path: Path) -> None:
-    """Refuse a watched sentence with unknown words or too many tokens."""
+    """Refuse a sentence to watch with unknown words or more tokens than the task's longest
+    sentence."""
     try:
         tokens = task.vocabulary.cut(task.watch)
     except AttnvizError as error:
@@ -182,6 +196,7 @@ def _refuse_watched_text(task: Task, path: Path) -> None:
 
 
 def _task_error(path: Path, problem: str, hint: str) -> AttnvizError:
+    """Return the error for a task whose parts do not fit each other."""
     return AttnvizError(f"'{path}': {problem}", hint, file=str(path))
 
 
@@ -196,7 +211,10 @@ class EncodedLines:
     def line_batch(
         self, line_numbers: Int[Tensor, "line"], longest: int, end: int
     ) -> tuple[LineRows, LineRows]:
-        """The ids of some lines, padded at the end, and the token that follows each."""
+        """Return the token ids of some lines, padded with 0, and the token that follows each token.
+
+        The last token of a line is followed by `end`, and padding by NO_TOKEN.
+        """
         positions = torch.arange(longest + 1).expand(len(line_numbers), -1)
         sizes, starts = self.sizes[line_numbers, None], self.starts[line_numbers, None]
         ids = self.ids[torch.where(positions < sizes, starts + positions, 0)]
@@ -206,7 +224,7 @@ class EncodedLines:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LineDataset:
-    """The lines to train on, and the held-out ones."""
+    """The lines to train on and the held-out ones, with the readings that are measured."""
 
     learned: EncodedLines
     measured: EncodedLines  # held out
@@ -215,7 +233,8 @@ class LineDataset:
     readings: tuple[str, ...]  # those that occur often enough to be measured
 
     def draw(self, seed: int, count: int, held_out: bool) -> Examples:
-        """Draw lines uniformly; if there are fewer held-out lines than `count`, each once."""
+        """Draw lines uniformly; if there are no more held-out lines than `count`, return each
+        once."""
         part = self.measured if held_out else self.learned
         if held_out and len(part.sizes) <= count:
             return self.examples(part, torch.arange(len(part.sizes)))
@@ -224,14 +243,18 @@ class LineDataset:
         return self.examples(part, (chance * len(part.sizes)).long())
 
     def examples(self, part: EncodedLines, line_numbers: Int[Tensor, "line"]) -> Examples:
-        """The examples of these lines, without readings that are too rare."""
+        """Return the examples of these lines of one part, without readings that are too rare."""
         ids, answers = part.line_batch(line_numbers, self.longest, self.end)
         readings = readings_in(ids, answers != NO_TOKEN)
         return Examples(ids, answers, {name: readings[name] for name in self.readings})
 
 
 def task_of_lines(path: Path, tokenizer: str, source: str | None = None) -> Task:
-    """The task of predicting the next token in the lines of a file, or of its text `source`."""
+    """Return the task of predicting the next token in the lines of a file, or of its text `source`.
+
+    One in ten lines is held out. Refuses fewer than two different lines, and lines of too many
+    tokens.
+    """
     text = structured_text.read_text_file(path, "text") if source is None else source
     tokens_by_line = _tokenize_lines(text, path, tokenizer)
     learned, measured = _hold_out_lines([*tokens_by_line], path)
@@ -267,7 +290,10 @@ def task_of_lines(path: Path, tokenizer: str, source: str | None = None) -> Task
 
 
 def _tokenize_lines(source: str, path: Path, tokenizer: str) -> dict[str, tuple[str, ...]]:
-    """The tokens of every different line that is not blank."""
+    """Return the tokens of every different line that is not blank, by line.
+
+    Refuses a line of more than MAX_LINE_TOKENS tokens.
+    """
     tokens_by_line: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(source.splitlines(), start=1):
         text = line.strip()
@@ -284,7 +310,8 @@ def _tokenize_lines(source: str, path: Path, tokenizer: str) -> dict[str, tuple[
 
 
 def _hold_out_lines(lines: Sequence[str], path: Path) -> tuple[list[str], list[str]]:
-    """The lines to train on, and every HELD_OUT_LINE_INTERVAL-th line, which is held out."""
+    """Return the lines to train on and the held-out ones: every tenth, or the last of fewer than
+    ten. Refuses fewer than two lines."""
     if len(lines) < 2:
         problem = "there is nothing" if not lines else "there is only one line"
         raise AttnvizError(
@@ -300,6 +327,9 @@ def _hold_out_lines(lines: Sequence[str], path: Path) -> tuple[list[str], list[s
 def _encode_line_dataset(
     learned: Sequence[Sequence[str]], measured: Sequence[Sequence[str]], words: Sequence[str]
 ) -> LineDataset:
+    """Return the lines as token ids, with only those readings that occur in enough of the held-out
+    lines. `learned` and `measured` (held out) are lines of tokens; a token's id is its index in
+    `words`."""
     numbers = {word: number for number, word in enumerate(words)}
     lines = LineDataset(
         learned=_encode_lines(learned, numbers),
@@ -316,6 +346,7 @@ def _encode_line_dataset(
 
 
 def _encode_lines(lines: Sequence[Sequence[str]], numbers: Mapping[str, int]) -> EncodedLines:
+    """Return lines of tokens as ids; `numbers` has the id of each token."""
     sizes = [len(line) for line in lines]
     return EncodedLines(
         ids=torch.tensor([numbers[label] for line in lines for label in line]),
@@ -325,7 +356,11 @@ def _encode_lines(lines: Sequence[Sequence[str]], numbers: Mapping[str, int]) ->
 
 
 def readings_in(ids: LineRows, has_token: Bool[Tensor, "line token"]) -> dict[str, LineRows]:
-    """For each reading the position that each token would attend to, or NO_TOKEN."""
+    """Return for each reading the position that each token would attend to, or NO_TOKEN.
+
+    The readings are "previous", "first", "same" and "after same"; tokens without `has_token` attend
+    to nothing.
+    """
     positions = torch.arange(ids.shape[1]).expand_as(ids)
     same = _previous_same_token(ids)
     after = torch.where((same != NO_TOKEN) & (same + 1 < positions), same + 1, NO_TOKEN)
@@ -335,7 +370,7 @@ def readings_in(ids: LineRows, has_token: Bool[Tensor, "line token"]) -> dict[st
 
 
 def _previous_same_token(ids: LineRows) -> LineRows:
-    """The position of the nearest equal token before each, or NO_TOKEN."""
+    """Return the position of the nearest equal token before each token, or NO_TOKEN."""
     order = ids.argsort(stable=True, dim=1)
     ordered = ids.gather(1, order)
     previous = torch.where(ordered[:, 1:] == ordered[:, :-1], order[:, :-1], NO_TOKEN)

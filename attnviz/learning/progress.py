@@ -44,7 +44,7 @@ OptimizerState = Mapping[str, Mapping[str, Tensor]]  # by parameter and kind
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Progress:
-    """A training so far: all that decides how it continues, and its moments."""
+    """The state of a training: everything that decides how it continues, and its moments so far."""
 
     asked: Mapping[str, str]  # the request for the task: {"task": "reverse"}
     source: str = ""  # the text of the user's grammar or lines
@@ -57,7 +57,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class _MomentFacts:
-    """A Moment as JSON, without its weights and with None in place of NaN and infinity."""
+    """A Moment as JSON data, without its weights and with None in place of NaN and infinity."""
 
     step: int
     seconds: float
@@ -68,7 +68,7 @@ class _MomentFacts:
 
 
 def training_files(progress: Progress, mark: Mapping[str, str] | None = None) -> dict[str, bytes]:
-    """The contents of the training's two files by name, with `mark` added to each."""
+    """Return the contents of the training's two files by name. `mark` is added to each of them."""
     from safetensors.torch import save
 
     optimizer_tensors = {
@@ -97,19 +97,20 @@ def training_files(progress: Progress, mark: Mapping[str, str] | None = None) ->
 
 
 def write_progress(folder_path: Path, progress: Progress) -> None:
-    """Write the model and all that is needed to continue: either all files or none."""
+    """Write the model and all that is needed to continue into a folder: either all files or
+    none."""
     with AllOrNothing() as writer:
         for name, content in files_with_digest(progress).items():
             writer.write(folder_path / name, [content])
 
 
 def files_with_digest(progress: Progress) -> dict[str, bytes]:
-    """All files, each marked with a digest of the whole save, so that files are not mixed up.
-
-    With a digest, unlike a random number, saving the same again gives the same bytes.
-    """
+    """Return the contents of all files of a saved training by name, each marked with a digest of
+    the whole. The digest shows on reading whether files of two saves were mixed. Unlike a random
+    number, it gives the same bytes when the same training is saved again."""
 
     def with_mark(mark: Mapping[str, str]) -> dict[str, bytes]:
+        """Return the contents of all files of the save by name, with `mark` added to each."""
         return folder.model_files(progress.model, mark) | training_files(progress, mark)
 
     digest = sha256(b"".join(with_mark({}).values())).hexdigest()
@@ -117,7 +118,10 @@ def files_with_digest(progress: Progress) -> dict[str, bytes]:
 
 
 def read_progress(folder_path: Path) -> Progress:
-    """The progress that `attnviz learn … --save FOLDER` wrote; refused if it is damaged."""
+    """Return the progress that `attnviz learn … --save FOLDER` wrote.
+
+    Refuses a folder without a training, damaged files, and files of different saves.
+    """
     refuse_missing_training(folder_path)
     model, save = folder.read_model_and_save(folder_path)
     hint = f"learn again, or use the model as it is: attnviz run TEXT --model {folder_path}"
@@ -134,7 +138,8 @@ def read_progress(folder_path: Path) -> Progress:
 
 
 def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a safetensors file, and its metadata."""
+    """Return the tensors of a safetensors file and its metadata; raise ValueError if it is
+    damaged."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -150,6 +155,10 @@ def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 def _check_progress(
     record: Mapping[str, Any], tensors: Mapping[str, Tensor], model: Model
 ) -> Progress:
+    """Return the progress of a history (`record`, JSON data), its tensors and its model.
+
+    Raises one of DAMAGE_ERRORS if attnviz could not have written them.
+    """
     request, source, watch = record["asked"], record.get("source", ""), record["watch"]
     are_texts = fits_type((source, watch), tuple[str, str])
     _refuse_damaged_unless(fits_type(request, Mapping[str, str]) and are_texts)
@@ -179,7 +188,10 @@ def _check_progress(
 def _check_optimizer_state(
     tensors: Mapping[str, Tensor], model: Model, step: int
 ) -> dict[str, dict[str, Tensor]]:
-    """AdamW's state for each parameter, which is empty before the first step."""
+    """Return AdamW's state for each parameter, which is empty before the first step.
+
+    Raises ValueError or KeyError if it does not fit the model or the number of steps.
+    """
     states: dict[str, dict[str, Tensor]] = {name: {} for name in model.parameters}
     for name, tensor in tensors.items():
         if name.startswith(OPTIMIZER_PREFIX):
@@ -196,6 +208,7 @@ def _check_optimizer_state(
 
 
 def _moment_record(moment: Moment) -> dict[str, Any]:
+    """Return a moment as JSON data, without its weights."""
     return {
         "step": moment.step,
         "seconds": moment.seconds,
@@ -212,7 +225,11 @@ def _moment_record(moment: Moment) -> dict[str, Any]:
 def _check_moments(
     records: Sequence[_MomentFacts], tensors: Mapping[str, Tensor], model: Model, tokens: int
 ) -> tuple[Moment, ...]:
-    """The moments with their weights; refused if training could not give such numbers."""
+    """Return the moments with their weights, from JSON data and the tensors of the file.
+
+    Raises ValueError or KeyError if a training of this model could not give them; `tokens` is the
+    watched sentence's length.
+    """
     layers, heads = model.settings.layers or 1, chosen_variant(model.settings).heads
     weights_by_layer = [tensors[f"{WEIGHTS_PREFIX}{layer}"].numpy() for layer in range(layers)]
     for weights in weights_by_layer:
@@ -235,7 +252,10 @@ def _check_moment(
     tokens: int,
     model: Model,
 ) -> Moment:
-    """One moment; refused if training could not give such numbers."""
+    """Return one moment; raise ValueError if training could not give such numbers.
+
+    `shape` has the numbers of layers and heads, and `tokens` is the watched sentence's length.
+    """
     # In an array None becomes NaN.
     scores = {name: np.array(each, dtype=np.float64) for name, each in record.scores.items()}
     for each in scores.values():
@@ -261,24 +281,27 @@ def _check_moment(
 
 
 def _are_shares(numbers: np.ndarray) -> bool:
-    """Whether all numbers are from 0 to 1, apart from rounding."""
+    """Return whether all numbers are from 0 to 1, apart from rounding; False with NaN."""
     return bool(((numbers >= 0) & (numbers <= 1 + SAVED_SHARE_ROUNDING)).all())
 
 
 def _refuse_damaged_unless(fits: bool) -> None:
-    """Raise a ValueError for content that attnviz did not write."""
+    """Raise a ValueError, which the caller reports as damage, unless `fits`."""
     if not fits:
         raise ValueError("damaged")
 
 
 def _finite_json_number(number: float | None) -> float | None:
-    """The number, or None in place of NaN and infinity, which JSON does not have."""
+    """Return the number, or None in place of NaN and infinity, which JSON does not have."""
     return number if number is not None and math.isfinite(number) else None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A model's answer at a blank of a sentence, and its probability."""
+    """A model's answer at a blank of the watched sentence, and its probability.
+
+    `place` is the blank's position from 0.
+    """
 
     place: int
     word: str

@@ -38,12 +38,13 @@ MAX_SORT_TOKENS = 2 * MAX_NUMBERS + 1
 
 
 def draw_brackets(seed: int, count: int, held_out: bool) -> Examples:
-    """Draw correctly nested brackets, inside each other and side by side."""
+    """Draw correctly nested brackets, inside each other and side by side, with the kind of each
+    closing one as the answer."""
     return brackets_examples(draw_rows(_draw_bracket_rows, seed, count, held_out))
 
 
 def _draw_bracket_rows(random: torch.Generator, count: int) -> SymbolRows:
-    """Ids of brackets, padded with NO_TOKEN; 7 of 10 open or close like the one before them.
+    """Return ids of brackets, padded with NO_TOKEN; 7 of 10 open or close like the one before them.
 
     With a fair coin 6 of 10 would close the bracket just before them, which is too easy.
     """
@@ -63,7 +64,7 @@ def _draw_bracket_rows(random: torch.Generator, count: int) -> SymbolRows:
 
 
 def brackets_examples(brackets: SymbolRows) -> Examples:
-    """The examples of bracket rows: the answer at a closing bracket is its kind."""
+    """Return the examples of rows of brackets: the answer at a closing bracket is its kind."""
     openings = _opening_positions(brackets)
     closes = brackets == CLOSING_ID
     return Examples(
@@ -74,7 +75,8 @@ def brackets_examples(brackets: SymbolRows) -> Examples:
 
 
 def _opening_positions(brackets: SymbolRows) -> Int[Tensor, "row symbol"]:
-    """For each bracket the position of the last opening one before it at the same depth."""
+    """Return for each bracket the position of the last opening one before it at the same depth, or
+    0."""
     closes: Bool[Tensor, "row symbol"] = brackets == CLOSING_ID
     opens = (brackets != CLOSING_ID) & (brackets != NO_TOKEN)
     depth = opens.long().cumsum(1) - closes.long().cumsum(1) + closes.long()
@@ -117,7 +119,7 @@ def draw_rows(
     held_out: bool,
     canonical: Callable[[SymbolRows], SymbolRows] = lambda drawn: drawn,
 ) -> SymbolRows:
-    """Draw `count` rows that are held out, or that are not.
+    """Draw `count` rows with a seed that are held out, or that are not.
 
     Rows that `canonical` makes equal, such as permutations, are held out together.
     """
@@ -131,7 +133,7 @@ def draw_rows(
 
 
 def is_held_out(symbol_rows: SymbolRows) -> Bool[Tensor, "row"]:
-    """Which rows are held out: about one in HELD_OUT_INTERVAL, by a hash of the row."""
+    """Return which rows are held out: about one in HELD_OUT_INTERVAL, by a hash of the row."""
     number = torch.zeros(len(symbol_rows), dtype=torch.long)
     for symbols in symbol_rows.unbind(1):
         number = (number * HASH_FACTOR + symbols + 1) % HASH_MODULUS
@@ -141,7 +143,8 @@ def is_held_out(symbol_rows: SymbolRows) -> Bool[Tensor, "row"]:
 def draw_distinct_symbols(
     random: torch.Generator, count: int, symbols: int, min_length: int, max_length: int
 ) -> SymbolRows:
-    """Rows of distinct symbols with random lengths, padded with NO_TOKEN."""
+    """Draw `count` rows of distinct numbers below `symbols` with random lengths, padded with
+    NO_TOKEN."""
     order = torch.rand(count, symbols, generator=random).argsort(1)[:, :max_length]
     lengths = torch.randint(min_length, max_length + 1, (count, 1), generator=random)
     return order.where(torch.arange(max_length) < lengths, NO_TOKEN)
@@ -159,7 +162,8 @@ def draw_induction(seed: int, count: int, held_out: bool) -> Examples:
 
 
 def induction_examples(letters: SymbolRows) -> Examples:
-    """The letters twice; in the second copy each letter but the last predicts the next one."""
+    """Return examples with each row of letters twice; in the second copy each letter but the last
+    predicts the next one."""
     lengths = (letters != NO_TOKEN).sum(1, keepdim=True)
     positions = torch.arange(MAX_INDUCTION_TOKENS).expand(len(letters), MAX_INDUCTION_TOKENS)
     is_token = positions < 2 * lengths
@@ -213,6 +217,7 @@ def draw_reverse(seed: int, count: int, held_out: bool) -> Examples:
 
 
 def _draw_letters(random: torch.Generator, count: int) -> SymbolRows:
+    """Draw `count` rows of eight letters, which may repeat."""
     return torch.randint(len(REVERSE_LETTERS), (count, REVERSE_TOKENS), generator=random)
 
 
@@ -254,7 +259,8 @@ def draw_sort(seed: int, count: int, held_out: bool) -> Examples:
 
 
 def sort_examples(numbers: SymbolRows) -> Examples:
-    """The numbers, an arrow and the sorted numbers; from the arrow on the next one is asked for."""
+    """Return examples of the numbers, an arrow and the sorted numbers; from the arrow on the next
+    number is the answer."""
     lengths = (numbers != NO_TOKEN).sum(1, keepdim=True)
     ordered, source_positions = numbers.where(numbers != NO_TOKEN, len(SORT_NUMBERS)).sort(1)
     positions = torch.arange(MAX_SORT_TOKENS).expand(len(numbers), MAX_SORT_TOKENS)

@@ -25,7 +25,8 @@ MAX_MODEL_BYTES = 300_000
 
 @dataclass(frozen=True)
 class ModelRecipe:
-    """Steps and seed; training goes on after all answers are right, as heads become clearer."""
+    """Steps and seed of a shipped model; training goes on after all answers are right, as heads
+    become clearer."""
 
     steps: int
     seed: int = 42
@@ -42,7 +43,8 @@ MODEL_RECIPES = {
 
 
 def train_shipped_model(name: str) -> Model:
-    """Train the model of a task, and record the build it was made with."""
+    """Train the model of a shipped task with its recipe, and record the build of torch in its
+    facts."""
     task, recipe = task_of(name), MODEL_RECIPES[name]
     settings = replace(task.settings, seed=recipe.seed)
     model = learn(task, settings, Choices(steps=recipe.steps, until=math.inf)).model
@@ -50,7 +52,8 @@ def train_shipped_model(name: str) -> Model:
 
 
 def build_information() -> dict[str, str]:
-    """What the last digits of a model depend on, apart from the processor."""
+    """Return what the last digits of a model depend on, apart from the processor: the version of
+    torch and its CPU instructions."""
     return {"torch": torch.__version__, "instructions": torch.backends.cpu.get_cpu_capability()}
 
 

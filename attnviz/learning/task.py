@@ -17,9 +17,9 @@ NO_TOKEN = -1  # no answer is asked for here, or there is no token to attend to
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Sentences as token ids with the answers asked for; shorter ones are padded at the end.
+    """Sentences as token ids with the answers wanted; shorter sentences are padded at the end.
 
-    `readings`: for each thing that a head may learn, the token that each token then attends to.
+    `readings`: for each thing that a head may learn, the position that each token then attends to.
 
     >>> from attnviz import task_of
     >>> task_of("sort").draw(1, 3, False).part(slice(2)).ids.shape  # seed, how many, held out
@@ -31,12 +31,12 @@ class Examples:
     readings: Mapping[str, Int[Tensor, "sentence token"]]  # or NO_TOKEN
 
     def part(self, rows: slice) -> Examples:
-        """Some of the sentences."""
+        """Return the examples of some of the sentences, with their answers and readings."""
         readings = {name: reading[rows] for name, reading in self.readings.items()}
         return Examples(self.ids[rows], self.answers[rows], readings)
 
     def on(self, device: torch.device) -> Examples:
-        """The examples on a device."""
+        """Return the examples with all tensors on a device."""
         readings = {name: reading.to(device) for name, reading in self.readings.items()}
         return Examples(self.ids.to(device), self.answers.to(device), readings)
 
@@ -86,5 +86,8 @@ class Task:
 
 
 def draw_examples(task: Task, seed: int, count: int, *, held_out: bool = False) -> Examples:
-    """Draw sentences of a task; held-out ones are never trained on."""
+    """Draw `count` sentences of a task with a seed; held-out ones are never trained on.
+
+    There may be fewer held-out sentences than `count`.
+    """
     return task.draw(seed, count, held_out)

@@ -54,7 +54,7 @@ EndReason = Literal["accuracy", "steps", "interrupted", "nan"]
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Learned(Showable):
-    """A trained model and the course of its training."""
+    """A trained model and the history of its training."""
 
     task: Task
     asked: Mapping[str, str]  # the request for the task: {"task": NAME}
@@ -79,7 +79,11 @@ def single_threaded() -> Iterator[None]:
 
 
 class Training:
-    """A model in training: `for moment in training: …`, then `training.learned()`."""
+    """A model in training: `for moment in training: …`, then `training.learned()`.
+
+    `since` continues a saved training, `watch` is the sentence whose attention is recorded (the
+    task's by default), and `asked` the request that the task came from.
+    """
 
     def __init__(
         self,
@@ -114,7 +118,11 @@ class Training:
             self._restore_progress(since)
 
     def __iter__(self) -> Iterator[Moment]:
-        """Train, and yield the moments when the model is measured, the first before any step."""
+        """Train, and yield the moments when the model is measured, the first before any step.
+
+        Ends at the target accuracy, after the last step, when `stopped()` is true, or with a loss
+        of NaN or infinity.
+        """
         losses: list[float] = []
         if not self.moments:
             first_batch = self._batches.batch_of_step(0).on(self.device)
@@ -135,28 +143,28 @@ class Training:
         self.ended = self._end_reason
 
     def is_last(self, moment: Moment) -> bool:
-        """Whether training ends with this moment."""
+        """Return whether training ends with this moment: by its accuracy or its step."""
         is_accurate = moment.accuracy >= (self.choices.until or 0)
         return is_accurate or moment.step >= (self.choices.steps or 0)
 
     @property
     def _end_reason(self) -> EndReason:
-        """Why training ended, if nothing interrupted it."""
+        """The reason why training ended if nothing interrupted it: "accuracy" or "steps"."""
         is_accurate = self.moments[-1].accuracy >= (self.choices.until or 0)
         return "accuracy" if is_accurate else "steps"
 
     @property
     def done(self) -> bool:
-        """Whether training has ended."""
+        """Whether the last moment measured so far is the one that ends training."""
         return bool(self.moments) and self.is_last(self.moments[-1])
 
     @property
     def variant(self) -> Variant:
-        """The model's kind of attention."""
+        """The variant of attention that the model has."""
         return self._learner.plan.variant
 
     def learned(self) -> Learned:
-        """The result of the training so far."""
+        """Return the result of the training so far, with the model of the last moment."""
         return Learned(
             task=self.task,
             asked=self.asked,
@@ -170,7 +178,7 @@ class Training:
         )
 
     def progress(self) -> Progress:
-        """The state of the training, for saving."""
+        """Return the state of the training at its last moment, for saving."""
         return Progress(
             asked=self.asked,
             source="" if self.asked.get("task") in TASKS else self.task.source,
@@ -183,10 +191,11 @@ class Training:
 
     @property
     def _model_with_facts(self) -> Model:
-        """The model at the last moment, with its facts."""
+        """The model at the last moment, tested on held-out sentences for the facts it stores."""
         return add_training_facts(self._last_good_model, self.task, self.moments[-1].step)
 
     def _restore_progress(self, progress: Progress) -> None:
+        """Set the moments, step, time and optimizer of a saved training."""
         self.moments = [*progress.moments]
         self.step, self.seconds = self.moments[-1].step, self.moments[-1].seconds
         self._optimizer_state = progress.optimizer
@@ -195,6 +204,7 @@ class Training:
             self.ended = self._end_reason
 
     def _learn(self) -> float:
+        """Train for one step, and return the loss before it."""
         with single_threaded():
             loss = self._learner.learn(self._batches.batch_of_step(self.step).on(self.device))
         self.step += 1
@@ -203,6 +213,8 @@ class Training:
     @torch.no_grad()
     @single_threaded()
     def _measure_moment(self, losses: list[float]) -> Moment:
+        """Measure the model, append the moment to `moments` and return it; its loss is the mean of
+        `losses`. Also keeps a copy of the model and of the optimizer's state."""
         passed = self._learner.run(self._held_out.ids)
         watched_pass = self._learner.run(torch.tensor(self.watched.ids, device=self.device))
         moment = Moment(
@@ -222,7 +234,7 @@ class Training:
         return moment
 
     def _answers(self, watched_pass: ForwardPass) -> tuple[Answer, ...]:
-        """The answers at the blanks of the watched sentence."""
+        """Return the answers at the blanks of the watched sentence."""
         words, shares = self.task.vocabulary, watched_pass.logits.softmax(-1)
         return tuple(
             Answer(index, words.answers[int(shares[index].argmax())], float(shares[index].max()))
@@ -231,14 +243,15 @@ class Training:
 
 
 def training_device(settings: Settings) -> torch.device:
-    """The device to train on; "auto" is the CPU, which is fastest for such small models."""
+    """Return the device to train on; "auto" is the CPU, which is fastest for such small models."""
     if settings.device == "auto":
         return torch.device("cpu")
     return devices.choose_device(settings.device, settings.dtype)
 
 
 def watched_tokens(task: Task, settings: Settings, text: str | None) -> Tokens:
-    """The tokens of the watched sentence: the user's text, or the task's."""
+    """Return the tokens of the sentence to watch: of the user's `text`, or for None of the task's
+    sentence. Refuses an empty text, unknown words, and more tokens than learned positions."""
     if text is not None and not text.strip():
         raise AttnvizError(
             "there is no word in the sentence to watch",
@@ -257,18 +270,18 @@ def watched_tokens(task: Task, settings: Settings, text: str | None) -> Tokens:
 
 
 def next_moment_step(step: int) -> int:
-    """The step of the next moment: at first after every step, then at growing intervals."""
+    """Return the step of the next moment: at first after every step, then at growing intervals."""
     return step + min(MAX_STEPS_BETWEEN_MOMENTS, 1 + step // MOMENT_INTERVAL_DIVISOR)
 
 
 def copy_model(model: Model) -> Model:
-    """A copy of the model whose parameters further training does not change."""
+    """Return a copy of the model on the CPU, whose parameters further training does not change."""
     copies = {name: copy_to_cpu(parameter) for name, parameter in model.parameters.items()}
     return model.with_parameters(copies)
 
 
 def complete_choices(task: Task, choices: Choices) -> Choices:
-    """The choices, with the task's own for those that are None."""
+    """Return the choices, with the values of the task where they are None."""
     own = {name: getattr(task, name) for name in ("steps", "until", "batch", "rate")}
     return Choices(**own | {name: each for name, each in vars(choices).items() if each is not None})
 
@@ -279,7 +292,11 @@ def learn(
     choices: Choices | None = None,
     watch: str | None = None,
 ) -> Learned:
-    """Train a model on a task, or on the task with this name.
+    """Train a model on a task, or on the task with this name, and return the result.
+
+    Training ends when the model is accurate, or after the last step. `settings` and `choices`
+    default to those of the task, and `watch` to the sentence of the task whose attention is
+    recorded. Refuses a training that needs more memory than there is.
 
     >>> from attnviz import Choices, learn
     >>> learned = learn("sort", choices=Choices(steps=5))
@@ -302,7 +319,8 @@ class Batches:
         self._number = -1
 
     def batch_of_step(self, step: int) -> Examples:
-        """The sentences of a step, counted from 0."""
+        """Return the sentences to train on in a step, counted from 0; any step can be read at any
+        time."""
         number, batch_number = divmod(step, self._steps)
         if number != self._number:
             seed = self._seed * 1_000_003 + number
@@ -312,7 +330,7 @@ class Batches:
 
 
 def stack_examples(examples_by_model: Sequence[Examples]) -> Examples:
-    """The examples of several models as one, with a first axis of models."""
+    """Return the examples of several models as one, with a first axis of models."""
     readings = [examples.readings for examples in examples_by_model]
     return Examples(
         torch.stack([examples.ids for examples in examples_by_model]),
@@ -322,7 +340,7 @@ def stack_examples(examples_by_model: Sequence[Examples]) -> Examples:
 
 
 def refuse_training_memory(task: Task, settings: Settings, choices: Choices) -> None:
-    """Refuse a training that would need more memory than there is."""
+    """Refuse a training that by estimate needs more memory than there is."""
     sentences = max(choices.batch or task.batch, 1)
     needed_bytes = BYTES_PER_FLOAT32 * (
         COPIES_PER_PARAMETER * parameter_count(task, settings)
@@ -336,7 +354,7 @@ def refuse_training_memory(task: Task, settings: Settings, choices: Choices) -> 
 
 
 def parameter_count(task: Task, settings: Settings) -> int:
-    """The number of parameters, without the few of norms and biases."""
+    """Return the number of the model's parameters, leaving out the few of norms and biases."""
     variant, dim = chosen_variant(settings), settings.width
     width = head_width(settings, variant, dim)
     groups = variant.kv_heads or variant.heads
@@ -348,7 +366,8 @@ def parameter_count(task: Task, settings: Settings) -> int:
 
 
 def _numbers_per_sentence(tokens: int, settings: Settings) -> int:
-    """The number of activations and gradients in memory at once for one sentence."""
+    """Return the estimated number of activations and gradients in memory at once for one
+    sentence."""
     variant = chosen_variant(settings)
     heads_width = variant.heads * head_width(settings, variant, settings.width)
     inner_numbers = COPIES_PER_INNER_VECTOR * _feed_forward_width(settings) if settings.feeds else 0
@@ -358,4 +377,5 @@ def _numbers_per_sentence(tokens: int, settings: Settings) -> int:
 
 
 def _feed_forward_width(settings: Settings) -> int:
+    """Return the width of the feed-forward layer: the setting, by default 4 × the model width."""
     return settings.feed_forward or FEED_FORWARD_FACTOR * settings.width

@@ -28,7 +28,7 @@ MAX_WAIT_SECONDS = 600
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Effect:
-    """What switching off a head changes at each measured token."""
+    """The change at each measured token when one head is switched off."""
 
     head_id: HeadId
     amounts: Float[Tensor, "token"]  # of answers: bits; of vectors: shares of their lengths
@@ -38,20 +38,24 @@ class Effect:
 
     @property
     def name(self) -> str:
+        """The head's name, such as `L0H1`."""
         return format_head_id(*self.head_id)
 
     @property
     def mean(self) -> float:
+        """The mean change over the measured tokens, by which heads are ranked."""
         return float(self.amounts.mean())
 
     @property
     def cosine(self) -> float | None:
+        """The mean cosine between vectors with and without the head; None where answers are
+        compared."""
         return None if self.cosines is None else float(self.cosines.mean())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Effects:
-    """The effects of switching off each head, largest first."""
+    """The effects of switching off each head, largest first, with the full model's answer."""
 
     measured: EffectMeasure
     tokens: tuple[int, ...]  # positions of the measured tokens
@@ -64,7 +68,11 @@ class Effects:
 
 
 def measure_effects(trace: Trace, maps: Sequence[Map], track: HeadTracker = iter) -> Effects:
-    """Run the model without each head in turn; refused if that would take too long."""
+    """Run the model without each head of these maps in turn, and return the effects, largest first.
+
+    Compares answers where the model has any, otherwise the last layer's vectors. Refuses runs that
+    would take more than MAX_WAIT_SECONDS, and maps whose heads are all off already.
+    """
     start, model_run = time.perf_counter(), prepare_model_run(trace, EFFECT_PURPOSE, "by")
     head_ids = _heads_still_on(maps, model_run)
     full_result, answers = model_run.run_without(), model_run.answer_positions
@@ -82,7 +90,7 @@ def measure_effects(trace: Trace, maps: Sequence[Map], track: HeadTracker = iter
 
 
 def _heads_still_on(maps: Sequence[Map], model_run: ModelRun) -> list[HeadId]:
-    """The heads that are not switched off anyway; refused if there are none."""
+    """Return the heads of these maps that are not switched off anyway; refuse if there are none."""
     head_ids = [
         (head_map.layer.layer, head_map.head)
         for head_map in maps
@@ -100,11 +108,12 @@ def _heads_still_on(maps: Sequence[Map], model_run: ModelRun) -> list[HeadId]:
 
 
 def _rank_effects(effects: Iterable[Effect]) -> tuple[Effect, ...]:
+    """Return the effects sorted by their mean change, largest first."""
     return tuple(sorted(effects, key=lambda effect: -effect.mean))
 
 
 def _effect_on_vectors(head_id: HeadId, full_result: PassResult, result: PassResult) -> Effect:
-    """How far the last layer's vectors move without a head, and their cosines."""
+    """Return the relative change of the last layer's vectors without a head, and their cosines."""
     assert full_result.vectors is not None
     assert result.vectors is not None
     changes, cosines = vector_changes(full_result.vectors, result.vectors)
@@ -114,6 +123,10 @@ def _effect_on_vectors(head_id: HeadId, full_result: PassResult, result: PassRes
 def _effects_on_answers(
     model_run: ModelRun, full_result: PassResult, without: Iterable[tuple[HeadId, PassResult]]
 ) -> Effects:
+    """Return the effects of the heads on the model's probabilities of answers, largest first.
+
+    `without` has the result of the model without each head.
+    """
     answer_positions = model_run.answer_positions
     assert answer_positions is not None
     rows = [answer_positions.scored.index(head_id) for head_id in answer_positions.positions]
@@ -143,6 +156,8 @@ def _effect_on_answers(
     after: Float[Tensor, "token answer"],
     answer_row: int,
 ) -> Effect:
+    """Return the effect of one head, from the logarithms of the answers' probabilities with it
+    (`before`) and without it (`after`). `answer_row` is the row of the answer that is shown."""
     answer, other_answer = int(before[answer_row].argmax()), int(after[answer_row].argmax())
     return Effect(
         head_id=head_id,
@@ -155,17 +170,22 @@ def _effect_on_answers(
 def divergence_bits(
     before: Float[Tensor, "token answer"], after: Float[Tensor, "token answer"]
 ) -> Float[Tensor, "token"]:
-    """The Kullback-Leibler divergence of the answers in bits, from logarithms of probabilities."""
+    """Return for each token the Kullback-Leibler divergence of `after` from `before` in bits.
+
+    Both are natural logarithms of probabilities of answers.
+    """
     bits: Tensor = (before.exp() * (before - after)).sum(-1) / log(2)
     return bits.clamp(min=0)
 
 
 def _log_shares(result: PassResult, rows: Sequence[int]) -> Float[Tensor, "token answer"]:
+    """Return the logarithms of the answers' probabilities at these rows of the logits."""
     assert result.logits is not None
     return result.logits[list(rows)].double().log_softmax(-1)
 
 
 def _refuse_long_ranking(seconds: float, head_ids: Sequence[HeadId]) -> None:
+    """Refuse to switch off each of these heads if that would take longer than MAX_WAIT_SECONDS."""
     if seconds > MAX_WAIT_SECONDS:
         raise AttnvizError(
             f"switching off each of {len(head_ids):,} heads in turn would take about "

@@ -66,6 +66,8 @@ class InspectOptions:
     as_: Draw | None = None  # how weights are drawn; None: chosen by the view
 
     def __post_init__(self) -> None:
+        """Refuse unknown choices, negative layers and heads, and options that do not go
+        together."""
         for name, choices in DESCRIPTIONS_BY_OPTION.items():
             value = getattr(self, name)
             if value is not None and value not in choices:
@@ -84,11 +86,12 @@ class InspectOptions:
 
     @property
     def hides(self) -> bool:
-        """Whether any tokens are hidden."""
+        """Whether the options hide any tokens."""
         return self.hide_special or self.hide_first
 
     def _refuse_incomplete_options(self) -> None:
-        """Refuse options that mean nothing without another one."""
+        """Refuse options that need another one (`--to` needs `--from`), and options that contradict
+        each other."""
         needs = {
             "to": ("source", "--to names the token that is attended to, and needs --from"),
             "source": ("to", "--from names the token that attends, and needs --to"),
@@ -126,7 +129,8 @@ class InspectOptions:
             )
 
     def _refuse_odd_ranking(self) -> None:
-        """Refuse options about weights when heads are ranked by switching them off."""
+        """Refuse options about weights together with `--by effect`, which ranks heads by switching
+        them off."""
         for name in WEIGHT_OPTIONS if self.by == "effect" else ():
             if getattr(self, name) != getattr(InspectOptions, name):
                 option = option_name(name)
@@ -137,7 +141,7 @@ class InspectOptions:
                 )
 
     def _refuse_odd_drawing(self) -> None:
-        """Refuse a drawing that could not show what the other options ask for."""
+        """Refuse a drawing style (`--as`) that cannot show what the other options choose."""
         drawing_option = f"--as {self.as_}"
         if self.as_ is not None and self.source is not None:
             raise AttnvizError(
@@ -168,7 +172,7 @@ class InspectOptions:
             )
 
     def _refuse_odd_rollout(self) -> None:
-        """Refuse rollout of some heads only, or of numbers that are not plain weights."""
+        """Refuse rollout of one layer or head only, and of numbers that are not plain weights."""
         if self.merge != "rollout":
             return
         for name in ("layer", "head"):

@@ -43,53 +43,59 @@ class Inspection(Showable):
 
     @cached_property
     def maps(self) -> tuple[Map, ...]:
-        """A map for each chosen head, or one for all of them if they are merged."""
+        """A map for each chosen head, or one for all of them if they are merged, after all
+        options."""
         steps = ROLLOUT_STEPS if self.looking.merge == "rollout" else MAP_STEPS
         return build_maps(self.trace, self.looking, steps)
 
     @cached_property
     def plain(self) -> tuple[Map, ...]:
-        """The chosen heads' weights, unchanged."""
+        """A map for each chosen head with its weights unchanged."""
         return build_maps(self.trace, self.looking)
 
     @cached_property
     def weighed(self) -> tuple[Map, ...]:
-        """The chosen heads' weights, multiplied as `--weigh` says."""
+        """A map for each chosen head with its weights multiplied as `options.weigh` says."""
         return weigh_maps(self.plain, self.trace, self.looking)
 
     @cached_property
     def effects(self) -> Effects:
-        """How the model's output changes without each chosen head; runs the model once per head."""
+        """The change of the model's output without each chosen head; runs the model once per
+        head."""
         from attnviz.analysis.inspection.effects import measure_effects
 
         return measure_effects(self.trace, self.plain, self.track)
 
     @cached_property
     def patterns(self) -> HeadPatterns:
-        """The attention patterns of the chosen heads, without hidden tokens."""
+        """The pattern scores of each chosen head, without hidden tokens, of words if the options
+        say so. They are computed from the weights as `weigh` multiplies them, except by
+        gradients."""
         visible_maps = hide_tokens(self.divided, self.trace, self.looking)
         return find_patterns(merge_into_words(visible_maps, self.trace, self.looking))
 
     @cached_property
     def divided(self) -> tuple[Map, ...]:
-        """The weighted maps, or the plain ones for gradients, which are not shares of a row."""
+        """The maps with weights multiplied as `weigh` says; for gradients, which are not shares of
+        a row, the unchanged ones."""
         return self.plain if self.looking.weigh == "gradient" else self.weighed
 
     @cached_property
     def whole(self) -> tuple[Map, ...]:
-        """The maps before any tokens are hidden."""
+        """The maps before any tokens are hidden or combined into words: the rollout, or one map per
+        head."""
         if self.looking.merge == "rollout":
             return roll_out_maps(self.plain, self.trace, self.looking)
         return self.divided
 
 
 def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any) -> Inspection:
-    """The heads of a trained model on a sentence: `inspect("I am learning", layer=4, head=7)`
+    """Return the heads of a model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
-    `changes` replace fields of the settings (`model="minilm"`) and of `InspectOptions`. Heads are
-    ranked by lift: the weight minus the mean weight that other tokens give the same key;
-    `rank="weight"` ranks them by weight alone. For a Trace from a file, `model` and
-    `trust_remote_code` name the model it was made with, as a file is not trusted to do so.
+    `changes` replace fields of the settings (`model="minilm"`, which is the default) and of
+    `InspectOptions`. Heads are ranked by lift: the weight minus the mean weight that other tokens
+    give the same key; `rank="weight"` ranks them by weight alone. For a Trace from a file, `model`
+    and `trust_remote_code` name the model it was made with, as a file is not trusted to do so.
 
     >>> from attnviz import inspect
     >>> story = "The animal was tired because it slept"

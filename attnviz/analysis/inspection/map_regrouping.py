@@ -27,7 +27,10 @@ WORD = regex.compile(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RegroupedCells(Cells):
-    """Cells merged by groups of rows and columns: summed over keys, averaged over queries."""
+    """Cells merged by groups of rows and columns: summed over keys, averaged over queries.
+
+    A merged cell is hidden if all its cells are.
+    """
 
     cells: Cells
     rows: Groups  # in ascending order
@@ -72,7 +75,8 @@ class NormalizedCells(Cells):
 
 
 def _sum_groups(numbers: np.ndarray, row_groups: Groups, column_groups: Groups) -> np.ndarray:
-    """Sums over adjacent groups of rows and columns; the numbers themselves if all are single."""
+    """Return the sums over groups of adjacent rows and columns; the numbers themselves if every
+    group has one."""
     if numbers.shape == (len(row_groups), len(column_groups)):
         return numbers
     rows, columns = (np.cumsum([0, *map(len, side)])[:-1] for side in (row_groups, column_groups))
@@ -82,13 +86,17 @@ def _sum_groups(numbers: np.ndarray, row_groups: Groups, column_groups: Groups) 
 
 
 def hide_tokens(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
-    """The maps without hidden tokens, both as queries and as keys."""
+    """Return the maps without the tokens that the options hide, both as queries and as keys.
+
+    Rows are scaled to sum to 1 again only with `options.renormalise`. Refuses to hide all tokens.
+    """
     if not options.hides:
         return maps
     return tuple(_hide_in_map(head_map, options) for head_map in maps)
 
 
 def _hide_in_map(head_map: Map, options: InspectOptions) -> Map:
+    """Return one map without the tokens that the options hide; rows sum to 1 with `renormalise`."""
     rows, columns = (_remaining_side(side, options) for side in (head_map.rows, head_map.columns))
     regrouped = _regroup_map(head_map, rows, columns)
     if options.renormalise:
@@ -97,7 +105,7 @@ def _hide_in_map(head_map: Map, options: InspectOptions) -> Map:
 
 
 def _regroup_map(head_map: Map, rows: MapSide, columns: MapSide) -> Map:
-    """The map with new rows and columns, which are made of the tokens of the old ones."""
+    """Return the map with new rows and columns, which stand for groups of the old ones."""
     cells = RegroupedCells(
         head_map.cells,
         _member_indices(head_map.rows, rows),
@@ -107,6 +115,8 @@ def _regroup_map(head_map: Map, rows: MapSide, columns: MapSide) -> Map:
 
 
 def _remaining_side(side: MapSide, options: InspectOptions) -> MapSide:
+    """Return the rows or columns without the tokens that the options hide; refuse if none are
+    left."""
     hidden_tokens = find_hidden_tokens(side.tokens, options)
     if len(hidden_tokens) == len(side.tokens):
         hiding_options = and_list(list(tokens_hidden_by_option(side.tokens, options)))
@@ -118,7 +128,10 @@ def _remaining_side(side: MapSide, options: InspectOptions) -> MapSide:
 
 
 def tokens_hidden_by_option(tokens: Tokens, options: InspectOptions) -> dict[str, frozenset[int]]:
-    """The positions that each given option hides; options that hide nothing are left out."""
+    """Return the positions of the tokens that each given option hides, such as `--hide-first`.
+
+    Options that hide nothing are left out.
+    """
     tokens_by_option = {
         "--hide-special": tokens.special if options.hide_special else frozenset(),
         "--hide-first": frozenset((0,)) if options.hide_first else frozenset(),
@@ -127,23 +140,23 @@ def tokens_hidden_by_option(tokens: Tokens, options: InspectOptions) -> dict[str
 
 
 def find_hidden_tokens(tokens: Tokens, options: InspectOptions) -> frozenset[int]:
-    """The positions of all hidden tokens."""
+    """Return the positions of all tokens that the options hide."""
     return frozenset[int]().union(*tokens_hidden_by_option(tokens, options).values())
 
 
 def measure_hidden_shares(
     maps: Sequence[Map], options: InspectOptions, queries: tuple[int, ...] | None = None
 ) -> list[float]:
-    """For each map the mean share of attention that goes to hidden tokens.
-
-    It is averaged over tokens that are not hidden, or over `queries`; rows may have any sum.
-    """
+    """Return for each map the mean share of attention that goes to the tokens that the options
+    hide. The mean is over tokens that are not hidden, or over `queries`; rows may have any sum."""
     return [_measure_hidden_share(head_map, options, queries) for head_map in maps]
 
 
 def _measure_hidden_share(
     head_map: Map, options: InspectOptions, queries: tuple[int, ...] | None
 ) -> float:
+    """Return the mean share of attention to hidden tokens in one map, over `queries` or over all
+    queries that are not hidden."""
     hidden_columns = sorted(find_hidden_tokens(head_map.columns.tokens, options))
     bands = head_map.cells.bands() if queries is None else map(head_map.cells.row, queries)
     sums = np.concatenate([
@@ -160,7 +173,10 @@ def _measure_hidden_share(
 def merge_into_words(
     maps: tuple[Map, ...], trace: Trace, options: InspectOptions
 ) -> tuple[Map, ...]:
-    """The maps with one row and column per word, if `options.words`; hidden tokens stay hidden."""
+    """Return the maps with one row and column per word, if `options.words`; otherwise as they are.
+
+    Tokens that were hidden before stay hidden.
+    """
     if not options.words:
         return maps
     return tuple(
@@ -170,19 +186,24 @@ def merge_into_words(
 
 
 def _member_indices(before: MapSide, after: MapSide) -> Groups:
-    """For each group of one side the indices of the groups of the other that make it up."""
+    """Return for each row (or column) after regrouping the indices of the old ones that it consists
+    of."""
     index_by_token = {token: index for index, group in enumerate(before.groups) for token in group}
     return tuple(tuple(index_by_token[token] for token in group) for group in after.groups)
 
 
 def _remaining_words(side: MapSide) -> MapSide:
-    """The words of a side without hidden tokens, numbered as in the whole sentence."""
+    """Return one row or column per word, from the tokens that are not hidden.
+
+    Words keep their numbers and labels of the whole sentence.
+    """
     tokens_present = {token for group in side.groups for token in group}
     return keep_tokens(word_side(side.tokens), tokens_present)
 
 
 def keep_tokens(side: MapSide, tokens: set[int]) -> MapSide:
-    """The side with only these token positions; empty groups are dropped."""
+    """Return the rows or columns with only these token positions; groups that lose all tokens are
+    dropped."""
     groups = [tuple(token for token in group if token in tokens) for group in side.groups]
     kept_indices = [index for index, group in enumerate(groups) if group]
     return MapSide(
@@ -195,19 +216,21 @@ def keep_tokens(side: MapSide, tokens: set[int]) -> MapSide:
 
 @lru_cache(maxsize=4)  # called for each head
 def word_side(tokens: Tokens) -> MapSide:
-    """One row or column for each word."""
+    """Return rows or columns that stand for one word each, numbered from 1."""
     groups = group_by_word(tokens)
     labels = tuple(_word_label(tokens, group) for group in groups)
     return MapSide(tokens, groups, labels, tuple(range(1, len(groups) + 1)))
 
 
 def full_side(tokens: Tokens, options: InspectOptions) -> MapSide:
-    """The rows or columns before any are hidden: words or tokens."""
+    """Return the rows or columns before any are hidden: words with `options.words`, otherwise
+    tokens."""
     return word_side(tokens) if options.words else token_side(tokens)
 
 
 def group_by_word(tokens: Tokens) -> Groups:
-    """The token positions of each word; spaces and punctuation other than apostrophes separate.
+    """Return the token positions of each word; spaces and punctuation other than apostrophes
+    separate words.
 
     >>> from attnviz.tokens.tokens import Tokens
     >>> pieces = (b"I", b"didn", b"'", b"t", b".")
@@ -219,7 +242,7 @@ def group_by_word(tokens: Tokens) -> Groups:
 
 
 def _unspaced_runs(tokens: Tokens) -> Iterator[list[int]]:
-    """Runs of token positions without spaces between them; a special token is its own run.
+    """Yield runs of token positions without spaces between them; a special token is its own run.
 
     A token that is only a space belongs to the run after it.
     """
@@ -236,7 +259,8 @@ def _unspaced_runs(tokens: Tokens) -> Iterator[list[int]]:
 
 
 def _words_of_run(tokens: Tokens, run: list[int]) -> Iterator[tuple[int, ...]]:
-    """Split a run into words; a token belongs to the word in which it begins."""
+    """Yield the token positions of each word of a run; a token belongs to the word in which it
+    begins."""
     pieces = [tokens.pieces[position].strip() for position in run]
     text = b"".join(pieces).decode(errors="surrogateescape")
     lengths = [len(match.group().encode(errors="surrogateescape")) for match in WORD.finditer(text)]
@@ -249,6 +273,7 @@ def _words_of_run(tokens: Tokens, run: list[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _word_label(tokens: Tokens, group: tuple[int, ...]) -> str:
+    """Return the label of a word: that of its only token, or the text of all its tokens."""
     if len(group) == 1:
         return tokens.labels[group[0]]
     return piece_phrase(b"".join(tokens.pieces[position] for position in group).strip())

@@ -38,6 +38,7 @@ class MapSide:
     numbers: tuple[int, ...]  # from 1, as in the whole sentence
 
     def __len__(self) -> int:
+        """Return the number of rows or columns."""
         return len(self.groups)
 
     @property
@@ -53,7 +54,7 @@ class MapSide:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Map:
-    """Which token attends to which in one head, or in several together."""
+    """The weights of each query for each key in one head, or in several together."""
 
     name: str  # such as L4H7, or "mean of 72 heads"
     layer: Layer | None  # None if several are merged
@@ -72,7 +73,7 @@ MapStep = Callable[[tuple[Map, ...], Trace, InspectOptions], tuple[Map, ...]]
 
 
 def token_side(tokens: Tokens) -> MapSide:
-    """One row or column for each token."""
+    """Return rows or columns that stand for one token each."""
     positions = range(len(tokens))
     return MapSide(
         tokens,
@@ -83,7 +84,9 @@ def token_side(tokens: Tokens) -> MapSide:
 
 
 def maps_of_heads(trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
-    """A map for each head that the options choose, in the model's order."""
+    """Return a map for each head that `options.layer` and `options.head` choose, in the model's
+    order. All heads are chosen where these are None; a layer or head that the trace does not have
+    is refused."""
     layers = [layer for layer in trace.layers if options.layer in (None, layer.layer)]
     if not layers:
         raise _missing_part_error("layer", options.layer, [layer.layer for layer in trace.layers])
@@ -109,7 +112,7 @@ def maps_of_heads(trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
 def build_maps(
     trace: Trace, options: InspectOptions, steps: tuple[MapStep, ...] = ()
 ) -> tuple[Map, ...]:
-    """The maps of the chosen heads after these steps."""
+    """Return the maps of the heads that the options choose, after these steps in order."""
     maps = maps_of_heads(trace, options)
     for step in steps:
         maps = step(maps, trace, options)
@@ -117,6 +120,8 @@ def build_maps(
 
 
 def _missing_part_error(kind: str, number: int | None, known: Sequence[int]) -> AttnvizError:
+    """Return the error for a layer or head (`kind`) that does not exist; `known` has the existing
+    numbers."""
     plural, last = ("", "") if len(known) == 1 else ("s", f" to {known[-1]}")
     return AttnvizError(
         f"there is no {kind} {number}: the model has {len(known)} {kind}{plural}, {known[0]}{last}",
@@ -126,7 +131,8 @@ def _missing_part_error(kind: str, number: int | None, known: Sequence[int]) -> 
 
 
 def merge_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
-    """The mean or maximum of all maps as one map, if `options.merge` says so."""
+    """Return one map, the mean or the maximum of all, if `options.merge` is "mean" or "max";
+    otherwise the maps as they are."""
     heads = _merged_heads_phrase(maps, options)
     if options.merge == "mean":
         return (_merge_into_one(maps, np.add, f"mean of {heads}"),)
@@ -136,7 +142,8 @@ def merge_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> 
 
 
 def roll_out_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
-    """Attention rollout: one map of how much of each token reaches each through all layers."""
+    """Return attention rollout as one map: how much of each token reaches each token through all
+    layers. Refuses a model that reads a second sentence."""
     first = maps[0]
     if first.rows.tokens is not first.columns.tokens:
         raise AttnvizError(
@@ -154,17 +161,18 @@ def roll_out_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) 
 
 
 def _merge_into_one(maps: tuple[Map, ...], merge_function: MergeFunction, name: str) -> Map:
+    """Return one map that combines the cells of all maps; with `np.add` it is their mean."""
     cells = MergedCells(maps, merge_function)
     return replace(maps[0], name=name, layer=None, head=None, cells=cells, merged_maps=maps)
 
 
 def mean_map(maps: tuple[Map, ...]) -> Map:
-    """The mean of several maps as one map."""
+    """Return the mean of several maps as one map."""
     return _merge_into_one(maps, np.add, f"mean of {counted(len(maps), 'head')}")
 
 
 def _merged_heads_phrase(maps: tuple[Map, ...], options: InspectOptions) -> str:
-    """Names the merged heads: `72 heads`, `the 12 heads of L4`, `H7 of 6 layers`."""
+    """Return a phrase for the merged heads: `72 heads`, `the 12 heads of L4`, `H7 of 6 layers`."""
     if options.layer is not None and options.head is not None:
         return f"{maps[0].name} alone"
     if options.layer is not None:
@@ -176,7 +184,8 @@ def _merged_heads_phrase(maps: tuple[Map, ...], options: InspectOptions) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MergedCells(Cells):
-    """The mean or maximum of several maps' cells."""
+    """The mean of several maps' cells (for `np.add`), or their cells combined in pairs, such as the
+    maximum."""
 
     maps: tuple[Map, ...]
     merge_function: MergeFunction
@@ -206,6 +215,7 @@ class RolloutCells(Cells):
 
     @cached_property
     def whole(self) -> Patch:
+        """The whole table, computed once; refused if it needs more memory than there is."""
         tokens = self.shape[0]
         memory.refuse_too_little_memory(
             tokens**2 * ROLLOUT_NUMBER_BYTES * ROLLOUT_MATRICES,
@@ -223,7 +233,10 @@ class RolloutCells(Cells):
 
 
 def _add_residual(layer: Patch) -> CellValues:
-    """A layer's weights with its residual connection; a token that reads nothing stays itself."""
+    """Return ½ a layer's mean weights plus ½ the identity, with rows that sum to 1.
+
+    A token that attends to nothing passes on itself alone.
+    """
     mixed = (1 - RESIDUAL_SHARE) * layer.values + RESIDUAL_SHARE * np.eye(len(layer.values))
     steps: CellValues = mixed / mixed.sum(axis=1, keepdims=True)
     return steps

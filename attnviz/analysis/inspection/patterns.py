@@ -24,7 +24,7 @@ MARK_CATEGORIES = ("P", "S")  # Unicode categories: punctuation and symbols
 PATTERN_CELLS_AT_ONCE = 2**19
 MAX_SAMPLED_QUERIES = 1024  # of a longer text evenly spaced tokens are measured
 MIN_SHOWING_TOKENS = 4  # tokens (or half of few) that must be able to show a pattern
-MIN_PATTERN_EXCESS = 0.25  # of the way from even attention's score to 1
+MIN_PATTERN_EXCESS = 0.25  # of the distance from the score of even attention to 1
 MIN_BROAD_ENTROPY = 0.8  # of the largest entropy
 
 Queries = Int[np.ndarray, "query 1"]
@@ -37,7 +37,7 @@ LargestKeys = Int[np.ndarray, "query"]  # the key to which each query gives its 
 
 @dataclass(frozen=True, eq=False)
 class PatternTokens:
-    """The queries and keys of a map, with what the patterns need to know about them."""
+    """The queries and keys of a map, with the facts about them that patterns are defined by."""
 
     rows: Int[np.ndarray, "query"]  # equal numbers for equal tokens, on both sides
     columns: Int[np.ndarray, "key"]
@@ -49,28 +49,34 @@ class PatternTokens:
     key_numbers: Int[np.ndarray, "key"]
 
     def steps(self, query: Queries, key: Keys) -> Int[np.ndarray, "query key"]:
-        """The key's position minus the query's, such as −1 for the previous token."""
+        """Return the key's position minus the query's, such as −1 for the previous token."""
         distances: Int[np.ndarray, "query key"] = self.key_numbers[key] - self.query_numbers[query]
         return distances
 
     def first(self, key: Keys) -> Bool[np.ndarray, "1 key"]:
-        """Whether the key is the first token of the whole text."""
+        """Return for each key whether it is the first token of the whole text, hidden tokens
+        included."""
         is_first: Bool[np.ndarray, "1 key"] = self.key_numbers[key] == 1
         return is_first
 
     def apart(self, query: Queries, key: Keys) -> PairFlags:
-        """Whether query and key are at different positions, or in different texts."""
+        """Return for each pair whether query and key are at different positions, or in different
+        texts."""
         is_elsewhere: PairFlags = self.steps(query, key) != 0
         return is_elsewhere | (not self.within)
 
     def same(self, query: Queries, key: Keys) -> PairFlags:
-        """Whether query and key are the same token, and not a special one."""
+        """Return for each pair whether query and key are the same token, and not a special one.
+
+        A token is the same as itself, too.
+        """
         is_same: PairFlags = self.rows[query] == self.columns[key]
         is_same &= ~self.is_special[query]
         return is_same
 
     def continues(self, query: Queries, key: Keys) -> PairFlags:
-        """Whether the key follows an earlier copy of the query's token in a repeated passage."""
+        """Return for each pair whether the key directly follows an earlier copy of the query's
+        token, where the query is part of a repeated passage."""
         is_continuation = self.same(query, np.maximum(key - 1, 0))
         numbers_before = self.key_numbers[np.maximum(key - 1, 0)]
         is_continuation &= self.repeats[query] & (self.key_numbers[key] - numbers_before == 1)
@@ -79,7 +85,7 @@ class PatternTokens:
 
 
 def read_pattern_tokens(head_map: Map) -> PatternTokens:
-    """What the patterns need to know about the tokens or words of a map."""
+    """Return the facts that patterns are defined by, of the tokens or words of a map."""
     numbers_by_ids: dict[tuple[int, ...], int] = {}
     rows = _group_numbers(head_map.rows, numbers_by_ids)
     columns = _group_numbers(head_map.columns, numbers_by_ids)
@@ -100,14 +106,18 @@ def read_pattern_tokens(head_map: Map) -> PatternTokens:
 def _group_numbers(
     side: MapSide, numbers_by_ids: dict[tuple[int, ...], int]
 ) -> Int[np.ndarray, "position"]:
-    """A number for each group of tokens, equal for equal groups; new ones go to the table."""
+    """Return a number for each row or column of a map, equal for equal tokens.
+
+    New tokens are added to `numbers_by_ids`, so that rows and columns share one numbering.
+    """
     ids = side.tokens.ids
     keys = [tuple(ids[position] for position in group) for group in side.groups]
     return np.array([numbers_by_ids.setdefault(key, len(numbers_by_ids)) for key in keys], int)
 
 
 def _find_separators(side: MapSide) -> Iterator[bool]:
-    """Whether each place is a special token, a new line or punctuation not inside a word."""
+    """Yield for each row or column whether it is a special token, a new line, or punctuation not
+    inside a word."""
     spaced = side.spaced
     marks = [_is_mark(side, position) for position in range(len(side))]
     for index, special in enumerate(side.special):
@@ -117,7 +127,8 @@ def _find_separators(side: MapSide) -> Iterator[bool]:
 
 
 def _is_mark(side: MapSide, position: int) -> bool:
-    """Whether the text at a place is punctuation or a new line only."""
+    """Return whether the text of a row or column (number `position`) is only punctuation, symbols,
+    or a new line."""
     pieces = b"".join(side.tokens.pieces[token] for token in side.groups[position])
     text = pieces.decode(errors="replace")
     if not text.strip():
@@ -130,7 +141,10 @@ def _find_repeated(
     is_special: Bool[np.ndarray, "query"],
     numbers: tuple[int, ...],
 ) -> Bool[np.ndarray, "query"]:
-    """Whether each place is part of two neighbouring tokens that occur elsewhere, too."""
+    """Return for each row whether it is part of two neighbouring tokens that occur elsewhere, too.
+
+    `rows` has equal numbers for equal tokens, and `numbers` their positions in the text.
+    """
     pairs: dict[tuple[int, int], list[int]] = {}
     for position in range(len(rows) - 1):
         side_by_side = numbers[position + 1] - numbers[position] == 1
@@ -157,7 +171,8 @@ class PatternKind:
 
 @dataclass(frozen=True)
 class KeyPattern(PatternKind):
-    """The pattern of attending to certain keys."""
+    """The pattern of attending to certain keys; `reads` tells which query-key pairs belong to
+    it."""
 
     reads: Callable[[Queries, Keys, PatternTokens], PairFlags] = field(kw_only=True)
     within: bool = False  # whether it needs queries and keys of the same text
@@ -252,7 +267,7 @@ PATTERN_KINDS: tuple[PatternKind, ...] = (*KEY_PATTERNS, COLUMN_PATTERN, BROAD_P
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeadPatterns:
-    """The scores of heads for each pattern: a row for each head, a column for each kind."""
+    """The scores of heads for each pattern: a row for each head, a column for each pattern kind."""
 
     names: tuple[str, ...]
     scores: PatternScores  # NaN where the text cannot show a kind
@@ -266,39 +281,46 @@ class HeadPatterns:
 
     @property
     def excess(self) -> PatternScores:
-        """The score's distance from even attention, 1 at most; NaN for the broad pattern."""
+        """The score beyond that of even attention, as a share of the most possible: 1 at most, NaN
+        for the broad pattern and where the text cannot show a pattern."""
         with np.errstate(invalid="ignore", divide="ignore"):
             excess: PatternScores = (self.scores - self.even) / (1 - self.even)
         excess[:, PATTERN_KINDS.index(BROAD_PATTERN)] = np.nan
         return excess
 
     def score(self, head: int, kind: PatternKind) -> float:
-        """A head's score for a pattern."""
+        """Return a head's score for a pattern, from 0 to 1; NaN if the text cannot show it."""
         return float(self.scores[head, PATTERN_KINDS.index(kind)])
 
     @cached_property
     def kinds(self) -> tuple[PatternKind | None, ...]:
-        """Each head's main pattern; None if it shows none clearly."""
+        """Each head's main pattern: the one with the largest excess over even attention, otherwise
+        broad attention; None if neither is clear."""
         can_show = self.showing_counts >= min(MIN_SHOWING_TOKENS, self.sampled_count // 2)
         return tuple(map(_strongest_kind, np.where(can_show, self.excess, np.nan), self.scores))
 
     def strongest(self, kind: PatternKind) -> list[int]:
-        """The heads by their score for a pattern, highest first."""
+        """Return the heads by their score for a pattern, highest first; heads without a score are
+        left out."""
         scores = self.scores[:, PATTERN_KINDS.index(kind)]
         order: list[int] = np.argsort(-scores, kind="stable").tolist()
         return [head for head in order if not np.isnan(scores[head])]
 
     def heads_of_kind(self, kind: PatternKind) -> list[int]:
-        """The heads whose main pattern this is, highest score first."""
+        """Return the heads whose main pattern this is, highest score first."""
         return [head for head in self.strongest(kind) if self.kinds[head] is kind]
 
     def is_most_attended(self, head: int, kind: PatternKind) -> bool:
-        """Whether most tokens give a key of this pattern their largest weight in a head."""
+        """Return whether in this head most tokens give a key of this pattern their largest
+        weight."""
         return bool(self.most[head, PATTERN_KINDS.index(kind)])
 
 
 def find_patterns(maps: Sequence[Map]) -> HeadPatterns:
-    """The pattern scores of the heads of these maps, all of the same text."""
+    """Return the pattern scores of the heads of these maps, all of the same text.
+
+    Of a text of more than MAX_SAMPLED_QUERIES tokens evenly spaced queries are measured.
+    """
     pattern_tokens = read_pattern_tokens(maps[0])
     tokens, keys = len(pattern_tokens.rows), len(pattern_tokens.columns)
     sampled = np.arange(tokens)[sampled_queries(tokens)]
@@ -337,12 +359,13 @@ def find_patterns(maps: Sequence[Map]) -> HeadPatterns:
 
 
 def sampled_queries(count: int) -> slice:
-    """The queries that are measured: all, or MAX_SAMPLED_QUERIES evenly spaced ones at most."""
+    """Return which of `count` queries are measured: all, or MAX_SAMPLED_QUERIES evenly spaced ones
+    at most."""
     return slice(0, count, max(1, -(-count // MAX_SAMPLED_QUERIES)))
 
 
 def most_attended_keys(values: BandCells) -> LargestKeys:
-    """The key to which each query gives its largest weight; -1 if several weights are largest.
+    """Return for each query the key with the largest absolute weight; -1 if several are largest.
 
     >>> most_attended_keys(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
     [1, -1]
@@ -354,7 +377,9 @@ def most_attended_keys(values: BandCells) -> LargestKeys:
 
 
 def is_most(count: Any, total: Any) -> Any:
-    """Whether `count` is more than half of `total`, and more than one.
+    """Return whether `count` is more than half of `total`, and more than one.
+
+    Both may be arrays.
 
     >>> is_most(2, 3), is_most(2, 4), is_most(1, 1)
     (True, False, False)
@@ -365,6 +390,8 @@ def is_most(count: Any, total: Any) -> Any:
 def _strongest_kind(
     beyond: Shaped[np.ndarray, "kind"], scores: Shaped[np.ndarray, "kind"]
 ) -> PatternKind | None:
+    """Return the pattern with the largest excess over even attention (`beyond`) if that is clear,
+    otherwise the broad pattern if its score is high, otherwise None."""
     best = int(np.argmax(np.nan_to_num(beyond, nan=-1.0)))
     if beyond[best] >= MIN_PATTERN_EXCESS:
         return PATTERN_KINDS[best]
@@ -375,7 +402,8 @@ def _strongest_kind(
 def _pattern_masks(
     band: Int[np.ndarray, "query"], pattern_tokens: PatternTokens
 ) -> Float[np.ndarray, "query key reading"]:
-    """For each key pattern a mask of the query-key pairs that it is about."""
+    """Return for each key pattern which query-key pairs belong to it, as 1 or 0, for the queries
+    `band`."""
     query, key = band[:, None], np.arange(len(pattern_tokens.columns))[None, :]
     no_keys = np.zeros((len(band), key.size), dtype=bool)
     masks = [
@@ -393,11 +421,10 @@ def _pattern_totals(
     largest: LargestKeys,
     pattern_masks: Float[np.ndarray, "query key reading"],
 ) -> Float[np.ndarray, "4 reading"]:
-    """Totals over some queries for each pattern, counting only queries with a choice.
-
-    The rows: shares of attention; shares that even attention would give; how many queries have a
-    choice; how many of them give their largest weight to such a key.
-    """
+    """Return totals over some queries for each key pattern, counting only queries that see keys of
+    the pattern and other keys. The rows of the result: shares of attention; shares that even
+    attention would give; how many queries were counted; how many of them give a key of the pattern
+    their largest weight."""
     visible_count, row_sums = visible.sum(1), values.sum(1)
     products = np.stack([values, visible], axis=1) @ pattern_masks
     matching_sums, matching_count = products.transpose(1, 2, 0)
@@ -412,10 +439,10 @@ def _pattern_totals(
 def _key_totals(
     values: BandCells, visible: BandCells, largest: LargestKeys
 ) -> Float[np.ndarray, "4 key"]:
-    """Totals over the queries with a choice for each key.
+    """Return totals for each key over the queries that see more than one key.
 
-    The rows: shares of attention; shares that even attention would give; how many queries see the
-    key; how many give it their largest weight.
+    The rows of the result: shares of attention; shares that even attention would give; how many
+    queries see the key; how many give it their largest weight.
     """
     visible_count, row_sums = visible.sum(axis=1), values.sum(axis=1)
     has_choice = (visible_count > 1) & (row_sums > 0)
@@ -428,7 +455,8 @@ def _key_totals(
 def _find_column(
     key_totals: Float[np.ndarray, "4 key"], pattern_tokens: PatternTokens
 ) -> int | None:
-    """The key to which most tokens with a choice give their largest weight, if there is one."""
+    """Return the key, neither the first token nor a separator, to which most queries with a choice
+    give their largest weight; None if there is none."""
     _, even, _, votes = key_totals
     queries = round(even.sum())  # each query's even attention sums to 1
     is_first = pattern_tokens.first(np.arange(len(votes))[None, :])[0]
@@ -438,7 +466,8 @@ def _find_column(
 
 
 def _breadth_totals(values: BandCells, visible: BandCells) -> Float[np.ndarray, "3"]:
-    """Over rows with a choice: the sum of entropy / largest entropy, and twice their number."""
+    """Return over the queries that see more than one key the sum of entropy / largest entropy, and
+    twice the number of these queries."""
     visible_count, row_sums = visible.sum(axis=1), values.sum(axis=1)
     rows = (visible_count > 1) & (row_sums > 0)
     shares = values[rows] / row_sums[rows, None]

@@ -53,6 +53,7 @@ class WeightChange:
 
     @property
     def size(self) -> float:
+        """The absolute difference between the two weights."""
         return abs(self.after - self.before)
 
 
@@ -76,7 +77,8 @@ class HeadComparison:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Sentences(Showable):
-    """The attention of a model in two sentences by head; the largest change comes first."""
+    """The attention of a model in two sentences by head; the head with the largest change comes
+    first."""
 
     first: Trace
     second: Trace
@@ -89,17 +91,19 @@ class Sentences(Showable):
 
     @cached_property
     def shared(self) -> bool:
-        """Whether heads are ranked by links between shared tokens."""
+        """Whether heads are ranked by links between tokens that both sentences share: only if any
+        changes."""
         changes = [head.largest_shared for head in self.heads if head.largest_shared]
         return any(change.size >= MIN_SHOWN_CHANGE for change in changes)
 
     def link(self, head: HeadComparison) -> WeightChange:
-        """The weight change that a head is ranked by."""
+        """Return the weight change that a head is ranked by: of a link between shared tokens, or of
+        any."""
         return head.largest_shared if self.shared and head.largest_shared else head.largest
 
     @property
     def changes(self) -> bool:
-        """Whether any head attends differently."""
+        """Whether any head attends differently in the two sentences."""
         return any(head.largest.size or head.divergence for head in self.heads)
 
 
@@ -117,8 +121,9 @@ def compare_sentences(
 ) -> Sentences:
     """Compare two sentences in a trained model: `compare_sentences("too tired", "too wide")`
 
-    Traces may also be of one sentence in two models. `changes` replace fields of the settings,
-    such as `model`.
+    Traces may also be of one sentence in two models. `changes` replace fields of the settings, such
+    as `model`; `layer` and `head` choose heads, and `query` compares one token's rows only. Refuses
+    equal sentences, sentences without a common token, and traces with different heads.
 
     >>> from attnviz import compare_sentences
     >>> found = compare_sentences("The animal was too tired", "The animal was too wide")
@@ -150,7 +155,11 @@ def compare_sentences(
 
 
 def trace_names(first: Trace, second: Trace) -> tuple[str, str]:
-    """The names of two traces: their own, or their models' where those differ."""
+    """Return what two traces are called: by names of their own or of their models, if those differ.
+
+    Otherwise "first sentence" and "second sentence", or "first weights" and "second weights" if
+    both are of one sentence.
+    """
     for names in zip(_candidate_names(first), _candidate_names(second), strict=True):
         if all(names) and names[0] != names[1]:
             return names
@@ -158,12 +167,15 @@ def trace_names(first: Trace, second: Trace) -> tuple[str, str]:
 
 
 def is_one_sentence(first: Trace, second: Trace) -> bool:
-    """Whether both traces have the same text, or the same token labels if a text is unknown."""
+    """Return whether both traces have the same text, or the same token labels if a text is
+    unknown."""
     texts = first.text, second.text
     return texts[0] == texts[1] if all(texts) else first.tokens.labels == second.tokens.labels
 
 
 def _candidate_names(traced: Trace) -> tuple[str, str]:
+    """Return two possible names of a trace's model, the shorter first: `checkpoint`,
+    `run-1/checkpoint`. Weights that were computed elsewhere have their own name twice."""
     if traced.handed is not None:
         return traced.handed.name, traced.handed.name
     model = Path(traced.origin.settings.model or "")
@@ -171,7 +183,10 @@ def _candidate_names(traced: Trace) -> tuple[str, str]:
 
 
 def _sides_with_shared_ids(first: Trace, second: Trace) -> list[Tokens]:
-    """The tokens and keys of both traces, with ids by label unless they share a vocabulary."""
+    """Return the tokens of both traces and then the keys of both.
+
+    Unless both are of one model, equal labels get equal ids, so that tokens can be paired.
+    """
     sides = [first.tokens, second.tokens, first.keys, second.keys]
     models = [None if traced.handed else traced.origin.settings.model for traced in (first, second)]
     if models[0] is not None and models[0] == models[1]:
@@ -184,7 +199,10 @@ def _sides_with_shared_ids(first: Trace, second: Trace) -> list[Tokens]:
 def compare_traces(
     first: Trace, second: Trace, names: tuple[str, str], options: InspectOptions
 ) -> Sentences:
-    """Compare every head of one trace with the same head of another."""
+    """Compare every head of one trace with the same head of another, the largest change first.
+
+    Refuses traces with different heads, and a query token without a counterpart.
+    """
     tokens, other_tokens, keys, other_keys = _sides_with_shared_ids(first, second)
     rows = pair_tokens(tokens, other_tokens)
     columns = rows if first.keys is first.tokens else pair_tokens(keys, other_keys)
@@ -210,6 +228,7 @@ def compare_traces(
 
 
 def _refuse_other_heads(first: tuple[Map, ...], second: tuple[Map, ...]) -> None:
+    """Refuse maps of two traces that do not have the same layers and heads."""
     if [head_map.name for head_map in first] != [head_map.name for head_map in second]:
         raise AttnvizError(
             f"the two traces do not have the same heads: {len(first)}, up to {first[-1].name}, and "
@@ -219,7 +238,8 @@ def _refuse_other_heads(first: tuple[Map, ...], second: tuple[Map, ...]) -> None
 
 
 def _find_pair(rows: TokenPairs, name: str) -> int:
-    """The index of the pair of a token that is named in the first sentence or the second."""
+    """Return the index of the pair whose token is called `name` in the first sentence, otherwise in
+    the second. Refuses a token without a counterpart, and a name that neither sentence has."""
     try:
         position, positions = find_query(rows.tokens, name), rows.first
     except AttnvizError:
@@ -237,7 +257,8 @@ def _find_pair(rows: TokenPairs, name: str) -> int:
 def _compare_head(
     first: Map, second: Map, rows: TokenPairs, columns: TokenPairs, query: int | None
 ) -> HeadComparison:
-    """Compare a head's weights in both sentences, read in bands."""
+    """Compare a head's weights in both sentences, in all paired rows or in that of the pair
+    `query`."""
     divergences, changes, shared_changes = [], [], []
     is_shared_key = np.isin(np.arange(len(columns)), columns.shared)
     for start, first_rows, second_rows in _paired_bands(first, second, rows, columns, query):
@@ -261,7 +282,8 @@ def _compare_head(
 def _largest_in_band(
     start: int, change: PairRows, first_rows: PairRows, second_rows: PairRows
 ) -> WeightChange:
-    """The largest change in a band that begins at the pair `start`."""
+    """Return the largest change in a band of paired rows; `start` is the number of its first
+    pair."""
     row, key = divmod(int(change.argmax()), change.shape[1])
     return WeightChange(start + row, key, float(first_rows[row, key]), float(second_rows[row, key]))
 
@@ -269,7 +291,9 @@ def _largest_in_band(
 def _paired_bands(
     first: Map, second: Map, rows: TokenPairs, columns: TokenPairs, query: int | None
 ) -> Iterator[tuple[int, PairRows, PairRows]]:
-    """Bands of paired rows of both maps, with their first pair; see `_rows_with_remainder`."""
+    """Yield the number of the first pair, and its rows in the first and the second map, a band of
+    pairs at a time. Rows are as `_rows_with_remainder` returns them; with `query` only that pair is
+    read."""
     widest = max(head_map.cells.shape[1] for head_map in (first, second))
     rows_at_once = max(1, CELLS_PER_BAND // widest) if query is None else 1
     numbers = range(len(rows)) if query is None else range(query, query + 1)
@@ -285,7 +309,7 @@ def _paired_bands(
 def _rows_with_remainder(
     head_map: Map, rows: tuple[int, ...], columns: tuple[int, ...]
 ) -> PairRows:
-    """These rows and columns of a map, with one more column for all other tokens together."""
+    """Return these rows and columns of a map, with one more column for all other keys together."""
     low, high = rows[0], rows[-1] + 1
     values = head_map.cells.window(slice(low, high), FULL_SLICE).values[np.asarray(rows) - low]
     paired_weights: PairRows = values[:, list(columns)].astype(np.float64)
@@ -294,7 +318,7 @@ def _rows_with_remainder(
 
 
 def _row_divergences(first_rows: PairRows, second_rows: PairRows) -> Float[np.ndarray, "pair"]:
-    """The Jensen-Shannon divergence of each pair of rows, in bits."""
+    """Return the Jensen-Shannon divergence of each pair of rows, in bits."""
     rows, others = (normalize_rows(torch.from_numpy(each)) for each in (first_rows, second_rows))
     divergences: Float[np.ndarray, "pair"] = divergence(rows, others).numpy()
     return divergences
@@ -310,11 +334,12 @@ class TokenPairs:
     second: tuple[int, ...]  # positions in `others`
 
     def __len__(self) -> int:
+        """Return the number of pairs."""
         return len(self.first)
 
     @cached_property
     def replaced(self) -> tuple[int, ...]:
-        """The pairs of tokens that are not the same."""
+        """The numbers of the pairs whose two tokens differ."""
         pairs = zip(self.first, self.second, strict=True)
         return tuple(
             number
@@ -324,7 +349,7 @@ class TokenPairs:
 
     @cached_property
     def shared(self) -> tuple[int, ...]:
-        """The pairs of equal tokens that are not special."""
+        """The numbers of the pairs of equal tokens that are not special."""
         special = self.tokens.special
         return tuple(
             number
@@ -333,18 +358,21 @@ class TokenPairs:
         )
 
     def labels(self, pair: int) -> tuple[str, str]:
-        """The labels of a pair in both sentences."""
+        """Return the labels of a pair's tokens in the first and the second sentence."""
         first, second = self.first[pair], self.second[pair]
         return bidi_isolated(self.tokens.labels[first]), bidi_isolated(self.others.labels[second])
 
     def name(self, pair: int) -> str:
-        """One label for a pair: `tired/wide` if the tokens differ."""
+        """Return one label for a pair: `tired`, or `tired/wide` if its tokens differ."""
         first, second = self.labels(pair)
         return f"{first}/{second}" if pair in self.replaced else first
 
 
 def pair_tokens(tokens: Tokens, other_tokens: Tokens) -> TokenPairs:
-    """Pair tokens of two sentences that are equal, or that replace as many others."""
+    """Pair equal tokens of two sentences, and tokens that replace as many others.
+
+    Refuses sentences without any pair.
+    """
     position_pairs = list(_matching_positions(tokens, other_tokens))
     if not position_pairs:
         raise AttnvizError(
@@ -356,6 +384,7 @@ def pair_tokens(tokens: Tokens, other_tokens: Tokens) -> TokenPairs:
 
 
 def _matching_positions(tokens: Tokens, other_tokens: Tokens) -> Iterator[tuple[int, int]]:
+    """Yield pairs of positions of equal tokens, and of replaced runs that have the same length."""
     matcher = SequenceMatcher(None, tokens.ids, other_tokens.ids, autojunk=False)
     for kind, *ends in matcher.get_opcodes():
         first, second = range(*ends[:2]), range(*ends[2:])

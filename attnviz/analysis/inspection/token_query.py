@@ -31,7 +31,7 @@ from attnviz.wording.words import and_list
 
 @dataclass(frozen=True, eq=False)
 class TokenQuery:
-    """One token's row in each map."""
+    """One query token's row in each map."""
 
     options: InspectOptions
     row: int
@@ -39,31 +39,32 @@ class TokenQuery:
 
     @cached_property
     def mean(self) -> MapRow:
-        """The token's row in the mean of all maps."""
+        """The token's row in the mean of all maps; its only row if there is one map."""
         maps = tuple(map_row.map for map_row in self.map_rows)
         return self.map_rows[0] if len(maps) == 1 else MapRow(mean_map(maps), self.row)
 
     @cached_property
     def by_peak(self) -> list[MapRow]:
-        """The rows by their largest weight, highest first."""
+        """The token's rows in all maps, sorted by largest absolute weight, highest first."""
         return sort_by_peak(self.map_rows)
 
     @property
     def own_column(self) -> int | None:
-        """The token's own column; None if it is not among the keys."""
+        """The index of the token's own column; None if it is not among the keys."""
         head_map = self.map_rows[0].map
         group = head_map.rows.groups[self.row]
         same = head_map.rows.tokens is head_map.columns.tokens and group in head_map.columns.groups
         return head_map.columns.groups.index(group) if same else None
 
     def strongest(self, column: int) -> MapRow:
-        """The row of the map in which the token attends most to a key."""
+        """Return the row of the map in which the token gives this key (a column) its largest
+        absolute weight."""
         return max(self.map_rows, key=lambda map_row: abs(map_row.weight(column)))
 
 
 @dataclass(frozen=True)
 class OtherTokens:
-    """The attention of other tokens to the key of a link, in one map."""
+    """The attention of all other tokens to the key of a link, in one map."""
 
     count: int  # how many can see the key
     mean: float  # the weight they give it; 0 if there are none
@@ -71,7 +72,7 @@ class OtherTokens:
 
     @property
     def attend_most(self) -> bool:
-        """Whether the key is what most tokens attend to."""
+        """Whether most of the other tokens give this key alone their largest weight."""
         return bool(is_most(self.attend_most_count, self.count))
 
 
@@ -98,11 +99,13 @@ class MapLink:
 
     @property
     def sees(self) -> bool:
+        """Whether the map shows this key to the query, instead of masking it."""
         return self.map_row.sees(self.column)
 
     @property
     def rank(self) -> int | None:
-        """The weight's rank in its row, 1 for the largest; None if the key is hidden."""
+        """The rank of the absolute weight in its row, 1 for the largest; None if the key is
+        masked."""
         return self.map_row.rank(self.column) if self.sees else None
 
 
@@ -119,7 +122,7 @@ class TokenLink:
 
     @cached_property
     def ranked(self) -> list[MapLink]:
-        """The link in each map, highest score first; maps that hide the key come last."""
+        """The link in each map, highest score first; maps in which the key is masked come last."""
         links = [
             MapLink(row, self.column, _measure_others(row.map, self.column, self._other_queries))
             for row in self.token_query.map_rows
@@ -127,40 +130,46 @@ class TokenLink:
         return sorted(links, key=lambda link: (link.sees, self.score(link)), reverse=True)
 
     def score(self, link: MapLink) -> float:
-        """What maps are ranked by: lift or weight, and its absolute value for gradients."""
+        """Return what maps are ranked by: the link's lift or its weight, as `options.rank` says;
+        for gradients the absolute value."""
         score = link.lift if self.options.rank == "lift" else link.weight
         return abs(score) if self.options.weigh == "gradient" else score
 
     @cached_property
     def seeing(self) -> list[MapLink]:
-        """The links in maps that do not hide the key."""
+        """The link in each map that does not mask the key, highest score first."""
         return [link for link in self.ranked if link.sees]
 
     @property
     def first(self) -> list[MapLink]:
-        """The strongest link, and those that equal it."""
+        """The strongest link, and the links of the next maps with exactly the same weight and
+        others' mean."""
         best = self.seeing[0]
         alike = (best.weight, best.others.mean)
         return list(takewhile(lambda link: (link.weight, link.others.mean) == alike, self.seeing))
 
     @property
     def mean(self) -> float:
+        """The link's mean weight over all maps."""
         return float(np.mean([row.weight(self.column) for row in self.token_query.map_rows]))
 
     @property
     def even(self) -> float:
-        """The weight that even attention to all visible keys would give."""
+        """The weight that even attention to all visible keys would give, in the map of the
+        strongest link."""
         return 1 / int((~self.seeing[0].map_row.patch.hidden).sum())
 
     @property
     def links(self) -> bool:
-        """Whether any map gives the key more of this token than of others."""
+        """Whether any map gives the key more weight from this token than from others; always for
+        gradients."""
         signed = self.options.weigh == "gradient"
         return signed or max(link.lift for link in self.seeing) > SUM_ROUNDING
 
     @cached_property
     def _other_queries(self) -> Bool[np.ndarray, "query"]:
-        """The rows that count as other tokens: not the query, the key, or special tokens."""
+        """For each row whether it counts as another token: not the query, the key, or a special
+        token."""
         head_map = self.token_query.map_rows[0].map
         keys, key_group = head_map.columns, head_map.columns.groups[self.column]
         within = head_map.rows.tokens is keys.tokens
@@ -173,7 +182,10 @@ class TokenLink:
 def _measure_others(
     head_map: Map, column: int, is_counted: Bool[np.ndarray, "query"]
 ) -> OtherTokens:
-    """The attention to a key from the rows that count and can see it, read in bands."""
+    """Return the attention to a key (a column) from the rows that are counted and can see it.
+
+    Of long texts evenly spaced rows are measured.
+    """
     queries = sampled_queries(len(is_counted))
     rows_at_once = max(1, CELLS_PER_BAND // max(1, len(head_map.columns))) * queries.step
     count, total, most = 0, 0.0, 0
@@ -191,14 +203,19 @@ def _measure_others(
 def build_token_query(
     inspection: Inspection, token_name: str, option_key: str = "query"
 ) -> TokenQuery:
-    """The rows of the token with this name or number in all maps."""
+    """Return the rows of one token in all maps; `token_name` is its text or its number from 1.
+
+    Refuses a token that is unknown, ambiguous or hidden; `option_key` ("query", "from") names the
+    option in errors.
+    """
     options, maps = inspection.looking, inspection.maps
     row = find_in_side(maps[0].rows, options, token_name, option_key)
     return TokenQuery(options, row, tuple(MapRow(head_map, row) for head_map in maps))
 
 
 def build_link(inspection: Inspection) -> TokenLink:
-    """The link between the tokens of --from and --to; refused if every map hides it."""
+    """Return the link from the token of `--from` to the token of `--to`; refuse it if every map
+    masks it."""
     options = inspection.looking
     assert options.source is not None
     assert options.to is not None
@@ -219,43 +236,50 @@ def build_link(inspection: Inspection) -> TokenLink:
 
 @dataclass(frozen=True, eq=False)
 class MapRow:
-    """A row of a map: what one token attends to in it."""
+    """A row of a map: the weights that one token gives to each key."""
 
     map: Map
     row: int
 
     @cached_property
     def patch(self) -> Patch:
+        """The row's values and hidden flags, read once."""
         return self.map.cells.row(self.row)
 
     def weight(self, column: int) -> float:
+        """Return the weight of the key in this column."""
         return float(self.patch.values[0, column])
 
     def sees(self, column: int) -> bool:
+        """Return whether the key in this column is visible to the token."""
         return not bool(self.patch.hidden[0, column])
 
     @cached_property
     def most(self) -> int:
-        """The column with the largest weight, the first if there are several."""
+        """The column with the largest absolute weight, the first if there are several."""
         return int(np.abs(self.patch.values[0]).argmax())
 
     @property
     def peak(self) -> float:
+        """The weight with the largest absolute value, with its sign."""
         return self.weight(self.most)
 
     def rank(self, column: int) -> int:
-        """The rank of a weight, 1 for the largest."""
+        """Return the rank of the absolute weight in this column: 1 for the largest, the same for
+        equal ones."""
         sizes = np.abs(self.patch.values[0])
         return int((sizes > sizes[column]).sum()) + 1
 
 
 def sort_by_peak(map_rows: Sequence[MapRow]) -> list[MapRow]:
-    """Sort rows by their largest weight, highest first."""
+    """Return the rows sorted by their largest absolute weight, highest first."""
     return sorted(map_rows, key=lambda map_row: abs(map_row.peak), reverse=True)
 
 
 def find_in_side(side: MapSide, options: InspectOptions, token_name: str, option_key: str) -> int:
-    """The index of the named token in a side; refused if the token is hidden."""
+    """Return the index of a token among the rows or columns of a map; `token_name` is its text or
+    number. Refuses a token that is unknown, ambiguous or hidden, and a word that is split into
+    several tokens; `option_key` ("from") names the option in errors."""
     full = full_side(side.tokens, options)
     _refuse_cut_word(full, token_name, options, option_key)
     group = full.groups[find_query(_tokens_of_side(full), token_name, option_name(option_key))]
@@ -290,7 +314,8 @@ def _refuse_cut_word(
 
 
 def _tokens_of_side(side: MapSide) -> Tokens:
-    """The groups of a side as tokens, so that they can be found by name like tokens."""
+    """Return the rows or columns of a map as tokens, so that words can be found by name like
+    tokens."""
     tokens = side.tokens
     return replace(
         tokens,

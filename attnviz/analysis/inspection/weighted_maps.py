@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 def weigh_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
-    """The maps with their weights multiplied as `options.weigh` says."""
+    """Return the maps with their weights multiplied as `options.weigh` says: by value lengths
+    ("norm"), by gradients ("gradient"), or not at all ("weight"). Refuses the first two for a trace
+    that has only weights."""
     if options.weigh != "weight":
         refuse_weights_only(trace, f"--weigh {options.weigh} needs values", "weigh")
     if options.weigh == "norm":
@@ -39,14 +41,15 @@ def weigh_maps(maps: tuple[Map, ...], trace: Trace, options: InspectOptions) -> 
 
 @lru_cache(maxsize=1)  # several views of one inspection call it
 def find_answer_gradients(trace: Trace, options: InspectOptions) -> Gradients:
-    """The answer that `options.toward` chooses, and the gradients of its score."""
+    """Return the answer that `options.toward` chooses, with the gradients of its score by layer."""
     from attnviz.traces.trained.gradients import answer_gradients
 
     return answer_gradients(trace, options.toward)
 
 
 def _weigh_by_length(head_map: Map, trace: Trace) -> Map:
-    """The map with each weight times the length of what it passes on (Kobayashi et al. 2020)."""
+    """Return the map with each weight times the length of the vector its key passes on (Kobayashi
+    et al. 2020)."""
     assert head_map.layer is not None
     assert head_map.head is not None
     lengths = tensor_to_numpy(passed_on_lengths(head_map.layer, head_map.head, trace))
@@ -54,7 +57,8 @@ def _weigh_by_length(head_map: Map, trace: Trace) -> Map:
 
 
 def _weigh_by_gradient(head_map: Map, gradients: Gradients) -> Map:
-    """The map with each weight times its gradient: to first order its part of an answer's score."""
+    """Return the map with each weight times its gradient: to first order its part of an answer's
+    score."""
     assert head_map.layer is not None
     assert head_map.head is not None
     gradient = tensor_to_numpy(gradients.by_layer[head_map.layer.layer][head_map.head])
@@ -97,7 +101,8 @@ class LengthWeightedCells(Cells):
 
 
 def passed_on_lengths(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "key"]:
-    """For each key the length of its value after the head's part of W_o."""
+    """Return for each key the length of its value vector after the head's rows of W_o, or of the
+    value itself in an attention without W_o. Refuses a model whose W_o is not known."""
     values, w_out_rows = layer.values_of_heads[head], _w_out_rows(layer, head, trace)
     vectors = values
     if w_out_rows is not None:
@@ -109,7 +114,8 @@ def passed_on_lengths(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "k
 
 
 def _w_out_rows(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "width dim"] | None:
-    """The rows of W_o that multiply a head's context vectors; None if there is no W_o."""
+    """Return the rows of W_o that multiply a head's context vectors; None if the attention has no
+    W_o. Refuses a trained model whose W_o could not be found or is not in the trace's file."""
     heads, _, width = layer.values_of_heads.shape
     w_out = None if layer.projections is None else layer.projections.w_out
     card = trained_card(trace.origin)
