@@ -52,7 +52,9 @@ def view(ranking: Ranking, *, command: Command | None = None, line: str | None =
 
 
 def _ranking_settings_line(ranking: Ranking) -> str:
-    """Return a line with the model, the number of test sentences and the number of answers in them."""
+    """Return a line with the model, the number of test sentences and the number of answers
+    in them.
+    """
     sentences_text = f"tested on {counted(ranking.sentences, 'sentence')} not used in training"
     answers = f"{counted(ranking.answers, ranking.task.asked)} in them"
     return " · ".join((f"model {ranking.model.name}", sentences_text, answers))

@@ -153,7 +153,9 @@ def _seed_bands(repeats: Float[np.ndarray, "look seed"]) -> Float[np.ndarray, "q
 
 
 def _with_few_steps(curves: Curves) -> Curves:
-    """Return the curves at no more than MAX_CURVE_ROWS steps, each about twice the step before it."""
+    """Return the curves at no more than MAX_CURVE_ROWS steps, each about twice the step
+    before it.
+    """
     steps = np.array(curves.x_values)
     target_steps = steps[-1] / 2.0 ** np.arange(MAX_CURVE_ROWS)
     rows = sorted({int(abs(steps - target).argmin()) for target in target_steps})

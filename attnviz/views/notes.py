@@ -147,7 +147,9 @@ def _captured_heads_note(heads: list[str], instead: AblationValue) -> str:
 
 
 def _head_subject(trace: Trace, layer: Layer, head: int) -> str:
-    """Return the name of a head for the beginning of a note: `the only head`, `head 1` or `L0H1`."""
+    """Return the name of a head for the beginning of a note: `the only head`, `head 1` or
+    `L0H1`.
+    """
     if trained_card(trace.origin) is not None:  # of which a single layer may be captured
         return format_head_id(layer.layer, head)
     is_only_head = len(trace.attentions) == 1 and layer.heads == 1

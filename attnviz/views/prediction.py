@@ -397,7 +397,9 @@ def _answer_position_text(prediction: Prediction, tokens: Tokens, position: int)
 
 
 def _likely_answers_text(prediction: Prediction, position: int) -> str:
-    """Return the most likely answer and up to two others worth mentioning: `are (92 %), is (8 %)`."""
+    """Return the most likely answer and up to two others worth mentioning: `are (92 %), is
+    (8 %)`.
+    """
     first, *others = prediction.best(position, len(RANK_TITLES))
     probabilities = prediction.probabilities[position]
     likely = [answer for answer in others if probabilities[answer] >= MIN_NAMED_PROBABILITY]

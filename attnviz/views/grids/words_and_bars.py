@@ -1,4 +1,4 @@
-"""RankedBars: a ranking of names, drawn as bars with remarks beside them."""
+"""RankedBars, Arcs and Sentence: rankings as bars, weights as lines, and coloured words."""
 
 from __future__ import annotations
 
@@ -41,12 +41,16 @@ class RankedBars:
         return self.grid.columns.names[1] if len(self.grid.columns) > 1 else ""
 
     def mark_length(self, row: int) -> float | None:
-        """The position of the mark as a share of the full length; None where there is no mark."""
+        """Return the position of a row's mark as a share of the full length; None where there is no
+        mark.
+        """
         value = float(self.grid.values[row, 1]) if self.mark_title else np.nan
         return None if np.isnan(value) else abs(value) / self.full_length
 
     def remark_text(self, row: int, number_format: NumberFormat) -> str:
-        """The number of the mark, if there is one, and the remark."""
+        """Return what stands beside a bar: `others` and the number of the mark, if there is one,
+        and the remark.
+        """
         has_mark = self.mark_length(row) is not None
         mark_text = f"others {number_format(float(self.grid.values[row, 1]))}" if has_mark else ""
         return " · ".join(filter(None, (mark_text, self.remarks[row])))
