@@ -336,8 +336,8 @@ def _asking_words_text(trace: Trace) -> str:
 def unasked_position_notes(
     prediction: Prediction, tokens: Tokens, query: int | None = None
 ) -> tuple[str, ...]:
-    """Return a note on which shown positions do not ask for an answer, since the model never
-    learned to answer there; empty if all do, or with `query` if that one does.
+    """Return at most one note on which shown positions do not ask for an answer, since the model
+    never learned to answer there; empty if all or none do, or with `query` if that one does.
     """
     if query is not None:
         name = quoted_token(tokens, query)

@@ -133,8 +133,9 @@ def _refuse_show_with_head(show: Sequence[str] | None) -> None:
 def _parts_view(
     trace: Trace, show: Sequence[str] | None, query: str | None, as_: str | None, *, predict: bool
 ) -> View:
-    """Return the View of the parts `show` in the drawing style `as_`, each by default if None;
-    refuses an unknown query, part or style, and a style that cannot draw these parts.
+    """Return the View of the parts `show` in the drawing style `as_`, each by default if None.
+
+    Refuses an unknown query, part or style, and a style that cannot draw these parts.
     """
     parts = None if show is None else parts_to_show(show)
     way, drawn_parts = as_ or default_way(query, parts), parts if as_ else None
@@ -170,7 +171,9 @@ def _parts_view(
 
 
 def _trace_slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
-    """Return the groups for slides, with findings as titles of maps except for models by hand."""
+    """Return the groups for slides, with findings as titles of heads' maps; single panels and
+    models written by hand keep their titles.
+    """
     by_hand = trace.model is not None and trace.model.by_hand
     if len(picture.panels) == 1 or by_hand:
         return Excerpt(picture.groups, "")
@@ -260,7 +263,9 @@ def _default_parts(trace: Trace) -> tuple[str, ...]:
 
 
 def _weights_excerpt(screen: Page) -> Excerpt | None:
-    """Return only the groups of weights and answers; None if that leaves nothing out."""
+    """Return only the groups of weights and answers; None if there are none or that leaves nothing
+    out.
+    """
     kept_groups = tuple(group for group in screen.groups if group.name.startswith(EXCERPT_PREFIXES))
     omitted_groups = [group for group in screen.groups if group not in kept_groups]
     omitted_parts = dict.fromkeys(group.name.split()[0] for group in omitted_groups)
@@ -563,9 +568,7 @@ def vectors_grid(title: str, vectors: Tensor, rows: Axis, columns: Axis) -> Grid
 
 
 def head_title(name: str, trace: Trace, layer: Layer, head: int) -> str:
-    """Return a name with the layer and head, as in `weights L0H1`; without where there is
-    only one.
-    """
+    """Return a name with the head, as in `weights L0H1`; the name alone for the only head."""
     if not has_single_attention(trace):
         return f"{name} {attention_head_name(trace, layer, head)}"
     return name if layer.heads == 1 else f"{name} · {attention_head_name(trace, layer, head)}"
