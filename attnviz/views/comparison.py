@@ -1,4 +1,4 @@
-"""The View of a Comparison: the weights of each compared alternative, differences, measures,
+"""The View of a Comparison: the weights of each alternative, their differences, measures and
 curves.
 """
 

@@ -1,4 +1,4 @@
-"""What a model answers: tables, bars and sentences of answers and their probabilities."""
+"""What a model answers: tables, bars and sentences of the answers with probabilities."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def ways_answer_bars(
         for rank, answer in enumerate(prediction.best(position, len(RANK_TITLES)))
         if row[answer] >= MIN_NAMED_PROBABILITY or (rank == 0 and not np.isnan(row[answer]))
     }
-    # Sorted by the probability in the reference, then by that in the other ways.
+    # Sorted by the probability in the reference, then by that in the others.
     order = sorted(shown_answers, key=lambda answer: (*(-np.nan_to_num(probabilities[:, answer])),))
     axis = plain_axis("answer", [bidi_isolated(predictions[0].answers[answer]) for answer in order])
     position_text = _answer_position_text(predictions[0], ways[0][1].tokens, position)

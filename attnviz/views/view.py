@@ -62,7 +62,9 @@ PanelArrangement = Literal["free", "pair", "rows", "table", "product", "course"]
 
 @dataclass(frozen=True)
 class PanelRemark:
-    """A remark in a panel's title, in the colour of the chart's line for the same measure."""
+    """A remark in a panel's title, such as `subject .99`, in the colour of the chart's line for the
+    same measure.
+    """
 
     text: str
     share: str  # the number at the end of the text
@@ -92,7 +94,7 @@ class Group:
 
     @property
     def all_panels(self) -> tuple[Drawable, ...]:
-        """The panels and everything below them."""
+        """The panels, followed by those drawn below them."""
         return (*self.panels, *(panel for panel in self.below if panel))
 
 
@@ -107,7 +109,7 @@ class Page:
 
     @property
     def panels(self) -> tuple[Drawable, ...]:
-        """All panels of all groups."""
+        """All panels of all groups, with those drawn below others."""
         return tuple(panel for group in self.groups for panel in group.all_panels)
 
     @property
@@ -142,14 +144,16 @@ NumberColumn = np.ndarray | list[float] | list[float | None]  # numbers or boole
 
 @dataclass(frozen=True, eq=False)
 class WordColumns:
-    """Columns of words that several blocks of lines share."""
+    """Columns of words that stand beside the numbers in several TableLines."""
 
     columns: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class TableLines:
-    """Lines of a table that begin alike, stored by column because there may be millions."""
+    """Consecutive lines of a table that begin with the same cells (`start`), stored by column
+    because there may be millions.
+    """
 
     start: tuple[str | int, ...]
     words: WordColumns
@@ -158,7 +162,7 @@ class TableLines:
 
 @dataclass(frozen=True, eq=False)
 class TableData:
-    """The numbers behind a view, computed when they are needed."""
+    """The numbers behind a view, as JSON data and as one table, computed when they are needed."""
 
     document: Callable[[], Mapping[str, Any]]  # all data by name
     header: tuple[str, ...]
@@ -231,7 +235,7 @@ class View:
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """The steps of a walk; empty for other views."""
+        """The steps of a walk as Sections; empty for other views."""
         return tuple(panel for panel in self.screen.panels if isinstance(panel, Section))
 
     @property

@@ -32,7 +32,9 @@ ACTIVATION_FUNCTIONS: dict[str, Callable[[float], float]] = {
 
 @dataclass(frozen=True)
 class Sum:
-    """One written calculation: what is computed, how, and the result."""
+    """One written calculation: what is computed (`left`), how (`right`), and the result, all as
+    text.
+    """
 
     left: str
     right: str
@@ -41,7 +43,9 @@ class Sum:
 
     @property
     def right_side(self) -> str:
-        """Everything after the first `=`: the calculation, `=` or `≈`, and the result."""
+        """Everything after the first `=`: the calculation, `=` or `≈`, and the result; the
+        calculation alone where the result is empty.
+        """
         sign = "=" if self.exact else "≈"
         return f"{self.right} {sign} {self.result}" if self.result else self.right
 

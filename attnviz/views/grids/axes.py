@@ -49,7 +49,9 @@ class Axis:
 
     @property
     def has_named_dimensions(self) -> bool:
-        """Whether the positions are dimensions of a vector that have names instead of numbers."""
+        """Whether the positions are dimensions of a vector that all have names instead of
+        numbers.
+        """
         dimensions = self.unit == self.title == "dimension"
         return dimensions and all(self.labels) and not any(self.numbers)
 

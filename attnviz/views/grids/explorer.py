@@ -21,7 +21,9 @@ MAX_COMPARED_CELLS = 2**20  # the rows of a head with more cells are not compare
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeadMap:
-    """The weights of one head, or of several heads together."""
+    """The map of one head that a reader can choose: weights, scores and axes; or of several heads
+    together.
+    """
 
     name: str  # such as L4H7
     chooser_cell: tuple[int, int] | None = (0, 0)  # its row and column; None: it cannot be chosen
@@ -48,7 +50,7 @@ class HeadExplorer:
     """All heads that a reader can choose from, arranged in rows and columns."""
 
     heads: tuple[HeadMap, ...]
-    rows: Axis  # a position for each layer, way or moment
+    rows: Axis  # a position for each layer, alternative or moment
     columns: Axis  # a position for each head
     query: int | None = None  # the token that is followed as query
     key: int | None = None  # the token that is followed as key

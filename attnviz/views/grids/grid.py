@@ -35,7 +35,9 @@ OFF_SUFFIX = " (off)"  # after the name of a head that is switched off
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One line of a chart: a value for each x value, and the band around it."""
+    """One line of a chart: a value for each x value, and the lower and the upper end of a band
+    around it.
+    """
 
     name: str
     middle: Shaped[np.ndarray, "place"]
@@ -47,7 +49,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Grid:
-    """A labelled matrix with a colour scale."""
+    """A labelled matrix of numbers with a colour scale."""
 
     title: str
     rows: Axis
@@ -88,7 +90,9 @@ class Grid:
 
     @property
     def is_all_off(self) -> bool:
-        """Whether the heads of all rows are switched off, so that the title is struck through."""
+        """Whether the heads of all rows are switched off, so that the title is struck through;
+        False if none is marked.
+        """
         return bool(self.off) and all(self.off)
 
     def part(self, rows: slice, columns: slice = FULL_SLICE) -> Grid:
@@ -129,7 +133,9 @@ class Curves:
 
     @property
     def table(self) -> Grid:
-        """The chart as a grid: a row for each x value, a column for each measured line."""
+        """The chart as a Grid: a row for each x value, a column with the middle of each line that
+        is not dashed.
+        """
         measured = [line for line in self.lines if not line.dashed]
         values = np.stack([line.middle for line in measured], axis=1)
         return Grid(

@@ -1,4 +1,4 @@
-"""How cells write numbers."""
+"""How the numbers in the cells of a grid are written."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ TokenCounts = Shaped[np.ndarray, "place"]
 
 @dataclass(frozen=True)
 class Flag:
-    """A mark at one map: its head does something more than any other head."""
+    """A mark at one map: the head of this map does something more than any other head."""
 
     map_index: int
     kind: str  # "first token (sink)"
@@ -75,7 +75,9 @@ class Overview:
 
     @cached_property
     def scale(self) -> Scale:
-        """The colour scale of all maps."""
+        """The one colour scale of all maps, bent as `bend` says, but never logarithmic for negative
+        numbers.
+        """
         cells = unmasked_cells(np.where(self.hidden, 0, self.values).reshape(-1, self.shape[1]))
         scale = measure_scale(self.measure, cells, share=self.share)
         if self.bend == "log" and cells.extent[0] >= 0:

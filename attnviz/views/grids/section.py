@@ -56,7 +56,7 @@ class Section:
 
     @property
     def heading(self) -> str:
-        """The number and the title."""
+        """The number and the title, as in `5 Scores`."""
         return f"{self.number} {self.title}".strip()
 
     @property
@@ -122,7 +122,7 @@ class Arrow:
 class Plane:
     """Two vectors drawn in the plane that they span, whatever their dimension.
 
-    There is no angle where one of them has length 0.
+    There is no angle where one of the vectors has length 0.
     """
 
     title: str
@@ -132,7 +132,9 @@ class Plane:
 
     @property
     def on_a_line(self) -> bool:
-        """Whether the vectors point in the same or in opposite directions."""
+        """Whether the vectors point in the same or in opposite directions; False where there is no
+        angle.
+        """
         return self.cosine is not None and 1 - abs(self.cosine) < PARALLEL_TOLERANCE
 
     @property
@@ -177,7 +179,9 @@ def vector_length(vector: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class ColumnChartRow:
-    """The numbers of one row of columns, and their texts; None is a masked number."""
+    """One row of upright bars: the numbers, the texts of these numbers, and the scale; None is a
+    masked number.
+    """
 
     name: str
     values: tuple[float | None, ...]

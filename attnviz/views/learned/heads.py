@@ -83,7 +83,7 @@ class LearnedHeads:
 
     @cached_property
     def tokens(self) -> Tokens:
-        """The watched sentence as the model receives it, with `?` where it has to answer."""
+        """The watched sentence as the model receives it, with `?` where an answer is expected."""
         return self.learned.model.vocabulary.as_read(self.learned.watched)
 
     def answer_label(self, moment_index: int) -> str:
@@ -192,7 +192,9 @@ class LearnedHeads:
 
     @cached_property
     def _weight_scale(self) -> Scale:
-        """One scale for all moments: from 0 to 1, or for many keys to the next round number."""
+        """One scale of weights for all moments: from 0 to 1, or for many keys to the next round
+        number.
+        """
         scales = [
             bar_scale(unmasked_cells(weights.reshape(-1, weights.shape[-1])))
             for moment in self.learned.moments
@@ -209,7 +211,7 @@ def answer_text(tokens: Tokens, answer: Answer) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ReadingScores:
-    """The score of every head for a reading at every moment."""
+    """The score of every head for one reading of the task (such as the subject) at every moment."""
 
     reading: Reading
     scores: Float[np.ndarray, "moment layer head"]
@@ -226,7 +228,7 @@ class ReadingScores:
 
     @property
     def final_score(self) -> float:
-        """The last score of the best head."""
+        """The best head's score at the last moment."""
         return float(self.best_scores[-1])
 
     def other_heads(self, min_score: float) -> dict[str, float]:
