@@ -32,9 +32,7 @@ from attnviz.views.view import TableData, TableLines, WordColumns
 MEASURE_NAMES = tuple(field.name for field in fields(Measures))
 MEASURE_COLUMNS = ("way", "mistake", "head", "query number", "query", *MEASURE_NAMES)
 DIFFERENCE_MEASURE = "difference"
-ExplorerRow = tuple[
-    str, "int | None", HeadMap
-]  # the title of a row, a head (None: the mean), a map
+ExplorerRow = tuple[str, "int | None", HeadMap]  # a row's title, a head (None: mean), its map
 
 
 def build_comparison_data(

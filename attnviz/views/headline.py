@@ -81,8 +81,8 @@ def _product_equations(trace: Trace, show: Sequence[str]) -> Iterator[str]:
 
 
 def _attention_kind(trace: Trace) -> str:
-    """Return the kind of attention as a noun, such as `causal attention`, `cross-attention` or
-    `attention from given scores`.
+    """Return the kind of attention as a noun, such as `causal attention`, `attention from given
+    scores`, or for given weights `cross-attention of minilm`.
     """
     if trace.handed is not None:
         kind = _model_attention_kind(trace, across=trace.keys is not trace.tokens)

@@ -188,8 +188,8 @@ def _needed_steps_table(learning: Learning) -> Grid:
 
 
 def _start_and_end_table(learning: Learning) -> Grid:
-    """Return a table of medians over seeds for each alternative: scores and gradient before
-    training, accuracy and loss after it.
+    """Return a table of medians over seeds for each alternative: spread of the scores and softmax
+    gradient before training, accuracy and loss after it.
     """
     last = counted(learning.last, "step")
     rows = [
@@ -266,7 +266,9 @@ def _bands_and_seeds(repeats: Float[np.ndarray, "look seed"]) -> dict[str, Any]:
 
 
 def _training_lines(learning: Learning) -> Iterator[TableLines]:
-    """Yield the lines of the table for each alternative and seed: step, accuracy and loss."""
+    """Yield the lines of the table for each compared alternative and seed: step, accuracy
+    and loss.
+    """
     steps = WordColumns((tuple(str(step) for step in learning.steps),))
     for way in learning.ways:
         for seed_index, seed in enumerate(learning.seeds):

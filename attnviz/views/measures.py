@@ -110,8 +110,8 @@ def measures_table(comparison: Comparison) -> Grid:
 
 
 def compared_query_label(comparison: Comparison, query: int) -> str:
-    """Return the label of the token at position `query`; where two sentences are compared, of both
-    tokens.
+    """Return the label of the query token, from its position; where two sentences are compared,
+    both labels, as in `learning/teaching`.
     """
     other = next(way for way in comparison.alternatives if way is not comparison.base)
     return compared_tokens(comparison, other).labels[query]

@@ -62,8 +62,8 @@ def weights_owner(source: FromWeights) -> str:
 
 
 def embedding_table_note(trace: Trace) -> str:
-    """Return sentences on the trained model whose embeddings the tokens have, and on dimensions
-    left out; empty if they come from none.
+    """Return sentences, after a space, on the trained model whose embeddings the tokens have, and
+    on dimensions left out; empty without such a model.
     """
     table = origin_table(trace.origin)
     if table is None:
@@ -168,8 +168,8 @@ def written_head_role(trace: Trace, layer: Layer, head: int) -> str:
 
 
 def add_role_titles(trace: Trace, groups: Sequence[Group]) -> list[Group]:
-    """Return the groups of a picture, with what each head was written to do after the titles of its
-    weights.
+    """Return the groups with what each head of a model written by hand was written to do, added to
+    the titles of its weights; other groups and models are unchanged.
     """
     layers = {f"weights {layer.name}": layer for layer in trace.layers}
     return [

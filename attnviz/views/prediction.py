@@ -409,8 +409,8 @@ def _likely_answers_text(prediction: Prediction, position: int) -> str:
 def _several_answers_sentence(
     prediction: Prediction, trace: Trace, positions: Sequence[int]
 ) -> str:
-    """Return the sentence on the answers at several positions; with heads off, it says how many of
-    them change.
+    """Return the sentence on the answers at several positions, with their least probability; with
+    heads off, on how many of these answers change.
     """
     answers = [prediction.best(position, 1)[0] for position in positions]
     count, answers_text = len(positions), _answer_list_text(prediction, answers)

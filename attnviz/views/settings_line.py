@@ -209,8 +209,8 @@ def _item_text(trace: Trace) -> str:
 
 
 def _file_parts(origin: Origin) -> dict[str, str]:
-    """Return the parts on the files that embeddings and matrices come from, by subject; empty where
-    there are none.
+    """Return the parts `embeddings` and `given` with the names of the files that these numbers come
+    from; a part without a file is empty.
     """
     settings = origin.settings
     file = Path(settings.given).name if isinstance(origin, FromMatrices) and settings.given else ""
@@ -222,8 +222,8 @@ def _file_parts(origin: Origin) -> dict[str, str]:
 
 
 def _components_suffix(origin: Origin) -> str:
-    """Return how much variance the kept principal components of the embeddings hold; empty unless
-    dimensions were reduced.
+    """Return ` (principal components, 90.1 % of the variance)` for embeddings of reduced width;
+    else empty.
     """
     table = origin_table(origin)
     if table is None or table.kept is None:

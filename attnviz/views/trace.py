@@ -319,7 +319,9 @@ def _uncut_parts_note(
 
 
 def equation_groups(trace: Trace, show: Sequence[str]) -> list[Group]:
-    """Return a Group for each part, with products such as `Q · Kᵀ = scores` for each head."""
+    """Return a Group for each part, with products such as `Q · Kᵀ = scores` as one for each
+    head.
+    """
     parts = _part_grids(trace, show, of_heads=has_all_parts(CONTEXT_PRODUCT, show))
     products_by_layer = {
         layer.name: [

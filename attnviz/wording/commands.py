@@ -51,7 +51,10 @@ class Command:
 
     @property
     def line(self) -> str:
-        """The command as typed into a shell; texts that begin with a hyphen follow `--`.
+        """The command as typed into a shell, with paths outside the current folder cut to file
+        names.
+
+        Where a text begins with a hyphen, the options come first and the texts follow `--`.
 
         >>> Command(name="run", argument="I am", options={"heads": 2, "causal": False}).line
         "attnviz run 'I am' --heads 2 --no-causal"

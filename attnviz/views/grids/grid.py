@@ -108,13 +108,13 @@ class Grid:
         )
 
     def text_with_word(self, row: int, column: int, number: str) -> str:
-        """Return the text of a cell: `number` (as text), after the cell's word if the grid has
-        words; empty if `number` is.
+        """Return `number` (the text of a cell's number), after the cell's word if the grid has
+        words; an empty `number` stays empty.
         """
         return f"{self.words[row][column]} {number}".strip() if self.words and number else number
 
     def with_values(self, values: CellValues) -> Grid:
-        """Return the Grid with other numbers in its cells and the same mask."""
+        """Return the Grid with other numbers in its cells; the hidden cells stay masked."""
         return replace(self, cells=StoredCells(values, self.hidden))
 
 
@@ -195,8 +195,8 @@ def pool_grid(grid: Grid, rows: int, columns: int) -> Grid:
 
 
 def block_size(count: int, least: int) -> int:
-    """Return the smallest block size from `least` on without a last block of less than half that
-    size, which would look pale; `least` if none up to about a quarter more fits.
+    """Return the smallest block size from `least` on that leaves no last block of under half a
+    block, which would look pale; `least` where none up to a quarter more does.
 
     >>> block_size(36, 35), block_size(80, 2), block_size(10, 1)
     (36, 2, 1)

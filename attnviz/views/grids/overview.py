@@ -86,7 +86,9 @@ class Overview:
 
     @property
     def pooled(self) -> str:
-        """What one cell stands for; empty where each cell is one query and one key."""
+        """What one cell stands for, `one cell = mean of 2 queries, sum of 2 keys`; empty where each
+        cell is one query and one key.
+        """
         queries, keys = float(self.tokens_per_row.max()), float(self.tokens_per_column.max())
         if queries == keys == 1:
             return ""
@@ -123,6 +125,9 @@ class Overview:
 
 def _cell_shares(tokens: TokenCounts, max_cells: int) -> Float[np.ndarray, "place cell"]:
     """Return how much of each position lies in each of at most `max_cells` equally long cells.
+
+    `tokens` holds how many tokens each position stands for. Where there are no more positions than
+    cells, each is a cell of its own.
 
     >>> _cell_shares(np.ones(3), 2).tolist(), _cell_shares(np.ones(1), 9).tolist()
     ([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]], [[1.0]])

@@ -139,8 +139,9 @@ class Plane:
 
     @property
     def tips(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The coordinates of the tips of both vectors, which begin at (0, 0); the first lies on the
-        x axis.
+        """The coordinates of the tips of both vectors, which begin at (0, 0).
+
+        The first vector lies on the x axis, and the second one too where there is no angle.
         """
         first, second = self.arrows
         cosine = 1.0 if self.cosine is None else self.cosine
@@ -169,7 +170,7 @@ def _unit_vector(vector: Sequence[float]) -> list[float]:
 
 
 def vector_length(vector: Sequence[float]) -> float:
-    """Return the Euclidean length.
+    """Return the Euclidean length of a vector.
 
     >>> vector_length([3.0, 4.0])
     5.0

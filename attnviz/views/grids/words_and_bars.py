@@ -25,7 +25,7 @@ class RankedBars:
 
     @property
     def unit(self) -> str:
-        """What one row is: "head", "token"."""
+        """What one row is, in the singular: "head", "token"."""
         return self.grid.rows.unit
 
     @cached_property
@@ -45,8 +45,8 @@ class RankedBars:
         return self.grid.columns.names[1] if len(self.grid.columns) > 1 else ""
 
     def mark_length(self, row: int) -> float | None:
-        """Return the position of a row's mark as a share of the full length; None where there is no
-        mark.
+        """Return how far along the bar a row's mark stands, as a share of the full length; None
+        without a mark.
         """
         value = float(self.grid.values[row, 1]) if self.mark_title else np.nan
         return None if np.isnan(value) else abs(value) / self.full_length

@@ -67,8 +67,8 @@ class LearnedHeads:
         return (best_heads or self.all_heads)[:max_heads]
 
     def head_title(self, head: HeadIndex, moment: int = -1) -> PanelTitle:
-        """Return the name of a head, with a score at a moment (the last by default) for each
-        reading that no other head does better in the end.
+        """Return the name of a head, with a remark for each reading at which it is the best head in
+        the end: the reading's score at a moment (the last by default).
         """
         remarks = []
         for series, scores in enumerate(self.reading_scores):
