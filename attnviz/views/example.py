@@ -21,7 +21,7 @@ def view(
     **options: Any,
 ) -> View:
     """Return the View of the steps of a worked example, following the example's own query unless
-    `query` is given.
+    `query` is given; it concludes with the example's notice and source.
 
     `trace` replaces the example's own Trace, else `item` chooses one from its batch; `options` are
     those of the steps.

@@ -171,7 +171,9 @@ def _has_every_factor(product: Product, grids: Mapping[str, Sequence[Grid]]) -> 
 def _factors_by_head(
     row_grids: Sequence[Grid], column_grids: Sequence[Grid], result_grids: Sequence[Grid]
 ) -> Iterator[tuple[Grid, Grid, Grid]]:
-    """Yield the three grids of each head, where consecutive heads may share the second."""
+    """Yield, for each head, its grids of the first factor, the second factor and the product, where
+    consecutive heads may share the second factor.
+    """
     sharing = len(row_grids) // len(column_grids)
     for head, (row_grid, result) in enumerate(zip(row_grids, result_grids, strict=True)):
         yield row_grid, column_grids[head // sharing], result

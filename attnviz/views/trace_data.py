@@ -70,10 +70,10 @@ def explore_trace(
     head: int | None = None,
 ) -> HeadExplorer:
     """Return every head of every attention, for a reader to choose from; without a query and a key,
-    a position that alone asks for an answer is followed.
+    the only position that asks for an answer is followed, if there is just one.
 
-    The first one shown is the first head that fits `layer` and `head`; with neither, the one with
-    the largest weight.
+    The head shown first is the first that fits `layer` and `head`; with neither, the one with the
+    largest weight.
     """
     attended = (trace.tokens, *(trace.keys_of(attention) for attention in trace.attentions))
     sides = {id(tokens): _token_side(trace, tokens) for tokens in attended}

@@ -56,8 +56,8 @@ class Scale:
         return self.bend == "log"
 
     def shares(self, values: Shaped[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """Return how far along the scale each value is, from 0 at `low` to 1 at `high`; others are
-        clipped.
+        """Return how far along the scale each value is, from 0 at `low` to 1 at `high`; values
+        beyond an end are clipped to it.
 
         >>> Scale("weight", 0, 1, bend="root").shares(np.array([0.0, 0.25, 4.0])).tolist()
         [0.0, 0.5, 1.0]
