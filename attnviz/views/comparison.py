@@ -1,4 +1,6 @@
-"""The View of a Comparison: the weights of each way, their differences, measures and curves."""
+"""The View of a Comparison: the weights of each alternative, their differences, measures and
+curves.
+"""
 
 from __future__ import annotations
 
@@ -92,11 +94,13 @@ def view(
     mean: bool = False,
     track: SeedTracker = lambda steps: steps,
 ) -> View:
-    """How alternatives differ; where they are numbers, also curves over seeds (`curves`: only
-    these).
+    """Return the View of a Comparison: how its alternatives (`none`, `causal`, …) differ in weights
+    and measures; for values that are numbers it adds curves over seeds.
 
-    Each head is shown, or with `mean` their average, which is the only comparison possible where
-    the alternatives have different numbers of heads.
+    `query` (a word or a position from 1) keeps the row of one token only; `curves` shows only the
+    curves and is refused where there are none; `full` adds measures for each query; `mean` shows
+    the mean of the heads instead of each head, as do alternatives whose numbers of heads differ.
+    `repeats` is the number of seeds; `track` wraps the loop over seeds to show progress.
     """
     if query is not None:
         comparison = restrict_to_query(comparison, _query_row(comparison, str(query)))
@@ -136,7 +140,7 @@ def view(
 
 
 def _named_traces(comparison: Comparison) -> list[tuple[str, Trace]]:
-    """The name and the Trace of each way that has a Trace."""
+    """Return the displayed name and the Trace of each compared alternative that has a Trace."""
     return [
         (alternative_name(comparison, alternative), alternative.trace)
         for alternative in comparison.alternatives
@@ -145,7 +149,9 @@ def _named_traces(comparison: Comparison) -> list[tuple[str, Trace]]:
 
 
 def _answer_changes_finding(comparison: Comparison) -> str:
-    """How switching heads off changes the answer; empty for a model without answers."""
+    """Return a sentence on how switching heads off changes the model's answer; empty for a model
+    without answers.
+    """
     ways, base = _named_traces(comparison), comparison.base.trace
     if base is None or base.prediction is None:
         return ""
@@ -154,7 +160,12 @@ def _answer_changes_finding(comparison: Comparison) -> str:
 
 
 def _answer_groups(comparison: Comparison) -> tuple[list[Group], list[Group]]:
-    """The answers with heads switched off, as a table and as bars; empty for other comparisons."""
+    """Return what the model answers with heads switched off, as groups for the screen (a table) and
+    for a picture (bars).
+
+    Both are empty for comparisons by anything else, for models without answers, and where several
+    positions ask for an answer.
+    """
     ways = _named_traces(comparison)
     if comparison.by != ABLATION_ASPECT or any(trace.prediction is None for _, trace in ways):
         return [], []
@@ -166,7 +177,9 @@ def _answer_groups(comparison: Comparison) -> tuple[list[Group], list[Group]]:
 
 
 def _answer_sentences(comparison: Comparison) -> tuple[str, ...]:
-    """What the model answers in each way; ways with the same answer share a sentence."""
+    """Return sentences on what the model answers in each compared alternative; those with the same
+    answer share a sentence.
+    """
     names_by_answer: dict[str, list[str]] = {}
     for name, trace in _named_traces(comparison):
         if answer_text := " ".join(answer_sentences(trace, comparison.query)):
@@ -182,7 +195,11 @@ def _answer_sentences(comparison: Comparison) -> tuple[str, ...]:
 def _way_tables(
     comparison: Comparison, sweep: Sweep | None, heads: ShownHeads, *, full: bool
 ) -> tuple[list[Group], list[Group]]:
-    """The groups that precede the curves: on the screen, and in a picture."""
+    """Return the groups that precede the curves: those of the screen and those of a picture.
+
+    Where heads are switched off, the answers come first, weights have no differences, and a picture
+    shows only the answers, or the weights if there are none.
+    """
     picture_groups = _comparison_picture(comparison, heads, charts=sweep is not None)
     answers, bars = _answer_groups(comparison)
     if comparison.by == ABLATION_ASPECT:  # which changes no weights in its own layer
@@ -194,7 +211,9 @@ def _way_tables(
 
 
 def _comparison_command(comparison: Comparison, repeats: int, **flags: bool) -> Command | None:
-    """The command that makes this view; None where the Comparison has no command."""
+    """Return the Command that reproduces this view, with `repeats` and `flags` only where they are
+    not the default; None where the Comparison has no command.
+    """
     if comparison.command is None:
         return None
     query = "" if comparison.query is None else str(comparison.query + 1)
@@ -204,7 +223,11 @@ def _comparison_command(comparison: Comparison, repeats: int, **flags: bool) -> 
 
 
 def _query_row(comparison: Comparison, query: str) -> int:
-    """The index of the query, which must mean the same token in all alternatives."""
+    """Return the index from 0 of the token that `query` names by word or position.
+
+    Refuses tokens that differ between tokenizers, and in two sentences a word at different
+    positions.
+    """
     sentences = [alternative.tokens for alternative in comparison.alternatives]
     if comparison.by == TEXT_ASPECT:
         return find_in_both(sentences, query)
@@ -217,19 +240,26 @@ def _query_row(comparison: Comparison, query: str) -> int:
 
 
 def _compared_heads(comparison: Comparison, *, mean: bool) -> ShownHeads:
+    """Return the indices of the heads to show, or `[None]` for their mean: with `mean`, for a
+    single head, and where alternatives have different numbers of heads.
+    """
     is_single = mean or comparison.heads in (None, 1)
     return [None] if is_single else [*range(comparison.heads or 1)]
 
 
 def _comparison_caveat(comparison: Comparison) -> str:
-    """Which of the shown weights are random, in any of the alternatives; empty if none are."""
+    """Return a note on what is random in the weights of the first alternative with random weights;
+    empty if nothing is random in any.
+    """
     traces = (text.trace for text in comparison.alternatives)
     caveats = (softmax_caveat(trace) for trace in traces if trace is not None)
     return next((text for text in caveats if text), "")
 
 
 def _comparison_screen(comparison: Comparison, heads: ShownHeads, *, full: bool) -> list[Group]:
-    """The weights of each alternative, their differences and their measures."""
+    """Return the groups for a screen: the weights of each alternative, their differences from the
+    reference, and measures (with `full`, also for each query unless one is selected).
+    """
     rows = measures_by_query(comparison) if full and comparison.query is None else []
     weights = chain.from_iterable(weights_by_alternative(comparison, heads))
     differences = chain.from_iterable(differences_by_alternative(comparison, heads))
@@ -241,10 +271,11 @@ def _comparison_screen(comparison: Comparison, heads: ShownHeads, *, full: bool)
 
 
 def _comparison_picture(comparison: Comparison, heads: ShownHeads, *, charts: bool) -> list[Group]:
-    """The groups of a picture: differences beside two alternatives, below each of more than two.
+    """Return the groups of a picture: weights, with differences beside two alternatives or below
+    each of more than two; several heads have a column each.
 
-    Several heads have a column each. Differences are left out beside curves, which show them too,
-    and where so many panels would be too small to read.
+    Differences are left out where heads are switched off and where there are more than
+    MAX_DIFFERENCE_PANELS panels of weights, or more than two if `charts` (curves) are drawn too.
     """
     weights = weights_by_alternative(comparison, heads)
     differences = differences_by_alternative(comparison, heads)
@@ -265,7 +296,9 @@ def _comparison_picture(comparison: Comparison, heads: ShownHeads, *, charts: bo
 
 
 def weights_by_alternative(comparison: Comparison, heads: ShownHeads) -> list[list[Grid]]:
-    """For each alternative the weights of each shown head, all on one scale."""
+    """Return, for each alternative, a Grid of the weights of each shown head (None: the mean of the
+    heads), all on one colour scale.
+    """
     return _rows_with_common_scale(
         [
             [_alternative_weights_grid(comparison, alternative, head) for head in heads]
@@ -275,7 +308,10 @@ def weights_by_alternative(comparison: Comparison, heads: ShownHeads) -> list[li
 
 
 def differences_by_alternative(comparison: Comparison, heads: ShownHeads) -> list[list[Grid]]:
-    """For each alternative the differences from the reference; empty where tokens differ."""
+    """Return, for each alternative, a Grid of its weights minus those of the reference for each
+    shown head, all on one colour scale; an empty list where there is no difference, as where tokens
+    do not match.
+    """
     return _rows_with_common_scale(
         [
             [grid for head in heads if (grid := _difference_grid(comparison, index, head))]
@@ -285,12 +321,15 @@ def differences_by_alternative(comparison: Comparison, heads: ShownHeads) -> lis
 
 
 def _rows_with_common_scale(rows: list[list[Grid]]) -> list[list[Grid]]:
+    """Return the same lists of grids with colour scales that are equal where their labels are."""
     scaled_grids = iter(with_common_scales(list(chain.from_iterable(rows))))
     return [[next(scaled_grids) for _ in grids] for grids in rows]
 
 
 def _common_settings_line(comparison: Comparison) -> str:
-    """The settings that all alternatives share, and whose weights are compared."""
+    """Return the line of the settings that all alternatives share, without the setting compared,
+    and which weights are compared.
+    """
     trace = comparison.base.trace
     if trace is None:
         return "the same in all: the scores"
@@ -305,7 +344,8 @@ def _common_settings_line(comparison: Comparison) -> str:
 
 
 def _fixed_aspect_text(aspect_text: str, comparison: Comparison) -> str:
-    """What all alternatives share, in words that fit given scores and tokens without a text.
+    """Return what all alternatives share, from the `aspect_text` of the compared setting, reworded
+    where scores or tokens without a text are given.
 
     Above the first layer only the embeddings are shared: the inputs depend on the attention below.
     """
@@ -321,7 +361,9 @@ def _fixed_aspect_text(aspect_text: str, comparison: Comparison) -> str:
 
 
 def _weights_stage_text(trace: Trace) -> str:
-    """Whether the compared weights are those before dropout or before given weights."""
+    """Return a remark that the compared weights are those before dropout or before given weights
+    replace them; empty where neither applies.
+    """
     mixed_by, dropout = trace.layers[0].attended.mixed_by, trace.variant.dropout
     if mixed_by == "hand":
         return "weights of the softmax, before the given ones"
@@ -333,6 +375,9 @@ def _weights_stage_text(trace: Trace) -> str:
 def _alternative_weights_grid(
     comparison: Comparison, alternative: Alternative, head: int | None
 ) -> Grid:
+    """Return the Grid of the weights of one alternative in one head, or in the mean of heads for
+    None; a switched-off head is marked as off.
+    """
     cells = alternative.cells(head)
     is_off = alternative.layer is not None and head in alternative.layer.off
     title = f"{alternative_title(comparison, alternative)}{_head_suffix(head)}{OFF_SUFFIX * is_off}"
@@ -343,7 +388,9 @@ def _alternative_weights_grid(
 
 
 def _averaged_heads_note(comparison: Comparison, head: int | None) -> str:
-    """A note that heads were averaged, with the reason where the user did not ask for it."""
+    """Return a note that heads were averaged, with the reason if their number differs; empty for a
+    single head or where `head` is not None.
+    """
     if head is not None or comparison.heads == 1:
         return ""
     if comparison.heads is None:
@@ -352,10 +399,14 @@ def _averaged_heads_note(comparison: Comparison, head: int | None) -> str:
 
 
 def _head_suffix(head: int | None) -> str:
+    """Return ` · head 2` for a title; empty for None, the mean of the heads."""
     return "" if head is None else f" · head {head}"
 
 
 def _difference_grid(comparison: Comparison, index: int, head: int | None) -> Grid | None:
+    """Return the Grid of the weights of alternative `index` minus those of the reference; None
+    where there is no difference, as where tokens do not match.
+    """
     alternative, cells = comparison.alternatives[index], comparison.difference(index, head)
     if cells is None:
         return None
@@ -375,7 +426,9 @@ def _comparison_grid(
     scale: Scale,
     note: str,
 ) -> Grid:
-    """The grid of all rows, or of the selected query's row only."""
+    """Return a Grid of cells, cut to the row of the selected query if there is one; `sides` are the
+    tokens of the rows (queries) and of the columns (keys).
+    """
     rows, columns = token_axis("query (reads)", sides[0]), token_axis("key (is read)", sides[1])
     grid = Grid(title, rows, columns, cells, scale, note=note, share=True)
     query = comparison.query

@@ -1,4 +1,4 @@
-"""The data of a Comparison for files and pages: measures, differences and all heads."""
+"""The data of a Comparison for files and pages: measures, differences and weights of all heads."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ from attnviz.views.view import TableData, TableLines, WordColumns
 MEASURE_NAMES = tuple(field.name for field in fields(Measures))
 MEASURE_COLUMNS = ("way", "mistake", "head", "query number", "query", *MEASURE_NAMES)
 DIFFERENCE_MEASURE = "difference"
-ExplorerRow = tuple[str, "int | None", HeadMap]  # a way, a head or the mean of heads, its map
+ExplorerRow = tuple[str, "int | None", HeadMap]  # a row's title, a head (None: mean), its map
 
 
 def build_comparison_data(
     comparison: Comparison, sweep: Sweep | None, repeats: Repeats | None, conclusion: str
 ) -> TableData:
-    """All data of a Comparison; its table has a line for each way, head and query."""
+    """Return all data of a Comparison, computed when it is needed; as a table it has a line for
+    each alternative, head and query, and means for each alternative unless one query is selected.
+    """
     document = partial(_comparison_document, comparison, sweep, repeats, conclusion)
     return TableData(document, MEASURE_COLUMNS, partial(_measure_lines, comparison))
 
@@ -46,7 +48,9 @@ def build_comparison_data(
 def _comparison_document(
     comparison: Comparison, sweep: Sweep | None, repeats: Repeats | None, conclusion: str
 ) -> Contents:
-    """The data by name; `ways` holds the arrays and the measures of each way."""
+    """Return the Comparison as JSON data with arrays; `ways` holds the arrays and the measures of
+    each compared alternative.
+    """
     pairs = zip(comparison.alternatives, comparison.measures, strict=True)
     return {
         "by": comparison.by,
@@ -63,7 +67,9 @@ def _comparison_document(
 
 
 def _seed_spreads(comparison: Comparison, repeats: Repeats) -> Contents:
-    """For each way, the quantiles over seeds of its measures and of their changes."""
+    """Return, for each alternative, the quantiles over seeds of each measure and of its change from
+    the reference.
+    """
     base = comparison.reference
     ways: Contents = {
         alternative.name: {
@@ -79,11 +85,15 @@ def _seed_spreads(comparison: Comparison, repeats: Repeats) -> Contents:
 
 
 def _quantile_values(numbers: Float[Tensor, "seed"]) -> Contents:
+    """Return the quantiles over seeds by name, with None for NaN."""
     pairs = zip(QUANTILES_BY_NAME, band_quantiles(numbers), strict=True)
     return {name: _number_or_none(number) for name, number in pairs}
 
 
 def _alternative_document(alternative: Alternative, measures: Measures) -> Contents:
+    """Return one alternative as JSON data with arrays: its name, Trace (or only weights), settings,
+    measures and their means.
+    """
     trace, weights = alternative.trace, tensor_to_numpy(alternative.weights)
     return {
         "name": alternative.name,
@@ -98,6 +108,9 @@ def _alternative_document(alternative: Alternative, measures: Measures) -> Conte
 
 
 def _difference_document(comparison: Comparison, index: int) -> Contents:
+    """Return the difference of alternative `index` from the reference as JSON data: its name,
+    weights and largest change; None for those that cannot be compared.
+    """
     change, weights = comparison.changes[index], comparison.differences[index]
     return {
         "name": comparison.alternatives[index].name,
@@ -107,6 +120,9 @@ def _difference_document(comparison: Comparison, index: int) -> Contents:
 
 
 def _sweep_document(sweep: Sweep) -> Contents:
+    """Return a Sweep as JSON data: its values, its widths d_k, and the quantiles over seeds of each
+    curve.
+    """
     return {
         "by": sweep.by,
         "values": list(sweep.values),
@@ -122,6 +138,9 @@ def _sweep_document(sweep: Sweep) -> Contents:
 
 
 def _sweep_quantiles(repeats: np.ndarray) -> Contents:
+    """Return, by name of quantile, a list with that quantile over the seeds for each value of the
+    sweep.
+    """
     return {
         name: np.quantile(repeats, share, axis=1).tolist()
         for name, share in QUANTILES_BY_NAME.items()
@@ -129,7 +148,9 @@ def _sweep_quantiles(repeats: np.ndarray) -> Contents:
 
 
 def _measure_lines(comparison: Comparison) -> Iterator[TableLines]:
-    """A line for each way, head and query, and a line of means for each way."""
+    """Yield the lines of the table: a line for each alternative, head and query, and unless one
+    query is selected a line of means for each alternative.
+    """
     for alternative, measures in zip(comparison.alternatives, comparison.measures, strict=True):
         way = (alternative.name, "true" if alternative.mistake else "false")
         for head in range(len(measures.entropy)):
@@ -143,6 +164,9 @@ def _measure_lines(comparison: Comparison) -> Iterator[TableLines]:
 def _head_measure_lines(
     comparison: Comparison, tokens: Tokens, measures: Measures, way: tuple[str, str], head: int
 ) -> TableLines:
+    """Yield the table lines of one head, a line for each query or only for the selected one; `way`
+    is the alternative's name and `true` or `false` for a mistake.
+    """
     single_query = comparison.query
     queries = slice(None) if single_query is None else slice(single_query, single_query + 1)
     names = tuple(str(number) for number in range(1, len(tokens.labels) + 1))
@@ -152,19 +176,22 @@ def _head_measure_lines(
 
 
 def _finite_columns(rows: list[list[float]]) -> tuple[list[float | None], ...]:
+    """Return the columns of numbers with None for NaN."""
     return tuple([_number_or_none(number) for number in numbers] for numbers in rows)
 
 
 def _number_or_none(number: float) -> float | None:
+    """Return the number, or None for NaN."""
     return None if math.isnan(number) else number
 
 
 def explore_comparison(
     comparison: Comparison, heads: Sequence[int | None], note: str = ""
 ) -> HeadExplorer:
-    """The heads to choose from: a row for each way, then a row for each difference.
+    """Return the heads that a reader can choose from: a row for each alternative, then a row for
+    each difference from the reference, and a column for each head.
 
-    The head None is the mean of the heads.
+    The head None is the mean of the heads; `note` is added to the note on how to read the maps.
     """
     sides: dict[int, Axis] = {}
     columns = {head: "mean" if head is None else f"H{head}" for head in heads}
@@ -182,6 +209,9 @@ def explore_comparison(
 def _alternative_rows(
     comparison: Comparison, heads: Sequence[int | None], sides: dict[int, Axis]
 ) -> Iterator[ExplorerRow]:
+    """Yield the row's title, the head and its map of weights, for each alternative and head;
+    `sides` collects one Axis for each Tokens object, so that maps share it.
+    """
     for alternative in comparison.alternatives:
         title, shape = alternative_title(comparison, alternative), _alternative_shape(alternative)
         for head in heads:
@@ -199,7 +229,9 @@ def _alternative_rows(
 def _difference_rows(
     comparison: Comparison, heads: Sequence[int | None], sides: dict[int, Axis]
 ) -> Iterator[ExplorerRow]:
-    """The differences of each way from the reference, where their tokens are the same."""
+    """Yield the row's title, the head and its map, for each alternative that has a difference from
+    the reference; `sides` collects one Axis for each Tokens object.
+    """
     for index, alternative in enumerate(comparison.alternatives):
         if comparison.differences[index] is None:
             continue
@@ -220,30 +252,35 @@ def _difference_rows(
 
 
 def _difference_cells(comparison: Comparison, index: int, head: int | None) -> Cells:
+    """Return the cells of a difference that is known to exist."""
     cells = comparison.difference(index, head)
     assert cells is not None
     return cells
 
 
 def _head_map_name(row: str, head: int | None, heads: Sequence[int | None]) -> str:
-    """The name of a map: its way, and its head if several are shown."""
+    """Return the name of a map: the title of its row, followed by its head if several are shown."""
     return row if len(heads) == 1 else f"{row} · head {head}"
 
 
 def _alternative_shape(alternative: Alternative) -> tuple[int, int]:
+    """Return the number of queries and the number of keys."""
     _, rows, columns = alternative.weights.shape
     return rows, columns
 
 
 def _shared_token_axis(title: str, tokens: Tokens, sides: dict[int, Axis]) -> Axis:
+    """Return the Axis of these tokens from `sides`, or make it and store it there, so that maps
+    share it.
+    """
     return sides.setdefault(id(tokens), token_axis(title, tokens))
 
 
 def _alternative_scores(alternative: Alternative, head: int | None) -> Cells | None:
-    """The scores whose softmax the compared weights are.
+    """Return the scores whose softmax the compared weights are.
 
-    None for the mean of several heads and for mistakes, whose weights are not the softmax of
-    scores.
+    None for the mean of several heads, where only weights are known, and for mistakes, whose
+    weights are not the softmax of scores.
     """
     layer = alternative.layer
     if head is None and len(alternative.weights) == 1:

@@ -1,4 +1,4 @@
-"""The ways to draw weights: the table behind --as."""
+"""The drawing styles for weights: the table behind --as."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attnviz.errors import AttnvizError, unknown_name_error
 
 @dataclass(frozen=True)
 class DrawingWay:
-    """A way to draw weights, and what it can draw."""
+    """A drawing style for weights (--as), and what it can draw."""
 
     about: str
     weights_only: bool = False  # negative numbers cannot be drawn
@@ -26,19 +26,27 @@ DRAWING_WAYS = {
 
 
 def choose_way(name: str | None, query: object, show: Sequence[str] | None) -> str:
-    """The way to draw: the usual one where `name` is None or `terminal`."""
+    """Return the drawing style `name`, or the default one where it is None or `terminal`; the name
+    is not checked.
+    """
     return default_way(query, show) if name in (None, "terminal") else str(name)
 
 
 def default_way(query: object, show: Sequence[str] | None) -> str:
-    """The way to draw where --as is not given."""
+    """Return the drawing style without --as: `sentence` for a query without --show, else
+    `heatmap`.
+    """
     return "heatmap" if query is None or show is not None else "sentence"
 
 
 def refuse_impossible_way(
     name: str, show: Sequence[str] | None, query: object, *, predict: bool = False
 ) -> None:
-    """Raise an error for a way that cannot draw what is to be shown."""
+    """Refuse an unknown drawing style, and one that cannot draw what is asked for.
+
+    `sentence` needs a query; `arcs` and `sentence` draw neither parts other than weights nor the
+    answers of `predict`.
+    """
     if name not in DRAWING_WAYS:
         raise unknown_name_error("way to draw", name, DRAWING_WAYS)
     if DRAWING_WAYS[name].needs_query and query is None:

@@ -20,7 +20,12 @@ def view(
     query: str | None = None,
     **options: Any,
 ) -> View:
-    """The steps of an example, following its own query unless another is given."""
+    """Return the View of the steps of a worked example, following the example's own query unless
+    `query` is given; it concludes with the example's notice and source.
+
+    `trace` replaces the example's own Trace, else `item` chooses one from its batch; `options` are
+    those of the steps.
+    """
     query_text = example.query if query is None else query
     example_trace = example.trace(item) if trace is None else trace
     walk_view = steps(example_trace, query=query_text, **options).view()

@@ -23,17 +23,17 @@ MAX_CELLS_AT_ONCE = 2**22  # masks are compared in bands of at most so many cell
 
 
 def has_product_scores(layer: Layer) -> bool:
-    """Whether the scores are products of queries and keys."""
+    """Return whether the scores are products of queries and keys."""
     return layer.has_product_scores
 
 
 def has_mask(layer: Layer) -> bool:
-    """Whether any key is masked for any query."""
+    """Return whether any key is masked for any query."""
     return not bool(layer.visible.all())
 
 
 def do_rows_sum_to_one(cells: Cells) -> bool:
-    """Whether each row of weights sums to 1, within the two decimals that are shown."""
+    """Return whether each row of weights sums to 1, within half a unit of the second decimal."""
     return all(
         bool((abs(band.values.sum(axis=1, dtype=np.float64) - 1) < TWO_DIGIT_TOLERANCE).all())
         for band in cells.bands()
@@ -41,7 +41,9 @@ def do_rows_sum_to_one(cells: Cells) -> bool:
 
 
 def is_changed_by_mistake(layer: Layer) -> bool:
-    """Whether the mistake changes any weight."""
+    """Return whether the layer's deliberate mistake visibly changes any weight; False without a
+    mistake.
+    """
     if not layer.mistake:
         return False
     expected_weights = attention_weights(layer.attended.logits, layer.visible)
@@ -51,7 +53,11 @@ def is_changed_by_mistake(layer: Layer) -> bool:
 
 
 def has_symptom(layer: Layer, symptom: Symptom) -> bool:
-    """Whether the weights show this symptom of the mistake."""
+    """Return whether the weights show this symptom of a deliberate mistake.
+
+    `leaks`: masked keys get weight; `breaks`: rows do not sum to 1; any other: the mean entropy is
+    higher than that of correct weights.
+    """
     measured = measure_weights(layer.attended.weights, layer.visible, None)
     tolerance = TWO_DIGIT_TOLERANCE / 10 + torch.finfo(layer.attended.weights.dtype).eps
     if symptom == "leaks":
@@ -65,9 +71,11 @@ def has_symptom(layer: Layer, symptom: Symptom) -> bool:
 
 
 def is_normalised(vectors: Tensor, norm: Norm) -> bool:
-    """Whether each vector, without gain and shift, has a mean of 0 and a variance of 1.
+    """Return whether each vector, once the gain and the shift of the norm are undone, has a mean of
+    0 and a variance of 1.
 
-    A vector of equal numbers, such as any of width 1, has no variance and is not normalised.
+    A vector of equal numbers, such as any of width 1, has no variance and is not normalised, nor is
+    any where a gain is 0.
     """
     if not bool((norm.gain != 0).all()):
         return False
@@ -78,15 +86,17 @@ def is_normalised(vectors: Tensor, norm: Norm) -> bool:
 
 
 def has_learned_norm(norm: Norm) -> bool:
-    """Whether the gain and the shift of a LayerNorm change anything."""
+    """Return whether the gain or the shift of a LayerNorm changes anything: any gain but 1 or shift
+    but 0.
+    """
     return not bool((norm.gain == 1).all() and (norm.shift == 0).all())
 
 
 @dataclass(frozen=True)
 class MaskShape:
-    """Which tokens of their own sentence tokens see.
+    """The shape of a mask: which tokens of the same sentence each token may attend to.
 
-    `is_exact` is False for a mask that hides other tokens as well.
+    `is_exact` is False where the mask also hides tokens that this shape leaves visible.
     """
 
     causal: bool  # later tokens are not visible
@@ -95,7 +105,7 @@ class MaskShape:
     is_exact: bool = True
 
     def sees(self, query: Tensor, key: Tensor) -> Bool[Tensor, "query key"]:
-        """Whether each of these query positions sees each of these key positions.
+        """Return whether each of these query positions sees each of these key positions.
 
         >>> places = torch.arange(3)
         >>> MaskShape(causal=True, window=2).sees(places[:, None], places).int().tolist()
@@ -110,7 +120,11 @@ class MaskShape:
 
 
 def find_mask_shape(visible: Bool[Tensor, "*head query key"]) -> MaskShape:
-    """The shape of a mask; how many rows of its first column are visible gives the width."""
+    """Return the shape of a mask: causal or not, and a window or chunks whose width is the number
+    of visible rows in the first column.
+
+    `is_exact` is False where masks differ between heads or no such shape gives exactly this mask.
+    """
     if visible.ndim > 2 and not bool((visible == visible[:1]).all()):
         return MaskShape(causal=_is_causal(visible), is_exact=False)
     head_mask = visible[0] if visible.ndim > 2 else visible
@@ -123,7 +137,9 @@ def find_mask_shape(visible: Bool[Tensor, "*head query key"]) -> MaskShape:
 
 
 def find_mask_shapes(layers: Iterable[Layer]) -> dict[int, MaskShape]:
-    """The shape of each layer's mask, by layer number; layers that share a mask are cheap."""
+    """Return the shape of each layer's mask, by layer number; a mask that several layers share is
+    examined once.
+    """
     shape_by_mask: dict[object, MaskShape] = {}
     shape_by_layer = {}
     for layer in layers:
@@ -136,7 +152,7 @@ def find_mask_shapes(layers: Iterable[Layer]) -> dict[int, MaskShape]:
 
 
 def _is_causal(visible: Bool[Tensor, "*head query key"]) -> bool:
-    """Whether there are several tokens and none sees a later one."""
+    """Return whether there are several tokens and none sees a later one, in any head."""
     positions = torch.arange(visible.shape[-1], device=visible.device)
     bands = ((visible[..., rows, :], positions[rows, None]) for rows in _row_bands(visible))
     sees_future = any(bool((cells & (positions > own)).any()) for cells, own in bands)
@@ -144,6 +160,7 @@ def _is_causal(visible: Bool[Tensor, "*head query key"]) -> bool:
 
 
 def _is_mask_of_shape(shape: MaskShape, visible: Bool[Tensor, "query key"]) -> bool:
+    """Return whether the shape gives exactly this mask."""
     positions = torch.arange(visible.shape[-1], device=visible.device)
     return all(
         torch.equal(shape.sees(positions[rows, None], positions), visible[rows])
@@ -152,6 +169,8 @@ def _is_mask_of_shape(shape: MaskShape, visible: Bool[Tensor, "query key"]) -> b
 
 
 def _row_bands(visible: Tensor) -> list[slice]:
-    """Slices of the rows of a mask that have at most MAX_CELLS_AT_ONCE cells, or a single row."""
+    """Return slices that together cover all rows of a mask, each of at most MAX_CELLS_AT_ONCE cells
+    or a single row.
+    """
     height = max(1, MAX_CELLS_AT_ONCE * visible.shape[-2] // max(1, visible.numel()))
     return [slice(row, row + height) for row in range(0, visible.shape[-2], height)]

@@ -25,7 +25,9 @@ WEIGHT_SCALE = Scale("weight", 0.0, 1.0)
 
 
 def build_glimpse(training: Training, moments: Sequence[Moment], *extra_status: str) -> Glimpse:
-    """The Glimpse at the last of these moments; `extra_status` follows the step and the answer."""
+    """Return the Glimpse at the last of these moments, with curves over all of them; `extra_status`
+    follows the step and the answer in its status, and every text is made printable.
+    """
     last, task = moments[-1], training.task
     tokens = task.vocabulary.as_read(training.watched)
     answers = [answer_text(tokens, last.answers[0])] if len(last.answers) == 1 else []
@@ -45,6 +47,7 @@ def build_glimpse(training: Training, moments: Sequence[Moment], *extra_status: 
 
 
 def _head_grids(training: Training, moment: Moment, layer: int) -> Iterator[Grid]:
+    """Yield a Grid of the weights of each head of a layer at a moment, with masked cells hidden."""
     tokens = training.task.vocabulary.as_read(training.watched)
     rows, columns = (token_axis(title, tokens) for title in ("query", "key"))
     cpu = torch.device("cpu")
@@ -55,6 +58,9 @@ def _head_grids(training: Training, moment: Moment, layer: int) -> Iterator[Grid
 
 
 def _head_scores_grid(training: Training, moment: Moment) -> Grid:
+    """Return the scores at a moment: a row for each head, a column for each reading of the task;
+    without rows and columns if the task has no readings.
+    """
     readings = [reading.name for reading in training.task.readings]
     score_arrays = [moment.scores[name] for name in readings]
     layers, heads = score_arrays[0].shape if score_arrays else (0, 0)
@@ -67,6 +73,9 @@ def _head_scores_grid(training: Training, moment: Moment) -> Grid:
 
 
 def _measure_histories(moments: Sequence[Moment], answer_noun: str) -> tuple[MeasureHistory, ...]:
+    """Return the histories of loss and accuracy over the moments; `answer_noun` is what is
+    predicted, such as `verb`.
+    """
     losses = np.array([moment.loss for moment in moments])
     accuracies = np.array([moment.accuracy for moment in moments])
     highest_loss = float(losses[np.isfinite(losses)].max(initial=1e-9))
@@ -78,7 +87,9 @@ def _measure_histories(moments: Sequence[Moment], answer_noun: str) -> tuple[Mea
 
 
 def moment_line(task: Task, moment: Moment) -> str:
-    """`step 310 · loss 0.021 · 99.6 % of the verbs are right · subject L1H1 .99`"""
+    """Return a line such as `step 310 · loss 0.021 · 99.6 % of the verbs are right · subject L1H1
+    .99`.
+    """
     heads = [
         f"{reading.name} {head} {share_text(score)}"
         for reading in task.readings

@@ -30,7 +30,7 @@ FALLBACK_NAMES = ("causal", "scaled")  # for variants whose own name is not true
 
 @dataclass(frozen=True)
 class Product:
-    """Two parts and their product, by their names in --show and by their letters."""
+    """Two parts and the product of the two, as names in --show and as letters."""
 
     parts: tuple[str, str, str]
     letters: tuple[str, str, str]
@@ -43,7 +43,9 @@ PRODUCTS = (SCORES_PRODUCT, CONTEXT_PRODUCT)
 
 
 def attention_headline(trace: Trace) -> str:
-    """The kind of attention, and any mistake, given weights, model or switched-off heads."""
+    """Return a title such as `causal attention`, with any mistake, weights by hand, model and
+    switched-off heads.
+    """
     layer = trace.layers[0]
     origin_and_heads_off = f"{model_suffix(trace)}{heads_off_suffix(trace)}"
     if layer.mistake:
@@ -53,7 +55,9 @@ def attention_headline(trace: Trace) -> str:
 
 
 def parts_title(trace: Trace, show: Sequence[str] | None, query: int | None) -> str:
-    """The title over parts of a trace: what their numbers show, or else what they are."""
+    """Return the title over parts of a trace (None: weights): equations of products of which all
+    three parts are shown, else a finding on the weights, else `Queries and keys of 4 tokens`.
+    """
     part_names = show or ("weights",)
     products = " and ".join(_product_equations(trace, part_names))
     if products or "weights" in part_names:
@@ -63,7 +67,9 @@ def parts_title(trace: Trace, show: Sequence[str] | None, query: int | None) -> 
 
 
 def _product_equations(trace: Trace, show: Sequence[str]) -> Iterator[str]:
-    """The equations whose three parts are all shown and that hold in every attention."""
+    """Yield the equations `Q · Kᵀ = scores` and `W · V = context` whose three parts are all shown
+    and that hold in every attention.
+    """
     attentions = trace.attentions
     has_products = all(layer.has_product_scores for layer in attentions)
     if has_products and has_all_parts(SCORES_PRODUCT, show):
@@ -75,6 +81,9 @@ def _product_equations(trace: Trace, show: Sequence[str]) -> Iterator[str]:
 
 
 def _attention_kind(trace: Trace) -> str:
+    """Return the kind of attention as a noun, such as `causal attention`, `attention from given
+    scores`, or for given weights `cross-attention of minilm`.
+    """
     if trace.handed is not None:
         kind = _model_attention_kind(trace, across=trace.keys is not trace.tokens)
         return f"{kind} of {weights_owner(trace.handed)}"
@@ -91,17 +100,21 @@ def _attention_kind(trace: Trace) -> str:
 
 
 def _model_attention_kind(trace: Trace, *, across: bool) -> str:
-    """The kind of attention of a model; `across` means that it reads another sequence."""
+    """Return the kind of attention of a model; `across` means that it reads another sequence."""
     if across:
         return "cross-attention"
     return "causal attention" if trace.variant.causal else "attention"
 
 
 def _is_causal_by_variant(trace: Trace) -> bool:
+    """Return whether the variant, and no given mask, makes the attention causal."""
     return trace.variant.causal and "visible" not in trace.layers[0].given
 
 
 def _variant_adjective(variant: Variant) -> str:
+    """Return the variant's name if it is true of its settings, else `causal`, `scaled` or
+    `unscaled`.
+    """
     if variant.name == "plain" and variant.scaled:
         return "scaled plain"
     names = (variant.name, *FALLBACK_NAMES)
@@ -109,12 +122,14 @@ def _variant_adjective(variant: Variant) -> str:
 
 
 def has_all_parts(product: Product, show: Iterable[str]) -> bool:
-    """Whether all three parts of the product are shown."""
+    """Return whether all three parts of the product are among the shown ones."""
     return set(product.parts) <= set(show)
 
 
 def order_parts(show: Iterable[str], part_names: Sequence[str]) -> list[str]:
-    """The names in the order of computation, but the parts of a product side by side."""
+    """Return the requested names in the order of `part_names`, except that the three parts of a
+    product stand side by side; duplicates and unknown names are left out.
+    """
     requested = set(show)
     ordered = [name for name in part_names if name in requested]
     for product in PRODUCTS:
@@ -129,9 +144,11 @@ def order_parts(show: Iterable[str], part_names: Sequence[str]) -> list[str]:
 def product_groups(
     name: str, grids: Mapping[str, Sequence[Grid]], products: Sequence[Product]
 ) -> Iterator[Group]:
-    """The parts of an attention; those of a product as one group for each head.
+    """Yield a Group for each part of one attention, named such as `weights L0`; the three parts of
+    a product form one equation for each head instead.
 
-    `products` are those that hold for this attention: given scores are no product.
+    `grids` has the grids of each part; `products` are those that hold for this attention, which
+    given scores, for example, are not.
     """
     remaining = dict(grids)
     for part, part_grids in grids.items():
@@ -144,7 +161,9 @@ def product_groups(
 
 
 def _has_every_factor(product: Product, grids: Mapping[str, Sequence[Grid]]) -> bool:
-    """Whether each head has all three parts; several heads may share keys or values."""
+    """Return whether each head has all three parts of the product; several heads may share keys or
+    values.
+    """
     row_count, column_count, result_count = (len(grids.get(part, ())) for part in product.parts)
     return row_count == result_count > 0 and column_count > 0 and row_count % column_count == 0
 
@@ -152,13 +171,18 @@ def _has_every_factor(product: Product, grids: Mapping[str, Sequence[Grid]]) -> 
 def _factors_by_head(
     row_grids: Sequence[Grid], column_grids: Sequence[Grid], result_grids: Sequence[Grid]
 ) -> Iterator[tuple[Grid, Grid, Grid]]:
-    """The three grids of each head, where consecutive heads may share the second."""
+    """Yield, for each head, its grids of the first factor, the second factor and the product, where
+    consecutive heads may share the second factor.
+    """
     sharing = len(row_grids) // len(column_grids)
     for head, (row_grid, result) in enumerate(zip(row_grids, result_grids, strict=True)):
         yield row_grid, column_grids[head // sharing], result
 
 
 def _product_panels(product: Product, head: Iterable[Grid]) -> tuple[Grid, ...]:
+    """Return the three grids of an equation with letters in their titles, a factor such as Kᵀ
+    transposed.
+    """
     panels = []
     for grid, part, letter in zip(head, product.parts, product.letters, strict=True):
         factor = transposed_grid(grid) if part == product.transposed_part else grid
@@ -167,6 +191,6 @@ def _product_panels(product: Product, head: Iterable[Grid]) -> tuple[Grid, ...]:
 
 
 def transposed_grid(grid: Grid) -> Grid:
-    """The grid with rows and columns swapped."""
+    """Return the Grid with rows and columns swapped."""
     cells = StoredCells(grid.values.T, grid.hidden.T)
     return replace(grid, rows=grid.columns, columns=grid.rows, cells=cells)

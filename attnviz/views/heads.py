@@ -28,9 +28,11 @@ SHARE_ROUNDING = 1e-6  # rounding error of shares in float32
 
 
 def view(ranking: Ranking, *, command: Command | None = None, line: str | None = None) -> View:
-    """A bar for each head, the one whose loss costs most first, and what that means.
+    """Return the View of a Ranking: a bar for each head, the one that costs most accuracy first,
+    and sentences on what that means.
 
-    `line` is the command with the options of its output, which files record.
+    `command` reproduces the view (None: `attnviz heads --model …`); `line` is that command with the
+    options of its output, recorded in files instead.
     """
     sentences, settings = ranking_sentences(ranking), _ranking_settings_line(ranking)
     header = (*RANKING_COLUMNS, *(reading.name for reading in ranking.task.readings))
@@ -50,14 +52,18 @@ def view(ranking: Ranking, *, command: Command | None = None, line: str | None =
 
 
 def _ranking_settings_line(ranking: Ranking) -> str:
-    """The model, the number of test sentences and the number of answers."""
+    """Return a line with the model, the number of test sentences and the number of answers
+    in them.
+    """
     sentences_text = f"tested on {counted(ranking.sentences, 'sentence')} not used in training"
     answers = f"{counted(ranking.answers, ranking.task.asked)} in them"
     return " · ".join((f"model {ranking.model.name}", sentences_text, answers))
 
 
 def _accuracy_bars(ranking: Ranking) -> RankedBars:
-    """A bar for each head: the accuracy lost with it switched off, in per cent."""
+    """Return a bar for each head: the accuracy lost with it switched off, in per cent; beside it
+    what the head reads.
+    """
     lost = np.array([[100 * ranking.accuracy_lost(head)] for head in ranking.heads])
     bar_limit = round_up(float(abs(lost).max()))
     answer_noun = f"{ranking.task.asked}s"
@@ -75,6 +81,7 @@ def _accuracy_bars(ranking: Ranking) -> RankedBars:
 
 
 def _ranking_document(ranking: Ranking) -> Contents:
+    """Return the Ranking as JSON data."""
     return {
         "model": ranking.model.name,
         "task": ranking.task.name,
@@ -96,6 +103,7 @@ def _ranking_document(ranking: Ranking) -> Contents:
 
 
 def _ranking_lines(ranking: Ranking) -> Iterator[TableLines]:
+    """Yield the lines of the table: a line for each head with accuracy, loss and scores."""
     heads, readings = ranking.heads, ranking.task.readings
     columns = [
         [head.without.accuracy for head in heads],
@@ -107,15 +115,17 @@ def _ranking_lines(ranking: Ranking) -> Iterator[TableLines]:
 
 
 def ranking_sentences(ranking: Ranking) -> tuple[str, ...]:
-    """The head that matters most beside the others, what it reads, and accuracy with and without
-    heads.
+    """Return the ranking's title as a sentence, what the top head reads (left out if it reads or
+    costs nothing), and the accuracy with and without all heads.
     """
     title = f"{ranking_title(ranking)}."
     return (title, *_top_head_sentences(ranking), _accuracy_sentence(ranking))
 
 
 def ranking_title(ranking: Ranking) -> str:
-    """`Switching off L0H0 costs 16 % of the verbs; any other head at most 5 %`"""
+    """Return a title such as `Switching off L0H0 costs 16 % of the verbs; any other head at most 5
+    %`.
+    """
     top_head, *others = ranking.heads
     answer_noun, lost = f"{ranking.task.asked}s", ranking.accuracy_lost(top_head)
     if lost < MIN_ACCURACY_LOSS:
@@ -127,6 +137,9 @@ def ranking_title(ranking: Ranking) -> str:
 
 
 def _other_heads_clause(ranking: Ranking, others: list[RankedHead]) -> str:
+    """Return how much accuracy switching off any one of the other heads costs at most; `others` are
+    sorted, the costliest first.
+    """
     largest_loss = ranking.accuracy_lost(others[0])  # the heads are sorted by their loss
     if largest_loss < MIN_ACCURACY_LOSS:
         return f"{'the other head' if len(others) == 1 else 'any other head'} costs nothing"
@@ -136,7 +149,9 @@ def _other_heads_clause(ranking: Ranking, others: list[RankedHead]) -> str:
 
 
 def head_reading_text(ranking: Ranking, head: RankedHead) -> str:
-    """What a head does with most of its attention: `reads the subject (95 %)`; empty if nothing."""
+    """Return what a head does with at least half of its attention, such as `reads the subject (95
+    %)`; empty if there is no such thing.
+    """
     scores = {reading: head.scores.get(reading.name, 0.0) for reading in ranking.task.readings}
     best_reading = max(scores, key=lambda reading: scores[reading], default=None)
     if best_reading is None or not scores[best_reading] >= MIN_READING_SHARE:
@@ -145,7 +160,9 @@ def head_reading_text(ranking: Ranking, head: RankedHead) -> str:
 
 
 def _top_head_sentences(ranking: Ranking) -> tuple[str, ...]:
-    """What the head that costs most reads; nothing if it reads or costs nothing."""
+    """Return one sentence on what the costliest head reads; none if it reads nothing in particular
+    or costs nothing.
+    """
     top_head = ranking.heads[0]
     reading_text = head_reading_text(ranking, top_head)
     if not reading_text or ranking.accuracy_lost(top_head) < MIN_ACCURACY_LOSS:
@@ -154,6 +171,7 @@ def _top_head_sentences(ranking: Ranking) -> tuple[str, ...]:
 
 
 def _accuracy_sentence(ranking: Ranking) -> str:
+    """Return a sentence with the accuracy with all heads and with every head switched off."""
     all_heads, no_heads = (percent_text(run.accuracy) for run in (ranking.whole, ranking.none))
     start = f"With all heads, {all_heads} of the {ranking.task.asked}s are right"
     return f"{start}; with every head switched off, {no_heads}."

@@ -1,4 +1,4 @@
-"""The View of a Learning: training in several ways, as curves and tables over seeds."""
+"""The View of a Learning: trainings that differ in one setting, as curves and tables over seeds."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ VARYING_TRAINING_SETTINGS = {  # for each aspect, the settings that differ and a
 
 
 def view(learning: Learning, *, command: str | None = None) -> View:
-    """Accuracy and loss during training in each way: the median over the seeds, with a band.
+    """Return the View of a Learning: accuracy and loss during training for each compared
+    alternative, as medians over the seeds with a band.
 
-    `command` is the command line that the user typed.
+    `command` is the command line that the user typed, recorded in files.
     """
     line, finding = _training_settings_line(learning), learning_sentence(learning)
     first_sentences = head_width_sentence(learning), initial_scores_sentence(learning)
@@ -69,7 +70,9 @@ def view(learning: Learning, *, command: str | None = None) -> View:
 
 
 def _training_settings_line(learning: Learning) -> str:
-    """The settings that all ways share, and how they are trained."""
+    """Return the line of the settings that all compared alternatives share, and how they are
+    trained.
+    """
     seeds, choices = learning.seeds, learning.choices
     seeds_text = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
     without = (ATTENTION_PART, *VARYING_TRAINING_SETTINGS[learning.by], "tokens", "model", "seed")
@@ -85,7 +88,9 @@ def _training_settings_line(learning: Learning) -> str:
 
 
 def _block_settings(learning: Learning) -> Iterator[str]:
-    """The number of layers where norms are compared; the norm where layers are compared."""
+    """Yield the number of layers where norms are compared, or the norm where layers are compared;
+    otherwise nothing.
+    """
     if learning.by == "norm":
         yield counted(learning.settings.layers or 1, "layer")
     if learning.by == "layers":
@@ -93,7 +98,8 @@ def _block_settings(learning: Learning) -> Iterator[str]:
 
 
 def training_curves(learning: Learning) -> list[Curves]:
-    """A chart of the accuracy and one of the loss, with a line for each way.
+    """Return a chart of the accuracy and one of the loss, each with a line for each compared
+    alternative.
 
     They begin at the first training step, because the loss before it would set the scale.
     """
@@ -116,6 +122,9 @@ def training_curves(learning: Learning) -> list[Curves]:
 
 
 def _seeds_note(learning: Learning) -> str:
+    """Return a note on the number of seeds and what line and band are: `median of 8 seeds, band
+    from …`.
+    """
     seeds = len(learning.seeds)
     if seeds == 1:
         return "one seed"
@@ -124,12 +133,15 @@ def _seeds_note(learning: Learning) -> str:
 
 
 def _training_curve(name: str, repeats: Float[np.ndarray, "look seed"]) -> Curve:
+    """Return the Curve of the median over the seeds, with a band of quantiles around it."""
     low, middle, high = _seed_bands(repeats)
     return Curve(name, middle, low, high)
 
 
 def _seed_bands(repeats: Float[np.ndarray, "look seed"]) -> Float[np.ndarray, "quantile look"]:
-    """Low, middle and high quantile over the seeds whose value is finite; NaN where none is."""
+    """Return the low quantile, the median and the high quantile over the seeds whose value is
+    finite; NaN where none is.
+    """
     is_finite = np.isfinite(repeats)
     bands = np.full((3, len(repeats)), np.nan)
     shares = [QUANTILE_BAND[0], 0.5, QUANTILE_BAND[1]]
@@ -139,7 +151,9 @@ def _seed_bands(repeats: Float[np.ndarray, "look seed"]) -> Float[np.ndarray, "q
 
 
 def _with_few_steps(curves: Curves) -> Curves:
-    """The curves with a few points, each at about twice the step of the one before."""
+    """Return the curves at no more than MAX_CURVE_ROWS steps, each about twice the step
+    before it.
+    """
     steps = np.array(curves.x_values)
     target_steps = steps[-1] / 2.0 ** np.arange(MAX_CURVE_ROWS)
     rows = sorted({int(abs(steps - target).argmin()) for target in target_steps})
@@ -151,7 +165,9 @@ def _with_few_steps(curves: Curves) -> Curves:
 
 
 def _needed_steps_table(learning: Learning) -> Grid:
-    """In how many seeds each way learns the task, and after how many steps; NaN if it does not."""
+    """Return a table of how many seeds of each alternative learn the task, and quantiles of the
+    number of steps they need; NaN where that many seeds never learn it.
+    """
     low, high = (percent_text(share) for share in QUANTILE_BAND)
     rows = []
     for steps in map(learning.reached, learning.ways):
@@ -172,7 +188,9 @@ def _needed_steps_table(learning: Learning) -> Grid:
 
 
 def _start_and_end_table(learning: Learning) -> Grid:
-    """Medians for each way: scores and gradient before training, accuracy and loss after it."""
+    """Return a table of medians over seeds for each alternative: spread of the scores and softmax
+    gradient before training, accuracy and loss after it.
+    """
     last = counted(learning.last, "step")
     rows = [
         [
@@ -194,17 +212,21 @@ def _start_and_end_table(learning: Learning) -> Grid:
 
 
 def _ways_axis(learning: Learning) -> Axis:
+    """Return the axis with a label for each compared alternative."""
     return plain_axis("way", [way_label(learning.by, way.name) for way in learning.ways])
 
 
 def _training_data(learning: Learning, conclusion: str) -> TableData:
-    """All data of a Learning; its table has a line for each way, seed and look."""
+    """Return all data of a Learning, computed when it is needed; as a table it has a line for each
+    alternative, seed and evaluated step.
+    """
     header = ("way", "seed", "step", "accuracy", "loss")
     document = partial(_training_document, learning, conclusion)
     return TableData(document, header, partial(_training_lines, learning))
 
 
 def _training_document(learning: Learning, conclusion: str) -> dict[str, Any]:
+    """Return the Learning as JSON data."""
     return {
         "by": learning.by,
         "task": learning.task.name,
@@ -218,6 +240,9 @@ def _training_document(learning: Learning, conclusion: str) -> dict[str, Any]:
 
 
 def _way_document(learning: Learning, way: LearningWay) -> dict[str, Any]:
+    """Return one compared alternative as JSON data: settings, state before training, step of
+    success by seed (None: never), accuracy and loss.
+    """
     steps_reached = learning.reached(way)
     return {
         "name": way.name,
@@ -230,7 +255,9 @@ def _way_document(learning: Learning, way: LearningWay) -> dict[str, Any]:
 
 
 def _bands_and_seeds(repeats: Float[np.ndarray, "look seed"]) -> dict[str, Any]:
-    """The quantiles over all seeds, and the numbers of each seed."""
+    """Return the quantiles over the seeds by name, and `of_each_seed` the numbers of each seed,
+    with None for numbers that are not finite.
+    """
     bands = zip(QUANTILES_BY_NAME, _seed_bands(repeats), strict=True)
     return {
         **{name: [_finite_or_none(number) for number in band] for name, band in bands},
@@ -239,6 +266,9 @@ def _bands_and_seeds(repeats: Float[np.ndarray, "look seed"]) -> dict[str, Any]:
 
 
 def _training_lines(learning: Learning) -> Iterator[TableLines]:
+    """Yield the lines of the table for each compared alternative and seed: step, accuracy
+    and loss.
+    """
     steps = WordColumns((tuple(str(step) for step in learning.steps),))
     for way in learning.ways:
         for seed_index, seed in enumerate(learning.seeds):
@@ -248,4 +278,5 @@ def _training_lines(learning: Learning) -> Iterator[TableLines]:
 
 
 def _finite_or_none(value: float) -> float | None:
+    """Return the number as a float, or None if it is NaN or infinite."""
     return float(value) if np.isfinite(value) else None

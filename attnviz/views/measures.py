@@ -45,7 +45,9 @@ SWEEP_TITLES = {
 
 
 def alternative_name(comparison: Comparison, alternative: Alternative) -> str:
-    """The name of an alternative in tables and pictures; mistakes are marked with ✗."""
+    """Return an alternative's name for tables and pictures: `without L0H0`, `dim 8`; a mistake is
+    marked with ✗.
+    """
     name = alternative.name
     if comparison.by == ABLATION_ASPECT:
         return "all heads" if name == NO_HEADS_OFF else f"without {name.replace('+', ' and ')}"
@@ -55,8 +57,8 @@ def alternative_name(comparison: Comparison, alternative: Alternative) -> str:
 
 
 def alternative_title(comparison: Comparison, alternative: Alternative) -> str:
-    """The title of an alternative's panel; of two sentences, whose labels are shown, the first or
-    second.
+    """Return the title of an alternative's panel: its name, or `first` or `second` where two
+    sentences are compared.
     """
     if comparison.by != TEXT_ASPECT:
         return alternative_name(comparison, alternative)
@@ -64,13 +66,15 @@ def alternative_title(comparison: Comparison, alternative: Alternative) -> str:
 
 
 def difference_title(comparison: Comparison, alternative: Alternative) -> str:
-    """The title of the difference of an alternative from the reference: `causal − none`."""
+    """Return the title of the difference of an alternative from the reference: `causal − none`."""
     pair = (alternative, comparison.base)
     return " − ".join(alternative_title(comparison, way) for way in pair)
 
 
 def mean_measures(comparison: Comparison, measures: Measures) -> dict[str, float]:
-    """The mean of each measure; over the heads of the selected query if there is one."""
+    """Return the mean of each measure by name, over heads and queries, or only over the heads at
+    the selected query if there is one.
+    """
     if comparison.query is None:
         return measures.means()
     names = [field.name for field in fields(measures)]
@@ -78,8 +82,8 @@ def mean_measures(comparison: Comparison, measures: Measures) -> dict[str, float
 
 
 def compared_tokens(comparison: Comparison, alternative: Alternative) -> Tokens:
-    """The tokens of a difference from the reference: those of both where two sentences are
-    compared.
+    """Return the tokens that label a difference from the reference: the alternative's own, or where
+    two sentences are compared those of both, as in `learning/teaching`.
     """
     if comparison.by != TEXT_ASPECT:
         return alternative.tokens
@@ -87,7 +91,9 @@ def compared_tokens(comparison: Comparison, alternative: Alternative) -> Tokens:
 
 
 def measures_table(comparison: Comparison) -> Grid:
-    """The mean measures: a row for each alternative, a column for each measure."""
+    """Return a table of the mean measures: a row for each alternative, a column for each measure;
+    NaN is masked.
+    """
     means = [mean_measures(comparison, measures) for measures in comparison.measures]
     title, query = "measures", comparison.query
     if query is not None:
@@ -104,13 +110,15 @@ def measures_table(comparison: Comparison) -> Grid:
 
 
 def compared_query_label(comparison: Comparison, query: int) -> str:
-    """The label of the selected query, which joins both labels of two sentences."""
+    """Return the label of the query token, from its position; where two sentences are compared,
+    both labels, as in `learning/teaching`.
+    """
     other = next(way for way in comparison.alternatives if way is not comparison.base)
     return compared_tokens(comparison, other).labels[query]
 
 
 def _measures_note(comparison: Comparison) -> str:
-    """What was averaged, and what each column means."""
+    """Return a note on what was averaged over, and on what each column means."""
     has_several_heads = any(len(alternative.weights) > 1 for alternative in comparison.alternatives)
     averaged_axes = ["queries"] * (comparison.query is None) + ["heads"] * has_several_heads
     means = [f"means over {and_list(averaged_axes)}"] if averaged_axes else []
@@ -119,7 +127,9 @@ def _measures_note(comparison: Comparison) -> str:
 
 
 def measures_by_query(comparison: Comparison) -> list[Grid]:
-    """For each alternative a row for each query, averaged over the heads."""
+    """Return a table for each alternative, with a row for each query: its measures, averaged over
+    the heads.
+    """
     pairs = zip(comparison.alternatives, comparison.measures, strict=True)
     return [_query_measures_grid(comparison, *pair) for pair in pairs]
 
@@ -127,6 +137,9 @@ def measures_by_query(comparison: Comparison) -> list[Grid]:
 def _query_measures_grid(
     comparison: Comparison, alternative: Alternative, measures: Measures
 ) -> Grid:
+    """Return the table of one alternative's measures, averaged over the heads, with a row for each
+    query.
+    """
     columns = [tensor_to_numpy(getattr(measures, name).nanmean(0)) for name in MEASURE_TITLES]
     return Grid(
         f"measures of {alternative_name(comparison, alternative)}",
@@ -138,18 +151,25 @@ def _query_measures_grid(
 
 
 def sweep_curves(sweep: Sweep) -> list[Curves]:
-    """A chart for each measure, with lines for scaled and unscaled scores and their bands."""
+    """Return a chart for each measure of a Sweep, with lines and bands for scaled and unscaled
+    scores.
+    """
     return [_measure_curves(sweep, name, title) for name, title in SWEEP_TITLES.items()]
 
 
 def sweep_positions(sweep: Sweep) -> tuple[tuple[float, ...], str]:
-    """The x values of a sweep, and the title of their axis."""
+    """Return the x values of a Sweep and the title of that axis: the head width d_k for distinct
+    widths by `dim`, else the compared values.
+    """
     if sweep.by == "dim" and len(set(sweep.widths)) == len(sweep.widths):
         return tuple(float(width) for width in sweep.widths), "d_k"
     return sweep.values, sweep.by
 
 
 def _measure_curves(sweep: Sweep, name: str, title: str) -> Curves:
+    """Return the chart of measure `name`, sorted by x value; the spread of scores gets a dashed
+    line √d_k unless temperatures are compared.
+    """
     x_values, x_title = sweep_positions(sweep)
     order = np.argsort(x_values)
     repeats = {series: sweep.curves[name][series].numpy()[order] for series in SWEEP_SERIES}
@@ -164,5 +184,6 @@ def _measure_curves(sweep: Sweep, name: str, title: str) -> Curves:
 
 
 def _quantile_curve(name: str, repeats: np.ndarray) -> Curve:
+    """Return the Curve of the median over the seeds (the second axis of `repeats`), with a band."""
     low, middle, high = np.quantile(repeats, [QUANTILE_BAND[0], 0.5, QUANTILE_BAND[1]], axis=1)
     return Curve(name, middle, low, high)

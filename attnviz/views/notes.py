@@ -54,7 +54,7 @@ VECTOR_REPLACEMENTS: dict[AblationValue, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class ClosingNote:
-    """A kind of closing note: which traces need it, and the function that writes it."""
+    """A kind of concluding note: which traces need it, and the function that writes it."""
 
     is_needed: Callable[[Trace], bool]
     sentences: str  # "module:function", imported only when it is needed
@@ -62,6 +62,9 @@ class ClosingNote:
 
 
 def _shows_vector_shift(trace: Trace) -> bool:
+    """Return whether the trace has last vectors with heads off and with all heads on, and no
+    answers.
+    """
     outputs = trace.outputs
     answers = trace.prediction is not None
     return outputs is not None and outputs.with_all_heads is not None and not answers
@@ -92,7 +95,9 @@ CLOSING_NOTES = {  # in the order in which they are read
 def closing_notes(
     trace: Trace, query: int | None = None, names: Iterable[str] = CLOSING_NOTES
 ) -> tuple[str, ...]:
-    """The sentences below all tables, for those of the named notes that the trace needs."""
+    """Return the sentences that conclude a view: those of the kinds `names` (keys of CLOSING_NOTES)
+    that the trace needs, in that order.
+    """
     needed = [CLOSING_NOTES[name] for name in names if CLOSING_NOTES[name].is_needed(trace)]
     return tuple(
         sentence
@@ -102,7 +107,9 @@ def closing_notes(
 
 
 def _uncaptured_heads_off(trace: Trace) -> dict[HeadId, AblationValue]:
-    """The switched-off heads of layers that were not captured from a trained model."""
+    """Return the switched-off heads of a trained transformer in layers that the trace does not
+    contain; empty for other traces.
+    """
     if trained_card(trace.origin) is None:
         return {}
     captured = {layer.layer for layer in trace.layers}
@@ -111,7 +118,9 @@ def _uncaptured_heads_off(trace: Trace) -> dict[HeadId, AblationValue]:
 
 
 def heads_off_notes(trace: Trace) -> tuple[str, ...]:
-    """Which heads are switched off, and what the weights shown for them are."""
+    """Return notes on which heads are switched off, what replaces each output, and what the weights
+    shown for them are.
+    """
     off: dict[AblationValue, list[str]] = {}
     for layer in trace.layers:
         for head, instead in sorted(layer.off.items()):
@@ -127,6 +136,9 @@ def heads_off_notes(trace: Trace) -> tuple[str, ...]:
 
 
 def _captured_heads_note(heads: list[str], instead: AblationValue) -> str:
+    """Return the note on the switched-off heads `heads` (names) whose outputs are replaced in the
+    same manner.
+    """
     singular, plural = OUTPUT_REPLACEMENTS[instead]
     if len(heads) == 1:
         return f"{heads[0]} is switched off: {singular}; the weights shown are those it would have"
@@ -135,6 +147,9 @@ def _captured_heads_note(heads: list[str], instead: AblationValue) -> str:
 
 
 def _head_subject(trace: Trace, layer: Layer, head: int) -> str:
+    """Return the name of a head for the beginning of a note: `the only head`, `head 1` or
+    `L0H1`.
+    """
     if trained_card(trace.origin) is not None:  # of which a single layer may be captured
         return format_head_id(layer.layer, head)
     is_only_head = len(trace.attentions) == 1 and layer.heads == 1
@@ -142,19 +157,21 @@ def _head_subject(trace: Trace, layer: Layer, head: int) -> str:
 
 
 def heads_off_suffix(trace: Trace) -> str:
-    """` with L1H1 switched off`; empty where every head is on."""
+    """Return ` with L1H1 switched off`; empty where every head is on."""
     names = heads_off_names(trace)
     return f" with {names} switched off" if names else ""
 
 
 def heads_off_names(trace: Trace) -> str:
-    """The switched-off heads, such as `L1H0 and L1H1`; empty where every head is on."""
+    """Return the switched-off heads, such as `L1H0 and L1H1`; empty where every head is on."""
     off = _heads_off_by_place(trace)
     return heads_off_text(dict(sorted(off.items()))) if off else ""
 
 
 def _heads_off_by_place(trace: Trace) -> dict[HeadId, AblationValue]:
-    """The switched-off heads; those of a trained model as requested, captured or not."""
+    """Return what replaces the output of each switched-off head, by layer and head; for a trained
+    transformer also in layers that the trace does not contain.
+    """
     if trained_card(trace.origin) is not None:
         return parse_heads_off(trace.origin.settings.without)
     return {
@@ -163,7 +180,9 @@ def _heads_off_by_place(trace: Trace) -> dict[HeadId, AblationValue]:
 
 
 def heads_off_vectors_note(layer: Layer, shown_heads: list[int]) -> str:
-    """What replaces the context vectors of the shown heads that are switched off."""
+    """Return sentences on what replaces the context vectors of those of `shown_heads` that are
+    switched off, each with a space before it; empty if none is off.
+    """
     return "".join(
         f" {_numbered_heads_subject(layer, heads)} switched off: {texts[len(heads) > 1]}."
         for instead, texts in VECTOR_REPLACEMENTS.items()
@@ -172,6 +191,7 @@ def heads_off_vectors_note(layer: Layer, shown_heads: list[int]) -> str:
 
 
 def _numbered_heads_subject(layer: Layer, heads: list[int]) -> str:
+    """Return `Head 1 is`, `Heads 1 and 2 are`, or `The only head is`."""
     if layer.heads == 1:
         return "The only head is"
     numbers_text = and_list([str(head) for head in heads])
@@ -179,9 +199,11 @@ def _numbered_heads_subject(layer: Layer, heads: list[int]) -> str:
 
 
 def row_sums_note(trace: Trace, mixed_by: MixedBy, rows_sum_to_one: bool) -> str:
-    """The note on row sums, written once for all tables of weights of a trace.
+    """Return the note on row sums and fully masked rows, written once for all tables of weights of
+    a trace.
 
-    `rows_sum_to_one` says whether each row of the tables sums to 1.
+    `rows_sum_to_one` says whether each row of the tables sums to 1; it counts only where no row is
+    fully masked.
     """
     blind_note = blind_rows_note(trace)
     if not blind_note:
@@ -192,7 +214,9 @@ def row_sums_note(trace: Trace, mixed_by: MixedBy, rows_sum_to_one: bool) -> str
 
 
 def blind_rows_note(trace: Trace) -> str:
-    """Which rows attend to nothing because every key is masked; empty if there are none."""
+    """Return a note on which rows attend to nothing because every key is masked; empty if there are
+    none.
+    """
     count = len(trace.blind)
     if not count:
         return ""
@@ -202,7 +226,9 @@ def blind_rows_note(trace: Trace) -> str:
 
 
 def _blind_row_names(trace: Trace) -> Iterator[str]:
-    """`row 2` for each masked row, with its layer or head where these differ."""
+    """Yield `row 2` for each fully masked row, with its layer if there are several attentions, or
+    with its head if heads have masks of their own.
+    """
     for layer, head, row in trace.blind:
         owner = "" if has_single_attention(trace) else f" of {layer.name}"
         if layer.visible.ndim == 3:  # each head has a mask of its own
@@ -211,7 +237,9 @@ def _blind_row_names(trace: Trace) -> Iterator[str]:
 
 
 def given_settings(trace: Trace, source: FromWeights) -> dict[str, str]:
-    """The parts of the settings line for given weights, by their subjects."""
+    """Return the parts of the settings line for given weights, by subject: `kind`, `heads`,
+    `which`, `mask`.
+    """
     heads = sorted({layer.heads for layer in trace.layers})
     heads_text = " or ".join(map(str, heads))
     is_cross = trace.keys is not trace.tokens
@@ -225,7 +253,9 @@ def given_settings(trace: Trace, source: FromWeights) -> dict[str, str]:
 
 
 def given_weights_notes(trace: Trace) -> Iterator[str]:
-    """What the zeros of given weights imply about a mask, and which rows do not sum to 1."""
+    """Yield notes on given weights: that their zeros make them causal, and how many rows do not sum
+    to 1; nothing for other traces.
+    """
     if trace.handed is None:
         return
     if trace.variant.causal:
@@ -239,7 +269,7 @@ def given_weights_notes(trace: Trace) -> Iterator[str]:
 
 
 def _odd_rows_text(odd_count: int, row_count: int) -> str:
-    """`3 of 12 rows do not sum`"""
+    """Return a text such as `3 of 12 rows do not sum`."""
     if odd_count == row_count > 1:
         return f"none of {row_count:,} rows sums"
     rows_text = f"{odd_count:,} of {row_count:,} rows" if row_count > 1 else "its only row"
@@ -247,13 +277,16 @@ def _odd_rows_text(odd_count: int, row_count: int) -> str:
 
 
 def softmax_caveat(trace: Trace) -> str:
-    """What is random in the weights of the softmax, before given weights replace them."""
+    """Return a note on what is random in the weights that the softmax gives, before given weights
+    replace them; empty if nothing is.
+    """
     random_before = random_weight_sources(trace, by_hand=False)
     return f"{_random_inputs_text(random_before)}: {MECHANISM_ONLY_TEXT}" if random_before else ""
 
 
 def random_numbers_caveat(trace: Trace, shown_parts: Collection[str]) -> str:
-    """What is random in the shown parts; empty where all that they are computed from was given.
+    """Return a note on what is random in the shown parts; empty where everything they are computed
+    from was given.
 
     For a sentence of a length that the model was never trained on, the note says that instead.
     """
@@ -274,7 +307,7 @@ def random_numbers_caveat(trace: Trace, shown_parts: Collection[str]) -> str:
 
 
 def _random_inputs_text(random_parts: tuple[str, ...]) -> str:
-    """Which inputs are random, and which are given, where that could be mistaken."""
+    """Return which inputs are random, and which are given where that could be mistaken."""
     if VECTORS in random_parts:
         return "random vectors"
     if random_parts == (DROPOUT,):

@@ -29,7 +29,9 @@ JOINED_HEAD_SIDES = {  # those of all heads side by side
 
 
 def parameters_origin_text(trace: Trace, *, is_plural: bool = True) -> str:
-    """`are given`, or for a model `were learned` or `were written by hand`."""
+    """Return `are given`, or for a model `were learned` or `were written by hand`; in the singular
+    unless `is_plural`.
+    """
     if trace.trained is None and trace.model is None:
         return "are given" if is_plural else "is given"
     by_hand = trace.model is not None and trace.model.by_hand
@@ -37,7 +39,9 @@ def parameters_origin_text(trace: Trace, *, is_plural: bool = True) -> str:
 
 
 def parameter_count_suffix(trace: Trace) -> str:
-    """The words after a number of parameters, as in `800 numbers to learn`."""
+    """Return what follows a number of parameters: `to learn`, or for a model `that were learned` or
+    `written by hand`.
+    """
     if trace.trained is None and trace.model is None:
         return "to learn"
     by_hand = trace.model is not None and trace.model.by_hand
@@ -45,18 +49,22 @@ def parameter_count_suffix(trace: Trace) -> str:
 
 
 def model_suffix(trace: Trace) -> str:
-    """` of the model agreement`; empty without a model."""
+    """Return ` of the model agreement`; empty without a model."""
     model = trace.trained or trace.model
     return "" if model is None else f" of the model {model.name}"
 
 
 def weights_owner(source: FromWeights) -> str:
-    """The name of whose weights were given, or `given weights`."""
+    """Return the name of the model that given weights come from, or `given weights` without
+    a name.
+    """
     return source.name or "given weights"
 
 
 def embedding_table_note(trace: Trace) -> str:
-    """Which trained model's embeddings the tokens have; empty if they have none."""
+    """Return sentences, after a space, on the trained model whose embeddings the tokens have, and
+    on dimensions left out; empty without such a model.
+    """
     table = origin_table(trace.origin)
     if table is None:
         return ""
@@ -75,7 +83,11 @@ def embedding_table_note(trace: Trace) -> str:
 
 
 def head_role_notes(trace: Trace) -> tuple[str, ...]:
-    """What each head was written to do, or what it attended to most when the model was tested."""
+    """Return what each head was written to do, or for a trained model what it attended to most in
+    its test.
+
+    Empty without a model or roles, and for a trained model whose settings were changed.
+    """
     model = trace.model
     if model is None or not model.heads:
         return ()
@@ -89,13 +101,15 @@ def head_role_notes(trace: Trace) -> tuple[str, ...]:
 
 
 def is_unmodified_model(trace: Trace) -> bool:
-    """Whether no setting changes what the model's heads were trained or written to do."""
+    """Return whether no setting changes what the model's heads were trained or written to do."""
     settings = trace.origin.settings
     return all(getattr(settings, name) is None for name in CHANGEABLE_SETTINGS)
 
 
 def _measured_roles(model: Model) -> Iterator[str]:
-    """`L1H1 reads the subject (99 % of its attention); L0H0 and L0H1 read the token before …`"""
+    """Yield one sentence such as `in 500 sentences not used in training, L1H1 reads the subject (99
+    % of its attention); …`; nothing where the model's file has no valid scores.
+    """
     count, scores = model.facts.get("sentences"), model.facts.get("scores")
     if not isinstance(count, int) or count < 1 or not isinstance(scores, dict):
         return
@@ -109,7 +123,9 @@ def _measured_roles(model: Model) -> Iterator[str]:
 
 
 def _role_text(role: str, heads: Mapping[str, float]) -> str:
-    """What one or several heads do, and how much of their attention that takes."""
+    """Return what one or several heads do, and the share of attention that takes: `L0H0 and L0H1
+    read … (90 % to 95 % of their attention)`; `heads` maps names to shares.
+    """
     lowest, highest = (percent_text(bound(heads.values())) for bound in (min, max))
     if len(heads) == 1:
         return f"{next(iter(heads))} {role} ({lowest} of its attention)"
@@ -120,7 +136,9 @@ def _role_text(role: str, heads: Mapping[str, float]) -> str:
 
 
 def untrained_length_note(trace: Trace) -> str:
-    """A note that the sentence has a length the model never saw in training; empty otherwise."""
+    """Return a note that the sentence has a length the model never saw in training; empty
+    otherwise, and where training lengths are unknown.
+    """
     model = trace.model
     lengths = None if model is None else model.facts.get("tokens")
     if model is None or not isinstance(lengths, list) or len(lengths) != 2:
@@ -140,7 +158,9 @@ def untrained_length_note(trace: Trace) -> str:
 
 
 def written_head_role(trace: Trace, layer: Layer, head: int) -> str:
-    """What a head was written to do; empty for learned heads, which only numbers describe."""
+    """Return what a head was written to do; empty for learned heads, which only numbers describe,
+    and for changed settings.
+    """
     model = trace.model
     if model is None or not model.by_hand or not is_unmodified_model(trace):
         return ""
@@ -148,7 +168,9 @@ def written_head_role(trace: Trace, layer: Layer, head: int) -> str:
 
 
 def add_role_titles(trace: Trace, groups: Sequence[Group]) -> list[Group]:
-    """The groups of a picture, with what each head was written to do in the titles of weights."""
+    """Return the groups with what each head of a model written by hand was written to do, added to
+    the titles of its weights; other groups and models are unchanged.
+    """
     layers = {f"weights {layer.name}": layer for layer in trace.layers}
     return [
         _with_role_titles(trace, layers[group.name], group)
@@ -159,6 +181,7 @@ def add_role_titles(trace: Trace, groups: Sequence[Group]) -> list[Group]:
 
 
 def _with_role_titles(trace: Trace, layer: Layer, group: Group) -> Group:
+    """Return the group with what each head was written to do after the panel titles."""
     panels = (
         replace(panel, title=f"{panel.title}: {sentence}")
         if isinstance(panel, Grid) and (sentence := written_head_role(trace, layer, head))
@@ -169,27 +192,36 @@ def _with_role_titles(trace: Trace, layer: Layer, group: Group) -> Group:
 
 
 def head_sight(trace: Trace, layer: Layer, head: int) -> Sight:
-    """Which keys a head may attend to and which it prefers, if its author restricted it."""
+    """Return which keys a head may attend to and what is added to its scores; FULL_SIGHT where the
+    model's author restricted nothing.
+    """
     model = trace.model
     sights = () if model is None else model.sights
     return sights[layer.layer][head] if sights else FULL_SIGHT
 
 
 def sight_sentences(trace: Trace, layer: Layer, heads: Sequence[int]) -> tuple[str, ...]:
-    """Which keys are masked in these heads, heads with the same mask in one sentence."""
+    """Return sentences on which keys these heads may attend to; heads with the same mask share one,
+    heads without a mask have none.
+    """
     return _sentences_by_heads(
         {head: _sight_text(head_sight(trace, layer, head)) for head in heads}
     )
 
 
 def preference_sentences(trace: Trace, layer: Layer, heads: Sequence[int]) -> tuple[str, ...]:
-    """What is added to the scores of these heads, equal heads in one sentence."""
+    """Return sentences on what is added to the scores of these heads; heads with the same additions
+    share one, heads without any have none.
+    """
     return _sentences_by_heads(
         {head: _preferences_text(head_sight(trace, layer, head)) for head in heads}
     )
 
 
 def _sentences_by_heads(text_by_head: dict[int, str]) -> tuple[str, ...]:
+    """Return `In head 0 and head 1, ….` for each different text; heads with an empty text are left
+    out.
+    """
     heads_by_text = {
         text: [head for head in text_by_head if text_by_head[head] == text]
         for text in text_by_head.values()
@@ -202,6 +234,7 @@ def _sentences_by_heads(text_by_head: dict[int, str]) -> tuple[str, ...]:
 
 
 def _sight_text(sight: Sight) -> str:
+    """Return which words a head may attend to, as a clause; empty for all words."""
     reads_itself = sight.itself is not None
     if sight.sees == "all":
         return "" if reads_itself else "a word may read every word except itself"
@@ -209,6 +242,7 @@ def _sight_text(sight: Sight) -> str:
 
 
 def _preferences_text(sight: Sight) -> str:
+    """Return what is added to or subtracted from scores, as a clause; empty for nothing."""
     parts = []
     if sight.itself:
         parts.append(f"{exact_text(sight.itself)} is added to the score of a word with itself")
@@ -218,13 +252,22 @@ def _preferences_text(sight: Sight) -> str:
 
 
 def vector_axis(trace: Trace, layer: Layer, side: str, count: int, head: int = 0) -> Axis:
-    """The axis of vectors of `count` numbers, which have names in a model written by hand."""
+    """Return the axis of vectors of `count` numbers: with the names of a model written by hand if
+    there are exactly `count`, else numbered.
+
+    `side` is the name of the tensor's axis: 'dim', 'head_value'.
+    """
     names = dimension_names(trace, layer, side, head)
     return named_dimensions(names) if len(names) == count else dimension_axis(count)
 
 
 def dimension_names(trace: Trace, layer: Layer, side: str, head: int = 0) -> Sequence[str]:
-    """The name of each dimension along an axis of a tensor; empty where they have none."""
+    """Return the name of each dimension along the axis `side` of a tensor ('dim', 'head_value',
+    'query_width'); empty without a model written by hand and for axes without names.
+
+    Axes that join all heads have the names of every head, each with `H0` before it if there are
+    several; `head` counts only for axes of one head.
+    """
     model = trace.model
     if model is None:
         return ()

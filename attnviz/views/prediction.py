@@ -1,4 +1,4 @@
-"""What a model answers: tables, bars and sentences of answers and their probabilities."""
+"""What a model answers: tables, bars and sentences of the answers with probabilities."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ PROBABILITY_SCALE = Scale("probability", 0.0, 1.0)
 
 
 def require_prediction(trace: Trace) -> Prediction:
-    """The prediction of a trace; raises an error for a trace without one."""
+    """Return the prediction of a trace; refuse a trace without one, with the reason why there is
+    none.
+    """
     if trace.prediction is not None:
         return trace.prediction
     refuse_weights_only(trace, "--predict shows what a model answers", "predict")
@@ -62,7 +64,11 @@ def require_prediction(trace: Trace) -> Prediction:
 
 
 def best_answers_grid(trace: Trace, query: int | None = None) -> Grid:
-    """The most likely answers at each position that asks for one, or at the position `query`."""
+    """Return a table of the three most likely answers with probabilities: a row for each position
+    that asks for an answer, or only for position `query`.
+
+    Refuses a trace without a prediction.
+    """
     prediction = require_prediction(trace)
     positions = list(prediction.asked if query is None else [query])
     best = {position: prediction.best(position, len(RANK_TITLES)) for position in positions}
@@ -85,6 +91,7 @@ def best_answers_grid(trace: Trace, query: int | None = None) -> Grid:
 
 
 def _axis_at_positions(rows: Axis, positions: Sequence[int]) -> Axis:
+    """Return the axis of these token positions only."""
     return replace(
         rows,
         labels=tuple(rows.labels[position] for position in positions),
@@ -94,6 +101,9 @@ def _axis_at_positions(rows: Axis, positions: Sequence[int]) -> Axis:
 
 
 def _prediction_note(trace: Trace, prediction: Prediction, query: int | None) -> str:
+    """Return the note below a table of answers: of how many answers these are the best, and which
+    positions ask for one.
+    """
     has_few_asking = query is None and len(prediction.asked) < len(trace.tokens)
     count = prediction.of or len(prediction.answers)
     parts = ["each answer with its probability"]
@@ -104,20 +114,22 @@ def _prediction_note(trace: Trace, prediction: Prediction, query: int | None) ->
 
 
 def _other_positions_text(prediction: Prediction) -> str:
-    """Why a table does not have every position."""
+    """Return why a table does not have a row for every position."""
     if prediction.of is not None and not prediction.asks:
         return f"answers are computed at the last {len(prediction.asked)} tokens only"
     return "no answer is asked for at the other positions"
 
 
 def _answer_cell_text(prediction: Prediction, position: int, answer: int) -> str:
-    """The label of an answer; empty where it was not scored."""
+    """Return the label of an answer; empty where its probability is NaN, so it was not scored."""
     is_scored = not prediction.probabilities[position, answer].isnan()
     return bidi_isolated(prediction.answers[answer]) if is_scored else ""
 
 
 def ways_answers_grid(ways: Sequence[tuple[str, Trace]], query: int | None) -> Grid | None:
-    """The most likely answers at the one position that asks, a row for each way; else None."""
+    """Return a table of the most likely answers, a row for each compared alternative (name and
+    Trace); None unless exactly one position is asked about.
+    """
     predictions = [require_prediction(trace) for _, trace in ways]
     positions = _answer_positions(predictions[0], query)
     if len(positions) != 1:
@@ -143,7 +155,9 @@ def ways_answers_grid(ways: Sequence[tuple[str, Trace]], query: int | None) -> G
 def ways_answer_bars(
     ways: Sequence[tuple[str, Trace]], query: int | None
 ) -> tuple[RankedBars, ...]:
-    """For each way a panel of bars with the same answers; empty unless one position asks."""
+    """Return a panel of bars for each compared alternative (name and Trace), all with the same
+    answers in the same order; empty unless exactly one position is asked about.
+    """
     predictions = [require_prediction(trace) for _, trace in ways]
     positions = _answer_positions(predictions[0], query)
     if len(positions) != 1:
@@ -158,7 +172,7 @@ def ways_answer_bars(
         for rank, answer in enumerate(prediction.best(position, len(RANK_TITLES)))
         if row[answer] >= MIN_NAMED_PROBABILITY or (rank == 0 and not np.isnan(row[answer]))
     }
-    # Sorted by the probability in the reference, then by that in the other ways.
+    # Sorted by the probability in the reference, then by that in the others.
     order = sorted(shown_answers, key=lambda answer: (*(-np.nan_to_num(probabilities[:, answer])),))
     axis = plain_axis("answer", [bidi_isolated(predictions[0].answers[answer]) for answer in order])
     position_text = _answer_position_text(predictions[0], ways[0][1].tokens, position)
@@ -173,7 +187,12 @@ def ways_answer_bars(
 
 
 def answer_flips_finding(ways: Sequence[tuple[str, Trace]], base: Trace, query: int | None) -> str:
-    """Which heads, switched off, change the answer: `Switching off L1H0 and L1H1 flips …`"""
+    """Return a sentence on which heads, switched off, change the answer: `Switching off L1H0 and
+    L1H1 flips …`; empty if no position asks for one.
+
+    `ways` are the names of switched-off heads with the Traces; `base` is the Trace with all heads
+    on.
+    """
     base_prediction = require_prediction(base)
     positions = list(_answer_positions(base_prediction, query))
     if not positions:
@@ -199,17 +218,23 @@ def answer_flips_finding(ways: Sequence[tuple[str, Trace]], base: Trace, query: 
 
 
 def _likeliest_answer_text(prediction: Prediction, position: int) -> str:
-    """The most likely answer with its probability: `are (99.9 %)`."""
+    """Return the most likely answer with its probability: `are (99.9 %)`."""
     return _answer_text(prediction, position, prediction.best(position, 1)[0])
 
 
 def _answer_text(prediction: Prediction, position: int, answer: int) -> str:
+    """Return the answer with this index and its probability: `are (99.9 %)`."""
     probability = float(prediction.probabilities[position, answer])
     return f"{bidi_isolated(prediction.answers[answer])} ({percent_text(probability)})"
 
 
 def answer_bars(trace: Trace, query: int) -> RankedBars:
-    """The answers at one position as bars; remarks give the probability with all heads on."""
+    """Return the most likely answers at position `query` as bars; with heads off, remarks give the
+    probability with all heads on.
+
+    At most MAX_ANSWER_BARS are shown; beyond the first three, those under MIN_NAMED_PROBABILITY
+    both with and without the heads are left out. Refuses a trace without a prediction.
+    """
     prediction = require_prediction(trace)
     probabilities, before_ablation = prediction.probabilities[query], prediction.with_all_heads
     best = prediction.best(query, MAX_ANSWER_BARS)
@@ -246,7 +271,9 @@ def answers_grid(
     rows: Axis,
     order: Sequence[int] | None = None,
 ) -> Grid:
-    """A number for each answer, in the order of the answers or in `order`."""
+    """Return a Grid of `numbers` with a column for each answer, in the order of the answers or in
+    `order` (indices of answers, which also selects).
+    """
     answers = range(len(prediction.answers)) if order is None else order
     cells = unmasked_cells(tensor_to_numpy(numbers)[:, list(answers)])
     labels = [bidi_isolated(prediction.answers[answer]) for answer in answers]
@@ -254,7 +281,9 @@ def answers_grid(
 
 
 def all_answers_grids(trace: Trace) -> list[Grid]:
-    """The probability of every answer at every position; empty for a trace without answers."""
+    """Return one table of the probability of every answer at every position; only the best ones
+    where few were kept, and none for a trace without answers.
+    """
     prediction = trace.prediction
     if prediction is None:
         return []
@@ -266,7 +295,9 @@ def all_answers_grids(trace: Trace) -> list[Grid]:
 
 
 def answer_sentences(trace: Trace, query: int | None = None) -> tuple[str, ...]:
-    """The answers in a sentence, or how they change where heads are switched off."""
+    """Return one sentence on the answers, or on how they change where heads are switched off, at
+    position `query` if it asks for an answer; empty for a trace without answers.
+    """
     prediction = trace.prediction
     if prediction is None:
         return ()
@@ -279,7 +310,9 @@ def answer_sentences(trace: Trace, query: int | None = None) -> tuple[str, ...]:
 
 
 def answers_title(trace: Trace, query: int | None = None, *, answers_alone: bool = False) -> str:
-    """The sentence on answers as a title; empty unless heads are off or only answers are shown."""
+    """Return the sentence on answers as a title; empty unless heads are off or only answers are
+    shown (`answers_alone`).
+    """
     prediction = trace.prediction
     if prediction is None or not (answers_alone or heads_off_suffix(trace)):
         return ""
@@ -289,7 +322,9 @@ def answers_title(trace: Trace, query: int | None = None, *, answers_alone: bool
 
 
 def _asking_words_text(trace: Trace) -> str:
-    """Which words would ask for an answer; empty if none would."""
+    """Return which words would ask for an answer, as in `; the and a would`; empty if none is
+    known.
+    """
     model, prediction = trace.model, trace.prediction
     words = () if model is None else model.vocabulary.that_ask
     words = prediction.asks if prediction is not None and prediction.asks else words
@@ -301,7 +336,9 @@ def _asking_words_text(trace: Trace) -> str:
 def unasked_position_notes(
     prediction: Prediction, tokens: Tokens, query: int | None = None
 ) -> tuple[str, ...]:
-    """Which shown positions do not ask for an answer: the model never learned to answer there."""
+    """Return at most one note on which shown positions do not ask for an answer, since the model
+    never learned to answer there; empty if all or none do, or with `query` if that one does.
+    """
     if query is not None:
         name = quoted_token(tokens, query)
         return () if query in prediction.asked else (f"{name} does not ask for an answer",)
@@ -314,8 +351,8 @@ def unasked_position_notes(
 
 
 def _answer_positions(prediction: Prediction, query: int | None) -> tuple[int, ...]:
-    """The positions of a sentence: the query if it asks for an answer, the last one, or all that
-    ask.
+    """Return the positions a sentence is about: `query` if it asks for an answer; else the last one
+    that asks for a model that predicts the next token, or all that ask.
     """
     if query is not None and query in prediction.asked:
         return (query,)
@@ -323,6 +360,9 @@ def _answer_positions(prediction: Prediction, query: int | None) -> tuple[int, .
 
 
 def _single_answer_sentence(prediction: Prediction, trace: Trace, position: int) -> str:
+    """Return the sentence on the answer at one position; with heads off, it compares with the
+    answer of all heads.
+    """
     position_text = _answer_position_text(prediction, trace.tokens, position)
     if prediction.with_all_heads is None:
         verb = "expects" if prediction.predicts == "next" else "answers"
@@ -347,16 +387,19 @@ def _single_answer_sentence(prediction: Prediction, trace: Trace, position: int)
 
 
 def _without_heads_text(trace: Trace) -> str:
+    """Return `Without L1H0`, the switched-off heads as the beginning of a sentence."""
     return f"Without {heads_off_names(trace)}"
 
 
 def _answer_position_text(prediction: Prediction, tokens: Tokens, position: int) -> str:
-    """The position that a sentence is about: `After "the"`, `At "?"`."""
+    """Return the position that a sentence is about: `After "the"`, `At "?"`."""
     return f"{'After' if prediction.predicts == 'next' else 'At'} {quoted_token(tokens, position)}"
 
 
 def _likely_answers_text(prediction: Prediction, position: int) -> str:
-    """The most likely answer and others worth mentioning: `are (92 %), is (8 %)`."""
+    """Return the most likely answer and up to two others worth mentioning: `are (92 %), is
+    (8 %)`.
+    """
     first, *others = prediction.best(position, len(RANK_TITLES))
     probabilities = prediction.probabilities[position]
     likely = [answer for answer in others if probabilities[answer] >= MIN_NAMED_PROBABILITY]
@@ -366,6 +409,9 @@ def _likely_answers_text(prediction: Prediction, position: int) -> str:
 def _several_answers_sentence(
     prediction: Prediction, trace: Trace, positions: Sequence[int]
 ) -> str:
+    """Return the sentence on the answers at several positions, with their least probability; with
+    heads off, on how many of these answers change.
+    """
     answers = [prediction.best(position, 1)[0] for position in positions]
     count, answers_text = len(positions), _answer_list_text(prediction, answers)
     if prediction.with_all_heads is None:
@@ -385,6 +431,9 @@ def _several_answers_sentence(
 
 
 def _answer_list_text(prediction: Prediction, answers: Sequence[int]) -> str:
+    """Return the labels of answers (indices) in a row; `…` stands for those after
+    MAX_LISTED_ANSWERS.
+    """
     labels = [bidi_isolated(prediction.answers[answer]) for answer in answers[:MAX_LISTED_ANSWERS]]
     return " ".join(labels) + " …" * (len(answers) > MAX_LISTED_ANSWERS)
 
@@ -397,7 +446,9 @@ MIN_VECTOR_CHANGE = 5e-4  # relative to its length: a smaller change counts as n
 
 
 def vector_shift_table(trace: Trace) -> Grid | None:
-    """How much the last vector of each token changes and turns; None where all heads are on."""
+    """Return a table of how much each token's last vector changes in length and direction with
+    heads off; None where all heads are on.
+    """
     outputs = trace.outputs
     if outputs is None or outputs.with_all_heads is None:
         return None
@@ -414,8 +465,8 @@ def vector_shift_table(trace: Trace) -> Grid | None:
 
 
 def vector_shift_bars(trace: Trace) -> RankedBars | None:
-    """The change of each token's last vector as bars, the largest first; None where all heads are
-    on.
+    """Return how much each token's last vector changes with heads off, as bars, the largest first;
+    None where all heads are on.
     """
     table = vector_shift_table(trace)
     if table is None:
@@ -434,7 +485,9 @@ def vector_shift_bars(trace: Trace) -> RankedBars | None:
 
 
 def vector_shift_sentences(trace: Trace) -> tuple[str, ...]:
-    """The mean and the largest change in a sentence, for a model without answers."""
+    """Return one sentence on the mean and the largest change of the last vectors with heads off;
+    empty for a model with answers and where all heads are on.
+    """
     outputs = trace.outputs
     if outputs is None or outputs.with_all_heads is None or trace.prediction is not None:
         return ()

@@ -29,13 +29,16 @@ from attnviz.wording.words import and_list, bidi_isolated
 
 
 def query_readings(trace: Trace, query: int) -> list[Grid]:
-    """The weights of one token, a row for each head: in its sentence, then in a second one."""
+    """Return a table of the weights of one token (position `query`), a row for each head: first for
+    its own sentence, then for a second one if layers attend to one.
+    """
     cross_layers = [layer.cross for layer in trace.layers if layer.cross]
     groups = [trace.layers, cross_layers] if cross_layers else [trace.layers]
     return [_query_reading(trace, layers, query) for layers in groups]
 
 
 def _query_reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
+    """Return the table of the weights of one token, a row for each head of these layers."""
     heads = [(layer, head) for layer in layers for head in range(layer.heads)]
     rows = [layer.weights.cells("mixing", head).row(query) for layer, head in heads]
     names = [
@@ -60,7 +63,7 @@ def _query_reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
 
 
 def _blind_query_note(layers: Sequence[Layer], query: int) -> str:
-    """In which heads every key is masked for the query; empty if in none."""
+    """Return in which heads every key is masked for the query; empty if in none."""
     heads = [(layer, head) for layer in layers for head in range(layer.heads)]
     is_blind = [query in layer.empty_rows(head) for layer, head in heads]
     if not any(is_blind) or all(is_blind):
@@ -71,42 +74,52 @@ def _blind_query_note(layers: Sequence[Layer], query: int) -> str:
 
 
 def attention_head_name(trace: Trace, layer: Layer, head: int) -> str:
-    """`head 3` of a single attention, else `L0H3`, or `L0 cross H3` of a second sentence."""
+    """Return `head 3` in a trace with a single attention, else `L0H3`, or `L0 cross H3` for
+    attention to a second sentence.
+    """
     if has_single_attention(trace):
         return f"head {head}"
     return f"{layer.name}{' ' if layer.memory is not None else ''}H{head}"
 
 
 def has_single_attention(trace: Trace) -> bool:
-    """Whether the trace has a single attention, so that heads need no layer."""
+    """Return whether the trace has a single attention, so that heads need no layer."""
     return len(trace.attentions) == 1
 
 
 def quoted_token(tokens: Tokens, position: int) -> str:
-    """A token in quotes, with its position where the word occurs twice: `"it" (3)`."""
+    """Return a token in quotes, with its position (from 1) where its label occurs twice: `"it"
+    (3)`.
+    """
     label = tokens.labels[position]
     number = f" ({position + 1})" if tokens.labels.count(label) > 1 else ""
     return f'"{bidi_isolated(label)}"{number}'
 
 
 def token_axis(title: str, tokens: Tokens, border: int | None = None) -> Axis:
-    """An axis with a position for each token: its number and its label."""
+    """Return an axis with the number (from 1) and the label of each token; a line is drawn before
+    position `border`.
+    """
     numbers = tuple(str(number) for number in range(1, len(tokens) + 1))
     special = tuple(position in tokens.special for position in range(len(tokens)))
     return Axis(title, "token", tokens.labels, numbers, tokens.spaced, border, special)
 
 
 def generation_start(trace: Trace, tokens: Tokens) -> int | None:
-    """The position of the first generated token; None if these tokens have none."""
+    """Return the position of the first generated token; None if nothing was generated or these are
+    not the trace's own tokens.
+    """
     return trace.prompt if tokens is trace.tokens else None
 
 
 def arcs_groups(
     groups: Sequence[Group], query: int | None, commands: Mapping[str, str] = MappingProxyType({})
 ) -> list[Group]:
-    """The weights of the groups as lines, for all tokens or for one query.
+    """Return the groups with each table of weights drawn as lines between words, for all tokens or
+    for one query; other panels are left out.
 
-    `commands` has, for the title of a table, the command that draws it alone.
+    `commands` has, for the title of a table, the command that draws it alone. A single panel loses
+    its title.
     """
     is_single = sum(len(group.panels) for group in groups) == 1
     return [
@@ -118,6 +131,7 @@ def arcs_groups(
 def _group_arcs(
     group: Group, query: int | None, commands: Mapping[str, str], *, is_single: bool
 ) -> Iterator[Arcs]:
+    """Yield an Arcs for each Grid of the group; with `is_single` it has no title."""
     for panel in group.panels:
         if isinstance(panel, Grid):
             title, note = "" if is_single else panel.title, _sum_note(panel, LINE_SUM_NOTE)
@@ -126,7 +140,11 @@ def _group_arcs(
 
 
 def sentence_groups(trace: Trace, query: int) -> list[Group]:
-    """The sentence coloured by what one token attends to, for each head; a group for each layer."""
+    """Return a group for each layer, with the sentence coloured by what one token attends to, once
+    for each head.
+
+    Layers that attend to a second sentence add groups of that one. A single panel has no title.
+    """
     own_reading, *cross_readings = query_readings(trace, query)
     rows = [
         *(Sentence(row, query) for row in _single_row_grids(own_reading)),
@@ -143,7 +161,9 @@ def sentence_groups(trace: Trace, query: int) -> list[Group]:
 
 
 def untitled_readings(rows: Sequence[Grid]) -> Group:
-    """The weights of one token below a headline that names it: titles only name the sentence."""
+    """Return one group of these tables of one token, for below a headline that quotes it: titles
+    only tell the sentences apart.
+    """
     own_title = "in its own sentence" if len(rows) > 1 else ""
     titles = [own_title, *(row.title.removeprefix(rows[0].title) for row in rows[1:])]
     pairs = zip(rows, titles, strict=True)
@@ -151,14 +171,16 @@ def untitled_readings(rows: Sequence[Grid]) -> Group:
 
 
 def _sum_note(grid: Grid, sum_note: str) -> str:
-    """`sum_note` where rows sum to 1; otherwise what the note says about masked rows."""
+    """Return `sum_note` if the grid's note says that rows sum to 1, else what that note says about
+    masked rows.
+    """
     if ROW_SUM_NOTE in grid.note:
         return sum_note
     return " · ".join(part for part in grid.note.split(" · ") if ALL_MASKED_TEXT in part)
 
 
 def _single_row_grids(grid: Grid) -> list[Grid]:
-    """Each row as a grid of its own, whose title is the head."""
+    """Return each row as a Grid of its own, with the head as title."""
     rows = (grid.part(slice(row, row + 1), FULL_SLICE) for row in range(len(grid.rows)))
     note = _sum_note(grid, SINGLE_ROW_SUM_NOTE)
     return [replace(row, title=row.rows.names[0], note=note) for row in rows]

@@ -31,12 +31,16 @@ NORM_TEXTS: dict[NormPlacement, str] = {"post": "post-norm", "pre": "pre-norm", 
 
 
 def settings_line(trace: Trace, without: Sequence[str] = ()) -> str:
-    """Every part of the settings that is not empty, except those named in `without`."""
+    """Return one line of every part of the settings that is not empty, except the subjects in
+    `without` ('scale', 'mask', 'seed').
+    """
     return PART_SEPARATOR.join(_settings_parts(trace, without).values())
 
 
 def two_settings_line(first: Trace, second: Trace) -> str:
-    """The settings of two traces: once where they agree, both where they differ."""
+    """Return one line of the settings of two traces, without attention and tokens: once where both
+    agree, both values where they differ.
+    """
     first_parts, second_parts = (
         _settings_parts(trace, [ATTENTION_PART, "tokens"]) for trace in (first, second)
     )
@@ -47,13 +51,18 @@ def two_settings_line(first: Trace, second: Trace) -> str:
 
 
 def _two_values_text(first: str, second: str) -> str:
+    """Return one value if both are equal, else `first and second`, or `… in the first` or `… in the
+    second` where the other is empty.
+    """
     if first and second:
         return first if first == second else f"{first} and {second}"
     return f"{first} in the first" if first else f"{second} in the second"
 
 
 def _settings_parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
-    """The parts of the settings line, by their subjects."""
+    """Return the parts of the settings line by subject, without empty ones, those in `without`, and
+    those that the kind of attention already says.
+    """
     kind = "" if ATTENTION_PART in without else attention_headline(trace)
     parts = {
         ATTENTION_PART: kind,
@@ -75,14 +84,16 @@ def _settings_parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
 
 
 def _dtype_text(trace: Trace) -> str:
-    """Device and dtype, or for given weights how they were stored."""
+    """Return device and dtype, or for given weights how they were stored."""
     if trace.handed is not None:
         return trace.handed.stored_as
     return f"{trace.provenance.device} {trace.provenance.dtype}"
 
 
 def _attention_parts(trace: Trace) -> dict[str, str]:
-    """The parts about the attention, whether computed here, given, or that of a trained model."""
+    """Return the parts about the attention by subject, whether computed here, given, or that of a
+    trained transformer.
+    """
     if trace.handed is not None:
         return given_settings(trace, trace.handed)
     if trace.trained is not None:
@@ -91,14 +102,14 @@ def _attention_parts(trace: Trace) -> dict[str, str]:
 
 
 def _tokens_text(trace: Trace) -> str:
-    """The number of tokens, their tokenizer, and how many of them were generated."""
+    """Return the number of tokens, their tokenizer, and how many of them were generated, if any."""
     tokens_text = f"{counted(len(trace.tokens), 'token')} ({trace.tokenizer})"
     generated_count = 0 if trace.prompt is None else len(trace.tokens) - trace.prompt
     return f"{tokens_text}, {generated_count} of them generated" if generated_count else tokens_text
 
 
 def _shape_parts(trace: Trace) -> dict[str, str]:
-    """Widths, heads and layers."""
+    """Return the parts on widths, heads and layers by subject, some of them empty."""
     first, layers = trace.layers[0], counted(len(trace.layers), "layer")
     heads = counted(first.heads, "head")
     shares_keys = first.kv_heads < first.heads
@@ -115,14 +126,18 @@ def _shape_parts(trace: Trace) -> dict[str, str]:
 
 
 def _unjoined_suffix(trace: Trace) -> str:
-    """A remark that the heads were given without an output matrix, which usually joins them."""
+    """Return a remark that several heads were given without an output matrix, which usually joins
+    them; else empty.
+    """
     output_matrix = getattr(trace.layers[0].projections, "w_out", None)
     needs_output = trace.layers[0].heads > 1 and trace.variant.projected
     return " joined without w_out" if needs_output and output_matrix is None else ""
 
 
 def _variant_parts(trace: Trace) -> dict[str, str]:
-    """What the variant does, with every option applied."""
+    """Return the parts on what the variant does, with every option applied, by subject; some are
+    empty.
+    """
     variant, first, temperature = trace.variant, trace.layers[0], trace.variant.temperature
     has_window = variant.window and "visible" not in first.given
     is_dropped = any(layer.attended.mixed_by == "dropout" for layer in trace.attentions)
@@ -141,6 +156,9 @@ def _variant_parts(trace: Trace) -> dict[str, str]:
 
 
 def _positions_text(trace: Trace) -> str:
+    """Return the kind of positions, such as `rotary positions` or `given positions`; empty where
+    positions affect nothing.
+    """
     if not _uses_positions(trace):
         return ""
     is_given = "positions" in trace.layers[0].given and trace.positions == "none"
@@ -148,14 +166,18 @@ def _positions_text(trace: Trace) -> str:
 
 
 def _position_base_text(trace: Trace) -> str:
-    """The base of the angles, where it is not the usual one."""
+    """Return the base of the position angles; empty where it is the usual one or positions affect
+    nothing.
+    """
     base = resolved_settings(trace.origin).position_base
     is_unusual = base != Settings.position_base and _uses_positions(trace)
     return f"position base {base:.15g}" if is_unusual else ""
 
 
 def _uses_positions(trace: Trace) -> bool:
-    """Whether positions affect any layer; given matrices may leave nothing that uses them."""
+    """Return whether positions affect any layer; given matrices may leave nothing that uses
+    them.
+    """
     if trace.positions in ADDED_POSITIONS or "positions" in trace.layers[0].given:
         return trace.layers[0].uses_inputs or trace.layers[0].block is not None
     return any(
@@ -164,6 +186,9 @@ def _uses_positions(trace: Trace) -> bool:
 
 
 def _mask_text(trace: Trace) -> str:
+    """Return the mask in words: `causal`, `given mask`, `all tokens visible`; empty where only a
+    window masks.
+    """
     given_parts = trace.layers[0].given
     if "visible" in given_parts:
         return "given mask"
@@ -177,14 +202,16 @@ def _mask_text(trace: Trace) -> str:
 
 
 def _item_text(trace: Trace) -> str:
-    """Which item of a batch is shown."""
+    """Return which item of a batch is shown; empty for a single item or numbers from a seed."""
     if isinstance(trace.origin, FromSeed) or trace.items == 1:
         return ""
     return f"item {trace.origin.matrices.item} of {trace.items}"
 
 
 def _file_parts(origin: Origin) -> dict[str, str]:
-    """The names of the files that the numbers come from."""
+    """Return the parts `embeddings` and `given` with the names of the files that these numbers come
+    from; a part without a file is empty.
+    """
     settings = origin.settings
     file = Path(settings.given).name if isinstance(origin, FromMatrices) and settings.given else ""
     vectors = Path(settings.embeddings).name if settings.embeddings else ""
@@ -195,7 +222,9 @@ def _file_parts(origin: Origin) -> dict[str, str]:
 
 
 def _components_suffix(origin: Origin) -> str:
-    """How much variance the principal components of reduced vectors keep."""
+    """Return ` (principal components, 90.1 % of the variance)` for embeddings of reduced width;
+    else empty.
+    """
     table = origin_table(origin)
     if table is None or table.kept is None:
         return ""
@@ -203,7 +232,9 @@ def _components_suffix(origin: Origin) -> str:
 
 
 def trained_settings(trace: Trace, card: TrainedCard) -> dict[str, str]:
-    """The parts of the settings line for a trained model, by their subjects."""
+    """Return the parts of the settings line for a trained transformer, by subject; some are
+    empty.
+    """
     soft_cap = trace.variant.soft_cap
     heads = f"{counted(card.layers, 'layer')} × {counted(card.heads, 'head')}"
     return {
@@ -220,7 +251,7 @@ def trained_settings(trace: Trace, card: TrainedCard) -> dict[str, str]:
 
 
 def parameters_text(number: int) -> str:
-    """A number of parameters, rounded to millions or billions.
+    """Return a number of parameters, rounded to millions or billions from a million on.
 
     >>> parameters_text(22_713_216), parameters_text(7_241_732_096), parameters_text(3_456)
     ('22.7 million', '7.2 billion', '3,456')
@@ -232,14 +263,18 @@ def parameters_text(number: int) -> str:
 
 
 def _attention_role_text(trace: Trace, card: TrainedCard) -> str:
-    """Which attention it is, in a model that has several kinds."""
+    """Return which attention of an encoder-decoder model is shown; empty for models with a single
+    kind.
+    """
     if card.which == "cross":
         return f"reads the {counted(len(trace.keys), 'token')} of its encoder"
     return "of its decoder" if card.which == "decoder" else ""
 
 
 def _head_widths_suffix(layers: Sequence[Layer], card: TrainedCard) -> str:
-    """The width of the heads; empty for a model that returns only weights."""
+    """Return ` of width 64`, the width or widths of the heads; empty for a model that returns only
+    weights.
+    """
     if card.fallback:
         return ""
     widths = dict.fromkeys(str(layer.head_dim) for layer in layers)
@@ -247,10 +282,10 @@ def _head_widths_suffix(layers: Sequence[Layer], card: TrainedCard) -> str:
 
 
 def _scale_text(layer: Layer) -> str:
-    """What the scores are multiplied by; empty where it is the usual 1/√d_k.
+    """Return what the scores are multiplied by; empty where it is the usual 1/√d_k.
 
-    A factor of 1 means `not scaled` only where queries and keys are exactly what their matrices
-    compute; otherwise the model may have scaled those.
+    A factor of 1 means `not scaled` only where queries and keys are exactly what the model's
+    matrices compute; otherwise the model may have scaled queries or keys.
     """
     if abs(layer.scale * layer.head_dim**0.5 - 1) < SCALE_TOLERANCE:
         return ""
@@ -260,7 +295,9 @@ def _scale_text(layer: Layer) -> str:
 
 
 def _mask_parts(trace: Trace, card: TrainedCard) -> dict[str, str]:
-    """Which tokens are visible, according to the masks of the layers."""
+    """Return the parts `mask` and `window` on which tokens are visible, according to the masks of
+    the layers; none for attention to an encoder with a mask.
+    """
     if all(bool(shape.visible.all()) for shape in trace.layers):
         return {"mask": "all tokens visible"}
     if card.which == "cross":
@@ -272,13 +309,16 @@ def _mask_parts(trace: Trace, card: TrainedCard) -> dict[str, str]:
 
 
 def _mask_reach_text(shape: MaskShape) -> str:
+    """Return `window 6` or `chunks of 6`; empty for a mask with neither."""
     if shape.window is not None:
         return f"window {shape.window}"
     return "" if shape.chunk is None else f"chunks of {shape.chunk}"
 
 
 def _text_by_layer(text_by_layer: Mapping[int, str], card: TrainedCard) -> str:
-    """`window 6 in layers 0 and 2`; without numbers where it holds for every layer of the model."""
+    """Return texts with the layers they hold for, such as `window 6 in layers 0 and 2`; without
+    layers where a text holds for every layer of the model. Empty texts are left out.
+    """
     layers: dict[str, list[str]] = {}
     for number, text in text_by_layer.items():
         if text:
@@ -289,7 +329,9 @@ def _text_by_layer(text_by_layer: Mapping[int, str], card: TrainedCard) -> str:
 
 
 def _layers_suffix(numbers: Sequence[str], card: TrainedCard) -> str:
-    """The layers by their numbers; empty for all of them, and only their count for very many."""
+    """Return ` in layers 0 and 2`; empty for all layers, and only the count for more than
+    MAX_NAMED_LAYERS.
+    """
     if len(numbers) == card.layers:
         return ""
     if len(numbers) > MAX_NAMED_LAYERS:

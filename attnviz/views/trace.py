@@ -103,12 +103,13 @@ def view(
     layer: int | None = None,
     head: int | None = None,
 ) -> View:
-    """Parts of a Trace as tables and pictures; with a query, what that token attends to.
+    """Return the View of parts of a Trace; with a query, of what that token attends to.
 
     With a query and `show`, the query's row of each part and everything that it attends to are
-    shown. `as_` is the way to draw weights: "heatmap", "arcs", "sentence" or "terminal". `predict`
-    adds what the model answers at each position. A `layer`, a `head` or both restrict the view to
-    the weights of these heads.
+    shown. `as_` is the drawing style for weights: "heatmap", "arcs", "sentence" or "terminal".
+    `predict` adds what the model answers at each position. A `layer`, a `head` or both restrict the
+    view to the weights of these heads and refuse `show`. A trained transformer, or given weights of
+    several heads, get the View of `inspect` unless `show` or `as_` is given.
     """
     head_count = sum(layer.heads for layer in trace.layers)
     has_many_heads = trace.trained is not None or (trace.handed is not None and head_count > 1)
@@ -120,7 +121,7 @@ def view(
 
 
 def _refuse_show_with_head(show: Sequence[str] | None) -> None:
-    """Raise an error for `show` together with a layer or a head."""
+    """Refuse `show` together with a layer or a head."""
     if show is not None:
         raise AttnvizError(
             "layer and head show the weights of single heads and cannot be combined with show",
@@ -132,7 +133,10 @@ def _refuse_show_with_head(show: Sequence[str] | None) -> None:
 def _parts_view(
     trace: Trace, show: Sequence[str] | None, query: str | None, as_: str | None, *, predict: bool
 ) -> View:
-    """Parts of a Trace, with weights drawn in one of the ways."""
+    """Return the View of the parts `show` in the drawing style `as_`, each by default if None.
+
+    Refuses an unknown query, part or style, and a style that cannot draw these parts.
+    """
     parts = None if show is None else parts_to_show(show)
     way, drawn_parts = as_ or default_way(query, parts), parts if as_ else None
     refuse_impossible_way(way, drawn_parts, query, predict=predict and bool(as_))
@@ -167,8 +171,8 @@ def _parts_view(
 
 
 def _trace_slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
-    """The groups of a picture with a title for each head; authors' titles are kept for models by
-    hand.
+    """Return the groups for slides, with findings as titles of heads' maps; single panels and
+    models written by hand keep their titles.
     """
     by_hand = trace.model is not None and trace.model.by_hand
     if len(picture.panels) == 1 or by_hand:
@@ -188,7 +192,7 @@ def _trace_slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
 
 
 def _inspection_view(trace: Trace, **options: Any) -> View:
-    """The view of `attnviz inspect`, for traces with many heads."""
+    """Return the View of `attnviz inspect` with these options, for traces with many heads."""
     from attnviz.analysis.inspection.inspect_options import InspectOptions
     from attnviz.analysis.inspection.inspection import Inspection
     from attnviz.views.inspection.view import view as view_of_inspection
@@ -204,7 +208,7 @@ def _inspection_view(trace: Trace, **options: Any) -> View:
 def _screen_and_picture(
     trace: Trace, show: Sequence[str] | None, query: int | None, drawing_way: str, *, predict: bool
 ) -> tuple[Page, Page]:
-    """The page for a screen and the page for a picture."""
+    """Return the pages for a screen and for a picture; `sentence` and `arcs` draw only weights."""
     screen_parts, picture_parts = show or _default_parts(trace), show or PICTURE_PARTS
     if query is None:
         screen = part_groups(trace, screen_parts)
@@ -234,7 +238,7 @@ def _screen_and_picture(
 
 
 def _arcs_commands(trace: Trace, query: int | None) -> dict[str, str]:
-    """For the title of each head of a model, the command that draws that head alone as arcs."""
+    """Return, by title of a head's map, the command that draws that head alone as arcs."""
     command = source_command("inspect", build_source(trace))
     if command is None or (trace.trained is None and trace.model is None):
         return {}
@@ -249,10 +253,8 @@ def _arcs_commands(trace: Trace, query: int | None) -> dict[str, str]:
 
 
 def _default_parts(trace: Trace) -> tuple[str, ...]:
-    """The parts shown on a screen by default.
-
-    They are only the weights for a model that learned: its vectors are wide, and single numbers in
-    them mean nothing.
+    """Return the parts that a screen shows by default: only weights for a model that learned,
+    because its vectors are wide and single numbers in them mean nothing.
     """
     model = trace.model
     if trace.weights_alone or (model is not None and not model.by_hand):
@@ -261,7 +263,9 @@ def _default_parts(trace: Trace) -> tuple[str, ...]:
 
 
 def _weights_excerpt(screen: Page) -> Excerpt | None:
-    """The weights alone, for a screen without room for vectors; None if nothing is left out."""
+    """Return only the groups of weights and answers; None if there are none or that leaves nothing
+    out.
+    """
     kept_groups = tuple(group for group in screen.groups if group.name.startswith(EXCERPT_PREFIXES))
     omitted_groups = [group for group in screen.groups if group not in kept_groups]
     omitted_parts = dict.fromkeys(group.name.split()[0] for group in omitted_groups)
@@ -271,7 +275,7 @@ def _weights_excerpt(screen: Page) -> Excerpt | None:
 
 
 def draw(trace: Trace, show: Sequence[str] = SCREEN_PARTS) -> View:
-    """Parts of a Trace, on a terminal and in pictures.
+    """Return the View of parts of a Trace, by default its weights and context vectors.
 
     >>> from attnviz import draw, trace
     >>> [grid] = draw(trace("I am"), ["weights"]).grids()
@@ -282,7 +286,9 @@ def draw(trace: Trace, show: Sequence[str] = SCREEN_PARTS) -> View:
 
 
 def part_groups(trace: Trace, show: Sequence[str], query: int | None = None) -> list[Group]:
-    """The parts of each attention in the order of computation, for all tokens or one query."""
+    """Return a Group for each part of each attention in the order of computation, with all rows or,
+    of most parts, only the query's; refuses parts of which nothing can be shown.
+    """
     return [
         Group(f"{part} {layer}", tuple(grids))
         for layer, parts in _part_grids(trace, show, query).items()
@@ -292,7 +298,7 @@ def part_groups(trace: Trace, show: Sequence[str], query: int | None = None) -> 
 
 
 def _query_rows(query: int | None, part: Part, grids: list[Grid]) -> list[Grid]:
-    """The row of the query; all rows of parts that it attends to or can be followed from."""
+    """Return the grids cut to the query's row; unchanged without a query and for UNCUT_PARTS."""
     if query is None or part.show in UNCUT_PARTS:
         return grids
     return [grid.part(slice(query, query + 1)) for grid in grids]
@@ -301,7 +307,7 @@ def _query_rows(query: int | None, part: Part, grids: list[Grid]) -> list[Grid]:
 def _uncut_parts_note(
     trace: Trace, screen: Page, query: int | None, drawing_way: str
 ) -> tuple[str, ...]:
-    """Which parts have a row for every token although one query is selected."""
+    """Return a note on which parts keep all rows although one query is selected; else empty."""
     shown_parts = dict.fromkeys(group.name.split()[0] for group in screen.groups)
     uncut_parts = [name for name in shown_parts if name in UNCUT_PARTS]
     if drawing_way != "heatmap" or query is None or not uncut_parts:
@@ -313,7 +319,9 @@ def _uncut_parts_note(
 
 
 def equation_groups(trace: Trace, show: Sequence[str]) -> list[Group]:
-    """The parts of each attention, with products of parts as equations for each head."""
+    """Return a Group for each part, with products such as `Q · Kᵀ = scores` as one for each
+    head.
+    """
     parts = _part_grids(trace, show, of_heads=has_all_parts(CONTEXT_PRODUCT, show))
     products_by_layer = {
         layer.name: [
@@ -332,7 +340,10 @@ def equation_groups(trace: Trace, show: Sequence[str]) -> list[Group]:
 def _part_grids(
     trace: Trace, show: Sequence[str], query: int | None = None, *, of_heads: bool = False
 ) -> dict[str, dict[str, list[Grid]]]:
-    """The grids by layer and part; `of_heads` shows the context vectors of each head."""
+    """Return the grids by attention and part, on common scales; refuses parts without any grid.
+
+    `of_heads` shows the context vectors of each head before they are joined.
+    """
     ordered_parts = [PARTS_BY_SHOW_NAME[name] for name in order_parts(show, [*PARTS_BY_SHOW_NAME])]
     shown_grids = partial(_grids_beside_parts, trace, show=show, of_heads=of_heads)
     grids_by_part = [
@@ -352,7 +363,7 @@ def _part_grids(
 def _grids_beside_parts(
     trace: Trace, layer: Layer, part: Part, *, show: Sequence[str], of_heads: bool
 ) -> list[Grid]:
-    """The grids of a part in the form that suits the other parts shown."""
+    """Return the grids of a part in the form that suits the other parts shown; may be empty."""
     if trace.weights_alone and part.show not in _parts_with_weights_only(trace):
         return []
     if of_heads and part.show == "context":
@@ -362,9 +373,7 @@ def _grids_beside_parts(
 
 
 def _softmax_input_grids(trace: Trace, layer: Layer, part: Part, show: Sequence[str]) -> list[Grid]:
-    """The scores as the softmax receives them, where scores are shown beside its weights; else
-    empty.
-    """
+    """Return scores as the softmax receives them, where these suit the weights; else empty."""
     needs_raw_scores = has_all_parts(SCORES_PRODUCT, show) or {"scaled", "masked"} & {*show}
     by_softmax = layer.attended.mixed_by in ("softmax", "dropout")
     if part.show != "scores" or "weights" not in show or needs_raw_scores or not by_softmax:
@@ -377,7 +386,7 @@ def _softmax_input_grids(trace: Trace, layer: Layer, part: Part, show: Sequence[
 
 
 def _score_changes(layer: Layer) -> list[str]:
-    """What is done to the product of query and key before the softmax."""
+    """Return what is done to the scores before the softmax, such as `scaled` and `masked`."""
     return [
         *(["scaled"] if layer.scale != 1 else []),
         *(["capped"] if layer.attended.capped_scores is not None else []),
@@ -388,11 +397,12 @@ def _score_changes(layer: Layer) -> list[str]:
 
 
 def _parts_with_weights_only(trace: Trace) -> tuple[str, ...]:
-    """What can be shown where only the attention weights are known."""
+    """Return the names of the parts that can be shown where only weights are known."""
     return TRAINED_WEIGHT_PARTS if trace.handed is None else GIVEN_WEIGHT_PARTS
 
 
 def _nothing_to_show_error(trace: Trace, show: Sequence[str]) -> AttnvizError:
+    """Return the error that says why none of these parts can be shown, and which can."""
     is_weights_only = trace.weights_alone
     reason_by_part = {} if is_weights_only else _missing_part_reasons(trace)
     names = _parts_with_weights_only(trace) if is_weights_only else PARTS_BY_SHOW_NAME
@@ -402,7 +412,7 @@ def _nothing_to_show_error(trace: Trace, show: Sequence[str]) -> AttnvizError:
 
 
 def _missing_part_reasons(trace: Trace) -> dict[str, str]:
-    """Why a part that other traces have is missing here."""
+    """Return, by name of part, why it is missing here although other traces have it."""
     is_scaled = trace.layers[0].scale != 1 or trace.variant.scaled
     reasons = {
         "queries": "the scores are given",
@@ -416,7 +426,7 @@ def _missing_part_reasons(trace: Trace) -> dict[str, str]:
 
 
 def attention_part_grids(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
-    """The grids of a part of one attention: one, or one for each head; empty where it has none."""
+    """Return the grids of a part of one attention, one in all or for each head; may be empty."""
     if part.show == "tokens":
         return _tokens_grids(trace, layer)
     if part.show == "prediction":
@@ -450,7 +460,7 @@ def attention_part_grids(trace: Trace, layer: Layer, part: Part) -> list[Grid]:
 
 
 def _score_stage_grids(trace: Trace, layer: Layer, part: Part, stage: Stage) -> list[Grid]:
-    """Scores at one stage; empty where the stage changes nothing."""
+    """Return the scores of each head at one stage; empty where that stage changes nothing."""
     changes = _score_changes(layer)
     is_masked = has_mask(layer) or layer.attended.mask is not None
     if part.show == "scaled" and "scaled" not in changes:
@@ -462,7 +472,7 @@ def _score_stage_grids(trace: Trace, layer: Layer, part: Part, stage: Stage) -> 
 
 
 def _score_stage_note(trace: Trace, layer: Layer, stage: Stage, changes: Sequence[str]) -> str:
-    """What scores at a stage are; empty where a mistake does not use them."""
+    """Return how scores at a stage are computed, and what is not yet done to them."""
     is_compared = trace.variant.compared and has_product_scores(layer)
     if stage == "masked scores":
         return "" if layer.mistake else SOFTMAX_INPUT_NOTE
@@ -481,13 +491,13 @@ def _score_stage_note(trace: Trace, layer: Layer, stage: Stage, changes: Sequenc
 
 
 def _scale_factor_text(layer: Layer) -> str:
-    """The factor of the scores, as ` / √3` or ` times 0.5`."""
+    """Return the factor of the scores, as ` / √3` or ` times 0.5`."""
     by_root = abs(layer.scale * sqrt(layer.head_dim) - 1) < FACTOR_TOLERANCE
     return f" / √{layer.head_dim}" if by_root else f" times {layer.scale:.3g}"
 
 
 def head_context_grids(trace: Trace, layer: Layer) -> list[Grid]:
-    """The context vectors of each head, before they are joined or projected."""
+    """Return a Grid of the context vectors of each head, before they are joined or projected."""
     rows = token_axis("query (reads)", trace.tokens)
     note = ""
     if layer.heads > 1:
@@ -503,6 +513,7 @@ def head_context_grids(trace: Trace, layer: Layer) -> list[Grid]:
 
 
 def _tokens_grids(trace: Trace, layer: Layer) -> list[Grid]:
+    """Return the ids of the tokens that layer 0 reads as one Grid; empty for other layers."""
     if layer.layer:
         return []
     if layer.memory is None:
@@ -511,14 +522,14 @@ def _tokens_grids(trace: Trace, layer: Layer) -> list[Grid]:
 
 
 def tokens_grid(title: str, tokens: Tokens, side_title: str) -> Grid:
-    """A row for each token, with its id."""
+    """Return a Grid with a row for each token, which holds the token's id."""
     cells = unmasked_cells(np.asarray(tokens.ids)[:, None])
     rows, columns = token_axis(side_title, tokens), plain_axis("dimension", ["id"])
     return Grid(title, rows, columns, cells, colorless_scale("id"))
 
 
 def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str = "") -> list[Grid]:
-    """The scores of each head at a stage."""
+    """Return a Grid of the scores of each head at a stage; scales may differ."""
     rows, columns = _query_and_key_axes(trace, layer)
     return [
         Grid(title, rows, columns, cells, centred_scale("score", cells), note=note, off=off)
@@ -527,7 +538,7 @@ def scores_grids(name: str, trace: Trace, layer: Layer, stage: Stage, note: str 
 
 
 def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -> list[Grid]:
-    """The weights of each head at a stage, with masked cells."""
+    """Return a Grid of each head's weights at a stage, with masked cells and a note on sums."""
     rows, columns = _query_and_key_axes(trace, layer)
     head_cells = list(_head_cells(WEIGHTS_NAMES[mixed_by], trace, layer, stage))
     sum_to_one = mixed_by == "softmax" and all(
@@ -545,7 +556,7 @@ def weights_grids(trace: Trace, layer: Layer, stage: Stage, mixed_by: MixedBy) -
 def _head_cells(
     name: str, trace: Trace, layer: Layer, stage: Stage
 ) -> Iterator[tuple[str, Cells, tuple[bool, ...]]]:
-    """For each head its title, its cells, and for each row whether it is switched off."""
+    """Yield each head's title, cells, and for each row whether it is off (empty if none is)."""
     for head in range(layer.heads):
         off = (True,) * len(trace.tokens) if head in layer.off else ()
         title = f"{head_title(name, trace, layer, head)}{OFF_SUFFIX * bool(off)}"
@@ -553,20 +564,20 @@ def _head_cells(
 
 
 def vectors_grid(title: str, vectors: Tensor, rows: Axis, columns: Axis) -> Grid:
-    """A row for each vector."""
+    """Return a Grid with a row for each vector, on a scale centred on 0."""
     cells = unmasked_cells(tensor_to_numpy(vectors))
     return Grid(title, rows, columns, cells, centred_scale("value", cells))
 
 
 def head_title(name: str, trace: Trace, layer: Layer, head: int) -> str:
-    """A name with its layer and head, where there are several."""
+    """Return a name with the head, as in `weights L0H1`; the name alone for the only head."""
     if not has_single_attention(trace):
         return f"{name} {attention_head_name(trace, layer, head)}"
     return name if layer.heads == 1 else f"{name} · {attention_head_name(trace, layer, head)}"
 
 
 def _shared_heads_title(name: str, trace: Trace, layer: Layer, group: int, groups: int) -> str:
-    """A name with the heads that share these keys or values."""
+    """Return a name with the heads that share these keys or values, `group` out of `groups`."""
     size = layer.heads // groups
     first, last = group * size, (group + 1) * size - 1
     if first == last:
@@ -576,6 +587,7 @@ def _shared_heads_title(name: str, trace: Trace, layer: Layer, group: int, group
 
 
 def _query_and_key_axes(trace: Trace, layer: Layer) -> tuple[Axis, Axis]:
+    """Return the axes of the queries and of the keys, with a line before generated tokens."""
     keys = trace.keys_of(layer)
     rows = token_axis("query (reads)", trace.tokens, generation_start(trace, trace.tokens))
     return rows, token_axis("key (is read)", keys, generation_start(trace, keys))

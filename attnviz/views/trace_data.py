@@ -30,25 +30,29 @@ WEIGHT_COLUMNS = (
 
 
 def build_trace_data(trace: Trace) -> TableData:
-    """All data of a Trace; its table has a line for each weight."""
+    """Return all data of a Trace, computed when it is needed; as a table it has a line for each
+    weight.
+    """
     lines = partial(_trace_weight_lines, trace)
     return TableData(partial(_trace_contents, trace), WEIGHT_COLUMNS, lines)
 
 
 def _trace_contents(trace: Trace) -> Mapping[str, Any]:
+    """Return the Trace as JSON data with arrays."""
     from attnviz.traces.archive import trace_contents
 
     return trace_contents(trace)
 
 
 def _trace_weight_lines(trace: Trace) -> Iterator[TableLines]:
+    """Yield the table lines of every head of every attention."""
     for layer in trace.attentions:
         for head in range(layer.heads):
             yield from _head_weight_lines(trace, layer, head)
 
 
 def _head_weight_lines(trace: Trace, layer: Layer, head: int) -> Iterator[TableLines]:
-    """The lines of a head, one block of all keys for each query."""
+    """Yield the table lines of one head: a block for each query, with a line for each key."""
     keys, visible = trace.keys_of(layer).labels, tensor_to_numpy(head_mask(head, layer.visible))
     words = WordColumns((tuple(str(number) for number in range(1, len(keys) + 1)), tuple(keys)))
     cells, name = layer.weights.cells("mixing", head), layer.name.removeprefix("L")
@@ -65,9 +69,11 @@ def explore_trace(
     layer: int | None = None,
     head: int | None = None,
 ) -> HeadExplorer:
-    """Every head of every attention, to choose from.
+    """Return every head of every attention, for a reader to choose from; without a query and a key,
+    the only position that asks for an answer is followed, if there is just one.
 
-    The first one shown is the one of `layer` and `head`, else the one with the largest weight.
+    The head shown first is the first that fits `layer` and `head`; with neither, the one with the
+    largest weight.
     """
     attended = (trace.tokens, *(trace.keys_of(attention) for attention in trace.attentions))
     sides = {id(tokens): _token_side(trace, tokens) for tokens in attended}
@@ -96,8 +102,8 @@ def explore_trace(
 
 
 def _strongest_head_index(heads: Sequence[HeadMap], query: int | None) -> int:
-    """The head with the largest weight, in the row of the query if there is one; never one that is
-    off.
+    """Return the index of the head with the largest weight, in the row of the query if there is
+    one; heads that are off count last.
     """
 
     def strongest_weight(head: HeadMap) -> float:
@@ -113,21 +119,27 @@ def _strongest_head_index(heads: Sequence[HeadMap], query: int | None) -> int:
 
 
 def lazy_weights(trace: Trace, layer: Layer, head: int) -> Cells:
-    """The weights by which a head mixes values."""
+    """Return the weights by which a head mixes values, computed when they are needed."""
     return LazyCells(_map_shape(trace, layer), partial(layer.weights.cells, "mixing", head))
 
 
 def lazy_scores(trace: Trace, layer: Layer, head: int) -> Cells | None:
-    """The scores as the softmax receives them; None where values are not mixed by its result."""
+    """Return the scores as the softmax receives them, computed when they are needed; None where
+    only weights are known or values are not mixed by the plain softmax.
+    """
     if layer.attended.mixed_by != "softmax" or layer.weights_alone:
         return None
     return LazyCells(_map_shape(trace, layer), partial(layer.weights.cells, "masked scores", head))
 
 
 def _map_shape(trace: Trace, layer: Layer) -> tuple[int, int]:
+    """Return the number of queries and the number of keys."""
     return len(trace.tokens), len(trace.keys_of(layer))
 
 
 def _token_side(trace: Trace, tokens: Tokens) -> Axis:
+    """Return the axis of these tokens, as queries if they are the trace's own, else as keys, with a
+    line before generated tokens.
+    """
     title = "query (reads)" if tokens is trace.tokens else "key (is read)"
     return token_axis(title, tokens, generation_start(trace, tokens))

@@ -62,7 +62,9 @@ PanelArrangement = Literal["free", "pair", "rows", "table", "product", "course"]
 
 @dataclass(frozen=True)
 class PanelRemark:
-    """A remark in a panel's title, in the colour of the chart's line for the same measure."""
+    """A remark in a panel's title, such as `subject .99`, in the colour of the chart's line for the
+    same measure.
+    """
 
     text: str
     share: str  # the number at the end of the text
@@ -92,13 +94,13 @@ class Group:
 
     @property
     def all_panels(self) -> tuple[Drawable, ...]:
-        """The panels and everything below them."""
+        """The panels, followed by those drawn below them."""
         return (*self.panels, *(panel for panel in self.below if panel))
 
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """Groups of panels that are shown together, with their small print."""
+    """Groups of panels that are shown together, with a caption and a description."""
 
     groups: tuple[Group, ...]
     caption: str = ""  # small print: how to read it, and its settings
@@ -107,7 +109,7 @@ class Page:
 
     @property
     def panels(self) -> tuple[Drawable, ...]:
-        """All panels of all groups."""
+        """All panels of all groups, with those drawn below others."""
         return tuple(panel for group in self.groups for panel in group.all_panels)
 
     @property
@@ -118,7 +120,7 @@ class Page:
 
 @dataclass(frozen=True, eq=False)
 class Shot:
-    """A frame of a film: the panels of all other frames with other numbers."""
+    """A frame of a film: the panels are those of every other frame, with other numbers."""
 
     groups: tuple[Group, ...]
     title: str
@@ -126,13 +128,14 @@ class Shot:
 
 @dataclass(frozen=True, eq=False)
 class Excerpt:
-    """Some of the groups, and a hint on how to see the others."""
+    """Some of a page's groups, and a hint on how to see those left out."""
 
     groups: tuple[Group, ...]
     hint: str
 
     @property
     def panels(self) -> tuple[Drawable, ...]:
+        """All panels of these groups."""
         return Page(self.groups).panels
 
 
@@ -141,14 +144,16 @@ NumberColumn = np.ndarray | list[float] | list[float | None]  # numbers or boole
 
 @dataclass(frozen=True, eq=False)
 class WordColumns:
-    """Columns of words that several blocks of lines share."""
+    """Columns of words that stand beside the numbers in several TableLines."""
 
     columns: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class TableLines:
-    """Lines of a table that begin alike, stored by column because there may be millions."""
+    """Consecutive lines of a table that begin with the same cells (`start`), stored by column
+    because there may be millions.
+    """
 
     start: tuple[str | int, ...]
     words: WordColumns
@@ -157,7 +162,7 @@ class TableLines:
 
 @dataclass(frozen=True, eq=False)
 class TableData:
-    """The numbers behind a view, computed when they are needed."""
+    """The numbers behind a view, as JSON data and as one table, computed when they are needed."""
 
     document: Callable[[], Mapping[str, Any]]  # all data by name
     header: tuple[str, ...]
@@ -209,40 +214,48 @@ class View:
 
     @property
     def provenance_text(self) -> str:
-        """The command, settings, seed and versions as JSON; empty if they are unknown."""
+        """The command, settings, seed and versions as JSON; empty if there is no provenance."""
         return "" if self.provenance is None else exact_json(asdict(self.provenance))
 
     def followed(self, position: int) -> tuple[str, tuple[Section, ...]]:
-        """The title and the steps for the query at this position, made printable."""
+        """Return the title and the steps for the query at this position, made printable; a title of
+        the user's choice stays. Only for views of steps.
+        """
         assert self.following is not None, "there are no steps"
         title, sections = printable_value(self.following(position))
         return self.headline if self.titled else title, sections
 
     @cached_property
     def alone(self) -> Excerpt:
-        """The groups whose panels have a slide of their own."""
+        """The groups whose panels have a slide each: those of `slides`, or all groups of the
+        picture.
+        """
         all_groups = Excerpt(self.picture.groups, "")
         return all_groups if self.slides is None else printable_value(self.slides())
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """The steps of a walk; empty for other views."""
+        """The steps of a walk as Sections; empty for other views."""
         return tuple(panel for panel in self.screen.panels if isinstance(panel, Section))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The closing sentences without one that repeats the headline."""
+        """The concluding sentences without one that repeats the headline."""
         headline = self.headline.rstrip(".")
         return tuple(sentence for sentence in self.closing if sentence.rstrip(".") != headline)
 
     @property
     def overhead(self) -> str:
-        """The headline of a text; empty where its only section has the same heading."""
+        """The headline above a text, or the title if there is none; empty where the only section
+        has the same heading.
+        """
         is_repeated = [section.heading for section in self.sections] == [self.headline]
         return "" if is_repeated else self.headline or self.title
 
     def of_section(self, section: Section) -> View:
-        """The view of a single step, without its animation."""
+        """Return the View of a single step, without its animation, headed by what the step
+        finds.
+        """
         still_group = Group("steps", (replace(section, moments=()),))
         page = build_page([still_group], self.settings, self.screen.caveat)
         headline = self.headline if self.titled else section.finding or section.heading
@@ -250,27 +263,31 @@ class View:
         return replace(self, screen=page, picture=page, headline=headline, following=following)
 
     def _step_of(self, number: str, position: int) -> tuple[str, tuple[Section, ...]]:
-        """The title and the step of this number for the query at this position."""
+        """Return the title and the step with this number (such as "4b") for the query at this
+        position.
+        """
         _, sections = self.followed(position)
         [step] = [section for section in sections if section.number == number]
         return step.finding or step.heading, (step,)
 
     def grids(self) -> tuple[Grid, ...]:
-        """Every table on the screen, with those of steps."""
+        """Return every Grid on the screen, with those inside steps."""
         return tuple(panel for panel in open_panels(self.screen.panels) if isinstance(panel, Grid))
 
     def figure(self, **options: Any) -> Figure:
-        """The picture as a Figure of matplotlib: `view.figure(theme="dark").savefig("a.png")`"""
+        """Return the picture as a Figure of matplotlib:
+        `view.figure(theme="dark").savefig("a.png")`
+        """
         draw_figure: Callable[..., Figure] = pkgutil.resolve_name(FIGURE_FUNCTION)
         return draw_figure(self, **options)
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers behind what is shown, as a `.json` has them."""
+        """Return the numbers behind what is shown, as a `.json` file has them."""
         document: dict[str, Any] = json.loads(self.render(".json"))
         return document
 
     def _repr_html_(self) -> str:
-        """What a cell of a notebook shows: the page, in a frame of its own."""
+        """Return what a cell of a notebook shows: the page, in a frame of its own."""
         frame_page: Callable[[View], str] = pkgutil.resolve_name(FRAME_FUNCTION)
         return frame_page(self)
 
@@ -278,7 +295,7 @@ class View:
         return f"<View {self.headline!r}: {counted(len(self.screen.panels), 'panel')}>"
 
     def render(self, suffix: str, **options: Any) -> bytes:
-        """The bytes of a file of this kind: `view.render(".svg", theme="dark")`"""
+        """Return the bytes of a file of this kind: `view.render(".svg", theme="dark")`"""
         render: Callable[..., bytes] = pkgutil.resolve_name(RENDER_FUNCTION)
         return render(self, suffix, **options)
 
@@ -289,7 +306,8 @@ class View:
 
 
 def view(result: Any, choices: Mapping[str, Any], other_names: Iterable[str] = ()) -> View:
-    """The View of a Trace, a Comparison, a Walk, an Example or another result.
+    """Return the View of a Trace, a Comparison, a Walk, an Example or another result, made with the
+    keywords `choices`; refuses unknown keywords and values of a wrong type.
 
     `other_names` are further keywords that an error message may suggest.
     """
@@ -298,7 +316,7 @@ def view(result: Any, choices: Mapping[str, Any], other_names: Iterable[str] = (
 
 
 def build_page(groups: Sequence[Group], settings: str, caveat: str = "") -> Page:
-    """A page with its caption and its description."""
+    """Return a Page of these groups, with a caption and a description made from the panels."""
     bare = Page(tuple(groups))
     page_caption = caption(bare.panels, settings, caveat)
     return Page(bare.groups, page_caption, describe(bare.panels), caveat)
@@ -308,10 +326,11 @@ AnyValue = TypeVar("AnyValue")
 
 
 def printable_value(value: AnyValue, printed: dict[int, tuple[Any, Any]] | None = None) -> AnyValue:
-    """The value with every text in it made printable, however deeply nested.
+    """Return the value with every text in it made printable, however deeply nested.
 
-    It looks into all dataclasses and sequences, so that no field can be forgotten. Objects that
-    several parts share, such as labels, are processed once, and unchanged ones are not copied.
+    It looks into all dataclasses, tuples and lists, so that no field can be forgotten, but not into
+    dictionaries. Objects that several parts share, such as labels, are processed once (`printed`
+    remembers them by id), and unchanged ones are not copied.
     """
     printed = {} if printed is None else printed
     if isinstance(value, str):
@@ -327,6 +346,7 @@ def printable_value(value: AnyValue, printed: dict[int, tuple[Any, Any]] | None 
 
 
 def _printable_sequence(value: Any, printed: dict[int, tuple[Any, Any]]) -> Any:
+    """Return a tuple or list with printable items; the same object if nothing changes."""
     kinds = set(map(type, value))
     if kinds <= PLAIN_TYPES or (kinds == {str} and is_printable("".join(value))):
         return value
@@ -335,6 +355,7 @@ def _printable_sequence(value: Any, printed: dict[int, tuple[Any, Any]]) -> Any:
 
 
 def _printable_dataclass(value: Any, printed: dict[int, tuple[Any, Any]]) -> Any:
+    """Return a dataclass with printable fields; the same object if nothing changes."""
     parts = {part.name: getattr(value, part.name) for part in fields(value)}
     printable_parts = {name: printable_value(part, printed) for name, part in parts.items()}
     changed = {name: part for name, part in printable_parts.items() if part is not parts[name]}

@@ -51,7 +51,10 @@ class Command:
 
     @property
     def line(self) -> str:
-        """The command as typed into a shell.
+        """The command as typed into a shell, with paths outside the current folder cut to file
+        names.
+
+        Where a text begins with a hyphen, the options come first and the texts follow `--`.
 
         >>> Command(name="run", argument="I am", options={"heads": 2, "causal": False}).line
         "attnviz run 'I am' --heads 2 --no-causal"
@@ -66,7 +69,8 @@ class Command:
 
 
 def parse_command(line: str) -> Command | None:
-    """Parse a line that is exactly one command of attnviz; None for any other line.
+    """Return the Command that a line is, if attnviz would write it exactly so; None for any other
+    line.
 
     The command recorded in a file is untrusted text, which people copy into a shell. So it must
     equal, character for character, what attnviz itself writes: a command that makes traces, known
@@ -102,7 +106,9 @@ def parse_command(line: str) -> Command | None:
 
 
 def _unquoted_words(line: str) -> list[str]:
-    """The words of a line written by `shell_quoted`, up to the first that is not quoted so."""
+    """Return the words of a line written by `shell_quoted`, up to the first that is not so
+    quoted.
+    """
     words, start = [], 0
     while match := _QUOTED_WORD.match(line, start):
         start, spelled = match.end(), match[1]
@@ -114,7 +120,7 @@ def _unquoted_words(line: str) -> list[str]:
 
 
 def changed_options(*option_groups: Any) -> dict[str, Any]:
-    """The fields of these option dataclasses that differ from their defaults, by name."""
+    """Return the fields of these option dataclasses that differ from their defaults, by name."""
     return {
         field.name: getattr(options, field.name)
         for options in option_groups
@@ -124,7 +130,7 @@ def changed_options(*option_groups: Any) -> dict[str, Any]:
 
 
 def option_name(name: str) -> str:
-    """The command-line option of a field.
+    """Return the command-line option of a field.
 
     >>> option_name("head_dim"), option_name("as_"), option_name("source")
     ('--head-dim', '--as', '--from')
@@ -139,7 +145,8 @@ _VALUE_BY_FLAG = {option_name(f"no_{name}"): {name: False} for name in FLAG_FIEL
 
 
 def shell_quoted(word: str) -> str:
-    """Quote a word for a shell; invisible characters and bytes that are not UTF-8 are escaped.
+    """Quote a word for a shell if it needs quotes; invisible characters and bytes that are not
+    UTF-8 are escaped.
 
     >>> shell_quoted("I am"), shell_quoted("a\\x1b[2J")
     ("'I am'", "$'a\\\\033[2J'")
@@ -148,7 +155,8 @@ def shell_quoted(word: str) -> str:
 
 
 def path_without_folders(path: str) -> str:
-    """A path below the current folder unchanged, otherwise only its file name, to keep it private.
+    """Return a relative path without `..` unchanged, and of any other only the file name, to keep
+    folders private.
 
     >>> path_without_folders("here/numbers.toml"), path_without_folders("/home/me/numbers.toml")
     ('here/numbers.toml', 'numbers.toml')
@@ -157,10 +165,14 @@ def path_without_folders(path: str) -> str:
 
 
 def _field_default(field: Field[Any]) -> Any:
+    """Return the default of a dataclass field."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _option_words(name: str, value: Any) -> Iterator[str]:
+    """Yield the words of an option: `--causal` or `--no-causal` for a bool, else name and value,
+    once for each item of a list.
+    """
     if isinstance(value, bool):
         yield option_name(name) if value else option_name(f"no_{name}")
         return
@@ -170,7 +182,8 @@ def _option_words(name: str, value: Any) -> Iterator[str]:
 
 
 def path_in_command(name: str, path: str) -> str:
-    """A path without private folders; a model's gets `./` so that it names no built-in model.
+    """Return the value of option `name` without private folders; a shortened one for `model` gets
+    `./` so that it names no built-in model.
 
     >>> path_in_command("model", "agreement"), path_in_command("model", "/home/me/agreement")
     ('agreement', './agreement')

@@ -1,4 +1,4 @@
-"""Checks the keyword arguments that users pass to the library."""
+"""Checks of the keyword arguments that users pass to the library."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ VALUE_TYPES: dict[str, tuple[tuple[type, ...], str, str]] = {
 def replace_choices(
     base: Choices, changes: Mapping[str, Any], other_names: Iterable[str] = ()
 ) -> Choices:
-    """Return the options dataclass `base` with `changes` applied.
+    """Return the options dataclass `base` with `changes` applied; refuses a `base` that is none,
+    unknown names and values of a wrong type.
 
     `other_names` are further keywords that an error message may suggest.
 
@@ -49,7 +50,12 @@ def replace_choices(
 def check_keywords(
     function: Callable[..., Any], keywords: Mapping[str, Any], other_names: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Check the keywords passed to a function after its first argument; return plain values."""
+    """Return the keywords for `function`, whose first argument is not among them, as plain values;
+    refuse unknown names and values of a wrong type.
+
+    A function with `**keywords` accepts any further names unchecked. `other_names` are further
+    keywords that an error message may suggest.
+    """
     _, *parameters = signature(function).parameters.values()
     types_by_name = {parameter.name: str(parameter.annotation) for parameter in parameters}
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
@@ -59,7 +65,8 @@ def check_keywords(
 
 
 def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Decorate a function so that each argument is checked against its annotation.
+    """Decorate a function so that each argument is checked against its annotation and converted to
+    a plain value.
 
     >>> from attnviz import AttnvizError, example
     >>> try:
@@ -86,7 +93,11 @@ def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]
 def check_values(
     keywords: Mapping[str, Any], types_by_name: Mapping[str, str], other_names: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return the keywords as plain values; refuse unknown names and values of a wrong type."""
+    """Return the keywords with paths, dtypes and NumPy numbers as plain values; refuse names not in
+    `types_by_name` and values that do not fit the type there.
+
+    `other_names` are further keywords that an error message may suggest.
+    """
     values = {}
     for name, value in keywords.items():
         if name not in types_by_name:
@@ -106,7 +117,9 @@ def check_values(
 
 
 def _plain_value(value: Any, type_names: Collection[str]) -> Any:
-    """A path, dtype or device as text, a NumPy number as a Python one, a token number as text."""
+    """Return a path, dtype or device as text, a NumPy number as a Python one, and a whole number as
+    text where only text is accepted; any other value unchanged.
+    """
     type_path = f"{type(value).__module__}.{type(value).__name__}"
     if isinstance(value, os.PathLike):
         return os.fspath(value)
@@ -119,7 +132,9 @@ def _plain_value(value: Any, type_names: Collection[str]) -> Any:
 
 
 def _fits_annotation(value: Any, type_names: Collection[str]) -> bool:
-    """Whether a value has one of the types; always true where a type is not in VALUE_TYPES."""
+    """Return whether a value has one of the types; always true if any type is not in
+    VALUE_TYPES.
+    """
     known_types = [type_name for type_name in type_names if type_name != "None"]
     if not all(type_name in VALUE_TYPES for type_name in known_types):
         return True

@@ -15,7 +15,7 @@ MAX_EXTRA_DIGITS = 2  # digits added at most to tell two numbers apart
 
 
 def share_text(value: float) -> str:
-    """A share in three characters, such as `.31`, and a minus sign if it is negative.
+    """Return a share in three characters, such as `.31`, and a minus sign if it is negative.
 
     >>> [share_text(value) for value in (0.312, 0.999, 0.0, 2.0, -0.31, -0.001)]
     ['.31', '1.0', '.00', '2.0', '-.31', '.00']
@@ -26,7 +26,7 @@ def share_text(value: float) -> str:
 
 
 def tiny_text(value: float) -> str:
-    """A number with a power of ten and no decimals.
+    """Return a number with a power of ten and no decimals.
 
     >>> tiny_text(-3.2e-8), tiny_text(0.0)
     ('-3e-08', '0')
@@ -35,7 +35,7 @@ def tiny_text(value: float) -> str:
 
 
 def power_text(value: float, digits: int) -> str:
-    """A number with a power of ten and this many decimals; plain 0 for zero.
+    """Return a number with a power of ten and this many decimals; plain 0 for zero.
 
     >>> power_text(-0.000123, 1), power_text(-0.0, 1)
     ('-1.2e-04', '0')
@@ -44,7 +44,7 @@ def power_text(value: float, digits: int) -> str:
 
 
 def fixed_text(value: float, digits: int) -> str:
-    """A number with this many decimals; a rounded negative number is never `-0.00`.
+    """Return a number with this many decimals; a rounded negative number is never `-0.00`.
 
     >>> fixed_text(-0.001, 2)
     '0.00'
@@ -53,7 +53,7 @@ def fixed_text(value: float, digits: int) -> str:
 
 
 def exact_text(value: float) -> str:
-    """A number that a user chose, in as few digits as express it exactly.
+    """Return a number that a user chose, in as few digits as express it exactly.
 
     >>> exact_text(0.5), exact_text(51.0), exact_text(1.0000001)
     ('0.5', '51', '1.0000001')
@@ -63,7 +63,9 @@ def exact_text(value: float) -> str:
 
 
 def percent_text(share: float, digits: int = 0) -> str:
-    """A share in per cent; 100 % and 0 % are only written for exactly 1 and 0.
+    """Return a share (0 to 1) in per cent; 100 % and 0 % are written only for exactly 1 and 0.
+
+    A share that would be rounded to them gets one decimal more, then `over` or `under`.
 
     >>> shares = (0.647, 1.0, 0.9962, 0.99998, 0.0004)
     >>> [percent_text(share).replace("\\u00a0", " ") for share in shares]
@@ -77,7 +79,7 @@ def percent_text(share: float, digits: int = 0) -> str:
 
 
 def significant_text(value: float, digits: int) -> str:
-    """A number with this many significant digits; large whole numbers are written in full.
+    """Return a number with this many significant digits; large whole numbers are written in full.
 
     >>> [significant_text(value, 2) for value in (0.8571, 0.9, 2.0, 19.37, 1234.5, 0.0)]
     ['0.86', '0.90', '2.0', '19', '1234', '0']
@@ -88,7 +90,8 @@ def significant_text(value: float, digits: int) -> str:
 
 
 def short_text(value: float) -> str:
-    """A number with two significant digits at most; whole numbers from 100 on in full.
+    """Return a number with at most two significant digits; numbers from 100 on as whole numbers in
+    full, those from a million on with powers of ten.
 
     >>> [short_text(value) for value in (0.25, 2.0, 109.7, 25715.0, 1e-7)]
     ['0.25', '2', '110', '25715', '1e-07']
@@ -99,9 +102,9 @@ def short_text(value: float) -> str:
 def digits_apart(
     first: float, second: float, digits: int, write: Callable[[float, int], str] = fixed_text
 ) -> int:
-    """The fewest digits, from `digits` on, with which two numbers are written differently.
+    """Return the fewest digits, from `digits` on, with which two numbers are written differently.
 
-    Returns `digits` where MAX_EXTRA_DIGITS more do not tell them apart.
+    It is `digits` where MAX_EXTRA_DIGITS more do not tell the two apart.
 
     >>> digits_apart(1.72, 1.74, 1), digits_apart(1.2, 1.3, 1), digits_apart(2.0, 2.0, 1)
     (2, 1, 1)
@@ -113,7 +116,7 @@ def digits_apart(
 
 
 def smallest_fixed_value(decimals: int) -> float:
-    """The smallest number that does not round to 0 with this many decimals.
+    """Return the smallest number that does not round to 0 with this many decimals.
 
     >>> smallest_fixed_value(2)
     0.005
@@ -130,7 +133,8 @@ class NumberStyle:
     full: bool = False  # whether sums are written in full, however long they are
 
     def __call__(self, value: float) -> str:
-        """The number as text.
+        """Return the number as text; a number from a million on has a power of ten unless the form
+        is whole.
 
         >>> NumberStyle()(1.3128), NumberStyle()(-0.0001)
         ('1.31', '0.00')
@@ -146,11 +150,11 @@ class NumberStyle:
         return fixed_text(value, self.digits)
 
     def rounded(self, value: float) -> float:
-        """The value of the written number."""
+        """Return the value of the number as it is written."""
         return float(self(value))
 
     def for_values(self, *values: float) -> NumberStyle:
-        """The style for numbers that are written together, as in one table.
+        """Return the style for numbers that are written together, as in one table.
 
         Whole numbers get no decimals; numbers that would all round to 0 get powers of ten.
         """

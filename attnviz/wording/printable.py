@@ -28,12 +28,15 @@ ANSI_C_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\0
 
 
 def visible_text(text: str) -> str:
-    """The text with everything invisible or unsafe, also spaces, replaced by visible signs."""
+    """Return the text with visible signs for everything invisible or unsafe, spaces included:
+    `a␣b`.
+    """
     return _spelled_out(text, _VISIBLE_SIGNS)
 
 
 def printable_text(text: str) -> str:
-    """The text with everything unsafe escaped.
+    """Return the text with everything unsafe or invisible escaped, and lines and tabs as visible
+    signs.
 
     Ordinary spaces, the no-break space before a per cent sign and the figure space are kept.
 
@@ -50,13 +53,15 @@ def printable_text(text: str) -> str:
 
 
 def is_printable(text: str) -> bool:
-    """Whether `printable_text` would change nothing; cheap enough for thousands of labels."""
+    """Return whether `printable_text` would change nothing; cheap enough for thousands of
+    labels.
+    """
     printed = text.isprintable() or _SPECIAL_SPACES.sub("", text).isprintable()
     return printed and (text.isascii() or not _VARIATION_SELECTOR.search(text))
 
 
 def exact_json(value: Any) -> str:
-    """JSON that represents the text exactly, in printable characters only.
+    """Return a value as JSON that represents its texts exactly, in printable characters only.
 
     A lone surrogate, which JSON cannot represent, is escaped inside the text.
 
@@ -74,7 +79,8 @@ def exact_json(value: Any) -> str:
 
 
 def ansi_quoted(word: str) -> str:
-    """Quote a word with unprintable characters as bash, zsh and ksh read it, byte for byte.
+    """Quote a word with unprintable characters as `$'…'`, which bash, zsh and ksh read byte for
+    byte.
 
     >>> ansi_quoted("caf\\udce9.toml"), ansi_quoted("a\\u202eb")
     ("$'caf\\\\xe9.toml'", "$'a\\\\u202eb'")
@@ -83,7 +89,7 @@ def ansi_quoted(word: str) -> str:
 
 
 def ansi_unquoted(quoted: str) -> str:
-    """The word that `ansi_quoted` quoted.
+    """Return the word that `ansi_quoted` quoted.
 
     >>> ansi_unquoted("$'a\\u202eb'") == "a\u202eb"
     True
@@ -92,6 +98,9 @@ def ansi_unquoted(quoted: str) -> str:
 
 
 def _unescape_ansi(escape: re.Match[str]) -> str:
+    """Return the character that an escape inside `$'…'` stands for; a byte in hexadecimal stands
+    for the surrogate of a byte that is not UTF-8.
+    """
     code = escape[1]
     if code in "ntr\\":
         return {"n": "\n", "t": "\t", "r": "\r"}.get(code, code)
@@ -101,6 +110,9 @@ def _unescape_ansi(escape: re.Match[str]) -> str:
 
 
 def _escaped_character(character: str) -> str:
+    """Return the character, or the escape for it inside `$'…'` if it is a quote, a backslash or
+    unprintable.
+    """
     code = ord(character)
     if character in ANSI_C_ESCAPES:
         return ANSI_C_ESCAPES[character]
@@ -114,6 +126,9 @@ def _escaped_character(character: str) -> str:
 
 
 def _spelled_out(text: str, spellings: dict[str, str]) -> str:
+    """Return the text with invisible characters escaped and those in `spellings` replaced; joiners
+    after the first character are left out.
+    """
     return "".join(
         _visible_character(character, spellings)
         for position, character in enumerate(text)
@@ -122,6 +137,9 @@ def _spelled_out(text: str, spellings: dict[str, str]) -> str:
 
 
 def _visible_character(character: str, spellings: dict[str, str]) -> str:
+    """Return the spelling of a character if it has one, a `u` escape if it is invisible, else the
+    character.
+    """
     if character in spellings:
         return spellings[character]
     if unicodedata.category(character) in _UNSEEN_CATEGORIES or character in _JOINERS:

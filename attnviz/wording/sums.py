@@ -1,7 +1,9 @@
-"""Sums written out with their numbers, such as `0.26·0.88 + 0.79·0.92 = 0.96`.
+"""Sums written out with their numbers, such as `score(am, I) = 0.26·0.88 + 0.79·0.92 = 0.96`.
 
-A line has the sign `=` where its numbers as printed, evaluated as written, give the printed result
-to its last digit, and `≈` where digits that are not shown make a difference.
+In all functions `left` is the text before the first `=`, and `result` the true result, which is
+printed at the end. Its sign is `=` where the numbers as printed, evaluated as written, give the
+printed result to its last digit, and `≈` where digits that are not shown make a difference or terms
+are left out.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ ACTIVATION_FUNCTIONS: dict[str, Callable[[float], float]] = {
 
 @dataclass(frozen=True)
 class Sum:
-    """One written calculation: what is computed, how, and its result."""
+    """One written calculation: what is computed (`left`), how (`right`), and the result, all as
+    text.
+    """
 
     left: str
     right: str
@@ -39,12 +43,15 @@ class Sum:
 
     @property
     def right_side(self) -> str:
-        """Everything after the first `=`: the calculation, `=` or `≈`, and the result."""
+        """Everything after the first `=`: the calculation, `=` or `≈`, and the result; the
+        calculation alone where the result is empty.
+        """
         sign = "=" if self.exact else "≈"
         return f"{self.right} {sign} {self.result}" if self.result else self.right
 
     @property
     def text(self) -> str:
+        """The whole line: `score(am, I) = 0.26·0.88 + 0.79·0.92 = 0.96`."""
         return f"{self.left} = {self.right_side}"
 
 
@@ -57,7 +64,9 @@ def dot_product_sum(
     result_style: NumberStyle | None = None,
     addend: float | None = None,
 ) -> Sum:
-    """`0.26·0.88 + 0.79·0.92 = 0.96`, with `addend` added at the end if there is one."""
+    """Return a written dot product: `left = 0.26·0.88 + 0.79·0.92 = 0.96`, with `addend` added at
+    the end if there is one; `result_style` (None: fits the result) writes the result.
+    """
     first_style, second_style = style.for_values(*first), style.for_values(*second)
     pairs = list(zip(first, second, strict=True))
     terms = [f"{first_style(a)}·{_factor_text(second_style(b))}" for a, b in pairs]
@@ -77,7 +86,11 @@ def additive_score_sum(
     style: NumberStyle,
     result_style: NumberStyle,
 ) -> Sum:
-    """`0.26·tanh(0.88 + 0.92) - 0.79·tanh(0.92 - 0.39) = -0.14`"""
+    """Return a written additive score: `left = 0.26·tanh(0.88 + 0.92) - 0.79·tanh(0.92 - 0.39) =
+    -0.14`.
+
+    `vectors` are the query and the key; `result_style` writes the result.
+    """
     weight_style = style.for_values(*weights)
     query_style, key_style = (style.for_values(*vector) for vector in vectors)
     triples = list(zip(weights, *vectors, strict=True))
@@ -96,7 +109,9 @@ def additive_score_sum(
 def vector_entry_sum(
     left: str, terms: Numbers, index: int, results: Numbers, style: NumberStyle
 ) -> Sum:
-    """`0.21 + 0.19 = 0.40`, for the entry `index` of the vector `results`."""
+    """Return the written sum of all `terms`, `left = 0.21 + 0.19 = 0.40`, whose result is entry
+    `index` of the vector `results`.
+    """
     texts = list(map(style.for_values(*terms), terms))
     right, value = signed_terms(texts, style), sum(map(float, texts))
     return _scalar_sum(left, right, value, results[index], style.for_values(*results))
@@ -112,7 +127,8 @@ def weighted_vectors_sum(
     *,
     shares: bool = False,
 ) -> Sum:
-    """`0.24·[0.88 0.92] + 0.76·[0.96 0.39] = [0.94 0.52]`
+    """Return a written weighted sum of vectors, plus `bias` if there is one: `left = 0.24·[0.88
+    0.92] + 0.76·[0.96 0.39] = [0.94 0.52]`.
 
     `shares` says that the weights are attention weights, which keep their decimals even where all
     of them are whole.
@@ -125,7 +141,7 @@ def weighted_vectors_sum(
 def added_vectors_sum(
     left: str, vectors: Sequence[Numbers], result: Numbers, style: NumberStyle
 ) -> Sum:
-    """`[0.88 0.92] + [0.10 0.00] = [0.98 0.92]`"""
+    """Return a written sum of vectors: `left = [0.88 0.92] + [0.10 0.00] = [0.98 0.92]`."""
     pairs = [(vector, style.for_values(*vector)) for vector in vectors]
     right = " + ".join(vector_text(vector, own_style) for vector, own_style in pairs)
     printed = [map(own_style.rounded, vector) for vector, own_style in pairs]
@@ -136,7 +152,9 @@ def added_vectors_sum(
 def vector_mean_sum(
     left: str, vectors: Sequence[Numbers], result: Numbers, style: NumberStyle
 ) -> Sum:
-    """`([0.88 0.92] + [0.10 0.00]) / 2 = [0.49 0.46]`"""
+    """Return the written mean of vectors: `left = ([0.88 0.92] + [0.10 0.00]) / 2 = [0.49
+    0.46]`.
+    """
     number_style = style.for_values(*(number for vector in vectors for number in vector))
     count = len(vectors)
     terms = [vector_text(vectors[index], number_style) for index in _written_indices(count, style)]
@@ -156,9 +174,10 @@ def quotient_sum(
     results: Numbers,
     style: NumberStyle,
 ) -> Sum:
-    """`1.31 / √3 = 0.76`, for entry `index` of a row.
+    """Return a written division of entry `index` of `values`: `left = 1.31 / √3 = 0.76`; the result
+    is entry `index` of `results`.
 
-    `divisors` are written as they are and stand for exactly the number `divisor`.
+    `divisors` are written as they are (`√3`) and together stand for exactly the number `divisor`.
     """
     dividend = style.for_values(*values)(values[index])
     right = " / ".join([dividend, *divisors])
@@ -169,7 +188,10 @@ def quotient_sum(
 def capped_score_sum(
     left: str, values: Numbers, index: int, cap: float, results: Numbers, style: NumberStyle
 ) -> Sum:
-    """`50·tanh(1.31 / 50) = 1.31`, for entry `index` of a row; the cap is written exactly."""
+    """Return a written soft cap of entry `index` of `values`: `left = 50·tanh(1.31 / 50) = 1.31`.
+
+    The cap is written exactly; the result is entry `index` of `results`.
+    """
     score = style.for_values(*values)(values[index])
     right = f"{exact_text(cap)}·tanh({score} / {exact_text(cap)})"
     value = cap * math.tanh(float(score) / cap)
@@ -184,9 +206,10 @@ def distance_penalty_sum(
     results: Numbers,
     style: NumberStyle,
 ) -> Sum:
-    """`0.76 - 0.0625·2 = 0.64`, for entry `index` of a row; the slope is written exactly.
+    """Return a written penalty on entry `index` of `values`: `left = 0.76 - 0.0625·2 = 0.64`.
 
-    `factors` are the slope and the distance in tokens.
+    `factors` are the slope, which is written exactly, and the distance in tokens; the result is
+    entry `index` of `results`.
     """
     score, (slope, distance) = style.for_values(*values)(values[index]), factors
     right, value = f"{score} - {slope!r}·{distance}", float(score) - slope * distance
@@ -196,7 +219,9 @@ def distance_penalty_sum(
 def addition_sum(
     left: str, values: Numbers, index: int, addends: Numbers, results: Numbers, style: NumberStyle
 ) -> Sum:
-    """`0.76 - 1.00 = -0.24`, for entry `index` of a row and of what is added to it."""
+    """Return entry `index` of `values` plus that of `addends`, written out: `left = 0.76 - 1.00 =
+    -0.24`; the result is entry `index` of `results`.
+    """
     first = style.for_values(*values)(values[index])
     second = style.for_values(addends[index])(addends[index])
     right, value = _append_term(first, second), float(first) + float(second)
@@ -211,7 +236,12 @@ def named_products_sum(
     result: float,
     style: NumberStyle,
 ) -> Sum:
-    """`(animal 14·1 + singular 6·1) / √4 + 5 = 15`: named products, divided, plus `addend`."""
+    """Return a written sum of products with names, divided, plus `addend` unless that is printed as
+    0: `left = (animal 14·1 + singular 6·1) / √4 + 5 = 15`.
+
+    `named_factors` are (name, first factor, second factor); `division` holds the divisors as text
+    and the number that they stand for.
+    """
     first_style = style.for_values(*(first for _, first, _ in named_factors))
     second_style = style.for_values(*(second for *_, second in named_factors))
     terms = [
@@ -231,7 +261,9 @@ def named_products_sum(
 
 
 def product_sum(left: str, first: float, second: float, result: float, style: NumberStyle) -> Sum:
-    """`0.24·2 = 0.48`, where `first` is a share and keeps its decimals."""
+    """Return a written product, `left = 0.24·2 = 0.48`, where `first` is a share and keeps its
+    decimals.
+    """
     first_text, second_text = style(first), style.for_values(second)(second)
     value = float(first_text) * float(second_text)
     return _scalar_sum(left, f"{first_text}·{second_text}", value, result, style)
@@ -240,12 +272,15 @@ def product_sum(left: str, first: float, second: float, result: float, style: Nu
 def scaled_vector_sum(
     left: str, weight: float, vector: Numbers, result: Numbers, style: NumberStyle
 ) -> Sum:
-    """`0.24·[0.88 0.92] = [0.21 0.22]`"""
+    """Return a written product of an attention weight and a vector: `left = 0.24·[0.88 0.92] =
+    [0.21 0.22]`.
+    """
     return weighted_vectors_sum(left, [weight], [vector], result, style, shares=True)
 
 
 def softmax_sum(left: str, scores: Numbers, index: int, result: float, style: NumberStyle) -> Sum:
-    """`exp(1.31) / (exp(1.31) + exp(1.12)) = 0.55`
+    """Return the written softmax of score `index`: `left = exp(1.31) / (exp(1.31) + exp(1.12)) =
+    0.55`.
 
     Where a score is so large that a calculator could not compute its exp, the largest score is
     subtracted from each.
@@ -260,7 +295,7 @@ def softmax_sum(left: str, scores: Numbers, index: int, result: float, style: Nu
 
 
 def vector_length_sum(left: str, vector: Numbers, result: float, style: NumberStyle) -> Sum:
-    """`√(3² + (-4)²) = 5`"""
+    """Return a written Euclidean length: `left = √(3² + (-4)²) = 5`."""
     numbers = list(map(style.for_values(*vector), vector))
     right = f"√({signed_terms([f'{_factor_text(number)}²' for number in numbers], style)})"
     value = math.hypot(*map(float, numbers))
@@ -268,7 +303,9 @@ def vector_length_sum(left: str, vector: Numbers, result: float, style: NumberSt
 
 
 def cosine_sum(left: str, score: float, lengths: Numbers, result: float, style: NumberStyle) -> Sum:
-    """`1.31 / (1.25·1.07) = 0.98`"""
+    """Return the written cosine, a score divided by the product of two lengths: `left = 1.31 /
+    (1.25·1.07) = 0.98`.
+    """
     score_text, *factors = (style.for_values(number)(number) for number in (score, *lengths))
     right = f"{score_text} / ({'·'.join(factors)})"
     value = float(score_text) / math.prod(map(float, factors))
@@ -276,7 +313,7 @@ def cosine_sum(left: str, score: float, lengths: Numbers, result: float, style: 
 
 
 def angle_sum(left: str, cosine: float, degrees: float, style: NumberStyle) -> Sum:
-    """`arccos(0.98) = 11.48°`"""
+    """Return the written angle of a cosine, in degrees: `left = arccos(0.98) = 11.48°`."""
     cosine_text = style.for_values(cosine)(cosine)
     value = math.degrees(math.acos(min(max(float(cosine_text), -1.0), 1.0)))
     right, degrees_style = f"arccos({cosine_text})", style.for_values(degrees)
@@ -287,7 +324,7 @@ def angle_sum(left: str, cosine: float, degrees: float, style: NumberStyle) -> S
 def polar_product_sum(
     left: str, lengths: Numbers, cosine: float, result: float, style: NumberStyle
 ) -> Sum:
-    """`1.25·1.07·0.98 = 1.31`"""
+    """Return the written product of two lengths and a cosine: `left = 1.25·1.07·0.98 = 1.31`."""
     factors = [style.for_values(number)(number) for number in (*lengths, cosine)]
     right, value = "·".join(map(_factor_text, factors)), math.prod(map(float, factors))
     return _scalar_sum(left, right, value, result, style.for_values(result))
@@ -296,7 +333,9 @@ def polar_product_sum(
 def rotation_sum(
     left: str, pair: Numbers, angle: float, result: Numbers, style: NumberStyle
 ) -> Sum:
-    """`[0.88·cos 1.00 - 0.92·sin 1.00, 0.88·sin 1.00 + 0.92·cos 1.00] = [-0.30 1.24]`"""
+    """Return the written rotation of two numbers by an angle in radians: `left = [0.88·cos(1.00) -
+    0.92·sin(1.00), 0.88·sin(1.00) + 0.92·cos(1.00)] = [-0.30 1.24]`.
+    """
     pair_style, angle_text = style.for_values(*pair), style.for_values(angle)(angle)
     even, odd, negative_odd = pair_style(pair[0]), pair_style(pair[1]), pair_style(-pair[1])
     cos, sin = f"·cos({angle_text})", f"·sin({angle_text})"
@@ -311,7 +350,7 @@ def rotation_sum(
 
 
 def mean_sum(left: str, numbers: Numbers, result: float, style: NumberStyle) -> Sum:
-    """`(0.88 + 0.92) / 2 = 0.90`"""
+    """Return the written mean of numbers: `left = (0.88 + 0.92) / 2 = 0.90`."""
     terms, count = list(map(style.for_values(*numbers), numbers)), len(numbers)
     right, value = f"({signed_terms(terms, style)}) / {count}", sum(map(float, terms)) / count
     return _scalar_sum(left, right, value, result, style.for_values(result))
@@ -320,7 +359,7 @@ def mean_sum(left: str, numbers: Numbers, result: float, style: NumberStyle) -> 
 def variance_sum(
     left: str, numbers: Numbers, mean: float, result: float, style: NumberStyle
 ) -> Sum:
-    """`((0.88 - 0.90)² + (0.92 - 0.90)²) / 2 = 4.0e-04`"""
+    """Return the written variance: `left = ((0.88 - 0.90)² + (0.92 - 0.90)²) / 2 = 4.0e-04`."""
     texts, count = list(map(style.for_values(*numbers), numbers)), len(numbers)
     negative_mean = style.for_values(mean)(-mean)
     minus_mean, centre = _append_term("", negative_mean).strip(), -float(negative_mean)
@@ -339,10 +378,11 @@ def layer_norm_sum(
     style: NumberStyle,
     gain_and_shift: tuple[Numbers, Numbers] | None = None,
 ) -> Sum:
-    """`([0.88 0.92] - 0.90) / √(4.0e-04 + 1e-05) = [-0.99 0.99]`
+    """Return a written LayerNorm: `left = ([0.88 0.92] - 0.90) / √(4.0e-04 + 1e-05) = [-0.99
+    0.99]`.
 
-    `spread` holds the variance and the epsilon added to it. A `gain_and_shift` is applied number
-    by number: `… · [1.10 0.90] + [0.10 0.00]`.
+    `spread` holds the variance and the epsilon added to it. A `gain_and_shift` is applied number by
+    number: `… · [1.10 0.90] + [0.10 0.00]`.
     """
     variance, epsilon = spread
     number_style, variance_text = style.for_values(*numbers), style.for_values(variance)(variance)
@@ -373,14 +413,18 @@ def activation_sum(
     result: Numbers,
     style: NumberStyle,
 ) -> Sum:
-    """`relu(0.24·[0.88 -0.92] + 0.76·[0.96 0.39]) = [0.94 0.08]`"""
+    """Return a written activation of a weighted sum of vectors plus `bias`, if there is one: `left
+    = relu(0.24·[0.88 -0.92] + 0.76·[0.96 0.39]) = [0.94 0.08]`.
+    """
     right, values = _weighted_sum(weights, vectors, bias, style)
     results = None if values is None else list(map(ACTIVATION_FUNCTIONS[activation], values))
     return _vector_sum(left, f"{activation.replace('-', '_')}({right})", results, result, style)
 
 
 def vector_text(vector: Numbers, style: NumberStyle) -> str:
-    """
+    """Return a vector as text in brackets; of more than MAX_TERMS numbers only the first and the
+    last ones, unless `style.full`.
+
     >>> vector_text([0.881, 0.9, 0.4], NumberStyle())
     '[0.88 0.90 0.40]'
     """
@@ -391,7 +435,8 @@ def vector_text(vector: Numbers, style: NumberStyle) -> str:
 
 
 def signed_terms(terms: Sequence[str], style: NumberStyle) -> str:
-    """The terms joined by + or -; of more than MAX_TERMS only the first and the last ones.
+    """Return the terms joined by + or -; of more than MAX_TERMS only the first and the last ones,
+    unless `style.full`.
 
     >>> signed_terms(["1·2", "-3·4"], NumberStyle())
     '1·2 - 3·4'
@@ -400,12 +445,16 @@ def signed_terms(terms: Sequence[str], style: NumberStyle) -> str:
 
 
 def _factor_text(number: str) -> str:
-    """A second factor, in parentheses if it is negative, because `2·-3` is easily misread."""
+    """Return a second factor, in parentheses if it is negative, because `2·-3` is easily
+    misread.
+    """
     return f"({number})" if number.startswith("-") else number
 
 
 def _terms_text(terms: list[str], count: int) -> str:
-    """The written terms joined by + or -, with a note on how many of all `count` are left out."""
+    """Return the written terms joined by + or -, with `… 4 more …` where they are fewer than
+    `count`; `0` where `count` is 0.
+    """
     if not count:
         return "0"
     if len(terms) < count:
@@ -414,7 +463,7 @@ def _terms_text(terms: list[str], count: int) -> str:
 
 
 def _written_indices(count: int, style: NumberStyle) -> Sequence[int]:
-    """The indices of those of `count` terms that are written out."""
+    """Return the indices of those of `count` terms that are written out."""
     if style.full or count <= MAX_TERMS:
         return range(count)
     return [*range(FIRST_TERMS), *range(count - LAST_TERMS, count)]
@@ -428,9 +477,10 @@ def _weighted_sum(
     *,
     shares: bool = False,
 ) -> tuple[str, list[float] | None]:
-    """A weighted sum of vectors as text, and the value of that text.
+    """Return a weighted sum of vectors (plus `bias`) as text, and the value of that text.
 
-    The value is None where the text leaves terms out, since it cannot be computed from it.
+    The value is None where the text leaves terms out, since it cannot be computed from the text,
+    and for no terms at all.
     """
     indices = _written_indices(len(weights), style)
     if not indices:
@@ -457,18 +507,24 @@ def _weighted_sum(
 
 
 def _append_term(sum_so_far: str, term: str) -> str:
+    """Return the sum with ` + term`, or ` - term` where the text of the term begins with a minus
+    sign.
+    """
     negative = term.startswith("-")
     return f"{sum_so_far} - {term[1:]}" if negative else f"{sum_so_far} + {term}"
 
 
 def _scalar_sum(left: str, right: str, value: float, result: float, style: NumberStyle) -> Sum:
+    """Return the Sum of a number; `value` is what the right side as printed evaluates to."""
     return Sum(left, right, style(result), "…" not in right and _is_same_text(value, result, style))
 
 
 def _vector_sum(
     left: str, right: str, values: Numbers | None, result: Numbers, style: NumberStyle
 ) -> Sum:
-    """The Sum of a vector; `values` is None where the right side leaves terms out."""
+    """Return the Sum of a vector; `values` are what the right side as printed evaluates to, or None
+    where it leaves terms out.
+    """
     own_style = style.for_values(*result)
     exact = values is not None and "…" not in right
     if exact and values is not None:
@@ -478,5 +534,5 @@ def _vector_sum(
 
 
 def _is_same_text(value: float, result: float, style: NumberStyle) -> bool:
-    """Whether the value would be printed like the result, in the result's style."""
+    """Return whether the value would be printed like the result, in the style of the result."""
     return abs(value - result) < 1e-9 if style.form == "whole" else style(value) == style(result)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def or_list(names: Sequence[str]) -> str:
-    """The names joined by commas and a final "or".
+    """Return the names joined by commas and a final "or".
 
     >>> or_list(["a"]), or_list(["a", "b", "c"])
     ('a', 'a, b or c')
@@ -16,7 +16,7 @@ def or_list(names: Sequence[str]) -> str:
 
 
 def counted(number: float, noun: str) -> str:
-    """A number with its noun, in the plural unless the number is 1.
+    """Return a number with its noun, in the plural unless the number is 1.
 
     >>> counted(1, "token"), counted(2000, "token"), counted(15.5, "step")
     ('1 token', '2,000 tokens', '15.5 steps')
@@ -25,7 +25,7 @@ def counted(number: float, noun: str) -> str:
 
 
 def and_list(names: Sequence[str]) -> str:
-    """The names joined by commas and a final "and".
+    """Return the names joined by commas and a final "and".
 
     >>> and_list(["a", "b", "c"])
     'a, b and c'
@@ -34,7 +34,8 @@ def and_list(names: Sequence[str]) -> str:
 
 
 def shape_text(sizes: Iterable[object]) -> str:
-    """
+    """Return sizes with a × between them.
+
     >>> shape_text((4, 3))
     '4 × 3'
     """
@@ -42,7 +43,8 @@ def shape_text(sizes: Iterable[object]) -> str:
 
 
 def bracketed_shape(*sizes: int) -> str:
-    """
+    """Return sizes with a × between them, in brackets.
+
     >>> bracketed_shape(4, 3)
     '[4 × 3]'
     """
@@ -50,7 +52,8 @@ def bracketed_shape(*sizes: int) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """
+    """Return the text with a capital first letter and a full stop.
+
     >>> as_sentence("rows sum to 1")
     'Rows sum to 1.'
     """
@@ -58,13 +61,13 @@ def as_sentence(text: str) -> str:
 
 
 def numbered_label(number: str, label: str) -> str:
-    """A number and a label, either of which may be empty: `3 learning`."""
+    """Return a number and a label, either of which may be empty: `3 learning`."""
     return f"{number} {bidi_isolated(label)}".strip()
 
 
 def bidi_isolated(label: str) -> str:
-    """A label; one in a right-to-left script is isolated, so that numbers beside it keep their
-    place.
+    """Return the label; in a right-to-left script with a mark on both sides, so that numbers beside
+    it do not move.
     """
     turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in label)
     return f"\u200e{label}\u200e" if turned else label

@@ -43,18 +43,20 @@ class Axis:
 
     @cached_property
     def headings(self) -> tuple[str, ...]:
-        """The short name of each position: its number, or its label if it has no number."""
+        """The short name of each position: the number, or the label where there is no number."""
         pairs = zip(self.numbers, self.labels, strict=True)
         return tuple(number or label for number, label in pairs)
 
     @property
     def has_named_dimensions(self) -> bool:
-        """Whether the positions are dimensions of a vector that have names instead of numbers."""
+        """Whether the positions are dimensions of a vector that all have names instead of
+        numbers.
+        """
         dimensions = self.unit == self.title == "dimension"
         return dimensions and all(self.labels) and not any(self.numbers)
 
     def part(self, positions: slice) -> Axis:
-        """The axis of these positions only."""
+        """Return the axis of these positions only; the border moves along or disappears."""
         return replace(
             self,
             labels=self.labels[positions],
@@ -65,7 +67,9 @@ class Axis:
         )
 
     def in_blocks(self, size: int) -> Axis:
-        """The axis with blocks of `size` positions joined, each named by the numbers it spans."""
+        """Return the axis with each `size` positions joined to one block, named by the numbers it
+        spans; labels remain only on blocks of a single position.
+        """
         if size == 1:
             return self
         starts = range(0, len(self), size)
@@ -80,12 +84,16 @@ class Axis:
         )
 
     def _span(self, first: int, last: int) -> str:
+        """Return `3–5`, the numbers of the first and the last position of a block; one if they are
+        equal.
+        """
         start, end = self.numbers[first], self.numbers[last]
         return start if start == end else f"{start}–{end}"
 
 
 def _border_within(border: int | None, positions: range) -> int | None:
-    """The index of the first of these positions at or after the border; None if it is at an end.
+    """Return the index of the first of these positions at or after the border; None without a
+    border and if that index is at an end.
 
     >>> _border_within(6, range(0, 9, 2)), _border_within(5, range(3, 9))
     (3, 2)
@@ -97,21 +105,21 @@ def _border_within(border: int | None, positions: range) -> int | None:
 
 
 def plain_axis(unit: str, labels: Sequence[str]) -> Axis:
-    """An axis of labels without numbers and without a title."""
+    """Return an axis of labels without numbers and without a title."""
     return Axis("", unit, tuple(labels), ("",) * len(labels))
 
 
 def titled_axis(unit: str, labels: Sequence[str]) -> Axis:
-    """An axis of labels without numbers, with its unit as title."""
+    """Return an axis of labels without numbers, with the unit as title."""
     return Axis(unit, unit, tuple(labels), ("",) * len(labels))
 
 
 def named_dimensions(names: Sequence[str]) -> Axis:
-    """The axis of a vector whose dimensions have names."""
+    """Return the axis of a vector whose dimensions have names."""
     return titled_axis("dimension", names)
 
 
 def dimension_axis(count: int) -> Axis:
-    """The axis of a vector whose dimensions have only numbers."""
+    """Return the axis of a vector whose `count` dimensions have only numbers."""
     numbers = tuple(str(number) for number in range(1, count + 1))
     return Axis("dimension", "dimension", ("",) * count, numbers)

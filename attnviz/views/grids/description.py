@@ -23,12 +23,14 @@ MAX_EQUAL_NAMES = 3  # more tokens with equal weights are counted, not named
 
 
 def caption(panels: Sequence[Drawable], settings: str, caveat: str = "") -> str:
-    """The small print below panels: how to read them, what is random (`caveat`), the settings."""
+    """Return the small print below panels: how to read them, what is random (`caveat`), the
+    settings.
+    """
     return " · ".join([*panel_notes(panels), *([caveat] if caveat else []), settings])
 
 
 def panel_notes(panels: Sequence[Drawable]) -> list[str]:
-    """The notes of the panels without repeats.
+    """Return the parts of the panels' notes, each once.
 
     A note on row sums is kept only where each table of weights has one.
     """
@@ -40,7 +42,7 @@ def panel_notes(panels: Sequence[Drawable]) -> list[str]:
 
 
 def has_masked_cells(panels: Iterable[Drawable]) -> bool:
-    """Whether any panel has masked cells; each renderer explains how they look."""
+    """Return whether any panel has masked cells; each renderer explains how they look."""
     return any(
         (isinstance(panel, Overview) and panel.has_masked_cells)
         or (isinstance(panel, Grid) and panel.cells.has_hidden)
@@ -49,11 +51,12 @@ def has_masked_cells(panels: Iterable[Drawable]) -> bool:
 
 
 def describe(panels: Iterable[Drawable]) -> str:
-    """The panels in words, for people who cannot see them."""
+    """Return the panels in words, for people who cannot see them."""
     return " ".join(map(_panel_description, panels))
 
 
 def _panel_description(panel: Drawable) -> str:
+    """Return one panel in words, according to its type."""
     if isinstance(panel, Section):
         parts = [f"{panel.heading}: {panel.about}", *map(_panel_description, panel.grids)]
         return " ".join(part for part in parts if part)
@@ -69,7 +72,7 @@ def _panel_description(panel: Drawable) -> str:
 
 
 def _overview_description(overview: Overview) -> str:
-    """How many heads there are, and the strongest head of each kind."""
+    """Return how many small maps there are, and the strongest head of each kind."""
     row_count, column_count = len(overview.query_axis), len(overview.key_axis)
     size = f"{counted(len(overview.names), 'small map')} of {row_count:,} × {column_count:,} tokens"
     start = f"{overview.title}: {size} ({overview.query_axis.title} × {overview.key_axis.title})."
@@ -80,7 +83,7 @@ def _overview_description(overview: Overview) -> str:
 
 
 def _sentence_description(sentence: Sentence) -> str:
-    """The tokens with the largest weights, and how many others there are."""
+    """Return the tokens with the largest weights, and how many others there are."""
     names, weights = sentence.grid.columns.names, sentence.grid.values[0]
     strongest = [f"{names[column]} ({weights[column]:.2f})" for column in sentence.most_read]
     hidden_count = len(strongest) - MAX_DESCRIBED_LINKS
@@ -89,7 +92,7 @@ def _sentence_description(sentence: Sentence) -> str:
 
 
 def _ranking_description(ranked: RankedBars) -> str:
-    """The first entries of a ranking with their numbers, and how many others there are."""
+    """Return the first entries of a ranking with their numbers, and how many others there are."""
     names, numbers = ranked.grid.rows.names, ranked.grid.values[:, 0]
     entries = [f"{name} ({number:.2f})" for name, number in zip(names, numbers, strict=True)]
     hidden_count = len(entries) - MAX_DESCRIBED_LINKS
@@ -98,11 +101,12 @@ def _ranking_description(ranked: RankedBars) -> str:
 
 
 def _title_prefix(grid: Grid) -> str:
-    """The title with a colon; empty where there is no title."""
+    """Return the title with a colon; empty where there is no title."""
     return f"{grid.title}: " if grid.title else ""
 
 
 def _curves_description(curves: Curves) -> str:
+    """Return the first and the last value of each line of a chart."""
     ends = [
         f"{line.name} from {short_text(line.middle[0])} to {short_text(line.middle[-1])}"
         for line in curves.lines
@@ -112,6 +116,9 @@ def _curves_description(curves: Curves) -> str:
 
 
 def _grid_description(grid: Grid) -> str:
+    """Return the size of a table, then its words, or for rows of weights what each row attends to
+    most; no further numbers for other tables.
+    """
     size = f"{len(grid.rows):,} × {len(grid.columns):,}"
     sides = " × ".join(filter(None, (grid.rows.title, grid.columns.title)))
     start = f"{_title_prefix(grid)}{size}{f' ({sides})' * bool(sides)}."
@@ -123,12 +130,15 @@ def _grid_description(grid: Grid) -> str:
 
 
 def _row_words_text(grid: Grid, row: int) -> str:
-    """`7 ?: are (0.98), is (0.02)`"""
+    """Return a row with its words and numbers: `7 ?: are (0.98), is (0.02)`."""
     pairs = zip(grid.words[row], grid.values[row].tolist(), strict=True)
     return f"{grid.rows.names[row]}: {', '.join(f'{word} ({value:.2f})' for word, value in pairs)}"
 
 
 def _strongest_links(grid: Grid) -> Iterator[str]:
+    """Yield, for each row, what it attends to most; of more than MAX_DESCRIBED_ROWS rows only those
+    with the largest weights.
+    """
     rows: Sequence[int] = range(len(grid.rows))
     if len(rows) > MAX_DESCRIBED_ROWS:
         weights = np.concatenate([band.values.max(axis=1) for band in grid.cells.bands()])
@@ -138,7 +148,9 @@ def _strongest_links(grid: Grid) -> Iterator[str]:
 
 
 def _row_maximum_text(grid: Grid, row: Patch) -> str:
-    """Which token a row attends to most, or which several with equal weights."""
+    """Return which token a row attends to most, or which several equally: `reads 1 I most (0.55)`;
+    also for rows that read nothing or hold NaN.
+    """
     visible, values = ~row.hidden[0], row.values[0]
     if np.isnan(values[visible]).any():
         return "has weights that are not numbers"

@@ -21,7 +21,9 @@ MAX_COMPARED_CELLS = 2**20  # the rows of a head with more cells are not compare
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeadMap:
-    """The weights of one head, or of several heads together."""
+    """The map of one head that a reader can choose: weights, scores and axes; or of several heads
+    together.
+    """
 
     name: str  # such as L4H7
     chooser_cell: tuple[int, int] | None = (0, 0)  # its row and column; None: it cannot be chosen
@@ -39,7 +41,7 @@ class HeadMap:
     measure: str = "weight"  # maps of one measure share a scale
 
     def scale(self, cells: Cells) -> Scale:
-        """The colour scale of these cells of the map."""
+        """Return the colour scale of these cells, chosen by the map's measure, shares and signs."""
         return measure_scale(self.measure, cells, share=self.share, signed=self.signed)
 
 
@@ -48,7 +50,7 @@ class HeadExplorer:
     """All heads that a reader can choose from, arranged in rows and columns."""
 
     heads: tuple[HeadMap, ...]
-    rows: Axis  # a position for each layer, way or moment
+    rows: Axis  # a position for each layer, alternative or moment
     columns: Axis  # a position for each head
     query: int | None = None  # the token that is followed as query
     key: int | None = None  # the token that is followed as key
@@ -63,7 +65,12 @@ def arrange_heads(
     units: tuple[str, str] = ("layer", "head"),
     **fields: Any,
 ) -> HeadExplorer:
-    """Arrange heads by the names of their row and column, in the order in which these appear."""
+    """Return a HeadExplorer of heads given as (row name, column name, map): rows and columns are in
+    the order in which the names first appear.
+
+    `units` say what a row and a column is; `fields` are further fields of the explorer, such as
+    `query`.
+    """
     rows = list(dict.fromkeys(row for row, _, _ in heads))
     columns = list(dict.fromkeys(column for _, column, _ in heads))
     return HeadExplorer(
@@ -78,17 +85,20 @@ def arrange_heads(
 
 
 def with_strongest_query(explored: HeadExplorer) -> HeadExplorer:
-    """Return the explorer following a token: the one with the largest weight if none is chosen."""
+    """Return the explorer following a token: unchanged if a query or key is chosen, else with the
+    query that has the largest weight in the first head.
+    """
     if explored.query is not None or explored.key is not None:
         return explored
     return replace(explored, query=find_strongest_row(explored.heads[explored.first])[1])
 
 
 def find_strongest_row(head: HeadMap) -> tuple[float, int]:
-    """The largest weight of a head and its row, preferably a text token that sees several keys.
+    """Return the largest weight of a head and the row that has it, preferably of a text token that
+    sees several keys.
 
-    Among rows that are nearly equal it is the first with letters or digits. A very large head is
-    not searched: the result is its last row, which every page has.
+    Among rows that are nearly equal it is the first with letters or digits. A head of more than
+    MAX_SEARCHED_CELLS is not searched: the result is 0 and the last row, which every page has.
     """
     rows, columns = head.weights.shape
     if rows * columns > MAX_SEARCHED_CELLS:
@@ -105,7 +115,8 @@ def find_strongest_row(head: HeadMap) -> tuple[float, int]:
 
 
 def find_telling_row(head: HeadMap) -> int | None:
-    """The row of the word that shows most of what a head does; None if no row stands out.
+    """Return the row of the word that shows most of what a head does; None if no row stands out or
+    the head has more than MAX_COMPARED_CELLS.
 
     A key stands out in a row by its weight minus the mean weight that the other rows give it, so
     what all rows attend to does not count. Special tokens are ignored on both axes. Among the rows
@@ -137,13 +148,17 @@ def find_telling_row(head: HeadMap) -> int | None:
 
 
 def _row_maxima(band: Patch) -> tuple[np.ndarray, np.ndarray]:
-    """The largest number of each row, and whether the row has more than one visible cell."""
+    """Return the largest absolute number of each row, and whether the row has more than one visible
+    cell.
+    """
     sizes = np.abs(np.where(band.hidden, 0.0, np.nan_to_num(band.values)))
     return sizes.max(axis=1, initial=0.0), (~band.hidden).sum(axis=1) > 1
 
 
 def common_scale(scales: Sequence[Scale]) -> Scale:
-    """The widest of the scales; centred on 0 where any of them is."""
+    """Return the scale with the largest upper end, made symmetric around 0 if any of the
+    scales is.
+    """
     widest = widest_scale(scales)
     is_signed = any(scale.kind == "diverging" for scale in scales)
     return replace(widest, low=-widest.high, kind="diverging") if is_signed else widest

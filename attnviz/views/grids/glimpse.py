@@ -12,7 +12,7 @@ from attnviz.views.grids.grid import Grid
 
 @dataclass(frozen=True, eq=False)
 class MeasureHistory:
-    """The values of one measure up to now, and the text of its last value."""
+    """The values of one measure, such as the loss, up to now, and the text of the last value."""
 
     name: str
     value_text: str
@@ -22,7 +22,9 @@ class MeasureHistory:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Glimpse:
-    """A few words, the weights and scores of all heads, and the curves of the measures."""
+    """What is drawn of a training at one moment: a few words, the weights and scores of all heads,
+    and the curves of the measures so far.
+    """
 
     title: str  # "learning agreement"
     about: str  # what the task is

@@ -35,7 +35,9 @@ OFF_SUFFIX = " (off)"  # after the name of a head that is switched off
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One line of a chart: a value for each x value, and the band around it."""
+    """One line of a chart: a value for each x value, and the lower and the upper end of a band
+    around it.
+    """
 
     name: str
     middle: Shaped[np.ndarray, "place"]
@@ -47,7 +49,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Grid:
-    """A labelled matrix with a colour scale."""
+    """A labelled matrix of numbers with a colour scale."""
 
     title: str
     rows: Axis
@@ -69,6 +71,7 @@ class Grid:
 
     @cached_property
     def _whole_patch(self) -> Patch:
+        """All cells of the grid: numbers and mask."""
         return self.cells.window(FULL_SLICE, FULL_SLICE)
 
     @property
@@ -82,16 +85,18 @@ class Grid:
         return self._whole_patch.hidden | np.isneginf(self._whole_patch.values)
 
     def is_off(self, row: int) -> bool:
-        """Whether the head of this row is switched off, so that the row is drawn in grey."""
+        """Return whether the head of this row is switched off, so that the row is drawn in grey."""
         return bool(self.off) and self.off[row]
 
     @property
     def is_all_off(self) -> bool:
-        """Whether the heads of all rows are switched off, so that the title is struck through."""
+        """Whether the heads of all rows are switched off, so that the title is struck through;
+        False if none is marked.
+        """
         return bool(self.off) and all(self.off)
 
     def part(self, rows: slice, columns: slice = FULL_SLICE) -> Grid:
-        """The grid of these rows and columns only."""
+        """Return the Grid of these rows and columns only, with the same scale."""
         patch = self.cells.window(rows, columns)
         return replace(
             self,
@@ -103,11 +108,13 @@ class Grid:
         )
 
     def text_with_word(self, row: int, column: int, number: str) -> str:
-        """The text of a cell: its number, after its word if the grid has words."""
+        """Return `number` (the text of a cell's number), after the cell's word if the grid has
+        words; an empty `number` stays empty.
+        """
         return f"{self.words[row][column]} {number}".strip() if self.words and number else number
 
     def with_values(self, values: CellValues) -> Grid:
-        """The grid with other numbers in its cells and the same mask."""
+        """Return the Grid with other numbers in its cells; the hidden cells stay masked."""
         return replace(self, cells=StoredCells(values, self.hidden))
 
 
@@ -126,7 +133,9 @@ class Curves:
 
     @property
     def table(self) -> Grid:
-        """The chart as a grid: a row for each x value, a column for each measured line."""
+        """The chart as a Grid: a row for each x value, a column with the middle of each line that
+        is not dashed.
+        """
         measured = [line for line in self.lines if not line.dashed]
         values = np.stack([line.middle for line in measured], axis=1)
         return Grid(
@@ -140,18 +149,20 @@ class Curves:
 
 
 def cells_without_nan(values: np.ndarray) -> StoredCells:
-    """The values as cells, where NaN becomes a masked 0."""
+    """Return the values as cells, where NaN becomes a masked 0."""
     return StoredCells(np.nan_to_num(values), np.isnan(values))
 
 
 def with_common_scales(grids: Sequence[Grid]) -> list[Grid]:
-    """Return grids whose scales are equal where their labels are, so that colours compare."""
+    """Return the grids with equal colour scales where the labels of the scales are equal, so that
+    colours compare.
+    """
     scales = common_scales(grids)
     return [replace(grid, scale=scales[grid.scale.label]) for grid in grids]
 
 
 def common_scales(grids: Sequence[Grid]) -> dict[str, Scale]:
-    """The widest scale for each label."""
+    """Return, for each label of a scale, the one with the largest upper end among these grids."""
     kinds: dict[str, list[Scale]] = {}
     for grid in grids:
         kinds.setdefault(grid.scale.label, []).append(grid.scale)
@@ -159,10 +170,11 @@ def common_scales(grids: Sequence[Grid]) -> dict[str, Scale]:
 
 
 def pool_grid(grid: Grid, rows: int, columns: int) -> Grid:
-    """Pool blocks of `rows` by `columns` cells into one cell each; the last block may be smaller.
+    """Return the Grid with each block of `rows` by `columns` cells pooled into one cell; the last
+    block may be smaller.
 
     Weights are added over the keys of a block and averaged over its queries, so that a row of the
-    pooled grid still sums to 1. Any other numbers are averaged.
+    pooled grid still sums to 1, and get a new scale. Any other numbers are averaged.
     """
     if rows == columns == 1:
         return grid
@@ -183,7 +195,8 @@ def pool_grid(grid: Grid, rows: int, columns: int) -> Grid:
 
 
 def block_size(count: int, least: int) -> int:
-    """The smallest block size from `least` on without a short last block, which would look pale.
+    """Return the smallest block size from `least` on that leaves no last block of under half a
+    block, which would look pale; `least` where none up to a quarter more does.
 
     >>> block_size(36, 35), block_size(80, 2), block_size(10, 1)
     (36, 2, 1)
@@ -193,6 +206,7 @@ def block_size(count: int, least: int) -> int:
 
 
 def _pooled_note(grid: Grid, rows: int, columns: int) -> str:
+    """Return what one cell stands for, such as `one cell = 2 × 2 tokens, averaged`."""
     block = f"{rows} × {columns} {grid.rows.unit}s"
     if grid.share:
         return f"one cell = {block}: weights summed over keys, averaged over queries"
@@ -211,7 +225,9 @@ class AxisSpan:
     logarithmic: bool
 
     def share(self, values: np.ndarray) -> np.ndarray:
-        """Return how far along the axis each value lies, from 0 to 1."""
+        """Return how far along the axis each value lies, from 0 to 1; on a logarithmic axis lower
+        values count as 0.
+        """
         if self.logarithmic:
             values = np.log(np.maximum(values, self.low))
             return (values - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
@@ -219,7 +235,9 @@ class AxisSpan:
 
 
 def horizontal_span(curves: Curves) -> AxisSpan:
-    """Return the range of the x axis, logarithmic if the values lie far apart."""
+    """Return the range of the x axis with a margin, logarithmic if all values are above 0 and the
+    highest is at least LOGARITHMIC_RATIO times the lowest.
+    """
     low, high = min(curves.x_values), max(curves.x_values)
     logarithmic = low > 0 and high / low >= LOGARITHMIC_RATIO
     if logarithmic:
@@ -230,7 +248,9 @@ def horizontal_span(curves: Curves) -> AxisSpan:
 
 
 def vertical_span(curves: Curves) -> AxisSpan:
-    """Return the range of the y axis: from 0, or logarithmic for lines without a 0."""
+    """Return the range of the y axis: from 0 up, or logarithmic where a line is dashed and all
+    values are above 0 and far apart.
+    """
     ends = np.concatenate([end for line in curves.lines for end in (line.low, line.high)])
     ends = ends[~np.isnan(ends)]  # a line may have gaps
     low, high = (float(ends.min()), float(ends.max())) if ends.size else (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""How the numbers of a grid are written."""
+"""How the numbers in the cells of a grid are written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ NumberFormat = Callable[[float], str]
 
 
 def cell_text(value: float, hidden: bool, number_format: NumberFormat, sign: str = "") -> str:
-    """The text of a cell: `−∞`, else `sign` if the cell is masked, else the number; NaN is empty.
+    """Return the text of a cell: `−∞`, else `sign` if the cell is masked, else the number; NaN is
+    empty.
 
     >>> [cell_text(value, hidden, str, "·") for value, hidden in ((-inf, True), (2.0, True))]
     ['−∞', '·']
@@ -47,15 +48,17 @@ def cell_text(value: float, hidden: bool, number_format: NumberFormat, sign: str
 
 
 def masked_sign(grid: Grid, sign: str) -> str:
-    """What is written in masked cells: `−∞` where all of them became −∞, else `sign`."""
+    """Return what is written in masked cells: `−∞` where every one holds −∞, else `sign`."""
     infinite = bool(np.isneginf(grid.values[grid.hidden]).all())
     return MINUS_INFINITY if infinite else sign
 
 
 def cell_format(grid: Grid, decimals: int, panels_beside: Sequence[Grid] = ()) -> NumberFormat:
-    """The function that writes the numbers of a grid: `.31` for a share, `-0.31` for a value.
+    """Return the function that writes the numbers of a grid: `.31` for a share, `-0.31` for a
+    value.
 
-    `panels_beside` are the grids shown with it: the heads of one part are written in the same way.
+    `decimals` counts where the grid has none of its own. `panels_beside` are the grids shown with
+    it: the heads of one part are written in the same style.
     """
     digits = decimals if grid.decimals is None else grid.decimals
     if grid.scale.kind == "none":
@@ -71,6 +74,9 @@ def cell_format(grid: Grid, decimals: int, panels_beside: Sequence[Grid] = ()) -
 
 
 def _value_format(grid: Grid, digits: int, heads: Sequence[Grid]) -> NumberFormat:
+    """Return the function that writes numbers that are no shares: whole, with decimals, or with
+    powers of ten, whichever suits all `heads` of one part.
+    """
     reach, largest = grid.cells.reach, max(head.cells.reach for head in heads)
     has_decimals = grid.decimals is not None
     by_hand = grid.columns.has_named_dimensions  # numbers written by hand are whole
@@ -91,13 +97,15 @@ def _value_format(grid: Grid, digits: int, heads: Sequence[Grid]) -> NumberForma
 
 
 def ordinary_reach(grid: Grid) -> float:
-    """The largest absolute value below POWERS_OF_TEN_FROM; a mask may add -1e9 to scores."""
+    """Return the largest absolute value below POWERS_OF_TEN_FROM, 0 if there is none; a mask may
+    add -1e9 to scores.
+    """
     distances = np.abs(grid.values.astype(float))
     return float(distances[distances < POWERS_OF_TEN_FROM].max(initial=0))
 
 
 def _are_whole_numbers(values: CellValues) -> bool:
-    """Whether every finite number is whole and below MAX_WHOLE_NUMBER."""
+    """Return whether every finite number is whole and below MAX_WHOLE_NUMBER."""
     exact = values.astype(float)  # float16 cannot represent MAX_WHOLE_NUMBER
     finite = exact[np.isfinite(exact)]
     is_small = np.abs(finite).max(initial=0) < MAX_WHOLE_NUMBER

@@ -28,7 +28,7 @@ TokenCounts = Shaped[np.ndarray, "place"]
 
 @dataclass(frozen=True)
 class Flag:
-    """A mark at one map: its head does something more than any other head."""
+    """A mark at one map: the head of this map does something more than any other head."""
 
     map_index: int
     kind: str  # "first token (sink)"
@@ -75,7 +75,9 @@ class Overview:
 
     @cached_property
     def scale(self) -> Scale:
-        """The colour scale of all maps."""
+        """The one colour scale of all maps, bent as `bend` says, but never logarithmic for negative
+        numbers.
+        """
         cells = unmasked_cells(np.where(self.hidden, 0, self.values).reshape(-1, self.shape[1]))
         scale = measure_scale(self.measure, cells, share=self.share)
         if self.bend == "log" and cells.extent[0] >= 0:
@@ -84,7 +86,9 @@ class Overview:
 
     @property
     def pooled(self) -> str:
-        """What one cell stands for; empty where each cell is one query and one key."""
+        """What one cell stands for, `one cell = mean of 2 queries, sum of 2 keys`; empty where each
+        cell is one query and one key.
+        """
         queries, keys = float(self.tokens_per_row.max()), float(self.tokens_per_column.max())
         if queries == keys == 1:
             return ""
@@ -92,7 +96,8 @@ class Overview:
         return f"one cell = mean of {queries_text}, sum of {_count_phrase(keys, 'key', 'keys')}"
 
     def pooled_to(self, max_rows: int, max_columns: int) -> Overview:
-        """Pool every map to at most `max_rows` by `max_columns` cells of equal size.
+        """Return the Overview with every map pooled to at most `max_rows` by `max_columns` cells of
+        equal size; unchanged if maps are no larger.
 
         A token that lies in several cells is divided between them.
         """
@@ -112,14 +117,17 @@ class Overview:
         )
 
     def maps_in_layer(self, layer: int) -> Iterator[tuple[int, int]]:
-        """Yield the index and the column of each map of a layer."""
+        """Yield the index and the column of each map whose row is this layer."""
         for map_index, (row, column) in enumerate(self.places):
             if row == layer:
                 yield map_index, column
 
 
 def _cell_shares(tokens: TokenCounts, max_cells: int) -> Float[np.ndarray, "place cell"]:
-    """How much of each position lies in each of at most `max_cells` equally long cells.
+    """Return how much of each position lies in each of at most `max_cells` equally long cells.
+
+    `tokens` holds how many tokens each position stands for. Where there are no more positions than
+    cells, each is a cell of its own.
 
     >>> _cell_shares(np.ones(3), 2).tolist(), _cell_shares(np.ones(1), 9).tolist()
     ([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]], [[1.0]])
@@ -134,7 +142,7 @@ def _cell_shares(tokens: TokenCounts, max_cells: int) -> Float[np.ndarray, "plac
 
 
 def _count_phrase(number: float, singular: str, plural: str) -> str:
-    """A number with its noun; a mean that is not whole is rounded to `about`.
+    """Return a number with its noun; a mean from 2 on that is not whole is rounded to `about`.
 
     >>> [_count_phrase(number, "key", "keys") for number in (1, 5.3, 0.5)]
     ['1 key', 'about 5 keys', '0.5 keys']

@@ -45,7 +45,9 @@ class Scale:
 
     @property
     def name(self) -> str:
-        """The label as people read it: weights are attention weights."""
+        """The label as people read it: `attention weight` for `weight`, any other label
+        unchanged.
+        """
         return "attention weight" if self.label == "weight" else self.label
 
     @property
@@ -54,8 +56,8 @@ class Scale:
         return self.bend == "log"
 
     def shares(self, values: Shaped[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """How far along the scale each value is, from 0 at `low` to 1 at `high`; others are
-        clipped.
+        """Return how far along the scale each value is, from 0 at `low` to 1 at `high`; values
+        beyond an end are clipped to it.
 
         >>> Scale("weight", 0, 1, bend="root").shares(np.array([0.0, 0.25, 4.0])).tolist()
         [0.0, 0.5, 1.0]
@@ -66,7 +68,8 @@ class Scale:
         return shares
 
     def values_at(self, shares: Shaped[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """The value at each share of the scale, such as for the ticks of a colour bar.
+        """Return the value at each share (0 to 1) of the scale, such as for the ticks of a colour
+        bar.
 
         >>> scale = Scale("weight", 0.01, 1, bend="log")
         >>> scale.values_at(np.array([0.0, 0.5, 1.0])).round(9).tolist()
@@ -79,18 +82,23 @@ class Scale:
         return np.asarray(np.exp(transformed) if self.bend == "log" else transformed)
 
     def _transform(self, values: Shaped[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+        """Return the signed square roots, the logarithms or the values themselves, according to
+        `bend`.
+        """
         if self.bend == "root":
             return np.asarray(np.sign(values) * np.sqrt(np.abs(values)))
         return np.asarray(np.log(values) if self.bend == "log" else values)
 
 
 def colorless_scale(label: str) -> Scale:
-    """A scale for numbers that are read and not coloured."""
+    """Return a scale for numbers that are read and not coloured."""
     return Scale(label, 0, 1, "none")
 
 
 def weight_scale(cells: Cells) -> Scale:
-    """The scale of weights: from 0 to 1, or for many keys to a maximum that few weights exceed."""
+    """Return the scale of weights: from 0 to 1 (or more, if a weight is larger), or with more than
+    MAX_FULL_SCALE_KEYS keys to a maximum that few weights exceed.
+    """
     largest = float(cells.extent[1])
     if cells.shape[1] <= MAX_FULL_SCALE_KEYS:
         return Scale("weight", 0.0, 1.0 if largest <= 1.001 else round_up(largest))
@@ -104,20 +112,26 @@ def weight_scale(cells: Cells) -> Scale:
 
 
 def bar_scale(cells: Cells) -> Scale:
-    """The scale of bars: from 0 to 1, or for many keys to a round number that no bar exceeds."""
+    """Return the scale of bars of weights: from 0 to 1, or for many keys or larger weights to a
+    round number that no bar exceeds.
+    """
     largest = float(cells.extent[1])
     fits_full_scale = cells.shape[1] <= MAX_FULL_SCALE_KEYS and largest <= 1.001
     return Scale("weight", 0.0, 1.0 if fits_full_scale else round_up(largest))
 
 
 def centred_scale(label: str, cells: Cells) -> Scale:
-    """A diverging scale that reaches as far on both sides of 0 as the largest absolute value."""
+    """Return a diverging scale that reaches to the same round number on both sides of 0, no less
+    than the largest absolute value.
+    """
     reach = round_up(cells.reach)
     return Scale(label, -reach, reach, "diverging")
 
 
 def measure_scale(label: str, cells: Cells, *, share: bool, signed: bool = False) -> Scale:
-    """The scale of any measure: centred on 0 for differences, for rows of shares a weight scale."""
+    """Return the scale of any measure: centred on 0 for differences (`signed`) and negative
+    numbers; for rows that sum to 1 (`share`) a weight scale; else from 0 to a round number.
+    """
     low, high = cells.extent
     if signed or low < 0:
         return centred_scale(label, cells)
@@ -127,23 +141,26 @@ def measure_scale(label: str, cells: Cells, *, share: bool, signed: bool = False
 
 
 def logarithmic_scale(scale: Scale, keys: int) -> Scale:
-    """The scale with colours proportional to the logarithm.
+    """Return the scale with colours proportional to the logarithm, and a new lower end.
 
-    It begins well below the weight that each of `keys` keys gets when all are attended to evenly.
+    That lies well below the weight that each of `keys` keys gets when all are attended to evenly.
     """
     decades = max(MIN_LOG_DECADES, math.ceil(math.log10(BELOW_UNIFORM_FACTOR * max(keys, 1))))
     return replace(scale, low=scale.high / 10**decades, bend="log")
 
 
 def widest_scale(scales: Sequence[Scale]) -> Scale:
-    """The scale with the largest upper end; exceeded if any scale with that end is."""
+    """Return the scale with the largest upper end; `is_exceeded` if it is in any scale with that
+    end.
+    """
     largest = max(scales, key=lambda scale: scale.high)
     beyond = any(scale.is_exceeded for scale in scales if scale.high == largest.high)
     return replace(largest, is_exceeded=beyond)
 
 
 def round_up(value: float) -> float:
-    """The next round number: one of 1, 1.5, 2, 3, 4, 5, 6, 8 times a power of ten.
+    """Return the next round number: 1, 1.5, 2, 3, 4, 5, 6 or 8 times a power of ten; 1 for zero,
+    negative and infinite numbers.
 
     >>> round_up(0.0123), round_up(2.2), round_up(0.0)
     (0.015, 3.0, 1.0)

@@ -20,7 +20,7 @@ PARALLEL_TOLERANCE = 1e-9  # how far the cosine of parallel vectors may be from 
 
 
 def with_sign_between(indices: Iterable[int], sign: str) -> tuple[int | str, ...]:
-    """The indices with a sign between each two of them.
+    """Return the indices with a sign between each two of them.
 
     >>> with_sign_between(range(3), "·")
     (0, '·', 1, '·', 2)
@@ -56,17 +56,20 @@ class Section:
 
     @property
     def heading(self) -> str:
+        """The number and the title, as in `5 Scores`."""
         return f"{self.number} {self.title}".strip()
 
     @property
     def tables(self) -> tuple[Grid, ...]:
-        """The grids; a single one whose title repeats that of the step has none."""
+        """The grids; a single one has no title where the title of the step already contains it."""
         if len(self.grids) == 1 and self.grids[0].title.lower() in self.title.lower():
             return (replace(self.grids[0], title=""),)
         return self.grids
 
     def with_scales(self, scales: Mapping[str, Scale]) -> Section:
-        """The section with these colour scales, by their labels, also in its moments."""
+        """Return the section with these colour scales, by their labels, in its grids and its
+        moments.
+        """
         grids, stage_grids = (
             tuple(replace(grid, scale=scales.get(grid.scale.label, grid.scale)) for grid in group)
             for group in (self.grids, self.stage_grids)
@@ -76,7 +79,9 @@ class Section:
 
 
 def with_one_scale(sections: Sequence[Section]) -> list[Section]:
-    """Sections whose scales are equal where their labels are, so that scaling is visible."""
+    """Return the sections with equal colour scales where the labels of the scales are equal, so
+    that the effect of scaling is visible.
+    """
     scales = common_scales([grid for section in sections for grid in section.grids])
     return [section.with_scales(scales) for section in sections]
 
@@ -85,7 +90,9 @@ Drawable = Grid | Curves | Arcs | Sentence | RankedBars | Section | Overview
 
 
 def open_panels(panels: Iterable[Drawable]) -> Iterator[Grid | Curves | Overview]:
-    """Every table, chart and overview of the panels, with those inside sections."""
+    """Yield every table, chart and overview of the panels: a section's grids, and the grid behind
+    arcs, a sentence or bars.
+    """
     for panel in panels:
         if isinstance(panel, Section):
             yield from panel.grids
@@ -96,7 +103,7 @@ def open_panels(panels: Iterable[Drawable]) -> Iterator[Grid | Curves | Overview
 
 
 def panel_table(panel: Grid | Curves | Arcs | Sentence | RankedBars) -> Grid:
-    """The panel as a table, for renderers that draw no lines."""
+    """Return the panel as a Grid, for renderers that draw no lines."""
     if isinstance(panel, Curves):
         return panel.table
     return panel if isinstance(panel, Grid) else panel.grid
@@ -104,7 +111,7 @@ def panel_table(panel: Grid | Curves | Arcs | Sentence | RankedBars) -> Grid:
 
 @dataclass(frozen=True)
 class Arrow:
-    """One of the two vectors of a plane: its name, its length, and the length as text."""
+    """One of the two vectors of a plane: name, length, and the length as text."""
 
     name: str
     length: float
@@ -115,7 +122,7 @@ class Arrow:
 class Plane:
     """Two vectors drawn in the plane that they span, whatever their dimension.
 
-    There is no angle where one of them has length 0.
+    There is no angle where one of the vectors has length 0.
     """
 
     title: str
@@ -125,13 +132,16 @@ class Plane:
 
     @property
     def on_a_line(self) -> bool:
-        """Whether the vectors point in the same or in opposite directions."""
+        """Whether the vectors point in the same or in opposite directions; False where there is no
+        angle.
+        """
         return self.cosine is not None and 1 - abs(self.cosine) < PARALLEL_TOLERANCE
 
     @property
     def tips(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The coordinates of the tips of both vectors, which begin at (0, 0); the first lies on the
-        x axis.
+        """The coordinates of the tips of both vectors, which begin at (0, 0).
+
+        The first vector lies on the x axis, and the second one too where there is no angle.
         """
         first, second = self.arrows
         cosine = 1.0 if self.cosine is None else self.cosine
@@ -140,7 +150,7 @@ class Plane:
 
 
 def cosine_between(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """The cosine of the angle between two vectors; None if one of them has length 0.
+    """Return the cosine of the angle between two vectors; None if one of them has length 0.
 
     >>> cosine_between([3.0, 4.0], [4.0, 3.0]), cosine_between([1.0], [-2.0])
     (0.96, -1.0)
@@ -155,11 +165,12 @@ def cosine_between(first: Sequence[float], second: Sequence[float]) -> float | N
 
 
 def _unit_vector(vector: Sequence[float]) -> list[float]:
+    """Return the vector divided by its length."""
     return [number / vector_length(vector) for number in vector]
 
 
 def vector_length(vector: Sequence[float]) -> float:
-    """The Euclidean length.
+    """Return the Euclidean length of a vector.
 
     >>> vector_length([3.0, 4.0])
     5.0
@@ -169,7 +180,9 @@ def vector_length(vector: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class ColumnChartRow:
-    """The numbers of one row of columns, and their texts; None is a masked number."""
+    """One row of upright bars: the numbers, the texts of these numbers, and the scale; None is a
+    masked number.
+    """
 
     name: str
     values: tuple[float | None, ...]

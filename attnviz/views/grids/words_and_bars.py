@@ -1,4 +1,4 @@
-"""RankedBars: a ranking of names, drawn as bars with remarks beside them."""
+"""RankedBars, Arcs and Sentence: rankings as bars, weights as lines, and coloured words."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from attnviz.views.grids.numbers import NumberFormat
 
 @dataclass(frozen=True, eq=False)
 class RankedBars:
-    """The first column of a grid as bars.
+    """A ranking whose bars are the numbers in the first column of a grid.
 
-    The second column, if there is one, is drawn as a mark in each bar to compare its end with.
-    Rankings that are compared share `longest`, the number of a bar of full length.
+    The second column, if there is one, is drawn as a mark in each bar to compare the bar's end
+    with. Rankings that are compared share `longest`, the number of a bar of full length.
     """
 
     grid: Grid  # a row for each name, the first of the ranking first
@@ -25,28 +25,36 @@ class RankedBars:
 
     @property
     def unit(self) -> str:
-        """What one row is: "head", "token"."""
+        """What one row is, in the singular: "head", "token"."""
         return self.grid.rows.unit
 
     @cached_property
     def full_length(self) -> float:
-        """The number of a bar of full length; 1 where all numbers are 0."""
+        """The number of a bar of full length: `longest`, or the largest absolute number of the
+        grid; 1 where all are 0.
+        """
         if self.longest is not None:
             return self.longest
         return float(np.nanmax(np.abs(self.grid.values), initial=0)) or 1.0
 
     @property
     def mark_title(self) -> str:
-        """The title of the marks; empty where there are none."""
+        """The name of the second column, whose numbers are the marks; empty where there are no
+        marks.
+        """
         return self.grid.columns.names[1] if len(self.grid.columns) > 1 else ""
 
     def mark_length(self, row: int) -> float | None:
-        """The position of the mark as a share of the full length; None where there is no mark."""
+        """Return how far along the bar a row's mark stands, as a share of the full length; None
+        without a mark.
+        """
         value = float(self.grid.values[row, 1]) if self.mark_title else np.nan
         return None if np.isnan(value) else abs(value) / self.full_length
 
     def remark_text(self, row: int, number_format: NumberFormat) -> str:
-        """The number of the mark, if there is one, and the remark."""
+        """Return what stands beside a bar: `others` and the number of the mark, if there is one,
+        and the remark.
+        """
         has_mark = self.mark_length(row) is not None
         mark_text = f"others {number_format(float(self.grid.values[row, 1]))}" if has_mark else ""
         return " · ".join(filter(None, (mark_text, self.remarks[row])))
@@ -71,13 +79,15 @@ class Sentence:
 
     @cached_property
     def most_read(self) -> list[int]:
-        """The visible columns, sorted by weight, the largest first."""
+        """The indices of the visible columns (tokens), sorted by weight, the largest first."""
         order = np.argsort(-self.grid.values[0], kind="stable").tolist()
         return [column for column in order if not self.grid.hidden[0, column]]
 
     @property
     def bars(self) -> list[int]:
-        """The columns that have a bar, in the order of the bars."""
+        """The indices of the columns (tokens) that have a bar, in the order of the bars; empty
+        without bars.
+        """
         return self.most_read if self.has_bars else []
 
     @property

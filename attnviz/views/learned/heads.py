@@ -33,7 +33,9 @@ HeadIndex = tuple[int, int]  # layer and head
 
 @dataclass(frozen=True, eq=False)
 class LearnedHeads:
-    """The heads of a trained model at every recorded moment, and the followed token, if any."""
+    """The heads of a trained model at every recorded moment of training, and the followed token's
+    position, if any.
+    """
 
     learned: Learned
     query: int | None = None
@@ -47,21 +49,27 @@ class LearnedHeads:
 
     @cached_property
     def reading_scores(self) -> tuple[ReadingScores, ...]:
+        """The scores of each reading of the task that could be measured."""
         return collect_reading_scores(self.learned)
 
     @cached_property
     def all_heads(self) -> list[HeadIndex]:
+        """Layer and number of every head."""
         return list_head_indices(self.learned.moments[-1])
 
     def important_heads(self, max_heads: int) -> list[HeadIndex]:
-        """All heads if they are few, else those that are best at a reading, else the first ones."""
+        """Return at most `max_heads` heads: all if they are no more, else those best at a reading,
+        else the first ones.
+        """
         if len(self.all_heads) <= max_heads:
             return self.all_heads
         best_heads = sorted({scores.best_head_index for scores in self.reading_scores})
         return (best_heads or self.all_heads)[:max_heads]
 
     def head_title(self, head: HeadIndex, moment: int = -1) -> PanelTitle:
-        """The name of a head, with its score at a moment for each reading it is the best at."""
+        """Return the name of a head, with a remark for each reading at which it is the best head in
+        the end: the reading's score at a moment (the last by default).
+        """
         remarks = []
         for series, scores in enumerate(self.reading_scores):
             if scores.best_head_index == head:
@@ -70,20 +78,23 @@ class LearnedHeads:
         return PanelTitle(learned_head_name(*head), tuple(remarks))
 
     def step_label(self, moment: int) -> str:
+        """Return the step of a moment: `step 1,200`."""
         return f"step {self.learned.moments[moment].step:,}"
 
     @cached_property
     def tokens(self) -> Tokens:
-        """The watched sentence as the model receives it, with `?` where it has to answer."""
+        """The watched sentence as the model receives it, with `?` where an answer is expected."""
         return self.learned.model.vocabulary.as_read(self.learned.watched)
 
     def answer_label(self, moment_index: int) -> str:
-        """The answer at a moment, `? → is 62 %`; empty unless there is exactly one blank."""
+        """Return the answer at a moment, `? → is 62 %`; empty unless there is exactly one blank."""
         answers = self.learned.moments[moment_index].answers
         return answer_text(self.tokens, answers[0]) if len(answers) == 1 else ""
 
     def _with_answers(self, axis: Axis, moment_index: int) -> Axis:
-        """The axis with the answers at a moment, and room for the answers at all moments."""
+        """Return the axis with the answers at a moment as labels, and room for the answers at all
+        moments.
+        """
         labels = list(axis.labels)
         for answer in self.learned.moments[moment_index].answers:
             labels[answer.place] = answer_text(self.tokens, answer)
@@ -95,7 +106,9 @@ class LearnedHeads:
         return replace(axis, labels=tuple(labels), reserved=tuple(sorted(reserved)))
 
     def head_grid(self, head: HeadIndex, moment_index: int, *, answers: bool = False) -> Grid:
-        """The weights of a head at a moment; `answers` adds the answers of that moment."""
+        """Return a Grid of the weights of a head at a moment; `answers` writes the answers of that
+        moment on the query axis.
+        """
         rows, weights = token_axis("query (reads)", self.tokens), self._weights(head, moment_index)
         return Grid(
             f"weights {learned_head_name(*head)} · {self.step_label(moment_index)}",
@@ -108,7 +121,8 @@ class LearnedHeads:
         )
 
     def ringed_cell(self, heads: Sequence[HeadIndex]) -> tuple[int, int, int] | None:
-        """The cell to ring: the largest weight of the blank in the head best at the first reading.
+        """Return the cell to ring, as index in `heads`, row and column: the blank's largest weight
+        in the head best at the first reading.
 
         None where there is not exactly one blank, no head learned the reading, or that head is not
         shown.
@@ -126,13 +140,13 @@ class LearnedHeads:
         return heads.index(best_head), answers[0].place, int(row.argmax())
 
     def token_grid(self, head: HeadIndex, moment_indices: Sequence[int]) -> Grid:
-        """The weights of the followed token in one head, a row for each moment."""
+        """Return a Grid of the weights of the followed token in one head, a row for each moment."""
         rows = [self._weights(head, index)[self._query_position] for index in moment_indices]
         steps = [f"{self.learned.moments[index].step:,}" for index in moment_indices]
         return self._rows_grid("step", steps, learned_head_name(*head), rows, [head] * len(rows))
 
     def heads_grid(self, heads: Sequence[HeadIndex], moment_index: int) -> Grid:
-        """The weights of the followed token at a moment, a row for each head."""
+        """Return a Grid of the weights of the followed token at a moment, a row for each head."""
         rows = [self._weights(head, moment_index)[self._query_position] for head in heads]
         names = [learned_head_name(*head) for head in heads]
         return self._rows_grid("head", names, self.step_label(moment_index), rows, heads)
@@ -145,6 +159,9 @@ class LearnedHeads:
         rows: list[np.ndarray],
         heads: Sequence[HeadIndex],
     ) -> Grid:
+        """Return a Grid of these rows of weights of the followed token; `unit` ('step', 'head') is
+        the title of the rows, `heads` give the mask of each row.
+        """
         label = bidi_isolated(self.tokens.labels[self._query_position])
         hidden = np.stack([self._masked_cells(head)[self._query_position] for head in heads])
         return Grid(
@@ -159,20 +176,25 @@ class LearnedHeads:
 
     @property
     def _query_position(self) -> int:
+        """The followed token's position, which must be known."""
         assert self.query is not None
         return self.query
 
     def _weights(self, head: HeadIndex, moment_index: int) -> Float[np.ndarray, "query key"]:
+        """Return the weights of a head at a moment."""
         layer, number = head
         return np.asarray(self.learned.moments[moment_index].weights[layer][number])
 
     def _masked_cells(self, head: HeadIndex) -> Bool[np.ndarray, "query key"]:
+        """Return which cells of a head are masked."""
         layer, number = head
         return ~tensor_to_numpy(head_mask(number, self.trace.layers[layer].visible))
 
     @cached_property
     def _weight_scale(self) -> Scale:
-        """One scale for all moments: from 0 to 1, or for many keys to the next round number."""
+        """One scale of weights for all moments: from 0 to 1, or for many keys to the next round
+        number.
+        """
         scales = [
             bar_scale(unmasked_cells(weights.reshape(-1, weights.shape[-1])))
             for moment in self.learned.moments
@@ -182,35 +204,37 @@ class LearnedHeads:
 
 
 def answer_text(tokens: Tokens, answer: Answer) -> str:
-    """An answer with its probability: `? → is 62 %`."""
+    """Return an answer with its probability: `? → is 62 %`."""
     label = bidi_isolated(tokens.labels[answer.place])
     return f"{label} → {bidi_isolated(answer.word)} {percent_text(answer.probability)}"
 
 
 @dataclass(frozen=True, eq=False)
 class ReadingScores:
-    """The score of every head for a reading at every moment."""
+    """The score of every head for one reading of the task (such as the subject) at every moment."""
 
     reading: Reading
     scores: Float[np.ndarray, "moment layer head"]
 
     @cached_property
     def best_head_index(self) -> HeadIndex:
-        """Layer and head with the largest score in the end; the first of equal ones."""
+        """Layer and head with the largest score at the last moment; the first of equal ones."""
         return _best_head_index(self.scores[-1])
 
     @property
     def best_scores(self) -> Float[np.ndarray, "moment"]:
-        """The scores, moment by moment, of the head that is best in the end."""
+        """The scores, moment by moment, of the head that is best at the last moment."""
         return self.scores[:, self.best_head_index[0], self.best_head_index[1]]
 
     @property
     def final_score(self) -> float:
-        """The last score of the best head."""
+        """The best head's score at the last moment."""
         return float(self.best_scores[-1])
 
     def other_heads(self, min_score: float) -> dict[str, float]:
-        """The scores in the end of all other heads that reach `min_score`, by name."""
+        """Return the final scores, by name of head, of all heads but the best that reach
+        `min_score`.
+        """
         return {
             learned_head_name(*head): float(score)
             for head, score in np.ndenumerate(self.scores[-1])
@@ -219,11 +243,14 @@ class ReadingScores:
 
     @property
     def best_head_label(self) -> str:
+        """The name of the best head, such as `L1H0`."""
         return learned_head_name(*self.best_head_index)
 
 
 def collect_reading_scores(learned: Learned) -> tuple[ReadingScores, ...]:
-    """The scores of each reading of the task that could be measured."""
+    """Return the scores over time of each reading of the task that could be measured at the last
+    moment.
+    """
     last = learned.moments[-1].scores
     return tuple(
         ReadingScores(
@@ -235,18 +262,20 @@ def collect_reading_scores(learned: Learned) -> tuple[ReadingScores, ...]:
 
 
 def find_best_head(scores: Float[np.ndarray, "layer head"]) -> tuple[str, float]:
-    """The name and the score of the head with the largest score."""
+    """Return the name and the score of the head with the largest score."""
     best = _best_head_index(scores)
     return learned_head_name(*best), float(scores[best])
 
 
 def _best_head_index(scores: Float[np.ndarray, "layer head"]) -> HeadIndex:
+    """Return the layer and head with the largest score, ignoring NaN."""
     layer, head = np.unravel_index(np.nanargmax(scores), scores.shape)
     return int(layer), int(head)
 
 
 def learned_head_name(layer: int, head: int) -> str:
-    """
+    """Return the name of a head.
+
     >>> learned_head_name(1, 0)
     'L1H0'
     """
@@ -254,7 +283,7 @@ def learned_head_name(layer: int, head: int) -> str:
 
 
 def list_head_indices(moment: Moment) -> list[HeadIndex]:
-    """The layer and number of every head."""
+    """Return the layer and number of every head, in order."""
     return [
         (layer, head)
         for layer, weights in enumerate(moment.weights)

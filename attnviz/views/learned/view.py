@@ -57,9 +57,10 @@ SCORE_NOTE = "score = mean weight on the tokens that should be read"
 
 
 def view(learned: Learned, *, query: str | None = None, command: str | None = None) -> View:
-    """How a model came to attend as it does; with a query, how one token did.
+    """Return the View of how a model came to attend as it does; with a query (a word or position),
+    of how that token did.
 
-    `command` is the command line that the user typed.
+    `command` is the command line that the user typed, recorded in files.
     """
     tokens = learned.model.vocabulary.as_read(learned.watched)
     learned_heads = LearnedHeads(learned, None if query is None else find_query(tokens, str(query)))
@@ -82,7 +83,9 @@ def view(learned: Learned, *, query: str | None = None, command: str | None = No
 
 
 def _learned_screen(learned_heads: LearnedHeads) -> list[Group]:
-    """The weights of the trained model, the final score of each head, and the history."""
+    """Return the groups of a screen: the trained model's weights (with a query, only that token's),
+    the final scores of its heads, and a table of the training's history.
+    """
     learned, reading_scores = learned_heads.learned, learned_heads.reading_scores
     moments = halving_moments(learned.moments, MAX_HISTORY_ROWS)
     heads = [head_scores_table(learned, reading_scores)] if reading_scores else []
@@ -95,7 +98,9 @@ def _learned_screen(learned_heads: LearnedHeads) -> list[Group]:
 
 
 def _learned_page(learned_heads: LearnedHeads, settings: str) -> Page:
-    """The heads at a few moments, beside the curves of loss and accuracy."""
+    """Return the page of a picture: the heads at a few moments, beside the curves of loss and
+    accuracy.
+    """
     learned, heads = learned_heads.learned, learned_heads.important_heads(MAX_PAGE_HEADS)
     moments = halving_moments(learned.moments, MAX_PAGE_MOMENTS)
     curves = tuple(learned_curves(learned, learned_heads.reading_scores, moments))
@@ -114,7 +119,9 @@ def _learned_page(learned_heads: LearnedHeads, settings: str) -> Page:
 def _moments_group(
     learned_heads: LearnedHeads, heads: Sequence[HeadIndex], moments: Sequence[int]
 ) -> Group:
-    """The weights of heads: a row of panels for each head, a column for each moment."""
+    """Return a group of the weights of heads: a row of panels for each head, a column for each
+    moment.
+    """
     return Group(
         "heads",
         tuple(learned_heads.head_grid(head, moment) for head in heads for moment in moments),
@@ -126,14 +133,16 @@ def _moments_group(
 
 
 def _moment_title(learned_heads: LearnedHeads, moment_index: int) -> str:
-    """The step and the answer at a moment: `step 313: are 98 %`."""
+    """Return the step and the answer at a moment: `step 313: are 98 %`."""
     step = learned_heads.step_label(moment_index)
     answer = learned_heads.answer_label(moment_index).rpartition(" → ")[2]
     return f"{step}: {answer}" if answer else step
 
 
 def _token_history_group(learned_heads: LearnedHeads, heads: Sequence[HeadIndex]) -> Group:
-    """A panel for each head, in which the followed token has a row for each moment."""
+    """Return a group with a panel for each head, in which the followed token has a row for each
+    moment.
+    """
     moments = halving_moments(learned_heads.learned.moments, MAX_TOKEN_ROWS)
     return Group(
         "readings",
@@ -145,7 +154,9 @@ def _token_history_group(learned_heads: LearnedHeads, heads: Sequence[HeadIndex]
 
 
 def _learned_slides(learned_heads: LearnedHeads) -> Iterator[Group]:
-    """A slide for each head and one for each chart."""
+    """Yield the groups for slides: the heads, at the end or as the followed token's history, and
+    the charts.
+    """
     learned, heads = learned_heads.learned, learned_heads.important_heads(MAX_FILM_HEADS)
     if learned_heads.query is None:
         last = len(learned.moments) - 1
@@ -158,7 +169,9 @@ def _learned_slides(learned_heads: LearnedHeads) -> Iterator[Group]:
 
 
 def _film_shots(learned_heads: LearnedHeads, frames: Sequence[int]) -> Iterator[Shot]:
-    """A frame of the film for each of these moments."""
+    """Yield a frame of the film for each of these indices of moments, with the curves drawn up to
+    it.
+    """
     learned, heads = learned_heads.learned, learned_heads.important_heads(MAX_FILM_HEADS)
     ticks = round_step_ticks(learned.moments[-1].step)
     for index in frames:
@@ -171,7 +184,9 @@ def _film_shots(learned_heads: LearnedHeads, frames: Sequence[int]) -> Iterator[
 def _film_group(
     learned_heads: LearnedHeads, heads: Sequence[HeadIndex], moment_index: int
 ) -> Group:
-    """The heads at a moment; the heads of a layer stand in a row where all are shown."""
+    """Return the heads at a moment as a group of a film; where all heads are shown, those of a
+    layer form a row.
+    """
     if learned_heads.query is not None:
         return Group("readings", (learned_heads.heads_grid(heads, moment_index),), kind="course")
     columns = min(len(heads), MAX_PAGE_HEADS)
@@ -188,7 +203,7 @@ def _film_group(
 
 
 def _learned_settings_line(learned_heads: LearnedHeads) -> str:
-    """The model and the training options that the numbers depend on."""
+    """Return one line with the model and the training options that the numbers depend on."""
     learned = learned_heads.learned
     count = sum(parameter.numel() for parameter in learned.model.parameters.values())
     parts = [
@@ -204,7 +219,9 @@ def _learned_settings_line(learned_heads: LearnedHeads) -> str:
 def _learned_provenance(
     learned: Learned, provenance: Provenance, command: str | None
 ) -> Provenance:
-    """The provenance of the trace with the training options, the seed and the command."""
+    """Return the provenance of the trace, changed to hold the training options, the seed and the
+    command.
+    """
     model_settings = {"model": None, "positions": learned.settings.positions}
     training_settings = {**learned.asked, **_final_choices(learned)}
     settings = {**provenance.settings, **model_settings, **training_settings}
@@ -212,13 +229,17 @@ def _learned_provenance(
 
 
 def _final_choices(learned: Learned) -> dict[str, Any]:
-    """The training options by name, with None for `until` where no accuracy ends the training."""
+    """Return the training options by name, with None for `until` where no accuracy ends the
+    training.
+    """
     until = learned.choices.until
     return {**asdict(learned.choices), "until": None if until == math.inf else until}
 
 
 def _learned_command(learned: Learned, query: str | None) -> Command:
-    """The command that trains the same model; options that equal the task's own are left out."""
+    """Return the Command that trains the same model; options that equal the task's own are left
+    out.
+    """
     task, task_settings = learned.task, vars(learned.task.settings)
     chosen = vars(learned.settings).items()
     settings = {name: value for name, value in chosen if value != task_settings[name]}
@@ -242,7 +263,8 @@ def learned_curves(
     moment_indices: Sequence[int],
     moment_count: int | None = None,
 ) -> list[Curves]:
-    """A chart of the loss, and one of accuracy and the scores of the best heads, from 0 to 1.
+    """Return a chart of the loss, and one of accuracy and the scores of the best heads, from 0 to
+    1.
 
     The steps of the moments `moment_indices` are labelled; a film draws only the first
     `moment_count` points.
@@ -263,13 +285,16 @@ def learned_curves(
 
 
 def _moment_curve(name: str, values: np.ndarray, *, plain: bool = False) -> Curve:
+    """Return a Curve without a band; a `plain` one has the colour of the text."""
     return Curve(name, values, values, values, plain=plain)
 
 
 def history_table(
     learned: Learned, reading_scores: Sequence[ReadingScores], moment_indices: Sequence[int]
 ) -> Grid:
-    """Loss, accuracy and the scores of the best heads, a row for each of these moments."""
+    """Return a table of loss, accuracy and the scores of the best heads, a row for each of these
+    moments.
+    """
     moments = [learned.moments[index] for index in moment_indices]
     columns = {
         "loss": np.array([moment.loss for moment in moments]),
@@ -289,7 +314,7 @@ def history_table(
 
 
 def head_scores_table(learned: Learned, reading_scores: Sequence[ReadingScores]) -> Grid:
-    """The final scores: a row for each head, a column for each reading."""
+    """Return a table of the final scores: a row for each head, a column for each reading."""
     heads = list_head_indices(learned.moments[-1])
     scores = [[reading.scores[-1][head] for reading in reading_scores] for head in heads]
     return Grid(
@@ -304,6 +329,7 @@ def head_scores_table(learned: Learned, reading_scores: Sequence[ReadingScores])
 
 
 def _held_out_text(learned: Learned) -> str:
+    """Return `in 200 held-out sentences`."""
     return f"in {counted(learned.held_out, 'held-out sentence')}"
 
 
@@ -313,7 +339,9 @@ def build_learned_data(
     film_indices: Sequence[int],
     conclusion: str,
 ) -> TableData:
-    """The data of a training run; its table has a line for each moment."""
+    """Return the data of a training, computed when it is needed; as a table it has a line for each
+    moment.
+    """
     heads = [learned_head_name(*head) for head in list_head_indices(learned.moments[-1])]
     scores = tuple(f"{head} {reading.reading.name}" for reading in reading_scores for head in heads)
     document = partial(_learned_document, learned, reading_scores, film_indices, conclusion)
@@ -330,7 +358,9 @@ def _learned_document(
     film_indices: Sequence[int],
     conclusion: str,
 ) -> dict[str, Any]:
-    """The data by name; `watched` holds the weights at the moments of the film."""
+    """Return the training as JSON data with arrays; `watched` holds the weights at the moments of
+    the film.
+    """
     moments, task = learned.moments, learned.task
     watched = [moments[index] for index in film_indices]
     return {
@@ -365,7 +395,9 @@ def _learned_document(
 def _history_lines(
     learned: Learned, reading_scores: Sequence[ReadingScores]
 ) -> Iterator[TableLines]:
-    """The lines of all moments."""
+    """Yield the table lines of all moments: step, loss, accuracy and the score of each head for
+    each reading.
+    """
     moments = learned.moments
     steps = WordColumns((tuple(str(moment.step) for moment in moments),))
     numbers: tuple[NumberColumn, ...] = (
@@ -381,14 +413,15 @@ def _history_lines(
 
 
 def _number_column(numbers: Sequence[float]) -> NumberColumn:
-    """The numbers, with None for those that are not finite."""
+    """Return the numbers, with None for those that are NaN or infinite."""
     return [float(number) if np.isfinite(number) else None for number in numbers]
 
 
 def explore_learned(learned_heads: LearnedHeads, moment_indices: Sequence[int]) -> HeadExplorer:
-    """The heads to choose from: a row for each of these moments, a column for each head.
+    """Return the heads that a reader can choose from: a row for each of these moments, a column for
+    each head.
 
-    The first one shown is the most important head at the last moment.
+    The first one shown is the most important head at the last of these moments.
     """
     maps = [
         (
@@ -410,6 +443,7 @@ def explore_learned(learned_heads: LearnedHeads, moment_indices: Sequence[int]) 
 
 
 def _head_map(learned_heads: LearnedHeads, head: HeadIndex, moment_index: int) -> HeadMap:
+    """Return the map of a head's weights at a moment, named with step and answer."""
     grid = learned_heads.head_grid(head, moment_index)
     is_self_attention = replace(grid.columns, title=grid.rows.title) == grid.rows
     step, answer = learned_heads.step_label(moment_index), learned_heads.answer_label(moment_index)
@@ -422,7 +456,8 @@ def _head_map(learned_heads: LearnedHeads, head: HeadIndex, moment_index: int) -
 
 
 def halving_moments(moments: Sequence[Moment], max_count: int) -> list[int]:
-    """The first and the last moment, and between them each at about half the steps of the next.
+    """Return the indices of the first and the last moment, and between them of moments with about
+    half the steps of the next one; at most `max_count`.
 
     >>> from types import SimpleNamespace
     >>> halving_moments([SimpleNamespace(step=step) for step in range(101)], 5)
@@ -434,7 +469,8 @@ def halving_moments(moments: Sequence[Moment], max_count: int) -> list[int]:
 
 
 def film_moments(moments: Sequence[Moment], max_count: int) -> list[int]:
-    """Indices of at most `max_count` moments between which the picture changes about equally.
+    """Return the indices of at most `max_count` moments between which the picture changes about
+    equally.
 
     Steps count as well, so that some moments of a long time without changes are shown.
     """
@@ -446,7 +482,7 @@ def film_moments(moments: Sequence[Moment], max_count: int) -> list[int]:
 
 
 def round_step_ticks(last_step: int) -> tuple[float, ...]:
-    """Round numbers of steps from 0 on, as ticks for an axis.
+    """Return round numbers of steps from 0 on, as ticks for an axis up to `last_step`.
 
     >>> round_step_ticks(633), round_step_ticks(60)
     ((0.0, 200.0, 400.0, 600.0), (0.0, 20.0, 40.0, 60.0))
@@ -461,7 +497,9 @@ def round_step_ticks(last_step: int) -> tuple[float, ...]:
 
 
 def _film_progress(moments: Sequence[Moment]) -> Float[np.ndarray, "moment"]:
-    """How far each moment is on the way to the last one, from 0 to 1."""
+    """Return how far each moment is from the first (0) to the last (1): the mean of its share of
+    the steps and its share of all changes of weights.
+    """
     steps = np.array([moment.step for moment in moments], dtype=float)
     changes = [0.0]
     for previous, moment in pairwise(moments):
