@@ -57,7 +57,7 @@ HEAD_CHANGES_HEADER = ("head", "query", "key", "apart", "first", "second")
 
 
 def view(sentences: Sentences, *, full: bool = False, command: Command | None = None) -> View:
-    """Shows the heads that change most, and the maps of the first on both sentences."""
+    """Show the heads that change most, and the maps of the first on both sentences."""
     settings = _pairing_settings_line(sentences)
     closing = tuple(map(as_sentence, _change_sentences(sentences)))
     heads = _changes_group(sentences, None if full else MAX_SCREEN_HEADS)
@@ -84,7 +84,7 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
 
 
 def _sentences_title(sentences: Sentences) -> str:
-    """Returns `two sentences, read by MiniLM`, `one sentence, read by A and B`, …."""
+    """Return `two sentences, read by MiniLM`, `one sentence, read by A and B`, …."""
     traces = sentences.first, sentences.second
     cards = [trace.trained for trace in traces if trace.trained is not None]
     count_text = "one sentence" if is_one_sentence(*traces) else "two sentences"
@@ -99,7 +99,7 @@ def _sentences_title(sentences: Sentences) -> str:
 
 
 def _sentence_phrases(sentences: Sentences) -> tuple[str, str]:
-    """Returns a phrase for each sentence: `with "tired"`, `with "wide"`; `in float32`, …."""
+    """Return a phrase for each sentence: `with "tired"`, `with "wide"`; `in float32`, …."""
     words = _telling_words(sentences)
     if words is not None:
         return f'with "{words[0]}"', f'with "{words[1]}"'
@@ -109,7 +109,7 @@ def _sentence_phrases(sentences: Sentences) -> tuple[str, str]:
 
 
 def _telling_words(sentences: Sentences) -> tuple[str, str] | None:
-    """Returns the two words that tell the sentences apart; None if there is no such pair."""
+    """Return the two words that tell the sentences apart; None if there is no such pair."""
     first_text, second_text = sentences.first.text, sentences.second.text
     if not first_text or not second_text or sentences.names != DEFAULT_SENTENCE_NAMES:
         return None
@@ -117,7 +117,7 @@ def _telling_words(sentences: Sentences) -> tuple[str, str] | None:
 
 
 def only_different_words(first_text: str, second_text: str) -> tuple[str, str] | None:
-    """Returns the one pair of words that differs; None if a word also occurs in the other text.
+    """Return the one pair of words that differs; None if a word also occurs in the other text.
 
     >>> only_different_words("it was too tired.", "it was too wide.")
     ('tired', 'wide')
@@ -136,7 +136,7 @@ def only_different_words(first_text: str, second_text: str) -> tuple[str, str] |
 
 
 def _pairing_settings_line(sentences: Sentences) -> str:
-    """Returns the settings, and how many tokens of the two sentences are paired."""
+    """Return the settings, and how many tokens of the two sentences are paired."""
     rows = sentences.rows
     counts = dict.fromkeys((len(rows.tokens), len(rows.others)))
     all_paired = len(counts) == 1 and len(rows) in counts
@@ -146,7 +146,7 @@ def _pairing_settings_line(sentences: Sentences) -> str:
 
 
 def _changes_group(sentences: Sentences, max_heads: int | None) -> Group:
-    """Returns a row per head: the weight that changes most, and the divergence of all rows."""
+    """Return a row per head: the weight that changes most, and the divergence of all rows."""
     count = len(sentences.heads)
     heads = sentences.heads[:max_heads]
     links = [sentences.link(head) for head in heads]
@@ -177,14 +177,14 @@ def _has_unpaired_keys(sentences: Sentences) -> bool:
 
 
 def _link_label(sentences: Sentences, link: WeightChange) -> str:
-    """Returns `it → animal`, or `it → itself`."""
+    """Return `it → animal`, or `it → itself`."""
     if sentences.rows is sentences.columns and link.query == link.key:
         return f"{sentences.rows.name(link.query)} → itself"
     return f"{sentences.rows.name(link.query)} → {sentences.columns.name(link.key)}"
 
 
 def _top_head_maps(sentences: Sentences) -> Group:
-    """Returns the head that changes most on both sentences, and the difference."""
+    """Return the head that changes most on both sentences, and the difference."""
     top_head = sentences.heads[0]
     maps = top_head.first, top_head.second
     grids = [_sentence_map(sentences, each, index) for index, each in enumerate(maps)]
@@ -193,7 +193,7 @@ def _top_head_maps(sentences: Sentences) -> Group:
 
 
 def _picture_maps(sentences: Sentences) -> Group:
-    """Returns the maps for a picture: two of different texts, else the difference as well.
+    """Return the maps for a picture: two of different texts, else the difference as well.
 
     For one query these are three rows, which share an axis if every key has a counterpart.
     """
@@ -212,7 +212,7 @@ def _picture_maps(sentences: Sentences) -> Group:
 
 
 def _sentence_map(sentences: Sentences, attention_map: Map, index: int) -> Grid:
-    """Returns a head's map on one sentence, or only the row of the query asked for."""
+    """Return a head's map on one sentence, or only the row of the query asked for."""
     trace = (sentences.first, sentences.second)[index]
     names = _sentence_phrases(sentences) if _telling_words(sentences) else sentences.names
     grid = map_grid(attention_map, sentences.looking, trace.prompt)
@@ -225,7 +225,7 @@ def _sentence_map(sentences: Sentences, attention_map: Map, index: int) -> Grid:
 
 
 def _head_difference_grid(sentences: Sentences, head: HeadComparison) -> Grid:
-    """Returns the second sentence's weights minus the first's, for paired tokens."""
+    """Return the second sentence's weights minus the first's, for paired tokens."""
     cells, query = difference_cells(sentences, head), sentences.query
     patch = cells.window(FULL_SLICE if query is None else slice(query, query + 1), FULL_SLICE)
     row_cells = unmasked_cells(patch.values)
@@ -243,7 +243,7 @@ def _head_difference_grid(sentences: Sentences, head: HeadComparison) -> Grid:
 
 
 def _change_sentences(sentences: Sentences) -> tuple[str, ...]:
-    """Returns the largest change, which links were compared, and which layers change most."""
+    """Return the largest change, which links were compared, and which layers change most."""
     if not sentences.changes:
         return (f"no head attends differently {_sentence_phrases(sentences)[1]}",)
     return (
@@ -255,7 +255,7 @@ def _change_sentences(sentences: Sentences) -> tuple[str, ...]:
 
 
 def _largest_change_sentence(sentences: Sentences) -> str:
-    """Returns `in L3H1, "it" gives "animal" 64 % of its attention with "a", 27 % with "b"`."""
+    """Return `in L3H1, "it" gives "animal" 64 % of its attention with "a", 27 % with "b"`."""
     top_head = sentences.heads[0]
     change, phrases = sentences.link(top_head), _sentence_phrases(sentences)
     digits = digits_apart(change.before, change.after, 0, percent_text)
@@ -272,7 +272,7 @@ def _largest_change_sentence(sentences: Sentences) -> str:
 
 
 def _link_token_pairs(sentences: Sentences, change: WeightChange) -> Iterator[tuple[str, str]]:
-    """Yields the names of the query and of the key, for each sentence."""
+    """Yield the names of the query and of the key, for each sentence."""
     rows, columns = sentences.rows, sentences.columns
     for trace, query, key in (
         (sentences.first, rows.first[change.query], columns.first[change.key]),
@@ -284,14 +284,14 @@ def _link_token_pairs(sentences: Sentences, change: WeightChange) -> Iterator[tu
 
 
 def _quoted_token(tokens: Tokens, position: int) -> str:
-    """Returns a quoted token, numbered if it occurs twice: `"animal"`, `"the" (8)`, `[CLS]`."""
+    """Return a quoted token, numbered if it occurs twice: `"animal"`, `"the" (8)`, `[CLS]`."""
     label = tokens.labels[position]
     name = bidi_isolated(label) if position in tokens.special else f'"{bidi_isolated(label)}"'
     return name if tokens.labels.count(label) == 1 else f"{name} ({position + 1})"
 
 
 def _search_scope_sentence(sentences: Sentences) -> str:
-    """Says among which weights this is the largest change."""
+    """State among which weights this is the largest change."""
     count, query, rows = len(sentences.heads), sentences.query, sentences.rows
     heads_text = f"in {count} heads" if count > 1 else "in this head"
     query_text = "" if query is None else f" for {_quoted_token(rows.tokens, rows.first[query])}"
@@ -305,7 +305,7 @@ def _search_scope_sentence(sentences: Sentences) -> str:
 
 
 def _layer_sentences(sentences: Sentences) -> Iterator[str]:
-    """Yields the layers whose heads change most and least; nothing if they differ too little."""
+    """Yield the layers whose heads change most and least; nothing if they differ too little."""
     layers: dict[int, list[float]] = {}
     for head in sentences.heads:
         if head.first.layer is not None:
@@ -322,7 +322,7 @@ def _layer_sentences(sentences: Sentences) -> Iterator[str]:
 
 
 def _replacement_sentences(sentences: Sentences) -> Iterator[str]:
-    """Yields which different tokens are compared because they share a position."""
+    """Yield which different tokens are compared because they share a position."""
     rows = sentences.rows
     pairs = [
         (

@@ -31,7 +31,7 @@ ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
 def reading_parts(token_query: TokenQuery) -> tuple[Sentence | RankedBars, ...]:
-    """Returns a coloured sentence; for several maps that of their mean, and two bar charts."""
+    """Return a coloured sentence; for several maps that of their mean, and two bar charts."""
     if len(token_query.map_rows) == 1:
         return (coloured_sentence(token_query, token_query.mean, listed=True),)
     sentence = coloured_sentence(token_query, token_query.mean)
@@ -42,7 +42,7 @@ def reading_parts(token_query: TokenQuery) -> tuple[Sentence | RankedBars, ...]:
 
 
 def link_parts(link: TokenLink) -> tuple[Sentence | RankedBars, ...]:
-    """Returns the bars of all maps, and the sentence in the map with the strongest link."""
+    """Return the bars of all maps, and the sentence in the map with the strongest link."""
     first_reading = link.ranked[0].map_row
     if len(link.ranked) == 1:
         return (coloured_sentence(link.token_query, first_reading, listed=True),)
@@ -53,7 +53,7 @@ def link_parts(link: TokenLink) -> tuple[Sentence | RankedBars, ...]:
 def coloured_sentence(
     token_query: TokenQuery, reading: MapRow, *, listed: bool = False
 ) -> Sentence:
-    """Returns the sentence, each token coloured by the weight it gets from the query."""
+    """Return the sentence, each token coloured by the weight it gets from the query."""
     attention_map, looking = reading.map, token_query.options
     cells = StoredCells(reading.patch.values, reading.patch.hidden)
     is_rollout = looking.merge == "rollout"  # whose caption is long enough
@@ -73,7 +73,7 @@ def coloured_sentence(
 
 
 def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
-    """Ranks the keys by mean weight, and names the map that gives each the most."""
+    """Rank the keys by mean weight, and names the map that gives each the most."""
     looking, mean = token_query.options, token_query.mean
     values = mean.patch.values[0]
     keys = [key for key in np.argsort(-np.abs(values), kind="stable") if mean.sees(key)]
@@ -90,7 +90,7 @@ def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
 
 
 def _top_map_text(token_query: TokenQuery, key: int, top_reading: MapRow) -> str:
-    """Names the map with the largest weight, or how many maps share it."""
+    """Name the map with the largest weight, or how many maps share it."""
     equal_count = sum(each.weight(key) == top_reading.weight(key) for each in token_query.map_rows)
     if equal_count == len(token_query.map_rows) > 1:
         return "as much in all"
@@ -98,7 +98,7 @@ def _top_map_text(token_query: TokenQuery, key: int, top_reading: MapRow) -> str
 
 
 def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
-    """Ranks the maps by the largest weight that the query gives to any key."""
+    """Rank the maps by the largest weight that the query gives to any key."""
     columns = token_query.map_rows[0].map.columns
     remarks = [
         f"to {side_label(columns, reading.most)}" if reading.peak else ALL_ZERO_REMARK
@@ -115,7 +115,7 @@ def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
 
 
 def ranked_link_heads(link: TokenLink, scale: Scale) -> RankedBars:
-    """Ranks the maps by the weight of a link, beside the mean weight from other tokens."""
+    """Rank the maps by the weight of a link, beside the mean weight from other tokens."""
     attention_map, looking, ranked = link.ranked[0].map, link.options, link.ranked
     query_name = side_label(attention_map.rows, link.token_query.row)
     key_name = side_label(attention_map.columns, link.column)
@@ -135,7 +135,7 @@ def ranked_link_heads(link: TokenLink, scale: Scale) -> RankedBars:
 
 
 def _ranking_notes(link: TokenLink, key_name: str) -> Iterator[str]:
-    """Yields the sort order, and which tokens count as others."""
+    """Yield the sort order, and which tokens count as others."""
     looking, rows = link.options, link.ranked[0].map.rows
     measure, units = measure_name(looking), f"{unit_name(looking)}s"
     if looking.rank == "weight":
@@ -151,7 +151,7 @@ def _ranking_notes(link: TokenLink, key_name: str) -> Iterator[str]:
 
 
 def rank_remark(map_link: MapLink, looking: InspectOptions) -> str:
-    """Describes the link's rank in its row: `2nd; [SEP] gets .31`."""
+    """Describe the link's rank in its row: `2nd; [SEP] gets .31`."""
     if not map_link.sees:
         return "hidden by the mask"
     if not map_link.map_row.peak:
@@ -166,7 +166,7 @@ def rank_remark(map_link: MapLink, looking: InspectOptions) -> str:
 
 
 def ordinal(number: int) -> str:
-    """Returns a number with its English suffix.
+    """Return a number with its English suffix.
 
     >>> ordinal(2), ordinal(11), ordinal(22)
     ('2nd', '11th', '22nd')
@@ -207,6 +207,6 @@ def _heads_axis(readings: Sequence[MapRow]) -> Axis:
 
 
 def map_phrase(reading: MapRow) -> str:
-    """Returns a map's name for a sentence: `L5H11`, `the mean of 72 heads`."""
+    """Return a map's name for a sentence: `L5H11`, `the mean of 72 heads`."""
     name = head_name(reading.map)
     return f"the {name}" if reading.map.merged_maps else name

@@ -71,14 +71,14 @@ class ShownInspection:
 
     @property
     def picture_groups(self) -> list[Group]:
-        """Returns the picture's panels, without titles that repeat the headline."""
+        """The picture's panels, without titles that repeat the headline."""
         return [
             _without_repeated_titles(group, self.headline) for group in self.picture or self.groups
         ]
 
 
 def view(inspection: Inspection, *, command: Command | None = None) -> View:
-    """Returns the View of an Inspection: an overview, maps in full, a query or a link."""
+    """Return the View of an Inspection: an overview, maps in full, a query or a link."""
     trace = inspection.trace
     settings_text, title = settings_line(trace), attention_headline(trace)
     content = _with_arcs(_show_inspection(inspection), inspection, command)
@@ -106,7 +106,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
 
 
 def _inspect_command(inspection: Inspection) -> Command | None:
-    """Returns the command that shows this inspection; None if the trace has no command."""
+    """Return the command that shows this inspection; None if the trace has no command."""
     command = source_command("inspect", build_source(inspection.trace))
     return command and command.with_options(**changed_options(inspection.looking))
 
@@ -160,7 +160,7 @@ def _with_arcs(
 
 
 def _show_maps(inspection: Inspection) -> ShownInspection:
-    """Shows in full the heads of a layer, a head in all layers, or a single map."""
+    """Show in full the heads of a layer, a head in all layers, or a single map."""
     weights, data = Group("weights", tuple(heatmaps(inspection))), maps_data(inspection)
     if inspection.looking.merge is not None:
         attention_map = inspection.maps[0]
@@ -177,7 +177,7 @@ def _show_maps(inspection: Inspection) -> ShownInspection:
 
 
 def _last_sentence_title(sentences: Sequence[str]) -> str:
-    """Returns the last sentence without its full stop, as a picture's title."""
+    """Return the last sentence without its full stop, as a picture's title."""
     return sentences[-1].removesuffix(".") if sentences else ""
 
 
@@ -186,7 +186,7 @@ def _overview_group(inspection: Inspection) -> Group:
 
 
 def _show_heads(inspection: Inspection) -> ShownInspection:
-    """Shows the overview of all heads, and what they do."""
+    """Show the overview of all heads, and what they do."""
     table, sentences = heads_table(inspection), head_kind_sentences(inspection)
     overview, data = _overview_group(inspection), all_heads_data(inspection)
     # the first sentence only repeats the overview's flags
@@ -201,7 +201,7 @@ def _show_heads(inspection: Inspection) -> ShownInspection:
 
 
 def _show_effects(inspection: Inspection) -> ShownInspection:
-    """Shows the effect of switching off each head, the largest first."""
+    """Show the effect of switching off each head, the largest first."""
     from attnviz.views.inspection.effects import effect_sentences, effects_data, ranked_effects
 
     groups = (Group("effects", (ranked_effects(inspection),)),)
@@ -211,7 +211,7 @@ def _show_effects(inspection: Inspection) -> ShownInspection:
 
 
 def _with_output_tables(content: ShownInspection, inspection: Inspection) -> ShownInspection:
-    """Adds the model's answers if asked for, and how vectors move without heads."""
+    """Add the model's answers if asked for, and how vectors move without heads."""
     tables, notes = output_tables(inspection), output_notes(inspection)
     excerpt = content.excerpt
     excerpt = excerpt and replace(excerpt, groups=(*excerpt.groups, *tables))
@@ -258,7 +258,7 @@ def _left_out_closing(
 
 
 def output_tables(inspection: Inspection) -> tuple[Group, ...]:
-    """Returns the best answers with --predict, and how far vectors move with heads off."""
+    """Return the best answers with --predict, and how far vectors move with heads off."""
     trace = inspection.trace
     answers = best_answers_grid(trace) if inspection.looking.predict else None
     vectors = None
@@ -271,7 +271,7 @@ def output_tables(inspection: Inspection) -> tuple[Group, ...]:
 
 
 def output_pictures(inspection: Inspection) -> tuple[Group, ...]:
-    """Returns the answers as a table, or else the moved vectors as bars, for a picture."""
+    """Return the answers as a table, or else the moved vectors as bars, for a picture."""
     from attnviz.views.prediction import vector_shift_bars
 
     bars = vector_shift_bars(inspection.trace)
@@ -280,14 +280,14 @@ def output_pictures(inspection: Inspection) -> tuple[Group, ...]:
 
 
 def output_notes(inspection: Inspection) -> tuple[str, ...]:
-    """Returns the answer with --predict or heads off, and how far vectors move."""
+    """Return the answer with --predict or heads off, and how far vectors move."""
     trace = inspection.trace
     shows_answers = inspection.looking.predict or heads_off_suffix(trace)
     return closing_notes(trace, names=[*["answers"] * bool(shows_answers), "shifted vectors"])
 
 
 def inspection_slides(inspection: Inspection, overview: Group) -> Excerpt:
-    """Returns a slide for the overview, and one for each head, or each flagged head of many."""
+    """Return a slide for the overview, and one for each head, or each flagged head of many."""
     count, note = len(inspection.maps), ""
     indices = list(range(count))
     if count > MAX_HEADS_WITH_SLIDES:

@@ -44,7 +44,7 @@ MAX_SOFTMAX_BARS = 20  # names and numbers of more could not be read
 
 
 def mask_step(scene: Scene) -> Iterator[Section]:
-    """Yields the step that sets masked scores to −∞."""
+    """Yield the step that sets masked scores to −∞."""
     layer = scene.layer
     if layer.mistake and not MISTAKES[layer.mistake].masked:
         yield _unmasked_step(scene)
@@ -64,7 +64,7 @@ def mask_step(scene: Scene) -> Iterator[Section]:
 
 
 def _unmasked_step(scene: Scene) -> Section:
-    """Returns the mask step for a mistake that leaves the −∞ out."""
+    """Return the mask step for a mistake that leaves the −∞ out."""
     return Section(
         number="7",
         name="mask",
@@ -76,7 +76,7 @@ def _unmasked_step(scene: Scene) -> Section:
 
 
 def _mistake_description(scene: Scene) -> str:
-    """States the mistake, with its effect only if it shows; or that it changes no weight."""
+    """State the mistake, with its effect only if it shows; or that it changes no weight."""
     mistake = MISTAKES[scene.layer.mistake]
     if all(has_symptom(scene.layer, symptom) for symptom in mistake.symptoms):
         return f"✗ A mistake: {mistake.about}."
@@ -117,7 +117,7 @@ def _mask_description(scene: Scene) -> str:
 def _named_token_sentences(
     scene: Scene, rows_of: Callable[[int], list[int]], predicate: str
 ) -> tuple[str, ...]:
-    """Returns a sentence per token; `{}` in `predicate` receives the heads it is true in."""
+    """Return a sentence per token; `{}` in `predicate` receives the heads it is true in."""
     rows_by_head = {head: rows_of(head) for head in scene.shown_heads}
     all_rows = sorted({row for head_rows in rows_by_head.values() for row in head_rows})
     names_heads = scene.layer.visible.ndim == 3 or len({*map(tuple, rows_by_head.values())}) > 1
@@ -139,7 +139,7 @@ def _nothing_masked_text(scene: Scene) -> str:
 
 
 def softmax_step(scene: Scene) -> Iterator[Section]:
-    """Yields the step that turns scores into weights."""
+    """Yield the step that turns scores into weights."""
     mistake, columns = MISTAKES.get(scene.layer.mistake), softmax_columns(scene)
     has_sink = scene.layer.attended.sink is not None
     denominator = f"sum of exp(scores in its row{' and of the sink' if has_sink else ''})"
@@ -173,7 +173,7 @@ def _softmax_rows_description(scene: Scene) -> str:
 
 
 def mixing_steps(scene: Scene) -> Iterator[Section]:
-    """Yields the dropout step, or that of weights written by hand; nothing without either."""
+    """Yield the dropout step, or that of weights written by hand; nothing without either."""
     mixed_by = scene.layer.attended.mixed_by
     if mixed_by == "dropout":
         yield Section(
@@ -209,7 +209,7 @@ def _dropout_description(scene: Scene) -> str:
 
 
 def weighted_values_step(scene: Scene) -> Iterator[Section]:
-    """Yields the weighted values of the followed query, or of the last token."""
+    """Yield the weighted values of the followed query, or of the last token."""
     tokens, is_followed = scene.trace.tokens, scene.options.query is not None
     quoted = quoted_token(tokens, scene.followed_query)
     follow_hint = "" if is_followed or len(tokens) == 1 else " (--query follows another token)"
@@ -232,7 +232,7 @@ def weighted_values_step(scene: Scene) -> Iterator[Section]:
 
 
 def context_step(scene: Scene) -> Iterator[Section]:
-    """Yields the step that adds up the weighted values and joins the heads."""
+    """Yield the step that adds up the weighted values and joins the heads."""
     contexts, sizes = scene.layer.attended.contexts, scene.weights_size_text
     sizes += f" · values {scene.size_text(scene.layer.values)}"
     matrices, rows = _output_matrices(scene), token_axis("query (reads)", scene.trace.tokens)
@@ -259,7 +259,7 @@ def context_step(scene: Scene) -> Iterator[Section]:
 
 
 def _later_steps_remarks(scene: Scene) -> tuple[str, ...]:
-    """Says that a trained model's next steps were not captured; empty for other models."""
+    """State that a trained model's next steps were not captured; empty for other models."""
     if scene.trace.trained is None:
         return ()
     has_answers = scene.trace.prediction is not None
@@ -267,7 +267,7 @@ def _later_steps_remarks(scene: Scene) -> tuple[str, ...]:
 
 
 def _context_description(scene: Scene, output_matrices: Mapping[str, Tensor]) -> str:
-    """Says what is added up, how heads are joined, and which vectors are 0."""
+    """State what is added up, how heads are joined, and which vectors are 0."""
     layer = scene.layer
 
     def blind_rows(head: int) -> list[int]:
@@ -286,7 +286,7 @@ def _context_description(scene: Scene, output_matrices: Mapping[str, Tensor]) ->
 
 
 def _joined_context_grids(scene: Scene, output_matrices: Mapping[str, Tensor]) -> Iterator[Grid]:
-    """Yields the concatenated heads, then the output matrix and its result if it exists."""
+    """Yield the concatenated heads, then the output matrix and its result if it exists."""
     rows = token_axis("query (reads)", scene.trace.tokens)
     if scene.layer.heads > 1:
         joined = join_heads(scene.layer.attended.contexts)
@@ -297,7 +297,7 @@ def _joined_context_grids(scene: Scene, output_matrices: Mapping[str, Tensor]) -
 
 
 def _head_attention_grids(scene: Scene) -> tuple[Grid, ...]:
-    """Returns weights and values of each head; empty if they need too many columns."""
+    """Return weights and values of each head; empty if they need too many columns."""
     layer, rows = scene.layer, token_axis("key", scene.keys)
     keys, width = layer.values.shape[-2:]
     if layer.heads == 1 or layer.heads * (keys + 2 * width) > MAX_TABLE_COLUMNS or layer.off:
@@ -309,7 +309,7 @@ def _head_attention_grids(scene: Scene) -> tuple[Grid, ...]:
 def _context_stages(
     scene: Scene, head_count: int, output_names: Sequence[str], first_extra: int
 ) -> Stages:
-    """Lays out each head's attention, the joined heads and the output matrix.
+    """Lay out each head's attention, the joined heads and the output matrix.
 
     Returns an empty tuple if only one of several heads is shown.
     """
@@ -332,13 +332,13 @@ def _context_stages(
 
 
 def _output_matrices(scene: Scene) -> dict[str, Tensor]:
-    """Returns the output matrix and its bias, whichever exist."""
+    """Return the output matrix and its bias, whichever exist."""
     tensors = {name: getattr(scene.layer.projections, name, None) for name in ("w_out", "b_out")}
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 
 def _context_formulas(scene: Scene, output_matrices: dict[str, Tensor]) -> tuple[str, str]:
-    """Returns the formula for the terminal, and in TeX."""
+    """Return the formula for the terminal, and in TeX."""
     formulas = [] if scene.layer.off else ["context = weights · V"]
     if not output_matrices:
         return "".join(formulas), "Z = W V" if formulas else ""
@@ -349,7 +349,7 @@ def _context_formulas(scene: Scene, output_matrices: dict[str, Tensor]) -> tuple
 
 
 def softmax_columns(scene: Scene) -> ColumnChart | None:
-    """Returns bars for scores, exps and weights; None unless one query and head are shown."""
+    """Return bars for scores, exps and weights; None unless one query and head are shown."""
     if scene.options.query is None or len(scene.shown_heads) > 1 or scene.layer.mistake:
         return None
     (head,) = scene.shown_heads
@@ -381,7 +381,7 @@ def _column_row(scene: Scene, name: str, values: list[float], scale: Scale) -> C
 
 
 def _softmax_row(scene: Scene, head: int) -> tuple[tuple[str, ...], list[float], list[float]]:
-    """Returns the keys' names, scores and weights; an attention sink is the last of them."""
+    """Return the keys' names, scores and weights; an attention sink is the last of them."""
     names = tuple(scene.token_name(scene.keys, key) for key in range(len(scene.keys)))
     scores, weights = scene.stage_row("exponents", head), scene.stage_row("weights", head)
     if scene.layer.attended.sink is None:
@@ -391,7 +391,7 @@ def _softmax_row(scene: Scene, head: int) -> tuple[tuple[str, ...], list[float],
 
 
 def softmax_finding(scene: Scene, columns: ColumnChart | None) -> str:
-    """Names the key with the highest score and its weight; empty if several are equal."""
+    """Name the key with the highest score and its weight; empty if several are equal."""
     if columns is None:
         return ""
     scores, _, weights = columns.rows

@@ -48,14 +48,14 @@ CROSS_ATTENTION_STEPS = (  # without a mask: nothing of the second sentence is h
 
 
 def steps_before_attention(scene: Scene) -> Iterator[Section]:
-    """Yields the LayerNorm of attention's input, in a pre-norm block."""
+    """Yield the LayerNorm of attention's input, in a pre-norm block."""
     block = scene.layer.block
     if block is not None and block.norm_placement == "pre":
         yield _pre_norm_step(scene, block.attention, "2b", "norm")
 
 
 def steps_after_attention(scene: Scene) -> Iterator[Section]:
-    """Yields the block's steps after attention, in order and not yet numbered."""
+    """Yield the block's steps after attention, in order and not yet numbered."""
     block = scene.layer.block
     if block is None:
         return
@@ -83,7 +83,7 @@ def _sublayer_steps(scene: Scene, block: Block) -> Iterator[Section]:
 
 
 def _cross_attention_steps(scene: Scene) -> Iterator[Section]:
-    """Yields the steps of attention to a second sentence."""
+    """Yield the steps of attention to a second sentence."""
     yield _memory_step(scene, scene.layer)
     for section in (section for make in CROSS_ATTENTION_STEPS for section in make(scene)):
         title = f"{section.title} (cross-attention)"
@@ -109,7 +109,7 @@ def _memory_step(scene: Scene, layer: Layer) -> Section:
 
 
 def _residual_step(scene: Scene, block: Block, residual: Residual, sublayer: str) -> Section:
-    """Returns the step x + f(x), and in a post-norm block its LayerNorm."""
+    """Return the step x + f(x), and in a post-norm block its LayerNorm."""
     rows, is_post_norm = token_axis("token", scene.trace.tokens), block.norm_placement == "post"
     grids = [scene.grid("sum", residual.added, rows, followed=True)]
     about = (
@@ -136,7 +136,7 @@ def _residual_step(scene: Scene, block: Block, residual: Residual, sublayer: str
 
 
 def _pre_norm_step(scene: Scene, residual: Residual, number: str, name: str) -> Section:
-    """Returns the LayerNorm of a sub-layer's input, in a pre-norm block."""
+    """Return the LayerNorm of a sub-layer's input, in a pre-norm block."""
     assert residual.norm is not None
     vectors_before_and_after = (residual.inputs, residual.sublayer_inputs)
     return layer_norm_step(scene, vectors_before_and_after, residual.norm, number, name)
@@ -145,7 +145,7 @@ def _pre_norm_step(scene: Scene, residual: Residual, number: str, name: str) -> 
 def layer_norm_step(
     scene: Scene, vector_pair: tuple[Tensor, Tensor], norm: Norm, number: str, name: str
 ) -> Section:
-    """Returns a LayerNorm step, given the vectors before and after it."""
+    """Return a LayerNorm step, given the vectors before and after it."""
     before, after = vector_pair
     rows, is_learned = token_axis("token", scene.trace.tokens), has_learned_norm(norm)
     formula = "normed = (x - mean) / √(variance + 1e-05)" + " · gain + shift" * is_learned
@@ -165,7 +165,7 @@ def layer_norm_step(
 
 
 def _norm_description(outputs: Tensor, norm: Norm) -> str:
-    """Describes LayerNorm; mentions mean 0 and variance 1 only where they are true."""
+    """Describe LayerNorm; mentions mean 0 and variance 1 only where they are true."""
     about = "LayerNorm subtracts the mean from each vector and divides by √(variance + 1e-05)"
     if is_normalised(outputs, norm):
         about = "LayerNorm shifts and scales each vector to mean 0 and variance 1"
@@ -209,7 +209,7 @@ def _feed_forward_step(scene: Scene, block: Block, feed_forward: FeedForwardStag
 
 
 def _matrices_origin_note(scene: Scene) -> str:
-    """Says which of the two matrices are given; empty if both are random."""
+    """State which of the two matrices are given; empty if both are random."""
     matrix_names = ("w_1", "w_2")
     given_names = [name for name in matrix_names if name in scene.layer.given]
     if len(given_names) == len(matrix_names):
@@ -221,7 +221,7 @@ def _matrices_origin_note(scene: Scene) -> str:
 
 
 def _width_change_text(width: int, hidden: int) -> str:
-    """Says what the first matrix does to a vector.
+    """State what the first matrix does to a vector.
 
     >>> _width_change_text(8, 32), _width_change_text(8, 1), _width_change_text(8, 8)
     ('widens its vector to 32', 'narrows its vector to 1', 'maps its vector to another of width 8')
@@ -232,7 +232,7 @@ def _width_change_text(width: int, hidden: int) -> str:
 
 
 def _parameter_total_note(scene: Scene, block: Block) -> str:
-    """Says how many parameters the layer has in all."""
+    """State how many parameters the layer has in all."""
     matrices = [
         matrix
         for layer in scene.layer.attentions

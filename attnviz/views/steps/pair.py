@@ -52,7 +52,7 @@ def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
 
 
 def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:
-    """Yields the query and the key of one score, drawn in the plane that contains both."""
+    """Yield the query and the key of one score, drawn in the plane that contains both."""
     pairs = [(head, *_pair_vectors(scene, head, key)) for head in scene.written_heads]
     planes = tuple(_pair_plane(scene, *pair, key) for pair in pairs)
     names, width = _pair_names(scene, key), scene.layer.head_dim
@@ -73,7 +73,7 @@ def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:
 
 
 def _pair_title(scene: Scene, key: int) -> str:
-    """Returns `this · am = 2.16: the score is a dot product`, for several heads without number."""
+    """Return `this · am = 2.16: the score is a dot product`, for several heads without number."""
     pair_text = f"{scene.query_name} · {scene.token_name(scene.keys, key)}"
     scores = scene.layer.attended.scores[scene.written_heads, scene.followed_query, key].tolist()
     score_text = f" = {scene.style.for_values(*scores)(scores[0])}" if len(scores) == 1 else ""
@@ -89,7 +89,7 @@ def _pair_vectors(scene: Scene, head: int, key: int) -> tuple[Vector, Vector]:
 
 
 def _pair_names(scene: Scene, key: int, head: int | None = None) -> tuple[str, str]:
-    """Returns the names of query and key, and with `head` the heads they belong to."""
+    """Return the names of query and key, and with `head` the heads they belong to."""
     query_suffix, key_suffix = "", ""
     if head is not None:
         (group_heads,) = scene.head_groups(scene.layer.kv_heads, [head]).values()
@@ -99,7 +99,7 @@ def _pair_names(scene: Scene, key: int, head: int | None = None) -> tuple[str, s
 
 
 def _pair_grid(scene: Scene, head: int, query: Vector, key: Vector, key_position: int) -> Grid:
-    """Returns query and key one below the other: numbers in a column are multiplied."""
+    """Return query and key one below the other: numbers in a column are multiplied."""
     cells = unmasked_cells(np.array([query, key]))
     rows = plain_axis("vector", _pair_names(scene, key_position))
     columns = vector_axis(scene.trace, scene.layer, "width", len(query), head)
@@ -125,7 +125,7 @@ def _degrees_text(cosine: float | None, style: NumberStyle) -> str:
 
 
 def _pair_description(scene: Scene, key: int, planes: tuple[Plane, ...]) -> str:
-    """Says what is drawn, and for a single head what the angle means."""
+    """State what is drawn, and for a single head what the angle means."""
     about = "The query and the key, drawn in one plane, with their true lengths and angle."
     if len(planes) > 1:
         return about
@@ -156,7 +156,7 @@ def _angle_description(plane: Plane, score: float) -> str:
 def _pair_sums(
     scene: Scene, head: int, query: Vector, key: Vector, key_position: int
 ) -> Iterator[Sum]:
-    """Yields the dot product, lengths, cosine and angle, and the score computed from them."""
+    """Yield the dot product, lengths, cosine and angle, and the score computed from them."""
     style, suffix = scene.style, scene.head_suffix(head)
     row = scene.stage_row("scores", head)
     score = row[key_position]
@@ -174,7 +174,7 @@ def _pair_sums(
 
 
 def _masked_key_remarks(scene: Scene, key: int) -> tuple[str, ...]:
-    """Says that the mask sets this score to −∞; empty if it does not."""
+    """State that the mask sets this score to −∞; empty if it does not."""
     mistake = MISTAKES.get(scene.layer.mistake)
     heads = [f"head {head}" for head in scene.mask_heads if key in scene.masked_keys(head)]
     if not heads or (mistake and not mistake.masked):

@@ -28,7 +28,7 @@ ANSWER_SIDE = "answer"
 
 
 def answer_steps(scene: Scene) -> Iterator[Section]:
-    """Yields the steps after the last layer, not yet numbered; nothing without answers."""
+    """Yield the steps after the last layer, not yet numbered; nothing without answers."""
     prediction = scene.trace.prediction
     if prediction is None:
         return
@@ -50,7 +50,7 @@ def _last_norm_step(scene: Scene, scoring: AnswerScoring) -> Iterator[Section]:
 
 
 def _vectors_origin_text(scene: Scene) -> str:
-    """Names the layer that the vectors come from, if it is not the one shown before."""
+    """Name the layer that the vectors come from, if it is not the one shown before."""
     last_layer = scene.trace.layers[-1].layer
     is_last = scene.layer.layer == last_layer
     return "" if is_last else f"The vectors are the outputs of layer {last_layer}. "
@@ -86,7 +86,7 @@ def _answer_scores_step(
 
 
 def _top_answers_step(scene: Scene, prediction: Prediction) -> Section:
-    """Returns the step of a transformer whose most likely answers alone were kept."""
+    """Return the step of a transformer whose most likely answers alone were kept."""
     tokens_size = scene.size_text(prediction.probabilities[:, 0])
     return Section(
         number="",
@@ -133,7 +133,7 @@ def _token_answers_grid(
 
 
 def _with_answer_columns(grid: Grid, prediction: Prediction, order: Sequence[int]) -> Grid:
-    """Returns the grid with a column per answer, the followed token's most likely first."""
+    """Return the grid with a column per answer, the followed token's most likely first."""
     labels = [bidi_isolated(prediction.answers[answer]) for answer in order]
     values = grid.with_values(grid.values[:, list(order)])
     return replace(values, columns=plain_axis(ANSWER_SIDE, labels))
@@ -144,7 +144,7 @@ def _written_answers(scene: Scene, order: Sequence[int]) -> Sequence[int]:
 
 
 def _unwritten_answers_note(scene: Scene, order: Sequence[int]) -> tuple[str, ...]:
-    """Says how many answers are not written out; empty if all are."""
+    """State how many answers are not written out; empty if all are."""
     if scene.options.query is None or len(_written_answers(scene, order)) == len(order):
         return ()
     written = f"the {MAX_TERMS} most likely of {len(order)} answers"

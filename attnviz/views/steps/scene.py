@@ -97,7 +97,7 @@ class Scene:
         return self.shown_heads[:1] if are_too_many else self.shown_heads
 
     def stage_before(self, stage: Stage) -> Stage:
-        """Returns the stage that precedes `stage`, among those that the layer has."""
+        """Return the stage that precedes `stage`, among those that the layer has."""
         attended = self.layer.attended
         is_present: dict[Stage, bool] = {
             "scaled scores": True,
@@ -110,7 +110,7 @@ class Scene:
         return [each for each in stages[: stages.index(stage)] if is_present[each]][-1]
 
     def stage_row(self, stage: Stage, head: int) -> list[float]:
-        """Returns the followed query's row at a stage, such as the masked scores."""
+        """Return the followed query's row at a stage, such as the masked scores."""
         row = self.layer.weights.cells(stage, head).row(self.followed_query)
         numbers: list[float] = row.values[0].tolist()
         return numbers
@@ -146,7 +146,7 @@ class Scene:
         return [key for key in self.written_keys if key in self.read_keys]
 
     def masked_keys(self, head: int) -> set[int]:
-        """Returns the keys that the mask hides from the followed query in a head."""
+        """Return the keys that the mask hides from the followed query in a head."""
         row = head_mask(head, self.layer.visible)[self.followed_query]
         return set((~row).nonzero().flatten().tolist())
 
@@ -161,7 +161,7 @@ class Scene:
         return self.shown_heads if self.layer.visible.ndim == 3 else self.shown_heads[:1]
 
     def unwritten_notes(self, *, by_key: bool) -> tuple[str, ...]:
-        """Says which keys and heads are not written out; empty if all are."""
+        """State which keys and heads are not written out; empty if all are."""
         keys, heads = len(self.keys), len(self.shown_heads)
         notes = []
         if by_key and len(self.written_keys) < keys and self.options.key is None:
@@ -173,7 +173,7 @@ class Scene:
         return (*notes, "--full writes out everything") if notes else ()
 
     def token_name(self, tokens: Tokens, position: int) -> str:
-        """Returns a token's label, numbered if it occurs more than once: `3 the`."""
+        """Return a token's label, numbered if it occurs more than once: `3 the`."""
         label = tokens.labels[position]
         return label if tokens.labels.count(label) == 1 else f"{position + 1} {label}"
 
@@ -182,31 +182,31 @@ class Scene:
         return self.token_name(self.trace.tokens, self.followed_query)
 
     def head_suffix(self, head: int) -> str:
-        """Returns ` H1`; empty if there is a single head."""
+        """Return ` H1`; empty if there is a single head."""
         return "" if self.layer.heads == 1 else f" H{head}"
 
     def group_suffix(self, heads: range) -> str:
-        """Returns ` H0–1` for a group of heads that share keys and values."""
+        """Return ` H0–1` for a group of heads that share keys and values."""
         return self.head_suffix(heads[0]) if len(heads) == 1 else f" H{heads[0]}–{heads[-1]}"
 
     def head_title(self, name: str, head: int) -> str:
-        """Returns `scores · head 1`; only the name if there is a single head."""
+        """Return `scores · head 1`; only the name if there is a single head."""
         return name if self.layer.heads == 1 else f"{name} · head {head}"
 
     def head_groups(self, count: int, heads: Sequence[int]) -> dict[int, range]:
-        """Returns the groups that `heads` belong to, each with all of its heads."""
+        """Return the groups that `heads` belong to, each with all of its heads."""
         size = self.layer.heads // count
         group_numbers = dict.fromkeys(head // size for head in heads)
         return {group: range(group * size, (group + 1) * size) for group in group_numbers}
 
     def group_title(self, name: str, heads: range) -> str:
-        """Returns `keys · heads 0–1` for a group of heads that share keys and values."""
+        """Return `keys · heads 0–1` for a group of heads that share keys and values."""
         if len(heads) == 1:
             return self.head_title(name, heads[0])
         return f"{name} · heads {heads[0]}–{heads[-1]}"
 
     def size_text(self, tensor: Tensor) -> str:
-        """Returns a shape for people: `[3 × 8]`, with several heads `2 × [3 × 8]`."""
+        """Return a shape for people: `[3 × 8]`, with several heads `2 × [3 × 8]`."""
         if tensor.ndim == 1:
             return bracketed_shape(*tensor.shape)
         *heads, rows, columns = tensor.shape
@@ -229,7 +229,7 @@ class Scene:
         head: int = 0,
         followed: bool = False,
     ) -> Grid:
-        """Returns a table of vectors, all or the followed one; `side` says what columns count."""
+        """Return a table of vectors, all or the followed one; `side` says what columns count."""
         columns = vector_axis(self.trace, self.layer, side, vectors.shape[-1], head)
         grid = vectors_grid(title, vectors, rows, columns)
         if self.trace.trained is not None:
@@ -237,7 +237,7 @@ class Scene:
         return self._followed_part(grid, followed)
 
     def matrix_grid(self, name: str, matrix: Tensor) -> Grid:
-        """Returns the table of a parameter matrix, or of a bias as one row."""
+        """Return the table of a parameter matrix, or of a bias as one row."""
         *above, side = LABELLED_MATRICES[name].axes
         if not above:
             return self.grid(name, matrix[None], plain_axis("row", ["+"]), side=side)
@@ -245,7 +245,7 @@ class Scene:
         return self.grid(name, matrix, replace(rows, title=""), side=side)
 
     def head_matrix_grid(self, name: str, matrix: Tensor, head: int) -> Grid:
-        """Returns the columns of a matrix that make the vectors of one head."""
+        """Return the columns of a matrix that make the vectors of one head."""
         side = "head_value" if name == "w_value" else "width"
         rows = replace(vector_axis(self.trace, self.layer, "dim", len(matrix)), title="")
         return self.grid(self.head_title(name, head), matrix, rows, side=side, head=head)
@@ -260,7 +260,7 @@ class Scene:
         followed: bool = False,
         scale: str = "",
     ) -> tuple[Grid, ...]:
-        """Returns a table per shown head; `scale` names a colour scale that only they share."""
+        """Return a table per shown head; `scale` names a colour scale that only they share."""
         grids = []
         for group, heads in self.head_groups(len(vectors), self.shown_heads).items():
             title, part = self.group_title(name, heads), vectors[group]
@@ -283,7 +283,7 @@ class Scene:
         )
 
     def _followed_part(self, grid: Grid, followed: bool = True) -> Grid:
-        """Sets the number of digits; keeps only the followed query's row if `followed`."""
+        """Set the number of digits; keeps only the followed query's row if `followed`."""
         grid = replace(grid, decimals=self.options.digits)
         if not followed or self.options.query is None:
             return grid
@@ -291,7 +291,7 @@ class Scene:
         return row if row.share else replace(row, scale=centred_scale(row.scale.label, row.cells))
 
     def _named_row(self, grid: Grid) -> Grid:
-        """Numbers the row's label if its token occurs several times in the text."""
+        """Number the row's label if its token occurs several times in the text."""
         name = self.query_name
         if grid.rows.labels == (name,) or not grid.rows.labels[0]:
             return grid
@@ -299,20 +299,20 @@ class Scene:
 
 
 def _with_own_scale(grid: Grid) -> Grid:
-    """Labels the scale by kind of numbers, since those of trained models differ in size."""
+    """Label the scale by kind of numbers, since those of trained models differ in size."""
     kind = next((kind for start, kind in SCALE_KINDS.items() if grid.title.startswith(start)), None)
     return replace(grid, scale=replace(grid.scale, label=kind)) if kind else grid
 
 
 def build_scene(trace: Trace, options: StepSettings) -> Scene:
-    """Returns the scene of the selected layer; raises AttnvizError if it does not exist."""
+    """Return the scene of the selected layer; raises AttnvizError if it does not exist."""
     layer = _find_layer(trace, options.layer)
     refuse_missing_head(options.head, layer.heads)
     return Scene(trace, layer, options)
 
 
 def _find_layer(trace: Trace, number: int | None) -> Layer:
-    """Returns the layer with this number; in some models not every layer has attention."""
+    """Return the layer with this number; in some models not every layer has attention."""
     if number is None:
         return trace.layers[0]
     layers_by_number = {layer.layer: layer for layer in trace.layers}
@@ -329,7 +329,7 @@ def _find_layer(trace: Trace, number: int | None) -> Layer:
 
 
 def parameter_count_text(scene: Scene, matrices: Mapping[str, Tensor]) -> str:
-    """Returns `w_query 8 × 8 + w_key 8 × 8 = 128 numbers to learn`."""
+    """Return `w_query 8 × 8 + w_key 8 × 8 = 128 numbers to learn`."""
     parts = [f"{name} {shape_text(matrix.shape)}" for name, matrix in matrices.items()]
     count = sum(matrix.numel() for matrix in matrices.values())
     return f"{' + '.join(parts)} = {count:,} numbers {parameter_count_suffix(scene.trace)}"

@@ -21,7 +21,7 @@ ADDITIVE_MASK_DESCRIPTION = (
 
 
 def scores_step(scene: Scene) -> Iterator[Section]:
-    """Yields the scores: how well each query matches each key."""
+    """Yield the scores: how well each query matches each key."""
     layer = scene.layer
     if scene.options.key is not None:
         yield from pair.score_pair_step(scene, scene.options.key)
@@ -80,7 +80,7 @@ def _scores_description(scene: Scene) -> str:
 
 
 def scaling_step(scene: Scene) -> Iterator[Section]:
-    """Yields the division of scores by √d_k and by the temperature."""
+    """Yield the division of scores by √d_k and by the temperature."""
     divisors = sums.divisor_texts(scene, scene.layer)
     yield Section(
         number="6",
@@ -130,7 +130,7 @@ def _scaling_tex(scene: Scene) -> str:
 
 
 def soft_cap_step(scene: Scene) -> Iterator[Section]:
-    """Yields the scores limited by tanh; nothing without a soft cap."""
+    """Yield the scores limited by tanh; nothing without a soft cap."""
     if scene.trace.variant.soft_cap is None or scene.layer.attended.capped_scores is None:
         return
     cap = exact_text(scene.trace.variant.soft_cap)
@@ -149,7 +149,7 @@ def soft_cap_step(scene: Scene) -> Iterator[Section]:
 
 
 def alibi_step(scene: Scene) -> Iterator[Section]:
-    """Yields the distance penalty or learned position bias; nothing without either."""
+    """Yield the distance penalty or learned position bias; nothing without either."""
     bias, layer = scene.layer.attended.bias, scene.layer
     if bias is None:
         return
@@ -179,7 +179,7 @@ def _alibi_description(heads: int) -> str:
 
 
 def additive_mask_step(scene: Scene) -> Iterator[Section]:
-    """Yields the scores plus a mask of numbers; nothing without such a mask."""
+    """Yield the scores plus a mask of numbers; nothing without such a mask."""
     mask = scene.layer.attended.mask
     if mask is None:
         return

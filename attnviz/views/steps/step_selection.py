@@ -80,7 +80,7 @@ def refuse_missing_head(head: int | None, count: int) -> None:
 
 
 def select_steps(sections: Sequence[Section], selection: str | None) -> list[Section]:
-    """Returns the selected steps in their order: `scores`, `5`, `5-8`, `5,softmax`."""
+    """Return the selected steps in their order: `scores`, `5`, `5-8`, `5,softmax`."""
     if selection is None:
         return list(sections)
     names = [name.strip() for name in selection.split(",") if name.strip()]
@@ -116,7 +116,7 @@ def _matching_sections(sections: Sequence[Section], part: str) -> list[Section]:
 
 
 def _range_ends(order_by_name: Mapping[str, StepNumber], part: str) -> list[StepNumber]:
-    """Returns the first and last step of `5-8`, `scores-softmax` or `5-`; empty if no range."""
+    """Return the first and last step of `5-8`, `scores-softmax` or `5-`; empty if no range."""
     for dash in re.finditer("[-–]", part):
         first_text, last_text = part[: dash.start()].strip(), part[dash.end() :].strip()
         first = _range_end(first_text, order_by_name, BEFORE_ALL)
@@ -135,7 +135,7 @@ def _range_end(
 
 
 def _step_order(number: str) -> StepNumber:
-    """Returns a key that sorts step numbers.
+    """Return a key that sorts step numbers.
 
     >>> sorted(["10", "4b", "4", "5"], key=_step_order)
     ['4', '4b', '5', '10']

@@ -46,7 +46,7 @@ class MatrixRows(Sequence[list[float]]):
 
 
 def _if_followed(write: Callable[..., Iterator[Sum]]) -> Callable[..., Sums]:
-    """Makes a generator of sums return a tuple, which is empty if no token is followed."""
+    """Make a generator of sums return a tuple, which is empty if no token is followed."""
 
     @wraps(write)
     def written(scene: Scene, *arguments: Any) -> Sums:
@@ -66,7 +66,7 @@ def input_sums(scene: Scene) -> Iterator[Sum]:
 
 @_if_followed
 def vector_sums(scene: Scene, layer: Layer, vectors_by_kind: dict[str, Tensor]) -> Iterator[Sum]:
-    """Writes the followed token's query, key and value, or the key and value of --key.
+    """Write the followed token's query, key and value, or the key and value of --key.
 
     If keys come from other tokens, they are those of the key with the largest weight.
     """
@@ -92,7 +92,7 @@ def vector_sums(scene: Scene, layer: Layer, vectors_by_kind: dict[str, Tensor]) 
 
 
 def _vector_source(scene: Scene, layer: Layer, name: str) -> tuple[str, Tensor, int]:
-    """Returns the name, vector and position that a query, key or value is computed from."""
+    """Return the name, vector and position that a query, key or value is computed from."""
     row, asked_key = scene.followed_query, scene.options.key
     if name == "query" or (layer.key_inputs is None and asked_key is None):
         return scene.query_name, layer.inputs[row], row
@@ -102,7 +102,7 @@ def _vector_source(scene: Scene, layer: Layer, name: str) -> tuple[str, Tensor, 
 
 
 def _written_key(scene: Scene) -> int:
-    """Returns the key of --key, else the followed token's own, or that with the most weight."""
+    """Return the key of --key, else the followed token's own, or that with the most weight."""
     if scene.options.key is not None:
         return scene.options.key
     if scene.keys is scene.trace.tokens:
@@ -165,7 +165,7 @@ def additive_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 
 def divisor_texts(scene: Scene, layer: Layer) -> list[str]:
-    """Returns the divisors of the scores as they are written: `√64`, and the temperature."""
+    """Return the divisors of the scores as they are written: `√64`, and the temperature."""
     variant = scene.trace.variant
     if scene.trace.trained is not None:
         return list(filter(None, [trained.divisor_text(layer)]))
@@ -217,7 +217,7 @@ def additive_mask_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 
 def _addition_sums(scene: Scene, name: str, stage: Stage, numbers: Tensor) -> Iterator[Sum]:
-    """Yields each key's score, and the number added to it."""
+    """Yield each key's score, and the number added to it."""
     before = scene.stage_before(stage)
     for head, key, left_side in _written_cells(scene, name, scene.written_keys):
         values, results = scene.stage_row(before, head), scene.stage_row(stage, head)
@@ -246,7 +246,7 @@ def softmax_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 
 def _softmax_exponents(scene: Scene, layer: Layer, head: int, key: int) -> tuple[list[float], int]:
-    """Returns the numbers that the softmax runs over, and the index of this cell in them."""
+    """Return the numbers that the softmax runs over, and the index of this cell in them."""
     row, cells = scene.followed_query, layer.weights.cells("exponents", head)
     mistake = MISTAKES.get(layer.mistake)
     over = mistake.softmax_axis if mistake else "row"
@@ -266,7 +266,7 @@ def _softmax_exponents(scene: Scene, layer: Layer, head: int, key: int) -> tuple
 
 @_if_followed
 def match_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Writes the score of each key that shares a feature with the query, product by product.
+    """Write the score of each key that shares a feature with the query, product by product.
 
     Yields nothing with a soft cap, after which a score is no longer a sum.
     """
@@ -327,7 +327,7 @@ def context_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def residual_sums(scene: Scene, residual: Residual) -> Iterator[Sum]:
-    """Writes x + f(x), and in a post-norm block its LayerNorm."""
+    """Write x + f(x), and in a post-norm block its LayerNorm."""
     row = scene.followed_query
     terms = [residual.inputs[row].tolist(), residual.sublayer_outputs[row].tolist()]
     left_side = f"sum({scene.query_name})"
@@ -343,7 +343,7 @@ def norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterat
 
 
 def _layer_norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
-    """Yields mean, variance and result; a gain of 1 with a shift of 0 is not written."""
+    """Yield mean, variance and result; a gain of 1 with a shift of 0 is not written."""
     vector, name, style = before[scene.followed_query], scene.query_name, scene.style
     mean, variance = vector.mean().item(), vector.var(correction=0).item()
     numbers, result = vector.tolist(), after[scene.followed_query].tolist()
@@ -356,7 +356,7 @@ def _layer_norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) ->
 
 @_if_followed
 def feed_forward_sums(scene: Scene, block: Block) -> Iterator[Sum]:
-    """Writes the first matrix with the activation, then the second matrix."""
+    """Write the first matrix with the activation, then the second matrix."""
     feed_forward, row, style = block.required_feed_forward, scene.followed_query, scene.style
     parameters, name, residual = feed_forward.parameters, scene.query_name, feed_forward.residual
     inputs, outputs = (
@@ -404,7 +404,7 @@ def _nonzero_bias(bias: Tensor) -> list[float] | None:
 
 
 def _written_cells(scene: Scene, name: str, keys: Any) -> Iterator[tuple[int, int, str]]:
-    """Yields head, key and the name of the number, for each cell of the followed row."""
+    """Yield head, key and the name of the number, for each cell of the followed row."""
     for head in scene.written_heads:
         for key in keys:
             key_name = scene.token_name(scene.keys, key)

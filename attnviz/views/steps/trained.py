@@ -62,7 +62,7 @@ def refuse_walk_without_vectors(trace: Trace) -> None:
 
 
 def added_tokens_text(trace: Trace) -> str:
-    """Says which tokens the tokenizer added, and how many the model generated."""
+    """State which tokens the tokenizer added, and how many the model generated."""
     tokens, text = trace.tokens, ""
     added_labels = dict.fromkeys(tokens.labels[position] for position in sorted(tokens.special))
     if trace.trained is not None and added_labels:
@@ -76,7 +76,7 @@ def added_tokens_text(trace: Trace) -> str:
 
 
 def trained_inputs_step(scene: Scene) -> Section:
-    """Returns the input of attention; in the first layer with the embeddings if they differ."""
+    """Return the input of attention; in the first layer with the embeddings if they differ."""
     inputs, number = scene.layer.inputs, scene.layer.layer
     rows = token_axis("token", scene.trace.tokens)
     grids = [scene.grid("inputs", inputs, rows)]
@@ -114,7 +114,7 @@ def _learned_table_remarks(scene: Scene) -> tuple[str, ...]:
 
 
 def unknown_origin_text(layer: Layer, names: Sequence[str]) -> str:
-    """Says which vectors have matrices that were not recognised or not kept, if any."""
+    """State which vectors have matrices that were not recognised or not kept, if any."""
     if layer.projections is None and not {*names} <= layer.given:
         return MISSING_MATRICES_TEXT
     unknown = [name for name in names if name in layer.given]
@@ -123,7 +123,7 @@ def unknown_origin_text(layer: Layer, names: Sequence[str]) -> str:
 
 
 def trained_head_matrix_grid(scene: Scene, name: str, matrix: Tensor, head: int) -> Grid:
-    """Returns the columns of a matrix or bias that make the vectors of one head."""
+    """Return the columns of a matrix or bias that make the vectors of one head."""
     count = scene.layer.heads if name.endswith("query") else scene.layer.kv_heads
     ((group, heads),) = scene.head_groups(count, [head]).items()
     width = matrix.shape[-1] // count
@@ -132,7 +132,7 @@ def trained_head_matrix_grid(scene: Scene, name: str, matrix: Tensor, head: int)
 
 
 def own_rotation_text(trace: Trace) -> str:
-    """Describes rotary positions that follow no known formula; empty for all others."""
+    """Describe rotary positions that follow no known formula; empty for all others."""
     if trace.trained is None or trace.positions in ROTARY_POSITIONS:
         return ""
     return (
@@ -142,19 +142,19 @@ def own_rotation_text(trace: Trace) -> str:
 
 
 def is_scaled_by_root(layer: Layer) -> bool:
-    """Returns whether scores are divided by the square root of a head's width."""
+    """Return whether scores are divided by the square root of a head's width."""
     return abs(layer.scale * sqrt(layer.head_dim) - 1) < ROOT_TOLERANCE
 
 
 def divisor_text(layer: Layer) -> str:
-    """Returns the divisor of the scores as it is written; empty if they are not scaled."""
+    """Return the divisor of the scores as it is written; empty if they are not scaled."""
     if is_scaled_by_root(layer):
         return f"√{layer.head_dim}"
     return "" if layer.scale == 1 else f"{1 / layer.scale:.6g}"
 
 
 def own_scaling_text(layer: Layer) -> str:
-    """Describes scaling by something other than the square root of a head's width."""
+    """Describe scaling by something other than the square root of a head's width."""
     if not divisor_text(layer):
         unknown = {"queries", "keys"} & layer.given
         return EARLIER_SCALING_TEXT if unknown else NO_SCALING_TEXT
@@ -162,7 +162,7 @@ def own_scaling_text(layer: Layer) -> str:
 
 
 def own_mask_text(scene: Scene) -> str:
-    """Describes which tokens the mask lets each token attend to; empty if nothing is masked."""
+    """Describe which tokens the mask lets each token attend to; empty if nothing is masked."""
     visible = scene.layer.visible
     if bool(visible.all()):
         return ""
@@ -184,12 +184,12 @@ def _attended_range_text(shape: MaskShape) -> str:
 
 
 def window_text(window: int) -> str:
-    """Describes a sliding window."""
+    """Describe a sliding window."""
     return f"Each token attends only to tokens less than {counted(window, 'position')} away."
 
 
 def position_bias_step(scene: Scene, bias: Tensor, sums: tuple[Sum, ...]) -> Section:
-    """Returns the step that adds a learned bias to each score."""
+    """Return the step that adds a learned bias to each score."""
     before = scene.stage_before("biased scores").split()[0]
     return Section(
         number="6b",
@@ -214,7 +214,7 @@ def _bias_description(scene: Scene, bias: Tensor) -> str:
 
 
 def _depends_on_distance(bias: Tensor) -> bool:
-    """Returns whether all numbers on each diagonal are equal, within rounding."""
+    """Return whether all numbers on each diagonal are equal, within rounding."""
     differences = (bias[..., 1:, 1:] - bias[..., :-1, :-1]).abs()
     limit = MAX_DIAGONAL_VARIATION * bias.abs().max()
     return differences.numel() > 0 and bool((differences <= limit).all())

@@ -44,7 +44,7 @@ MATRIX_PURPOSES = {
 
 
 def tokens_step(scene: Scene) -> Iterator[Section]:
-    """Yields the tokens that the text is split into."""
+    """Yield the tokens that the text is split into."""
     about = "The text is split into tokens, each with an id; nothing else of the text is used."
     if scene.trace.tokenizer == GIVEN_LABEL:
         about = "The tokens are given or numbered; a repeated word keeps its id."
@@ -60,7 +60,7 @@ def tokens_step(scene: Scene) -> Iterator[Section]:
 
 
 def inputs_step(scene: Scene) -> Iterator[Section]:
-    """Yields embeddings and positions; above the first layer, the output of the layer below."""
+    """Yield embeddings and positions; above the first layer, the output of the layer below."""
     layer = scene.layer
     if scene.trace.trained is not None:
         yield trained.trained_inputs_step(scene)
@@ -139,7 +139,7 @@ def _embeddings_description(scene: Scene) -> str:
 
 
 def _kinds_from_other_tokens(scene: Scene) -> str:
-    """Returns `Keys and values`, whichever are computed from other tokens, or nothing."""
+    """Return `Keys and values`, whichever are computed from other tokens, or nothing."""
     given = scene.layer.given
     kinds = ["keys"] * (not {"keys", "scores"} & given) + ["values"] * ("values" not in given)
     return " and ".join(kinds).capitalize()
@@ -156,7 +156,7 @@ def _embedding_table_remarks(scene: Scene) -> tuple[str, ...]:
 
 
 def projections_step(scene: Scene) -> Iterator[Section]:
-    """Yields the matrices that make queries, keys and values."""
+    """Yield the matrices that make queries, keys and values."""
     matrices = projection_matrices(scene)
     if not matrices:
         about = _no_matrices_text(scene)
@@ -182,7 +182,7 @@ def projections_step(scene: Scene) -> Iterator[Section]:
 
 
 def _matrix_grids(scene: Scene, name: str, matrix: Tensor) -> Iterator[Grid]:
-    """Yields a matrix, split by head if its columns have names."""
+    """Yield a matrix, split by head if its columns have names."""
     if scene.trace.trained is not None and scene.options.head is not None:
         yield trained.trained_head_matrix_grid(scene, name, matrix, scene.options.head)
         return
@@ -196,7 +196,7 @@ def _matrix_grids(scene: Scene, name: str, matrix: Tensor) -> Iterator[Grid]:
 
 
 def projection_matrices(scene: Scene) -> dict[str, Tensor]:
-    """Returns the matrices and biases of the layer, except those that join the heads."""
+    """Return the matrices and biases of the layer, except those that join the heads."""
     learned = parts.learned_tensors(scene.trace, scene.layer)
     return {name: matrix for name, matrix in learned.items() if not name.endswith("_out")}
 
@@ -228,7 +228,7 @@ def _matrices_origin_text(scene: Scene, matrices: Mapping[str, Tensor]) -> str:
 
 
 def vectors_step(scene: Scene) -> Iterator[Section]:
-    """Yields queries, keys and values, before rotary positions turn them."""
+    """Yield queries, keys and values, before rotary positions turn them."""
     layer = scene.layer
     before = layer.before_rotary or layer
     is_compared = scene.trace.variant.compared
@@ -256,7 +256,7 @@ def vectors_step(scene: Scene) -> Iterator[Section]:
 
 
 def _shared_heads_text(layer: Layer) -> str:
-    """Says how many heads share keys and values; empty if none do."""
+    """State how many heads share keys and values; empty if none do."""
     group_size = layer.heads // layer.kv_heads
     if group_size == 1:
         return ""
@@ -267,7 +267,7 @@ def _shared_heads_text(layer: Layer) -> str:
 
 
 def _head_columns_text(layer: Layer, names: Sequence[str]) -> str:
-    """Says how projected vectors are split between heads; empty for a single head."""
+    """State how projected vectors are split between heads; empty for a single head."""
     projected_names = [name for name in names if name not in layer.given]
     if layer.heads == 1 or not projected_names:
         return ""
@@ -276,7 +276,7 @@ def _head_columns_text(layer: Layer, names: Sequence[str]) -> str:
 
 
 def _head_split_stages(scene: Scene, counts: Sequence[int]) -> Stages:
-    """Lays out the columns of all heads joined, then split: one line per kind of vector."""
+    """Lay out the columns of all heads joined, then split: one line per kind of vector."""
     heads = scene.layer.heads
     if heads == 1 or any(count < heads for count in counts):
         return ()
@@ -296,7 +296,7 @@ def _head_vector_grids(scene: Scene, name: str, vectors: Tensor) -> tuple[Grid, 
 
 
 def _vector_formulas(scene: Scene, names: list[str]) -> tuple[str, str]:
-    """Returns the formulas for the terminal and in TeX: `Q = X W_query + b_query`."""
+    """Return the formulas for the terminal and in TeX: `Q = X W_query + b_query`."""
     projections, (queries_input, keys_input) = scene.layer.projections, _input_names(scene.layer)
     if projections is None or not projection_matrices(scene):
         return _unprojected_formula(scene, names), ""
@@ -313,7 +313,7 @@ def _vector_formulas(scene: Scene, names: list[str]) -> tuple[str, str]:
 
 
 def _unprojected_formula(scene: Scene, names: Sequence[str]) -> str:
-    """Returns `Q = K = V = X`, for vectors that are not projected; empty if any are given."""
+    """Return `Q = K = V = X`, for vectors that are not projected; empty if any are given."""
     if scene.trace.variant.projected or scene.layer.given & {*names}:
         return ""
     queries_input, keys_input = _input_names(scene.layer)
@@ -325,7 +325,7 @@ def _unprojected_formula(scene: Scene, names: Sequence[str]) -> str:
 
 
 def _input_names(layer: Layer) -> tuple[str, str]:
-    """Returns the names of the inputs of queries, and of keys and values: `X`, `Y`, `M`."""
+    """Return the names of the inputs of queries, and of keys and values: `X`, `Y`, `M`."""
     if layer.memory is not None:
         return "X", "M"
     is_pre_norm = layer.block is not None and layer.block.norm_placement == "pre"
@@ -334,7 +334,7 @@ def _input_names(layer: Layer) -> tuple[str, str]:
 
 
 def rotary_step(scene: Scene) -> Iterator[Section]:
-    """Yields the rotated queries and keys; nothing without rotary positions."""
+    """Yield the rotated queries and keys; nothing without rotary positions."""
     layer = scene.layer
     if layer.before_rotary is None or layer.queries is None or layer.keys is None:
         return
@@ -368,7 +368,7 @@ def _rotation_description(scene: Scene) -> str:
 
 
 def _rotated_pair_text(scene: Scene) -> str:
-    """Says which numbers are rotated as a pair."""
+    """State which numbers are rotated as a pair."""
     if scene.trace.positions != "rotary-halves":
         return "Each pair of adjacent numbers of a query or a key"
     half = scene.layer.head_dim // 2
@@ -379,7 +379,7 @@ def _rotated_pair_text(scene: Scene) -> str:
 
 
 def _unwritten_pairs_note(scene: Scene) -> tuple[str, ...]:
-    """Says how many rotated pairs are not written out; empty if all are."""
+    """State how many rotated pairs are not written out; empty if all are."""
     pairs = scene.layer.head_dim // 2
     if scene.options.query is None or scene.options.full or pairs <= MAX_TERMS:
         return ()

@@ -53,7 +53,7 @@ MIN_WRITTEN_WEIGHT = 0.005  # smaller weights are left out
 
 
 def why_step(scene: Scene) -> Iterator[Section]:
-    """Yields what each head looks for, and which features a query and its keys have."""
+    """Yield what each head looks for, and which features a query and its keys have."""
     layer, is_followed = scene.layer, scene.options.query is not None
     if layer.queries is None or layer.keys is None:
         return
@@ -74,7 +74,7 @@ def why_step(scene: Scene) -> Iterator[Section]:
 
 
 def _head_sentences(scene: Scene) -> Iterator[str]:
-    """Yields `In head 0, a word that refers back looks for a noun before it.`"""
+    """Yield `In head 0, a word that refers back looks for a noun before it.`"""
     for head in scene.shown_heads:
         role = written_head_role(scene.trace, scene.layer, head)
         if role:
@@ -82,7 +82,7 @@ def _head_sentences(scene: Scene) -> Iterator[str]:
 
 
 def _product_grid(scene: Scene, head: int) -> Grid:
-    """Returns the followed query's numbers times those of each key, not yet added up."""
+    """Return the followed query's numbers times those of each key, not yet added up."""
     query, keys = _query_and_keys(scene, head)
     cells = unmasked_cells(keys * query)
     return Grid(
@@ -105,7 +105,7 @@ def _query_and_keys(
 
 
 def _feature_remarks(scene: Scene) -> Iterator[str]:
-    """Yields what the followed token asks for, and the features of the keys with most weight."""
+    """Yield what the followed token asks for, and the features of the keys with most weight."""
     for head in scene.written_heads:
         query, keys = _query_and_keys(scene, head)
         prefix = f"head {head}: " if scene.layer.heads > 1 else ""
@@ -119,7 +119,7 @@ def _feature_remarks(scene: Scene) -> Iterator[str]:
 
 
 def _features_text(scene: Scene, head: int, vector: Float[np.ndarray, "width"]) -> str:
-    """Returns the nonzero numbers by name: `animal 14, place 8 and singular 6`."""
+    """Return the nonzero numbers by name: `animal 14, place 8 and singular 6`."""
     numbers: list[float] = vector.tolist()
     names = dimension_names(scene.trace, scene.layer, "width", head)
     write = scene.style.for_values(*numbers)
@@ -215,7 +215,7 @@ def steps(
 def step_sections(
     traced: Trace, options: StepSettings | None = None, *, still: bool = False
 ) -> list[Section]:
-    """Returns every step of one layer, numbered; with `still`, without frames for animation."""
+    """Return every step of one layer, numbered; with `still`, without frames for animation."""
     attentions = traced.layers[0].attentions
     by_row = [each for each in attentions if each.weights_on_demand is not None]
     refuse_oversized_steps(sum(map(weight_count, attentions)), sum(map(weight_count, by_row)))
@@ -231,13 +231,13 @@ def step_sections(
 
 
 def weight_count(layer: Layer) -> int:
-    """Returns the number of weights in all heads of a layer."""
+    """Return the number of weights in all heads of a layer."""
     rows, columns = layer.weights.cells("mixing", 0).shape
     return layer.heads * rows * columns
 
 
 def view(walk: Walk) -> View:
-    """Returns the View of a walk, with one panel per step."""
+    """Return the View of a walk, with one panel per step."""
     settings_text, asked = settings_line(walk.trace), walk.asked
     caveat = random_numbers_caveat(walk.trace, PARTS_BY_SHOW_NAME)
     page = build_page([Group("steps", walk.sections)], settings_text, caveat)
@@ -262,30 +262,30 @@ def view(walk: Walk) -> View:
 
 
 def _walk_title(walk: Walk) -> str:
-    """Returns `How "it" gets its context vector, step by step`."""
+    """Return `How "it" gets its context vector, step by step`."""
     token_text = quoted_token(walk.trace.tokens, _followed_position(walk))
     return f"How {token_text} gets its context vector, step by step"
 
 
 def _only_step_finding(sections: Sequence[Section]) -> str:
-    """Returns the finding of the only selected step; empty if several are selected."""
+    """Return the finding of the only selected step; empty if several are selected."""
     return sections[0].finding if len(sections) == 1 else ""
 
 
 def _followed_position(walk: Walk) -> int:
-    """Returns the position of the followed token, or of the last."""
+    """Return the position of the followed token, or of the last."""
     return len(walk.trace.tokens) - 1 if walk.asked.query is None else walk.asked.query
 
 
 def _steps_of_query(current: Walk, position: int) -> tuple[str, tuple[Section, ...]]:
-    """Returns the title and the steps of the walk for another query."""
+    """Return the title and the steps of the walk for another query."""
     walk = replace(current, asked=replace(current.asked, query=position))
     sections = select_steps(step_sections(walk.trace, walk.asked, still=True), walk.step)
     return _only_step_finding(sections) or _walk_title(walk), tuple(sections)
 
 
 def _finished_section(section: Section, scene: Scene, *, still: bool) -> Section:
-    """Adds the notes on arithmetic that is not written out, and the frames of an animation."""
+    """Add the notes on arithmetic that is not written out, and the frames of an animation."""
     return replace(
         section,
         remarks=(*section.remarks, *_unwritten_remarks(section, scene)),
@@ -294,7 +294,7 @@ def _finished_section(section: Section, scene: Scene, *, still: bool) -> Section
 
 
 def _unwritten_remarks(section: Section, scene: Scene) -> Sequence[str]:
-    """Says which keys and heads are not written out; empty if all are."""
+    """State which keys and heads are not written out; empty if all are."""
     name = section.name.removeprefix("cross-")
     if not section.sums or name not in (*STEPS_WRITTEN_BY_KEY, *STEPS_WRITTEN_BY_HEAD):
         return ()
