@@ -87,7 +87,8 @@ class RoundingFacts:
 
     @property
     def error_texts(self) -> list[str]:
-        """A text such as `1e-08 in float16` for each alternative that differs from the reference.
+        """A text such as `1e-08 in float16` for each alternative that differs from the
+        reference.
         """
         return [f"{tiny_text(error)} in {name}" for name, error in self.errors.items() if error]
 
@@ -156,7 +157,8 @@ class ChangeFacts:
 
     @property
     def mean_suffix(self) -> str:
-        """The suffix ` in the mean of heads` if the two alternatives differ in heads; else empty.
+        """The suffix ` in the mean of heads` if the two alternatives differ in heads;
+        else empty.
         """
         same_head_count = len(self.way.weights) == len(self.comparison.base.weights)
         return "" if same_head_count else " in the mean of heads"
@@ -197,14 +199,16 @@ def _way_name(comparison: Comparison, alternative: Alternative) -> str:
 
 
 def _token_label(tokens: Tokens, position: int) -> str:
-    """Return a token's label, with its number in front if the label occurs more than once: `3 the`.
+    """Return a token's label, with its number in front if the label occurs more than
+    once: `3 the`.
     """
     label = tokens.labels[position]
     return f"{position + 1} {label}" if tokens.labels.count(label) > 1 else label
 
 
 def _largest_change_text(facts: ChangeFacts) -> str:
-    """Return the beginning of the sentence, up to the cell: `largest change from a to b: it → cat`.
+    """Return the beginning of the sentence, up to the cell: `largest change from a to b:
+    it → cat`.
     """
     return f"largest change{facts.query_suffix} {facts.from_to_text}: {facts.cell_text}"
 

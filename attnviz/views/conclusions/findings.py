@@ -26,7 +26,8 @@ NumberWriter = Callable[[float, int], str]
 
 @dataclass(frozen=True)
 class Amount:
-    """The written form of a measure: its number format, its least number of digits, and its unit.
+    """The written form of a measure: its number format, its least number of digits, and
+    its unit.
     """
 
     write: NumberWriter

@@ -170,7 +170,8 @@ class LearningFacts:
 
     @property
     def goal_text(self) -> str:
-        """The accuracy to be reached: `99.9 % of the letters are right` or `every letter is right`.
+        """The accuracy to be reached: `99.9 % of the letters are right` or `every letter
+        is right`.
         """
         return accuracy_goal_text(self.learning.until, self.learning.task.asked)
 
@@ -232,7 +233,8 @@ def learning_sentence(learning: Learning) -> str:
 
 
 def learning_title(learning: Learning) -> str:
-    """Return the same conclusion as `learning_sentence`, but shorter, for the title of a picture.
+    """Return the same conclusion as `learning_sentence`, but shorter, for the title of a
+    picture.
     """
     return choose_sentence(LEARNING_TITLE_FINDINGS, LearningFacts(learning))
 
@@ -586,7 +588,8 @@ def _best_head_text(claim: HeadClaim) -> str:
 
 
 def _other_heads_text(scores: ReadingScores) -> str:
-    """Return the other heads with the same reading: `L0H1: 72 %`, or `3 more heads: at least 60 %`.
+    """Return the other heads with the same reading: `L0H1: 72 %`, or `3 more heads: at
+    least 60 %`.
     """
     other_heads = scores.other_heads(MIN_CLEAR_SHARE)
     least = min(other_heads.values())

@@ -151,7 +151,8 @@ def mistake_notes(comparison: Comparison) -> list[str]:
 
 
 def _mistake_effect(comparison: Comparison, alternative: Alternative) -> str:
-    """Return the mistake with its effect if all its symptoms show in these weights, else its cause.
+    """Return the mistake with its effect if all its symptoms show in these weights, else
+    its cause.
     """
     mistake, flaw = MISTAKES[alternative.name], _flaw_as_shown(comparison, alternative)
     visible_effects = {
@@ -214,7 +215,8 @@ def _flaw_over_seeds(name: str, index: int, repeats: Repeats) -> Flaw:
 
 
 def _flaw_as_shown(comparison: Comparison, alternative: Alternative) -> Flaw:
-    """Return the strength of a mistake's symptoms in the weights shown, with their rounding error.
+    """Return the strength of a mistake's symptoms in the weights shown, with their
+    rounding error.
     """
     measures = comparison.measures[comparison.alternatives.index(alternative)]
     mean = mean_measures(comparison, measures)

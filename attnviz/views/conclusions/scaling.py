@@ -143,7 +143,8 @@ class ScalingFacts:
 
     @property
     def is_saturated(self) -> bool:
-        """Whether one key has nearly all the weight of each row, the same key unscaled and scaled.
+        """Whether one key has nearly all the weight of each row, the same key unscaled
+        and scaled.
         """
         before, after = (each.max(-1) for each in self.weights)
         least = min(float(before.values.min()), float(after.values.min()))
@@ -171,7 +172,8 @@ def scaling_title(comparison: Comparison, repeats: Repeats | None) -> str:
 
 
 def _spread_title(facts: ScalingFacts, before: str, after: str) -> str:
-    """Return `Scaling spreads attention over 3.3 tokens instead of 2.1`; `narrows … to` for fewer.
+    """Return `Scaling spreads attention over 3.3 tokens instead of 2.1`; `narrows … to`
+    for fewer.
     """
     verb = "spreads" if float(after) > float(before) else "narrows"
     preposition = "over" if verb == "spreads" else "to"
@@ -239,7 +241,8 @@ def _same_count_sentence(facts: ScalingFacts) -> str:
 
 
 def _few_seeds_scaling(facts: ScalingFacts) -> str:
-    """Return the median tokens attended to, unscaled and scaled, of too few seeds to conclude more.
+    """Return the median tokens attended to, unscaled and scaled, of too few seeds to
+    conclude more.
     """
     least, greatest = facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT)
     return (

@@ -232,7 +232,8 @@ def _amount_range_text(amount: Amount, low: float, high: float) -> str:
 
 
 def _extremes_text(facts: SharpnessFacts) -> str:
-    """Return `a query attends to 1.20 tokens in 'a' and 3.40 in 'b'`: the sharpest, the most even.
+    """Return `a query attends to 1.20 tokens in 'a' and 3.40 in 'b'`: the sharpest, the
+    most even.
     """
     amount, (low, high) = facts.precise_amount, facts.extreme_means
     least, greatest = amount.format_pair(low, high)
@@ -262,7 +263,8 @@ def _extremes_sentence(facts: SharpnessFacts) -> str:
 
 
 def _sharper_title(facts: SharpnessFacts, sharp: int, even: int) -> str:
-    """Return `Attention is sharper in 'a' than in 'b'`, given the indices of the two alternatives.
+    """Return `Attention is sharper in 'a' than in 'b'`, given the indices of the two
+    alternatives.
     """
     query = facts.comparison.query
     subject = "Attention is" if query is None else f"The attention of {facts.reader} is"

@@ -93,7 +93,8 @@ class SweepFacts:
 
 @dataclass(frozen=True, eq=False)
 class MeasureCourse:
-    """One measure along a sweep: a row per value of the setting, in order, and a column per seed.
+    """One measure along a sweep: a row per value of the setting, in order, and a column
+    per seed.
     """
 
     numbers: Tensor
@@ -148,7 +149,8 @@ def sweep_sentence(comparison: Comparison, sweep: Sweep) -> str:
 
 
 def sweep_title(comparison: Comparison, sweep: Sweep) -> str:
-    """Return how the entropy changes along the sweep, or why nothing can; it ends in a full stop.
+    """Return how the entropy changes along the sweep, or why nothing can; it ends in a
+    full stop.
     """
     return choose_sentence(SWEEP_TITLE_FINDINGS, SweepFacts(comparison, sweep))
 

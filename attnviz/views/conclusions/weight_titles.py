@@ -48,7 +48,8 @@ class ShownHead:
 
 @dataclass(frozen=True, eq=False)
 class ShownWeights:
-    """The weights that a picture shows: those of every active head, in all rows or in one query's.
+    """The weights that a picture shows: those of every active head, in all rows or in one
+    query's.
     """
 
     trace: Trace
@@ -195,7 +196,8 @@ class ShownWeights:
 
     @property
     def least_mirrored_weight(self) -> float:
-        """The smallest weight given to the position that mirrors the query's; 0 across sentences.
+        """The smallest weight given to the position that mirrors the query's; 0 across
+        sentences.
         """
         if not self.is_self_attention:
             return 0.0
@@ -311,7 +313,8 @@ def _shown_head_name(trace: Trace, layer: Layer, number: int) -> str:
 
 
 def _mistake_title(facts: ShownWeights) -> str:
-    """Return the shared mistake as a title; its symptoms are named only if every head shows them.
+    """Return the shared mistake as a title; its symptoms are named only if every head
+    shows them.
     """
     mistake = MISTAKES[facts.mistake]
     pairs = product([head.layer for head in facts.heads], mistake.symptoms)
@@ -384,7 +387,8 @@ def _similar_links_title(facts: ShownWeights) -> str:
 
 
 def _common_share_text(weights: Sequence[float]) -> str:
-    """Return the weights as one share if all are written alike, else the smallest: `40 % or more`.
+    """Return the weights as one share if all are written alike, else the smallest: `40 %
+    or more`.
     """
     least, most = percent_text(min(weights)), percent_text(max(weights))
     return least if least == most else f"{_percent_at_least(min(weights))} or more"
@@ -459,7 +463,8 @@ def _has_clear_top_keys(facts: ShownWeights) -> bool:
 
 
 def _top_three_keys(facts: ShownWeights) -> list[tuple[int, float]]:
-    """Return up to three keys with the query's largest weights, and these weights, largest first.
+    """Return up to three keys with the query's largest weights, and these weights,
+    largest first.
     """
     row = facts.row(facts.heads[0], 0)
     return [(int(key), float(row[key])) for key in np.argsort(-row, kind="stable")[:3]]

@@ -36,7 +36,8 @@ MIN_NOTABLE_CHANGE = 5e-4  # smaller changes are called "almost nothing"
 
 
 def ranked_effects(inspection: Inspection) -> RankedBars:
-    """Return a bar per head, as long as its effect, the largest first, with a remark beside each.
+    """Return a bar per head, as long as its effect, the largest first, with a remark
+    beside each.
     """
     effects, tokens = inspection.effects, inspection.trace.tokens
     values = np.array([[effect.mean] for effect in effects.heads])

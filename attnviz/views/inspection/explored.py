@@ -127,7 +127,8 @@ def most_telling_head(inspection: Inspection, flags: Sequence[Flag]) -> int:
 def _reindexed_flags(
     flags: Sequence[Flag], inspection: Inspection, names: Sequence[str]
 ) -> tuple[Flag, ...]:
-    """Return the flags with the indices that their heads have in `names`; flags of other heads go.
+    """Return the flags with the indices that their heads have in `names`; flags of other
+    heads go.
     """
     pattern_names = inspection.patterns.names
     return tuple(
@@ -150,7 +151,8 @@ def _row_and_column_names(attention_map: Map, inspection: Inspection) -> tuple[s
 def _explored_head(
     attention_map: Map, inspection: Inspection, sides: dict[SideKey, Axis]
 ) -> HeadMap:
-    """Return one map as a head for the page; maps with the same tokens share axes through `sides`.
+    """Return one map as a head for the page; maps with the same tokens share axes through
+    `sides`.
     """
     rows, columns, prompt = attention_map.rows, attention_map.columns, inspection.trace.prompt
     key_axis = side_axis("key (is read)", columns, prompt)
@@ -168,7 +170,8 @@ def _explored_head(
 
 
 def _side_key(side: MapSide) -> SideKey:
-    """Return a key that is the same for rows or columns with the same tokens, which share one axis.
+    """Return a key that is the same for rows or columns with the same tokens, which share
+    one axis.
     """
     return id(side.tokens), side.groups
 
@@ -250,7 +253,8 @@ def explored_of_sentences(sentences: Sentences, above: str) -> HeadExplorer:
 
 
 def difference_cells(sentences: Sentences, head: HeadComparison) -> Cells:
-    """Return a head's weights in the second sentence minus those in the first, for paired tokens.
+    """Return a head's weights in the second sentence minus those in the first, for paired
+    tokens.
     """
     return Differences(head.first.cells, head.second.cells, sentences.rows, sentences.columns)
 
@@ -278,7 +282,8 @@ def short_names(sentences: Sentences) -> list[str]:
 def _sentence_heads(
     sentences: Sentences, head: HeadComparison, sides: dict[tuple[int, str], Axis]
 ) -> Iterator[HeadMap]:
-    """Yield a head's map on the first sentence, then on the second, each with its paired positions.
+    """Yield a head's map on the first sentence, then on the second, each with its paired
+    positions.
     """
     traces, rows, columns = (sentences.first, sentences.second), sentences.rows, sentences.columns
     paired, maps = (

@@ -80,7 +80,8 @@ def heads_table(inspection: Inspection) -> Grid | None:
 
 
 def _kinds_note(patterns: HeadPatterns, looking: InspectOptions) -> str:
-    """Return the note below the table: what scores mean, and which kinds few or no tokens can show.
+    """Return the note below the table: what scores mean, and which kinds few or no tokens
+    can show.
     """
     share_note = f"{SHARE_NOTES[looking.weigh]}{f' {REMAINDER_PHRASE}' if looking.hides else ''}"
     parts = [

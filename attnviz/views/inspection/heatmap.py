@@ -55,7 +55,8 @@ WEIGHT_LETTERS_NOTE = "letters: by weight alone"  # where gradients, which may b
 
 
 def heatmaps(inspection: Inspection, only: Sequence[Map] | None = None) -> list[Grid]:
-    """Return a grid for each map of the Inspection, or for each in `only`, all on one colour scale.
+    """Return a grid for each map of the Inspection, or for each in `only`, all on one
+    colour scale.
     """
     prompt, maps = inspection.trace.prompt, inspection.maps if only is None else only
     grids = [map_grid(each, inspection.looking, prompt) for each in maps]
