@@ -72,9 +72,7 @@ def _all_masked(comparison: Comparison) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class RoundingFacts:
-    """The largest difference from the reference's weights by alternative, in the rows that are
-    shown.
-    """
+    """The largest difference from the reference's weights by alternative, in the rows shown."""
 
     query_suffix: str
     reference: str
@@ -87,15 +85,14 @@ class RoundingFacts:
 
     @property
     def error_texts(self) -> list[str]:
-        """A text such as `1e-08 in float16` for each alternative that differs from the
-        reference.
-        """
+        """A text `1e-08 in float16` for each alternative that differs from the reference."""
         return [f"{tiny_text(error)} in {name}" for name, error in self.errors.items() if error]
 
 
 def rounding_sentence(comparison: Comparison) -> str:
-    """Return by how much weights differ at most from those of the reference, in each data type or
-    on each device, and which alternatives equal the reference to the last digit.
+    """Return how far weights are from the reference's at most, in each data type or on each device.
+
+    Alternatives whose weights equal those of the reference to the last digit are named as well.
     """
     rows = slice(None) if comparison.query is None else comparison.query
     pairs = zip(comparison.alternatives, comparison.differences, strict=True)
@@ -157,9 +154,7 @@ class ChangeFacts:
 
     @property
     def mean_suffix(self) -> str:
-        """The suffix ` in the mean of heads` if the two alternatives differ in heads;
-        else empty.
-        """
+        """The suffix ` in the mean of heads` if the numbers of heads differ; else empty."""
         same_head_count = len(self.way.weights) == len(self.comparison.base.weights)
         return "" if same_head_count else " in the mean of heads"
 
@@ -199,17 +194,13 @@ def _way_name(comparison: Comparison, alternative: Alternative) -> str:
 
 
 def _token_label(tokens: Tokens, position: int) -> str:
-    """Return a token's label, with its number in front if the label occurs more than
-    once: `3 the`.
-    """
+    """Return a token's label, with its number in front if it occurs more than once: `3 the`."""
     label = tokens.labels[position]
     return f"{position + 1} {label}" if tokens.labels.count(label) > 1 else label
 
 
 def _largest_change_text(facts: ChangeFacts) -> str:
-    """Return the beginning of the sentence, up to the cell: `largest change from a to b:
-    it → cat`.
-    """
+    """Return the sentence up to the cell: `largest change from a to b: it → cat in head 1`."""
     return f"largest change{facts.query_suffix} {facts.from_to_text}: {facts.cell_text}"
 
 

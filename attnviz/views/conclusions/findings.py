@@ -26,9 +26,7 @@ NumberWriter = Callable[[float, int], str]
 
 @dataclass(frozen=True)
 class Amount:
-    """The written form of a measure: its number format, its least number of digits, and
-    its unit.
-    """
+    """How a measure is written: its number format, its least number of digits, and its unit."""
 
     write: NumberWriter
     digits: int
@@ -66,9 +64,7 @@ class Pair:
 
     @property
     def is_alike(self) -> bool:
-        """Whether the difference is too small to notice in 8 of 10 seeds and between the two
-        medians.
-        """
+        """Whether the difference is unnoticeable in 8 of 10 seeds, and that of the medians, too."""
         low, _, high = band_quantiles(self.after - self.before)
         before, after = self.medians
         return max(abs(low), abs(high), abs(after - before)) < MIN_NOTICEABLE_DIFFERENCE
@@ -80,11 +76,12 @@ class Pair:
 
     @property
     def direction(self) -> int:
-        """1 if the number grows from `before` to `after` in 9 of 10 seeds, -1 if it shrinks, else
+        """1 if the number clearly grows from `before` to `after` over seeds, -1 if it shrinks, else
         0.
 
-        Also 0 for fewer than 10 seeds. The band of differences must lie on one side of 0, and the
-        medians, which are printed, must move in the same direction.
+        In 9 of 10 seeds the number must change in this direction; the band of differences must lie
+        on one side of 0, and the medians, which are printed, must move likewise. 0 for fewer than
+        10 seeds.
         """
         if len(self.before) < MIN_SEEDS_TO_CONCLUDE:
             return 0
@@ -101,7 +98,7 @@ class Pair:
         return band_quantiles(self.before)[1], band_quantiles(self.after)[1]
 
     def differs_clearly(self, amount: Amount) -> bool:
-        """Return whether the number clearly grows or shrinks over seeds and both medians read
+        """Return whether the number clearly changes over seeds and both medians read
         differently.
         """
         before, after = self.format_medians(amount)
@@ -112,11 +109,10 @@ class Pair:
         return amount.format_pair(*self.medians)
 
     def format_bands(self, amount: Amount) -> tuple[str, str]:
-        """Return both medians with the band of 8 of 10 seeds: `2.3 (2.0–2.6)`, `3.1 tokens (2.8–3.3
-        …)`.
+        """Return both medians with bands: `2.3 (2.0–2.6)`, `3.1 tokens (2.8–3.3 in 8 of 10 seeds)`.
 
-        Only the second has the unit; only the last band is explained (`in 8 of 10 seeds`). A band
-        that is a single number is left out.
+        Only the second has the unit; only the last band is explained. A band that is a single
+        number is left out.
         """
         digits = amount.digits_for(*self.medians)
         after = _median_with_band(self.after, amount, digits, amount.unit, BAND_SUFFIX)

@@ -56,8 +56,7 @@ WAY_PHRASES: dict[str, Callable[[str], str]] = {  # in sentences
 
 
 def way_label(by: str, name: str) -> str:
-    """Return a compared setting's label for tables and curves; `by` is what is compared, as
-    'heads'.
+    """Return a compared setting's label in tables and curves; `by` is its aspect, as 'heads'.
 
     >>> way_label("heads", "1"), way_label("positions", "rotary"), way_label("norm", "pre")
     ('1 head', 'rotary', 'pre-norm')
@@ -66,8 +65,7 @@ def way_label(by: str, name: str) -> str:
 
 
 def way_phrase(by: str, name: str) -> str:
-    """Return a phrase for a compared setting within a sentence; `by` is what is compared, as
-    'heads'.
+    """Return a compared setting's phrase in a sentence; `by` is its aspect, as 'heads'.
 
     >>> way_phrase("heads", "2"), way_phrase("positions", "none"), way_phrase("scale", "unscaled")
     ('with 2 heads', 'without positions', 'unscaled')
@@ -94,8 +92,8 @@ class WayCourse:
 
     @cached_property
     def finite_steps_needed(self) -> Tensor:
-        """The number of steps that each seed needs, and one more than the last step if it never
-        learns.
+        """The number of steps that each seed needs; one more than the last step if it
+        never learns.
         """
         return torch.from_numpy(np.minimum(self.steps_needed, self.learning.last + 1))
 
@@ -111,8 +109,7 @@ class WayCourse:
 
     @property
     def steps_text(self) -> str:
-        """The median `after 16 steps (12–19 in 9 of 10)`, or how many seeds learn the task if not
-        all do.
+        """The median `after 16 steps (12–19 in 9 of 10)`; if not all seeds learn, how many do.
 
         The band is left out for fewer than 10 seeds.
         """
@@ -146,8 +143,7 @@ class WayCourse:
 
 
 def steps_at_quantile(steps_needed: NumberBySeed, share: float) -> float:
-    """Return the number of steps after which this share of seeds, such as 0.9, has learned the
-    task.
+    """Return the steps after which this share of seeds, such as 0.9, has learned the task.
 
     It is the number of an actual seed, never interpolated; ∞ if too few seeds learn it.
     """
@@ -162,6 +158,7 @@ class LearningFacts:
 
     @cached_property
     def courses(self) -> list[WayCourse]:
+        """The training with each compared setting."""
         return [WayCourse(self.learning, way) for way in self.learning.ways]
 
     @property
@@ -170,9 +167,7 @@ class LearningFacts:
 
     @property
     def goal_text(self) -> str:
-        """The accuracy to be reached: `99.9 % of the letters are right` or `every letter
-        is right`.
-        """
+        """The accuracy aimed at: `99.9 % of the letters are right` or `every letter is right`."""
         return accuracy_goal_text(self.learning.until, self.learning.task.asked)
 
     @property
@@ -215,7 +210,7 @@ def accuracy_goal_text(share: float, answer_noun: str) -> str:
     """Return the accuracy at which training ends, in words.
 
     >>> accuracy_goal_text(0.999, "letter"), accuracy_goal_text(1.0, "verb")
-    ('99.9 % of the letters are right', 'every verb is right')
+    ('99.9\xa0% of the letters are right', 'every verb is right')
     """
     if share >= 1:
         return f"every {answer_noun} is right"
@@ -223,27 +218,25 @@ def accuracy_goal_text(share: float, answer_noun: str) -> str:
 
 
 def learning_sentence(learning: Learning) -> str:
-    """Return with which compared setting the task is learned in fewer steps, if one is clearly
-    faster.
+    """Return with which compared setting the task is learned in fewer steps, if that is clear.
 
-    Otherwise all settings with their steps are listed: after a single or few seeds, if none learns
-    the task, or if no difference is clear.
+    Otherwise, or with fewer than 10 seeds, the steps of all settings are listed; if none learns the
+    task, the median accuracy of each.
     """
     return choose_sentence(LEARNING_FINDINGS, LearningFacts(learning))
 
 
 def learning_title(learning: Learning) -> str:
-    """Return the same conclusion as `learning_sentence`, but shorter, for the title of a
-    picture.
-    """
+    """Return the conclusion of `learning_sentence` in fewer words, for the title of a picture."""
     return choose_sentence(LEARNING_TITLE_FINDINGS, LearningFacts(learning))
 
 
 def additional_sentences(learning: Learning) -> list[str]:
-    """Return up to four further sentences: failed settings, final losses, infinite losses, and
-    settings with which a word sees its own answer.
+    """Return up to four further sentences: failed settings, final and infinite losses, seen
+    answers.
 
-    The list is empty if none applies.
+    The last names settings with which a word sees its own answer. The list is empty if none
+    applies.
     """
     outcome = LearningFacts(learning)
     sentences = (
@@ -332,9 +325,7 @@ def _final_losses_sentence(outcome: LearningFacts) -> str:
 
 
 def _infinite_losses_sentence(outcome: LearningFacts) -> str:
-    """Name the compared settings whose loss became infinite or NaN in some seeds; empty if none
-    did.
-    """
+    """Name the compared settings whose loss was not finite in some seeds; empty if none."""
     seeds = counted(outcome.seed_count, "seed")
     failures = [
         f"{course.phrase} in {course.way.diverged_seed_count} of {seeds}"
@@ -398,11 +389,10 @@ LEARNING_TITLE_FINDINGS: tuple[Finding[LearningFacts], ...] = (
 
 
 def initial_scores_sentence(learning: Learning) -> str:
-    """State the spread of queries, keys and scores, and the softmax's gradient, before the first
-    step.
+    """State the spread of queries, keys and scores, and the gradient, before the first step.
 
-    Medians over seeds, for each scaling compared; empty if anything but scaling is compared, or if
-    queries and keys are not projected.
+    Medians over seeds, for each scaling compared; the gradient is that of the softmax. Empty if
+    anything but scaling is compared, or if queries and keys are not projected.
     """
     if learning.by != "scale" or not VARIANTS[learning.settings.variant].projected:
         return ""
@@ -445,9 +435,10 @@ MIN_CLEAR_SHARE = 0.5  # of a head's attention: more than on everything else tog
 
 
 def training_sentence(learned: Learned) -> str:
-    """Return `After 310 steps, every verb is right; L1H1 reads the subject (99 %).` The opening is
-    another if training was stopped, diverged or never began; the part about heads is left out for
-    tasks without known readings.
+    """Return `After 310 steps, every verb is right; L1H1 reads the subject (99 %).`
+
+    The opening is another if training was stopped, diverged or never began; the part about heads is
+    left out for tasks without known readings.
     """
     last_moment = learned.moments[-1]
     opening = choose_sentence(ENDING_FINDINGS, Ending(learned.ended, last_moment.step))
@@ -457,8 +448,7 @@ def training_sentence(learned: Learned) -> str:
 
 
 def moment_title(learned: Learned, index: int) -> str:
-    """Return the accuracy at the recorded moment `index` as a title: `Step 120: 87 % of the verbs
-    …`.
+    """Return the accuracy at recorded moment `index` as a title: `Step 120: 87 % of the verbs …`.
 
     Per cents are rounded down and numbers padded, so that no word moves between the frames of a
     film. At the last moment the title is the full `training_sentence`, without a full stop.
@@ -533,7 +523,7 @@ def accuracy_text(accuracy: float, answer_noun: str) -> str:
     """Return an accuracy in words.
 
     >>> accuracy_text(1.0, "verb"), accuracy_text(0.9995, "verb"), accuracy_text(0.0, "verb")
-    ('every verb is right', 'over 99.9 % of the verbs are right', 'no verb is right')
+    ('every verb is right', 'over 99.9\xa0% of the verbs are right', 'no verb is right')
     """
     return choose_sentence(ACCURACY_FINDINGS, AnswerAccuracy(accuracy, answer_noun))
 
@@ -588,9 +578,7 @@ def _best_head_text(claim: HeadClaim) -> str:
 
 
 def _other_heads_text(scores: ReadingScores) -> str:
-    """Return the other heads with the same reading: `L0H1: 72 %`, or `3 more heads: at
-    least 60 %`.
-    """
+    """Return other heads with the same reading: `L0H1: 72 %` or `3 more heads: at least 60 %`."""
     other_heads = scores.other_heads(MIN_CLEAR_SHARE)
     least = min(other_heads.values())
     if len(other_heads) == 1:

@@ -49,9 +49,7 @@ class Flaw:
 
     @property
     def reshapes(self) -> bool:
-        """Whether weights differ from the correct ones in every seed without leaking or wrong row
-        sums.
-        """
+        """Whether weights are wrong in every seed while nothing leaks and row sums are right."""
         hides = self.hidden[2] <= MIN_VISIBLE_EFFECT
         return hides and self.row_error[2] <= MIN_VISIBLE_EFFECT + self.rounding and self.differs
 
@@ -64,9 +62,7 @@ class Flaw:
 
     @property
     def differs(self) -> bool:
-        """Whether weights differ from the correct ones in every seed, by more than rounding
-        explains.
-        """
+        """Whether weights differ from correct ones in every seed, beyond what rounding explains."""
         return self.from_right[0] > MIN_VISIBLE_EFFECT + self.rounding
 
 
@@ -151,9 +147,7 @@ def mistake_notes(comparison: Comparison) -> list[str]:
 
 
 def _mistake_effect(comparison: Comparison, alternative: Alternative) -> str:
-    """Return the mistake with its effect if all its symptoms show in these weights, else
-    its cause.
-    """
+    """Return the mistake with its effect if all its symptoms show here, else its cause."""
     mistake, flaw = MISTAKES[alternative.name], _flaw_as_shown(comparison, alternative)
     visible_effects = {
         "leaks": flaw.leaks,
@@ -215,7 +209,7 @@ def _flaw_over_seeds(name: str, index: int, repeats: Repeats) -> Flaw:
 
 
 def _flaw_as_shown(comparison: Comparison, alternative: Alternative) -> Flaw:
-    """Return the strength of a mistake's symptoms in the weights shown, with their
+    """Return the strength of a mistake's symptoms in the weights shown, and their
     rounding error.
     """
     measures = comparison.measures[comparison.alternatives.index(alternative)]

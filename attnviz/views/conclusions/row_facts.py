@@ -56,9 +56,7 @@ class RowFacts:
 
     @property
     def unevenness(self) -> float:
-        """The largest deviation of a visible weight from its row's even share, relative to that
-        share.
-        """
+        """The largest deviation of a visible weight from its row's even share, as a part of it."""
         return max((band.unevenness for band in self._facts), default=0.0)
 
     @property
@@ -68,16 +66,12 @@ class RowFacts:
 
     @property
     def least_mirrored_weight(self) -> float:
-        """The smallest weight that a token gives its mirrored position: the first token to the
-        last, etc.
-        """
+        """The smallest weight given to the mirrored position, as by the first token to the last."""
         return min((band.least_mirrored_weight for band in self._facts), default=0.0)
 
     @cached_property
     def strongest_link(self) -> StrongestLink | None:
-        """The largest weight among rows with more than one visible key; None if there is no such
-        row.
-        """
+        """The largest weight among rows with more than one visible key; None without such a row."""
         links = [link for band in self._facts if (link := band.strongest_link)]
         if not links:
             return None
@@ -101,8 +95,9 @@ class RowFacts:
 
     @cached_property
     def favourite_keys(self) -> Counter[int]:
-        """How many rows attend to each key most, by a clear lead, and have more than one visible
-        key.
+        """How many rows attend most to each key, by a clear lead.
+
+        Only rows with more than one visible key count.
         """
         return sum((band.favourite_keys for band in self._facts), Counter())
 
@@ -122,20 +117,24 @@ class _BandFacts:
 
     @property
     def unevenness(self) -> float:
+        """The largest deviation of a visible weight from its row's even share, as a part of it."""
         deviations = abs(self.values * self.visible_counts[:, None] - 1)[self.visible]
         return float(deviations.max(initial=0.0))
 
     @property
     def least_self_weight(self) -> float:
+        """The smallest weight on the diagonal of the whole matrix; 1 if the band has none of it."""
         return float(self.values.diagonal(self.first_row).min(initial=1.0))
 
     @property
     def least_mirrored_weight(self) -> float:
+        """The smallest weight on the other diagonal of the whole matrix."""
         rows, last = np.arange(len(self.values)), self.values.shape[1] - 1
         return float(self.values[rows, last - self.first_row - rows].min(initial=1.0))
 
     @property
     def strongest_link(self) -> StrongestLink | None:
+        """The largest weight among rows with more than one visible key; None without such a row."""
         choice_rows = np.flatnonzero(self.visible_counts > 1)
         if not len(choice_rows):
             return None
@@ -146,6 +145,7 @@ class _BandFacts:
 
     @property
     def favourite_keys(self) -> Counter[int]:
+        """How many rows with more than one visible key attend most to each key, by a clear lead."""
         values = self.values[self.visible_counts > 1]
         if not len(values):
             return Counter()

@@ -38,9 +38,7 @@ NO_EFFECT_OPENING = "Scaling changes nothing here"
 
 @dataclass(frozen=True, eq=False)
 class ScalingFacts:
-    """Unscaled and scaled weights in the rows that are shown, and over seeds if there are
-    `repeats`.
-    """
+    """Unscaled and scaled weights in the rows shown, and measures over seeds with `repeats`."""
 
     comparison: Comparison
     repeats: Repeats | None
@@ -143,9 +141,7 @@ class ScalingFacts:
 
     @property
     def is_saturated(self) -> bool:
-        """Whether one key has nearly all the weight of each row, the same key unscaled
-        and scaled.
-        """
+        """Whether one key has nearly all weight of each row, the same key unscaled and scaled."""
         before, after = (each.max(-1) for each in self.weights)
         least = min(float(before.values.min()), float(after.values.min()))
         return least > SATURATED_WEIGHT and bool(torch.equal(before.indices, after.indices))
@@ -160,9 +156,7 @@ def _largest_score_range(
 
 
 def scaling_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Return what scaling changes: over the seeds of `repeats`, in one random draw, or in given
-    numbers.
-    """
+    """Return what scaling changes: over seeds with `repeats`, in one draw, or in given numbers."""
     return choose_sentence(SCALING_FINDINGS, ScalingFacts(comparison, repeats))
 
 
@@ -172,9 +166,7 @@ def scaling_title(comparison: Comparison, repeats: Repeats | None) -> str:
 
 
 def _spread_title(facts: ScalingFacts, before: str, after: str) -> str:
-    """Return `Scaling spreads attention over 3.3 tokens instead of 2.1`; `narrows … to`
-    for fewer.
-    """
+    """Return `Scaling spreads attention over 3.3 tokens instead of 2.1`; or that it narrows it."""
     verb = "spreads" if float(after) > float(before) else "narrows"
     preposition = "over" if verb == "spreads" else "to"
     is_single = facts.comparison.query is not None
@@ -183,17 +175,14 @@ def _spread_title(facts: ScalingFacts, before: str, after: str) -> str:
 
 
 def _spread_here_title(facts: ScalingFacts) -> str:
-    """Return the title on the weights shown: `Scaling spreads attention over 3.31 tokens instead of
-    …`.
-    """
+    """Return the title on the weights shown: `Scaling spreads attention over 3.31 tokens …`."""
     return _spread_title(facts, *PRECISE_TOKEN_AMOUNT.format_pair(*facts.token_counts))
 
 
 def _little_change_reason(facts: ScalingFacts) -> str:
-    """Return why scaling changes these weights so little: equal scores, one dominant key, or
-    neither.
+    """Return why scaling changes these weights so little: equal scores or one dominant key.
 
-    In the last case the text only states the number of tokens attended to.
+    Otherwise the text only states the number of tokens attended to.
     """
     if facts.has_equal_scores:
         return "the scores of a row are all about the same"
@@ -241,9 +230,7 @@ def _same_count_sentence(facts: ScalingFacts) -> str:
 
 
 def _few_seeds_scaling(facts: ScalingFacts) -> str:
-    """Return the median tokens attended to, unscaled and scaled, of too few seeds to
-    conclude more.
-    """
+    """Return the median tokens attended to, unscaled and scaled, of too few seeds to tell more."""
     least, greatest = facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT)
     return (
         f"In the median of {facts.seed_count} seeds, {facts.reader} attends to {least} tokens "
@@ -270,9 +257,7 @@ def _changed_count_over_seeds(facts: ScalingFacts) -> str:
 
 
 def _never_fewer_over_seeds(facts: ScalingFacts) -> str:
-    """State that scaling cannot reduce the tokens attended to, and in how many seeds it adds hardly
-    any.
-    """
+    """State that scaling cannot reduce the tokens attended to, and how often it adds hardly any."""
     before, after = facts.token_counts_over_seeds.format_bands(TOKEN_AMOUNT)
     unchanged_count = facts.token_counts_over_seeds.unchanged_seed_count
     return (

@@ -51,9 +51,7 @@ class SharpnessFacts:
 
     @property
     def measure_opening(self) -> str:
-        """The words before a number: `a query attends to` 2.1 tokens, or `attention has` 80 % of
-        entropy.
-        """
+        """The words before a number: `a query attends to`, or for entropy `attention has`."""
         if self.measure_and_amount[0] == "effective":
             return f"{self.reader} attends to"
         return f"{self.attention_text} has"
@@ -82,9 +80,7 @@ class SharpnessFacts:
 
     @cached_property
     def mean_by_way(self) -> dict[int, float]:
-        """The mean measure of each alternative by its index; an alternative without a mean is left
-        out.
-        """
+        """The mean measure of each alternative, by index; alternatives without one are left out."""
         measure, _ = self.measure_and_amount
         means = [mean_measures(self.comparison, each)[measure] for each in self.comparison.measures]
         return {index: mean for index, mean in enumerate(means) if not np.isnan(mean)}
@@ -108,9 +104,7 @@ class SharpnessFacts:
 
     @cached_property
     def numbers_by_way(self) -> dict[int, Seeds]:
-        """The measure in every seed by alternative, from the sharpest to the most even; needs
-        `repeats`.
-        """
+        """The measure in every seed by alternative, the sharpest first; needs `repeats`."""
         assert self.repeats is not None
         numbers = self.repeats.by_measure[self.measure_and_amount[0]]
         order = sorted(self.mean_by_way, key=lambda index: float(numbers[index].median()))
@@ -143,18 +137,14 @@ class SharpnessFacts:
 
     @property
     def way_names(self) -> str:
-        """The alternatives that have a mean: `both`, `all of them`, or their names if others have
-        none.
-        """
+        """The alternatives with a mean: `both`, `all of them`, or names if others have none."""
         if len(self.mean_by_way) < len(self.comparison.alternatives):
             return and_list([self.way_name(index) for index in self.mean_by_way])
         return "both" if len(self.mean_by_way) == 2 else "all of them"
 
 
 def sharpness_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Return which alternative's attention is sharper: over seeds, in one draw, or in given
-    numbers.
-    """
+    """Return which alternative is sharper: over seeds, in one draw, or in given numbers."""
     return choose_sentence(SHARPNESS_FINDINGS, SharpnessFacts(comparison, repeats))
 
 
@@ -203,9 +193,7 @@ def _alike_over_seeds_sentence(facts: SharpnessFacts) -> str:
 
 
 def _undecided_sharpness(facts: SharpnessFacts) -> str:
-    """State that there is no clear difference over seeds, with medians and bands of the outermost
-    two.
-    """
+    """State that no difference is clear over seeds, with the medians and bands of the extremes."""
     low, high = facts.outermost_ways
     pair = Pair(facts.numbers_by_way[low], facts.numbers_by_way[high])
     before, after = pair.format_bands(facts.measure_and_amount[1])
@@ -232,9 +220,7 @@ def _amount_range_text(amount: Amount, low: float, high: float) -> str:
 
 
 def _extremes_text(facts: SharpnessFacts) -> str:
-    """Return `a query attends to 1.20 tokens in 'a' and 3.40 in 'b'`: the sharpest, the
-    most even.
-    """
+    """Return `a query attends to 1.20 tokens in 'a' and 3.40 in 'b'`, the two extremes."""
     amount, (low, high) = facts.precise_amount, facts.extreme_means
     least, greatest = amount.format_pair(low, high)
     means = facts.mean_by_way
@@ -245,9 +231,7 @@ def _extremes_text(facts: SharpnessFacts) -> str:
 
 
 def _extremes_sentence(facts: SharpnessFacts) -> str:
-    """Name the sharpest and the most even alternative, each with all others whose mean reads the
-    same.
-    """
+    """Name the sharpest and the most even alternative, each with all whose mean reads the same."""
     amount, (low, high) = facts.precise_amount, facts.extreme_means
     amount = replace(amount, digits=amount.digits_for(low, high))
 
@@ -263,8 +247,8 @@ def _extremes_sentence(facts: SharpnessFacts) -> str:
 
 
 def _sharper_title(facts: SharpnessFacts, sharp: int, even: int) -> str:
-    """Return `Attention is sharper in 'a' than in 'b'`, given the indices of the two
-    alternatives.
+    """Return `Attention is sharper in 'a' than in 'b'`; the numbers are the alternatives'
+    indices.
     """
     query = facts.comparison.query
     subject = "Attention is" if query is None else f"The attention of {facts.reader} is"

@@ -78,8 +78,7 @@ class SweepFacts:
         return layer is not None and layer.attended.bias is not None
 
     def course_text(self, measure: str, series: str) -> str:
-        """Return how a measure, 'spread' or 'entropy', changes from the smallest value to the
-        largest.
+        """Return how a measure, 'spread' or 'entropy', changes from first to last value.
 
         `series` is 'unscaled' or 'scaled'. The text is a verb phrase such as `rises from 1.0 to
         8.0`.
@@ -93,9 +92,7 @@ class SweepFacts:
 
 @dataclass(frozen=True, eq=False)
 class MeasureCourse:
-    """One measure along a sweep: a row per value of the setting, in order, and a column
-    per seed.
-    """
+    """One measure along a sweep: a row per value of the setting, ordered, and a column per seed."""
 
     numbers: Tensor
     amount: Amount
@@ -149,9 +146,7 @@ def sweep_sentence(comparison: Comparison, sweep: Sweep) -> str:
 
 
 def sweep_title(comparison: Comparison, sweep: Sweep) -> str:
-    """Return how the entropy changes along the sweep, or why nothing can; it ends in a
-    full stop.
-    """
+    """Return how the entropy changes along the sweep, or why nothing can, with a full stop."""
     return choose_sentence(SWEEP_TITLE_FINDINGS, SweepFacts(comparison, sweep))
 
 

@@ -48,9 +48,7 @@ class ShownHead:
 
 @dataclass(frozen=True, eq=False)
 class ShownWeights:
-    """The weights that a picture shows: those of every active head, in all rows or in one
-    query's.
-    """
+    """The weights in a picture: those of every active head, in all rows or in one query's."""
 
     trace: Trace
     heads: tuple[ShownHead, ...]
@@ -128,8 +126,7 @@ class ShownWeights:
 
     @cached_property
     def link(self) -> tuple[ShownHead, StrongestLink] | None:
-        """The head and link with the largest weight of all; None if another weight is hardly
-        smaller.
+        """The head and link with the largest weight; None if another is hardly smaller.
 
         Only rows with more than one visible key count.
         """
@@ -145,8 +142,7 @@ class ShownWeights:
 
     @property
     def asked_position(self) -> int | None:
-        """The position of `query`; without one, of the only token at which the model is asked to
-        answer.
+        """The position of `query`; without one, of the only token that the model is asked about.
 
         None if there is no such token or there are several.
         """
@@ -165,8 +161,8 @@ class ShownWeights:
 
     @property
     def is_even(self) -> bool:
-        """Whether rows sum to 1, some have more than one visible key, and all weights are equal
-        shares.
+        """Whether rows sum to 1, some have several visible keys, and all weights are
+        equal shares.
         """
         has_choice = self.rows_sum_to_one and self.rows_with_choice > 0
         return has_choice and self.unevenness < MAX_EQUAL_UNEVENNESS
@@ -187,17 +183,15 @@ class ShownWeights:
 
     @property
     def least_self_weight(self) -> float:
-        """The smallest weight that any token gives itself in any head; 0 if it attends to other
-        sentences.
-        """
+        """The smallest weight that a token gives itself in any head; 0 if keys are other tokens."""
         if not self.is_self_attention:
             return 0.0
         return min(head.rows.least_self_weight for head in self.heads)
 
     @property
     def least_mirrored_weight(self) -> float:
-        """The smallest weight given to the position that mirrors the query's; 0 across
-        sentences.
+        """The smallest weight given to the query's mirrored position; 0 if keys are other
+        tokens.
         """
         if not self.is_self_attention:
             return 0.0
@@ -217,10 +211,9 @@ class ShownWeights:
 
     @cached_property
     def similar_links(self) -> list[tuple[int, int]]:
-        """Query and key of the strongest links, if they are two or three of about equal weight to
-        one key.
+        """Query and key of the two or three strongest links, if about equal and to one key.
 
-        Empty if there are others, for several heads, and if one query is shown.
+        Empty if more are about equal, for several heads, and if one query is shown.
         """
         best = self.heads[0].rows.strongest_link
         if best is None or len(self.heads) > 1 or self.query is not None:
@@ -251,9 +244,7 @@ class ShownWeights:
         return f"{head_text}{quoted_token(self.tokens, self.query)} attends"
 
     def key_text(self, head: ShownHead, query: int, key: int) -> str:
-        """Return `itself` if query and key are the same token, else the quoted token at the key's
-        position.
-        """
+        """Return `itself` if query and key are the same token, else the quoted token of the key."""
         is_itself = head.keys is self.tokens and query == key
         return "itself" if is_itself else quoted_token(head.keys, key)
 
@@ -293,9 +284,7 @@ def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | Non
 
 
 def _active_heads(trace: Trace, query: int | None) -> Iterator[ShownHead]:
-    """Yield each head of every layer that is not switched off, with all its rows or only the
-    query's.
-    """
+    """Yield each head of every layer that is not switched off, with all rows or the query's."""
     for layer in trace.attentions:
         for number in (number for number in range(layer.heads) if number not in layer.off):
             cells = layer.weights.cells("mixing", number)
@@ -313,9 +302,7 @@ def _shown_head_name(trace: Trace, layer: Layer, number: int) -> str:
 
 
 def _mistake_title(facts: ShownWeights) -> str:
-    """Return the shared mistake as a title; its symptoms are named only if every head
-    shows them.
-    """
+    """Return the shared mistake as a title, its symptoms only if every head shows them."""
     mistake = MISTAKES[facts.mistake]
     pairs = product([head.layer for head in facts.heads], mistake.symptoms)
     return f"✗ {mistake.about if all(starmap(has_symptom, pairs)) else mistake.cause}"
@@ -387,9 +374,7 @@ def _similar_links_title(facts: ShownWeights) -> str:
 
 
 def _common_share_text(weights: Sequence[float]) -> str:
-    """Return the weights as one share if all are written alike, else the smallest: `40 %
-    or more`.
-    """
+    """Return weights as one share if all are written alike, else the smallest: `40 % or more`."""
     least, most = percent_text(min(weights)), percent_text(max(weights))
     return least if least == most else f"{_percent_at_least(min(weights))} or more"
 
@@ -463,9 +448,7 @@ def _has_clear_top_keys(facts: ShownWeights) -> bool:
 
 
 def _top_three_keys(facts: ShownWeights) -> list[tuple[int, float]]:
-    """Return up to three keys with the query's largest weights, and these weights,
-    largest first.
-    """
+    """Return up to three keys with the query's largest weights, and the weights, in order."""
     row = facts.row(facts.heads[0], 0)
     return [(int(key), float(row[key])) for key in np.argsort(-row, kind="stable")[:3]]
 

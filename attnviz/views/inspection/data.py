@@ -55,9 +55,7 @@ def reading_data(inspection: Inspection, token_query: TokenQuery) -> TableData:
 
 
 def link_data(inspection: Inspection, link: TokenLink) -> TableData:
-    """Return the weight of one link in each map, as JSON data and as a table, the strongest map
-    first.
-    """
+    """Return the weight of one link in each map, as JSON data and as a table in ranked order."""
     document = partial(_link_document, inspection, link)
     return TableData(document, LINK_HEADER, partial(_link_lines, link))
 
@@ -131,9 +129,7 @@ def _weights_header(looking: InspectOptions) -> tuple[str, ...]:
 
 
 def _weight_lines(maps: Sequence[Map], row: int | None = None) -> Iterator[TableLines]:
-    """Yield the table's lines, all keys of one query at a time, for all rows of each map or for
-    `row`.
-    """
+    """Yield a table's lines, the keys of one query at a time, for all rows of each map or `row`."""
     for attention_map in maps:
         rows, columns = attention_map.rows, attention_map.columns
         keys = WordColumns((tuple(map(str, columns.numbers)), columns.labels))

@@ -36,9 +36,7 @@ MIN_NOTABLE_CHANGE = 5e-4  # smaller changes are called "almost nothing"
 
 
 def ranked_effects(inspection: Inspection) -> RankedBars:
-    """Return a bar per head, as long as its effect, the largest first, with a remark
-    beside each.
-    """
+    """Return a bar per head, as long as its effect, the largest first, each with a remark."""
     effects, tokens = inspection.effects, inspection.trace.tokens
     values = np.array([[effect.mean] for effect in effects.heads])
     grid = Grid(
@@ -109,9 +107,7 @@ def _changing_answers_text(effects: Effects, tokens: Tokens) -> str:
 
 
 def _answer_sentence(effects: Effects, tokens: Tokens) -> str:
-    """State the model's answer at one position, and how many heads change it when switched off
-    alone.
-    """
+    """State the model's answer at one position, and how many heads, one by one, change it."""
     changing = sum(bool(effect.other_answer) for effect in effects.heads)
     head_count, likely = len(effects.heads), percent_text(effects.likely)
     where = f"{'after' if effects.next else 'at'} {_token_name(tokens, effects.answer_position)}"
@@ -134,9 +130,7 @@ def _token_name(tokens: Tokens, position: int) -> str:
 
 
 def effects_data(inspection: Inspection) -> TableData:
-    """Return the effects as JSON data and as a table with one line per head, the largest effect
-    first.
-    """
+    """Return the effects as JSON data and a table with one line per head, the largest first."""
     effects = inspection.effects
     header = ("head", "change", "cosine" if effects.measured == "vectors" else "answer without it")
     lines = partial(_effect_lines, effects)

@@ -127,9 +127,7 @@ def most_telling_head(inspection: Inspection, flags: Sequence[Flag]) -> int:
 def _reindexed_flags(
     flags: Sequence[Flag], inspection: Inspection, names: Sequence[str]
 ) -> tuple[Flag, ...]:
-    """Return the flags with the indices that their heads have in `names`; flags of other
-    heads go.
-    """
+    """Return the flags with their heads' indices in `names`; flags of other heads are dropped."""
     pattern_names = inspection.patterns.names
     return tuple(
         replace(flag, map_index=names.index(pattern_names[flag.map_index]))
@@ -151,9 +149,7 @@ def _row_and_column_names(attention_map: Map, inspection: Inspection) -> tuple[s
 def _explored_head(
     attention_map: Map, inspection: Inspection, sides: dict[SideKey, Axis]
 ) -> HeadMap:
-    """Return one map as a head for the page; maps with the same tokens share axes through
-    `sides`.
-    """
+    """Return one map as a head for the page; `sides` keeps axes, which maps share by tokens."""
     rows, columns, prompt = attention_map.rows, attention_map.columns, inspection.trace.prompt
     key_axis = side_axis("key (is read)", columns, prompt)
     query_axis = side_axis("query (reads)", rows, prompt)
@@ -170,9 +166,7 @@ def _explored_head(
 
 
 def _side_key(side: MapSide) -> SideKey:
-    """Return a key that is the same for rows or columns with the same tokens, which share
-    one axis.
-    """
+    """Return a key that rows or columns with the same tokens have in common, to share an axis."""
     return id(side.tokens), side.groups
 
 
@@ -204,8 +198,7 @@ def _map_scores(attention_map: Map, inspection: Inspection) -> Cells | None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Differences(Cells):
-    """The weights in the second sentence minus those in the first, at the tokens paired with each
-    other.
+    """The weights in the second sentence minus those in the first, for paired tokens.
 
     A cell is hidden only if it is hidden in both sentences.
     """
@@ -253,9 +246,7 @@ def explored_of_sentences(sentences: Sentences, above: str) -> HeadExplorer:
 
 
 def difference_cells(sentences: Sentences, head: HeadComparison) -> Cells:
-    """Return a head's weights in the second sentence minus those in the first, for paired
-    tokens.
-    """
+    """Return a head's weights in the second sentence minus the first's, for paired tokens."""
     return Differences(head.first.cells, head.second.cells, sentences.rows, sentences.columns)
 
 
@@ -282,9 +273,7 @@ def short_names(sentences: Sentences) -> list[str]:
 def _sentence_heads(
     sentences: Sentences, head: HeadComparison, sides: dict[tuple[int, str], Axis]
 ) -> Iterator[HeadMap]:
-    """Yield a head's map on the first sentence, then on the second, each with its paired
-    positions.
-    """
+    """Yield a head's map on the first sentence, then on the second, with paired positions."""
     traces, rows, columns = (sentences.first, sentences.second), sentences.rows, sentences.columns
     paired, maps = (
         ((rows.first, columns.first), (rows.second, columns.second)),

@@ -80,8 +80,9 @@ def heads_table(inspection: Inspection) -> Grid | None:
 
 
 def _kinds_note(patterns: HeadPatterns, looking: InspectOptions) -> str:
-    """Return the note below the table: what scores mean, and which kinds few or no tokens
-    can show.
+    """Return the note below the table: what scores mean, and which kinds few tokens can show.
+
+    Kinds that no head shows are explained, too, and so is a sample of tokens.
     """
     share_note = f"{SHARE_NOTES[looking.weigh]}{f' {REMAINDER_PHRASE}' if looking.hides else ''}"
     parts = [
@@ -135,8 +136,7 @@ def _strongest_heads(patterns: HeadPatterns) -> list[tuple[PatternKind, int]]:
 
 
 def _weigh_opening(looking: InspectOptions) -> str:
-    """Return the opening `by weight × length, of what is left, `, by the options --weigh and
-    --hide-….
+    """Return the opening `by weight × length, of what is left, ` for --weigh and hidden tokens.
 
     Empty for plain weights of all tokens.
     """
@@ -161,9 +161,7 @@ def head_flags(inspection: Inspection) -> tuple[Flag, ...]:
 
 
 def read_target_text(inspection: Inspection, head: int, kind: PatternKind) -> str:
-    """Return what a head of a kind attends to: `the previous token`, or the one token of its
-    column.
-    """
+    """Return what a head of a kind attends to: `the previous token`, or its column's token."""
     patterns = inspection.patterns
     key = patterns.columns[head]
     if kind is COLUMN_PATTERN and key is not None:
@@ -274,9 +272,7 @@ def _head_scores_document(patterns: HeadPatterns, head: int) -> Contents:
 
 
 def _column_text(patterns: HeadPatterns, head: int) -> str:
-    """Return the one token to which most tokens attend in a head: `3 animal`; empty if there is
-    none.
-    """
+    """Return the one token that most tokens attend to in a head: `3 animal`; empty if none."""
     key = patterns.columns[head]
     return "" if key is None else f"{patterns.keys.numbers[key]} {patterns.keys.labels[key]}"
 

@@ -55,9 +55,7 @@ WEIGHT_LETTERS_NOTE = "letters: by weight alone"  # where gradients, which may b
 
 
 def heatmaps(inspection: Inspection, only: Sequence[Map] | None = None) -> list[Grid]:
-    """Return a grid for each map of the Inspection, or for each in `only`, all on one
-    colour scale.
-    """
+    """Return a grid for each map of the Inspection, or each in `only`, all on one scale."""
     prompt, maps = inspection.trace.prompt, inspection.maps if only is None else only
     grids = [map_grid(each, inspection.looking, prompt) for each in maps]
     all_sum_to_one = all(each.share and do_rows_sum_to_one(each.cells) for each in maps)
@@ -112,9 +110,7 @@ def side_axis(title: str, side: MapSide, prompt: int | None = None) -> Axis:
 
 
 def map_captions(looking: InspectOptions, maps: Sequence[Map]) -> tuple[str, ...]:
-    """Return the captions that explain --weigh and --merge; empty for plain weights of single
-    heads.
-    """
+    """Return the captions on --weigh and --merge; empty for plain weights of single heads."""
     weighed = WEIGH_CAPTIONS.get(looking.weigh)
     merged = "" if looking.merge is None else MERGE_CAPTIONS[looking.merge]
     if looking.merge == "rollout":
@@ -134,8 +130,7 @@ def _single_head_maps(attention_map: Map) -> Iterator[Map]:
 
 
 def weighing_sentences(inspection: Inspection) -> Iterator[str]:
-    """Yield a sentence on what --weigh does: the first token's share, or which answer has a
-    gradient.
+    """Yield the first token's share by length, or which answer a gradient belongs to.
 
     Nothing for plain weights.
     """

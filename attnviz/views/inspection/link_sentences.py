@@ -87,8 +87,8 @@ def _other_tokens_text(link: TokenLink, map_link: MapLink) -> str:
 
 
 def _heads_phrase(similar_links: Sequence[MapLink]) -> str:
-    """Return the heads of these links: `L5H11`, `the mean of 72 heads`; more than four are only
-    counted.
+    """Return the heads of these links: `L5H11`, `the mean of 72 heads`; above four, their
+    number.
     """
     if len(similar_links) == 1:
         return map_phrase(similar_links[0].map_row)
@@ -97,8 +97,7 @@ def _heads_phrase(similar_links: Sequence[MapLink]) -> str:
 
 
 def link_ranking_sentences(link: TokenLink) -> Iterator[str]:
-    """Yield the strongest link and what it is ranked by, then the next head and the mean of all
-    heads.
+    """Yield the strongest link and its ranking, then the next head and the mean of all heads.
 
     For a single map, one sentence with the link's rank in its row. If no head attends to the key
     more than other tokens do, yield that, and the nearest head.
@@ -176,8 +175,7 @@ def reading_title(token_query: TokenQuery) -> str:
 
 
 def rollout_title(attention_map: Map) -> str:
-    """Return the token on which every token draws with a quarter or more in a rollout, and how
-    much.
+    """Return which token every token draws on in a rollout, with at least a quarter each.
 
     Without such a token, and for a single row, return only the map's name.
     """
@@ -253,9 +251,7 @@ def _left_out_names(inspection: Inspection) -> tuple[str, bool]:
 
 
 def _top_head_text(maps: Sequence[Map], shares: list[float]) -> str:
-    """Return the head in which hidden tokens get most, ` (most in L0H1: 80 %)`; empty for
-    one map.
-    """
+    """Return the head where hidden tokens get most: ` (most in L0H1: 80 %)`; empty for one map."""
     if len(maps) == 1:
         return ""
     top_count = shares.count(max(shares))
@@ -266,9 +262,7 @@ def _top_head_text(maps: Sequence[Map], shares: list[float]) -> str:
 
 
 def _token_names_text(tokens: Tokens, looking: InspectOptions, positions: Sequence[int]) -> str:
-    """Return the names of the tokens, or words, at these positions; more than four are only
-    counted.
-    """
+    """Return the names of the tokens, or words, at these positions; above four, their number."""
     side = full_side(tokens, looking)
     indices = [index for index, group in enumerate(side.groups) if set(group) & {*positions}]
     names = [side_label(side, index) for index in indices]

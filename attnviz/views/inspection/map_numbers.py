@@ -87,9 +87,7 @@ def apply_log_option(scale: Scale, keys: int, looking: InspectOptions) -> Scale:
 
 
 def refuse_logarithms(looking: InspectOptions) -> None:
-    """Refuse --log, because maps have negative numbers, which have no logarithm; pass without
-    --log.
-    """
+    """Refuse --log, because there are numbers below 0; without --log do nothing."""
     if looking.log:
         raise AttnvizError(
             f"--log colours by the logarithm, but --weigh {looking.weigh} has numbers below 0",
@@ -127,18 +125,14 @@ def format_map_value(value: float, looking: InspectOptions) -> str:
 
 
 def map_amount_text(attention_map: Map, value: float, looking: InspectOptions) -> str:
-    """Return a number of a map as text: shares of attention in per cent, others by
-    `format_map_value`.
-    """
+    """Return a map's number as text: a share of attention in per cent, others as they are."""
     if attention_map.share and looking.weigh == "weight" and 0 <= value <= 1 + SUM_ROUNDING:
         return percent_text(value)
     return format_map_value(value, looking)
 
 
 def head_name(attention_map: Map) -> str:
-    """Return a map's name `L4H7`; if heads share keys and values, with their number:
-    `L4H7 (kv 1)`.
-    """
+    """Return a map's name `L4H7`; if heads share keys and values, `L4H7 (kv 1)`."""
     layer = attention_map.layer
     if layer is None or attention_map.head is None or layer.kv_heads == layer.heads:
         return attention_map.name

@@ -87,9 +87,7 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
 
 
 def _sentences_title(sentences: Sentences) -> str:
-    """Return the View's title: `two sentences, read by MiniLM`, `one sentence, read by A
-    and B`, ….
-    """
+    """Return `two sentences, read by MiniLM` or `one sentence, read by A and B` as a title."""
     traces = sentences.first, sentences.second
     cards = [trace.trained for trace in traces if trace.trained is not None]
     count_text = "one sentence" if is_one_sentence(*traces) else "two sentences"
@@ -104,9 +102,7 @@ def _sentences_title(sentences: Sentences) -> str:
 
 
 def _sentence_phrases(sentences: Sentences) -> tuple[str, str]:
-    """Return a phrase for each sentence: `with "tired"`, `with "wide"`; `in float32`, `in
-    float16`.
-    """
+    """Return a phrase per sentence: `with "tired"`, `with "wide"`; `in float32`, `in float16`."""
     words = _telling_words(sentences)
     if words is not None:
         return f'with "{words[0]}"', f'with "{words[1]}"'
@@ -127,8 +123,7 @@ def _telling_words(sentences: Sentences) -> tuple[str, str] | None:
 
 
 def only_different_words(first_text: str, second_text: str) -> tuple[str, str] | None:
-    """Return the one pair of words that differs, without punctuation; None if they do not tell
-    much.
+    """Return the one pair of words that differs, without punctuation; None if it tells little.
 
     That is: texts of unequal length, none or several different pairs, a word that also occurs in
     the other text, or one that is too long.
@@ -160,8 +155,7 @@ def _pairing_settings_line(sentences: Sentences) -> str:
 
 
 def _changes_group(sentences: Sentences, max_heads: int | None) -> Group:
-    """Return a table with a row per head: the weight that changes most, and the divergence of all
-    rows.
+    """Return a table with a row per head: the weight that changes most, and the divergence.
 
     It has at most `max_heads` rows, the heads that change most; None means all.
     """
@@ -234,9 +228,7 @@ def _picture_maps(sentences: Sentences) -> Group:
 
 
 def _sentence_map(sentences: Sentences, attention_map: Map, index: int) -> Grid:
-    """Return a head's map on one sentence (`index` 0 or 1), or only the row of the query
-    asked for.
-    """
+    """Return a head's map on one sentence (`index` 0 or 1), or only the asked query's row."""
     trace = (sentences.first, sentences.second)[index]
     names = _sentence_phrases(sentences) if _telling_words(sentences) else sentences.names
     grid = map_grid(attention_map, sentences.looking, trace.prompt)
@@ -317,9 +309,7 @@ def _link_token_pairs(sentences: Sentences, change: WeightChange) -> Iterator[tu
 
 
 def _quoted_token(tokens: Tokens, position: int) -> str:
-    """Return a token in quotes unless it is special, numbered if it occurs several times: `"the"
-    (8)`.
-    """
+    """Return a token, in quotes unless special, numbered if it occurs repeatedly: `"the" (8)`."""
     label = tokens.labels[position]
     name = bidi_isolated(label) if position in tokens.special else f'"{bidi_isolated(label)}"'
     return name if tokens.labels.count(label) == 1 else f"{name} ({position + 1})"
@@ -360,9 +350,7 @@ def _layer_sentences(sentences: Sentences) -> Iterator[str]:
 
 
 def _replacement_sentences(sentences: Sentences) -> Iterator[str]:
-    """Yield which different tokens are compared because they are at the same position, if
-    any are.
-    """
+    """Yield which different tokens are compared because of their same position, if any."""
     rows = sentences.rows
     pairs = [
         (

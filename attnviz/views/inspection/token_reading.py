@@ -59,8 +59,7 @@ def link_parts(link: TokenLink) -> tuple[Sentence | RankedBars, ...]:
 def coloured_sentence(
     token_query: TokenQuery, reading: MapRow, *, listed: bool = False
 ) -> Sentence:
-    """Return the sentence, each token coloured by the weight that it gets from the query in one
-    map.
+    """Return the sentence, each token coloured by its weight from the query in one map.
 
     `listed` also lists the weights and notes that they sum to 1, if they do.
     """
@@ -111,9 +110,7 @@ def _top_map_text(token_query: TokenQuery, key: int, top_reading: MapRow) -> str
 
 
 def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
-    """Return bars of the maps by the largest weight that the query gives to any key, with
-    that key.
-    """
+    """Return bars of the maps by the query's largest weight in each, with the key that gets it."""
     columns = token_query.map_rows[0].map.columns
     remarks = [
         f"to {side_label(columns, reading.most)}" if reading.peak else ALL_ZERO_REMARK
@@ -130,9 +127,7 @@ def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
 
 
 def ranked_link_heads(link: TokenLink, scale: Scale) -> RankedBars:
-    """Return bars of the maps by the weight of a link, beside the mean weight that other tokens
-    give.
-    """
+    """Return bars of the maps by the weight of a link, beside the mean from other tokens."""
     attention_map, looking, ranked = link.ranked[0].map, link.options, link.ranked
     query_name = side_label(attention_map.rows, link.token_query.row)
     key_name = side_label(attention_map.columns, link.column)

@@ -140,9 +140,7 @@ def _without_title(panel: Drawable, title: str, *, always: bool) -> Drawable:
 
 
 def _show_inspection(inspection: Inspection) -> ShownInspection:
-    """Return what the options ask for: effects of heads, a link, a query, all heads, or maps in
-    full.
-    """
+    """Return what options ask for: effects of heads, a link, a query, all heads, or full maps."""
     looking = inspection.looking
     if looking.by == "effect":
         return _show_effects(inspection)
@@ -257,9 +255,7 @@ def _with_output_tables(content: ShownInspection, inspection: Inspection) -> Sho
 
 
 def _show_link(inspection: Inspection) -> ShownInspection:
-    """Return the bars and the coloured sentence of a link; the screen leaves out a long
-    sentence.
-    """
+    """Return the bars and coloured sentence of a link; the screen leaves out a long sentence."""
     link = build_link(inspection)
     title = link_sentence(link)
     statements = (*link_ranking_sentences(link), *weak_link_sentences(link))
@@ -310,9 +306,7 @@ def output_tables(inspection: Inspection) -> tuple[Group, ...]:
 
 
 def output_pictures(inspection: Inspection) -> tuple[Group, ...]:
-    """Return the answers as a table, or else the moved vectors as bars; empty if there
-    are neither.
-    """
+    """Return the answers as a table, or else the moved vectors as bars; empty without either."""
     from attnviz.views.prediction import vector_shift_bars
 
     bars = vector_shift_bars(inspection.trace)

@@ -44,8 +44,7 @@ MAX_SOFTMAX_BARS = 20  # names and numbers of more could not be read
 
 
 def mask_step(scene: Scene) -> Iterator[Section]:
-    """Yield the step that sets masked scores to −∞; for a mistake that leaves this out, what it
-    does.
+    """Yield the step that sets masked scores to −∞, or a mistake that leaves this out.
 
     If nothing is masked, the step has only a description.
     """
@@ -173,9 +172,7 @@ def softmax_step(scene: Scene) -> Iterator[Section]:
 
 
 def _softmax_rows_description(scene: Scene) -> str:
-    """Return what the softmax does, which rows are 0 because all is masked, and that others sum to
-    1.
-    """
+    """Return what the softmax does, which rows are 0 (all masked), and that others sum to 1."""
     layer = scene.layer
     if layer.attended.sink is not None:
         return trained.SINK_SOFTMAX_DESCRIPTION
@@ -249,9 +246,7 @@ def weighted_values_step(scene: Scene) -> Iterator[Section]:
 
 
 def context_step(scene: Scene) -> Iterator[Section]:
-    """Yield the step that adds up the weighted values, joins heads and applies the output
-    matrix.
-    """
+    """Yield the step that adds up weighted values, joins heads and applies the output matrix."""
     contexts, sizes = scene.layer.attended.contexts, scene.weights_size_text
     sizes += f" · values {scene.size_text(scene.layer.values)}"
     matrices, rows = _output_matrices(scene), token_axis("query (reads)", scene.trace.tokens)
@@ -286,9 +281,7 @@ def _later_steps_remarks(scene: Scene) -> tuple[str, ...]:
 
 
 def _context_description(scene: Scene, output_matrices: Mapping[str, Tensor]) -> str:
-    """State what is added up, how heads are joined, which heads are off, and which
-    vectors are 0.
-    """
+    """State what is added up, how heads are joined, which are off, and which vectors are 0."""
     layer = scene.layer
 
     def blind_rows(head: int) -> list[int]:
@@ -415,9 +408,7 @@ def _column_row(scene: Scene, name: str, values: list[float], scale: Scale) -> C
 
 
 def _softmax_row(scene: Scene, head: int) -> tuple[tuple[str, ...], list[float], list[float]]:
-    """Return the names, scores and weights of a query's keys, and of an attention sink
-    after them.
-    """
+    """Return names, scores and weights of a query's keys, and last of an attention sink."""
     names = tuple(scene.token_name(scene.keys, key) for key in range(len(scene.keys)))
     scores, weights = scene.stage_row("exponents", head), scene.stage_row("weights", head)
     if scene.layer.attended.sink is None:

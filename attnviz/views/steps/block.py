@@ -55,8 +55,7 @@ def steps_before_attention(scene: Scene) -> Iterator[Section]:
 
 
 def steps_after_attention(scene: Scene) -> Iterator[Section]:
-    """Yield the block's steps after attention, in order and not yet numbered; nothing without a
-    block.
+    """Yield the block's steps after attention, not yet numbered; nothing without a block.
 
     The last has a remark on how many parameters the layer has in all.
     """
@@ -70,9 +69,7 @@ def steps_after_attention(scene: Scene) -> Iterator[Section]:
 
 
 def _sublayer_steps(scene: Scene, block: Block) -> Iterator[Section]:
-    """Yield the steps of each sub-layer: residual, cross-attention and feed-forward, with their
-    norms.
-    """
+    """Yield the steps after attention: its residual, cross-attention and feed-forward, in order."""
     yield _residual_step(scene, block, block.attention, "attention")
     if scene.layer.cross is not None and block.cross is not None:
         if block.norm_placement == "pre":
@@ -147,9 +144,7 @@ def _residual_step(scene: Scene, block: Block, residual: Residual, sublayer: str
 
 
 def _pre_norm_step(scene: Scene, residual: Residual, number: str, name: str) -> Section:
-    """Return the LayerNorm step of a sub-layer's input in a pre-norm block; `name` is the
-    step's.
-    """
+    """Return the LayerNorm step before a sub-layer in a pre-norm block; `name` is the step's."""
     assert residual.norm is not None
     vectors_before_and_after = (residual.inputs, residual.sublayer_inputs)
     return layer_norm_step(scene, vectors_before_and_after, residual.norm, number, name)

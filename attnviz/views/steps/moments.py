@@ -116,9 +116,7 @@ def _context_moments(section: Section, scene: Scene) -> Iterator[Section]:
 
 
 def _output_moments(section: Section, scene: Scene) -> Iterator[Section]:
-    """Yield one frame with the joined heads times the output matrix; nothing without such
-    a matrix.
-    """
+    """Yield one frame with the joined heads times the output matrix; nothing without one."""
     layer = scene.layer
     if layer.projections is None or layer.projections.w_out is None:
         return
@@ -176,9 +174,7 @@ def _moment_section(
 def _keys_with_sums(
     scene: Scene, keys: Sequence[int], lines: Sequence[Sum]
 ) -> Iterator[tuple[int, Sequence[int], Sum]]:
-    """Yield each key, the keys revealed in its frame, and its sum; the last frame reveals
-    all keys.
-    """
+    """Yield each key, the keys revealed in its frame, and its sum; the last frame reveals all."""
     for count, (key, line) in enumerate(zip(keys, lines, strict=True), start=1):
         yield key, range(len(scene.keys)) if count == len(keys) else keys[:count], line
 

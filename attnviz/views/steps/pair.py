@@ -55,9 +55,7 @@ def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
 
 
 def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:
-    """Yield the step that draws the query and the key of one score as arrows in a plane,
-    per head.
-    """
+    """Yield the step that draws query and key of one score as arrows in a plane, per head."""
     pairs = [(head, *_pair_vectors(scene, head, key)) for head in scene.written_heads]
     planes = tuple(_pair_plane(scene, *pair, key) for pair in pairs)
     names, width = _pair_names(scene, key), scene.layer.head_dim
@@ -95,9 +93,7 @@ def _pair_vectors(scene: Scene, head: int, key: int) -> tuple[Vector, Vector]:
 
 
 def _pair_names(scene: Scene, key: int, head: int | None = None) -> tuple[str, str]:
-    """Return `query(this)` and `key(am)`; with `head`, the heads that they belong to are
-    included.
-    """
+    """Return `query(this)` and `key(am)`; with `head`, also which heads they belong to."""
     query_suffix, key_suffix = "", ""
     if head is not None:
         (group_heads,) = scene.head_groups(scene.layer.kv_heads, [head]).values()
@@ -188,8 +184,9 @@ def _pair_sums(
 
 
 def _masked_key_remarks(scene: Scene, key: int) -> tuple[str, ...]:
-    """State in which heads the mask sets this score to −∞; empty if none, or by a mistake without
-    −∞.
+    """State in which heads the mask sets this score to −∞; empty if none.
+
+    Also empty for a mistake that leaves out the −∞.
     """
     mistake = MISTAKES.get(scene.layer.mistake)
     heads = [f"head {head}" for head in scene.mask_heads if key in scene.masked_keys(head)]

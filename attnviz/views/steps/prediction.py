@@ -63,9 +63,7 @@ def _vectors_origin_text(scene: Scene) -> str:
 def _answer_scores_step(
     scene: Scene, prediction: Prediction, scoring: AnswerScoring, order: Sequence[int]
 ) -> Section:
-    """Return the step from vectors to the scores of answers; `order` sorts the answers in
-    tables.
-    """
+    """Return the step from vectors to the scores of answers; `order` sorts answers in tables."""
     has_bias = scoring.b_answers is not None
     matrices = {"w_answers": scoring.w_answers}
     if scoring.b_answers is not None:
@@ -157,9 +155,7 @@ def _written_answers(scene: Scene, order: Sequence[int]) -> Sequence[int]:
 
 
 def _unwritten_answers_note(scene: Scene, order: Sequence[int]) -> tuple[str, ...]:
-    """Return a note on how many answers are written out; empty if all are, or if no token is
-    followed.
-    """
+    """Return how many answers are written out; empty if all are, or if no token is followed."""
     if scene.options.query is None or len(_written_answers(scene, order)) == len(order):
         return ()
     written = f"the {MAX_TERMS} most likely of {len(order)} answers"

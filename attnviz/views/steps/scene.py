@@ -106,8 +106,7 @@ class Scene:
         return self.shown_heads[:1] if are_too_many else self.shown_heads
 
     def stage_before(self, stage: Stage) -> Stage:
-        """Return the stage of the scores before `stage`, skipping those that this layer does not
-        have.
+        """Return the stage of the scores before `stage`, skipping those that the layer lacks.
 
         Such as 'scaled scores' before 'masked scores', if there is no soft cap, bias or numeric
         mask.
@@ -151,7 +150,7 @@ class Scene:
 
     @cached_property
     def read_keys(self) -> list[int]:
-        """The keys that the followed query attends to in any head; a mistake may add
+        """The keys that the followed query attends to in any head, by a mistake also
         hidden ones.
         """
         cells = (self.layer.weights.cells("mixing", head) for head in range(self.layer.heads))
@@ -180,9 +179,7 @@ class Scene:
         return self.shown_heads if self.layer.visible.ndim == 3 else self.shown_heads[:1]
 
     def unwritten_notes(self, *, by_key: bool) -> tuple[str, ...]:
-        """Return notes on which heads, and `by_key` which keys, are not written out; empty if all
-        are.
-        """
+        """Return which heads, and `by_key` which keys, are not written out; empty if all are."""
         keys, heads = len(self.keys), len(self.shown_heads)
         notes = []
         if by_key and len(self.written_keys) < keys and self.options.key is None:
@@ -208,8 +205,8 @@ class Scene:
         return "" if self.layer.heads == 1 else f" H{head}"
 
     def group_suffix(self, heads: range) -> str:
-        """Return ` H0–1` for a group of heads that share keys and values; of a single
-        head ` H1`.
+        """Return ` H0–1` for a group of heads that share keys and values; ` H1` for a
+        single one.
         """
         return self.head_suffix(heads[0]) if len(heads) == 1 else f" H{heads[0]}–{heads[-1]}"
 
@@ -308,15 +305,12 @@ class Scene:
         return tuple(grids)
 
     def score_grids(self, name: str, stage: Stage, note: str = "") -> tuple[Grid, ...]:
-        """Return a table per shown head of the scores at a stage; with --query only that query's
-        row.
-        """
+        """Return a table of scores at a stage per shown head; with --query only that row."""
         grids = scores_grids(name, self.trace, self.layer, stage, note)
         return self._titled_by_head(grids, name)
 
     def weight_grids(self, stage: Stage, mixed_by: MixedBy) -> tuple[Grid, ...]:
-        """Return a table per shown head of the weights at a stage; with --query only that query's
-        row.
+        """Return a table of weights at a stage per shown head; with --query only that row.
 
         `mixed_by` says where these weights come from, such as 'softmax' or 'dropout'.
         """
@@ -324,9 +318,7 @@ class Scene:
         return self._titled_by_head(grids, WEIGHTS_NAMES[mixed_by])
 
     def _titled_by_head(self, grids: Sequence[Grid], name: str) -> tuple[Grid, ...]:
-        """Return the shown heads' grids, titled by head and with --query cut to that
-        query's row.
-        """
+        """Return the shown heads' grids, titled by head; with --query only that row."""
         return tuple(
             self._followed_part(replace(grids[head], title=self.head_title(name, head)))
             for head in self.shown_heads
@@ -344,9 +336,7 @@ class Scene:
         return row if row.share else replace(row, scale=centred_scale(row.scale.label, row.cells))
 
     def _named_row(self, grid: Grid) -> Grid:
-        """Return the grid of one row, with the token's number in its label if the token occurs
-        repeatedly.
-        """
+        """Return the one-row grid, its token numbered in the label if it occurs repeatedly."""
         name = self.query_name
         if grid.rows.labels == (name,) or not grid.rows.labels[0]:
             return grid
@@ -354,10 +344,9 @@ class Scene:
 
 
 def _with_own_scale(grid: Grid) -> Grid:
-    """Return the grid with a colour scale for its kind of numbers, such as parameters, by its
-    title.
+    """Return the grid with a colour scale for its kind of numbers, which its title tells.
 
-    Numbers of a trained model differ in size by kind.
+    Numbers of a trained model differ in size by kind: parameters, inputs, context.
     """
     kind = next((kind for start, kind in SCALE_KINDS.items() if grid.title.startswith(start)), None)
     return replace(grid, scale=replace(grid.scale, label=kind)) if kind else grid

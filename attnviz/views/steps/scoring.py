@@ -85,9 +85,7 @@ def _scores_description(scene: Scene) -> str:
 
 
 def scaling_step(scene: Scene) -> Iterator[Section]:
-    """Yield the step that divides scores by √d_k and by the temperature; tables only if
-    it divides.
-    """
+    """Yield the step that divides scores by √d_k and the temperature; tables only if it does."""
     divisors = sums.divisor_texts(scene, scene.layer)
     yield Section(
         number="6",
@@ -158,8 +156,7 @@ def soft_cap_step(scene: Scene) -> Iterator[Section]:
 
 
 def alibi_step(scene: Scene) -> Iterator[Section]:
-    """Yield the step that adds ALiBi's distance penalty, or a trained model's learned position
-    bias.
+    """Yield the step that adds ALiBi's distance penalty or a model's learned position bias.
 
     Nothing without either, or if the learned bias is 0 everywhere.
     """

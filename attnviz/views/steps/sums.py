@@ -110,10 +110,9 @@ def _vector_source(scene: Scene, layer: Layer, name: str) -> tuple[str, Tensor, 
 
 
 def _written_key(scene: Scene) -> int:
-    """Return the position of the key that is written out: that of --key, else the followed token's
-    own.
+    """Return the position of the key that is written out: that of --key, else the token's own.
 
-    If keys are other tokens, it is the one with the largest weight.
+    If keys are other tokens than queries, it is the one with the largest weight.
     """
     if scene.options.key is not None:
         return scene.options.key
@@ -183,9 +182,7 @@ def additive_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 
 def divisor_texts(scene: Scene, layer: Layer) -> list[str]:
-    """Return the divisors of the scores as written: `√64`, and the temperature; empty without
-    scaling.
-    """
+    """Return the divisors of scores as written: `√64`, and the temperature; empty if unscaled."""
     variant = scene.trace.variant
     if scene.trace.trained is not None:
         return list(filter(None, [trained.divisor_text(layer)]))
@@ -265,8 +262,9 @@ def mask_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def softmax_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write each weight of the followed query as exp divided by the sum of exps; masked keys are
-    left out.
+    """Write each weight of the followed query as exp divided by the sum of exps.
+
+    Masked keys are left out, except for mistakes.
     """
     # weights written by hand may be above 0 where the mask hides a key from the softmax
     for head, key, left_side in _written_cells(scene, "weight", scene.visible_keys):

@@ -50,9 +50,7 @@ LATER_STEPS_BUT_ANSWERS_NOTE = f"{LATER_STEPS_NOTE}, except its answers"
 
 
 def refuse_walk_without_vectors(trace: Trace) -> None:
-    """Refuse steps for attention weights alone: external ones, or a model that returns nothing
-    else.
-    """
+    """Refuse steps for weights alone: external ones, or a model that returns nothing else."""
     refuse_weights_only(trace, "steps show how vectors become weights", "step")
     if trace.trained is not None and trace.trained.fallback:
         raise AttnvizError(
@@ -123,7 +121,8 @@ def _learned_table_remarks(scene: Scene) -> tuple[str, ...]:
 def unknown_origin_text(layer: Layer, names: Sequence[str]) -> str:
     """State which of the vectors `names` were computed in the model's own, unknown way.
 
-    That is, those without a matrix that was recognised or kept; empty if there are none.
+    These have no recognised matrix; without any matrices, the text states that a file lacks them.
+    Empty if there are none.
     """
     if layer.projections is None and not {*names} <= layer.given:
         return MISSING_MATRICES_TEXT
@@ -198,7 +197,7 @@ def _attended_range_text(shape: MaskShape) -> str:
 
 
 def window_text(window: int) -> str:
-    """Describe a sliding window of this many positions to each side, as a sentence."""
+    """Describe a sliding window as a sentence: tokens less than `window` positions away."""
     return f"Each token attends only to tokens less than {counted(window, 'position')} away."
 
 

@@ -60,8 +60,7 @@ def tokens_step(scene: Scene) -> Iterator[Section]:
 
 
 def inputs_step(scene: Scene) -> Iterator[Section]:
-    """Yield the step with embeddings and positions; in higher layers, the output of the layer
-    below.
+    """Yield the step with embeddings and positions; above the first layer, the layer's input.
 
     If nothing is computed from embeddings, because parts were given, it states that.
     """
@@ -146,9 +145,7 @@ def _embeddings_description(scene: Scene) -> str:
 
 
 def _kinds_from_other_tokens(scene: Scene) -> str:
-    """Return `Keys and values`, or those of them that are computed from vectors; empty if both are
-    given.
-    """
+    """Return `Keys and values`, or the one that is not given; empty if both are given."""
     given = scene.layer.given
     kinds = ["keys"] * (not {"keys", "scores"} & given) + ["values"] * ("values" not in given)
     return " and ".join(kinds).capitalize()
@@ -166,9 +163,7 @@ def _embedding_table_remarks(scene: Scene) -> tuple[str, ...]:
 
 
 def projections_step(scene: Scene) -> Iterator[Section]:
-    """Yield the step with the matrices that make queries, keys and values, or why there
-    are none.
-    """
+    """Yield the step with the matrices of queries, keys and values, or why there are none."""
     matrices = projection_matrices(scene)
     if not matrices:
         about = _no_matrices_text(scene)
@@ -211,17 +206,13 @@ def _matrix_grids(scene: Scene, name: str, matrix: Tensor) -> Iterator[Grid]:
 
 
 def projection_matrices(scene: Scene) -> dict[str, Tensor]:
-    """Return the layer's matrices and biases by name, except the output matrix, which
-    joins heads.
-    """
+    """Return the layer's matrices and biases by name, except those that join the heads."""
     learned = parts.learned_tensors(scene.trace, scene.layer)
     return {name: matrix for name, matrix in learned.items() if not name.endswith("_out")}
 
 
 def _no_matrices_text(scene: Scene) -> str:
-    """Return why there are no matrices: nothing is projected, parts are given, or they
-    are unknown.
-    """
+    """Return why there are no matrices: none are used, parts are given, or they are unknown."""
     variant, given_parts = scene.trace.variant, scene.layer.given
     if scene.trace.trained is not None:
         return trained.unknown_origin_text(scene.layer, VECTOR_KINDS)
@@ -291,9 +282,7 @@ def _shared_heads_text(layer: Layer) -> str:
 
 
 def _head_columns_text(layer: Layer, names: Sequence[str]) -> str:
-    """State how projected vectors are split between heads; empty for a single head or given
-    vectors.
-    """
+    """State how projected vectors are split between heads; empty for one head or given vectors."""
     projected_names = [name for name in names if name not in layer.given]
     if layer.heads == 1 or not projected_names:
         return ""
@@ -319,8 +308,9 @@ def _head_split_stages(scene: Scene, counts: Sequence[int]) -> Stages:
 
 
 def _head_vector_grids(scene: Scene, name: str, vectors: Tensor) -> tuple[Grid, ...]:
-    """Return a table per head of the vectors `name`, such as 'keys'; of queries the
-    followed one.
+    """Return a table of the vectors `name`, such as 'keys', per shown head.
+
+    Of queries only the followed one, if any.
     """
     queries = name == "queries"
     rows = token_axis(SINGULAR_KINDS[name], scene.trace.tokens if queries else scene.keys)
@@ -361,9 +351,7 @@ def _unprojected_formula(scene: Scene, names: Sequence[str]) -> str:
 
 
 def _input_names(layer: Layer) -> tuple[str, str]:
-    """Return what queries are made of, and what keys and values are made of: `X`, `Y`, `M`,
-    `normed`.
-    """
+    """Return the inputs' names for queries, and for keys and values: `X`, `Y`, `M`, `normed`."""
     if layer.memory is not None:
         return "X", "M"
     is_pre_norm = layer.block is not None and layer.block.norm_placement == "pre"

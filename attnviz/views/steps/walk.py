@@ -77,8 +77,8 @@ def why_step(scene: Scene) -> Iterator[Section]:
 
 
 def _head_sentences(scene: Scene) -> Iterator[str]:
-    """Yield `In head 0, a word that refers back looks for a noun before it.` for heads
-    with a role.
+    """Yield `In head 0, a word that refers back looks for a noun before it.`, if roles
+    are known.
     """
     for head in scene.shown_heads:
         role = written_head_role(scene.trace, scene.layer, head)
@@ -111,9 +111,7 @@ def _query_and_keys(
 
 
 def _feature_remarks(scene: Scene) -> Iterator[str]:
-    """Yield what the followed token asks for, and the features of the keys with most weight, per
-    head.
-    """
+    """Yield what the followed token asks for, and the features of keys with most weight."""
     for head in scene.written_heads:
         query, keys = _query_and_keys(scene, head)
         prefix = f"head {head}: " if scene.layer.heads > 1 else ""
@@ -174,9 +172,7 @@ FIRST_BLOCK_STEP_NUMBER = 11
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Walk(Showable):
-    """The selected steps (`sections`) of a Trace, the options `asked` for, and the selection
-    `step`.
-    """
+    """The selected steps (`sections`) of a Trace, the options `asked` for, and the selection."""
 
     trace: Trace
     asked: StepSettings
@@ -197,9 +193,10 @@ def steps(
     full: bool = False,
     **changes: Any,
 ) -> Walk:
-    """Every number on the way, of a text or of a Trace that is there already.
+    """Return every number on the way, step by step, of a text or of an existing Trace.
 
-    `changes` replace fields of the settings that a text is traced with.
+    `changes` replace fields of the settings that a text is traced with; with a Trace they are
+    refused.
 
     >>> from attnviz import steps
     >>> [softmax] = steps("I am learning", query="am", step="softmax", causal=True).sections
@@ -295,18 +292,14 @@ def _followed_position(walk: Walk) -> int:
 
 
 def _steps_of_query(current: Walk, position: int) -> tuple[str, tuple[Section, ...]]:
-    """Return the headline and the same selection of steps for the query at `position`, without
-    frames.
-    """
+    """Return the headline and the selected steps for the query at `position`, without frames."""
     walk = replace(current, asked=replace(current.asked, query=position))
     sections = select_steps(step_sections(walk.trace, walk.asked, still=True), walk.step)
     return _only_step_finding(sections) or _walk_title(walk), tuple(sections)
 
 
 def _finished_section(section: Section, scene: Scene, *, still: bool) -> Section:
-    """Return the step with notes on arithmetic that is not written out, and frames unless
-    `still`.
-    """
+    """Return the step with notes on unwritten arithmetic, and with frames unless `still`."""
     return replace(
         section,
         remarks=(*section.remarks, *_unwritten_remarks(section, scene)),
