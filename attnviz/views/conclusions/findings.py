@@ -1,6 +1,4 @@
-"""Findings, which pair a sentence with its condition, and what may be claimed of numbers over
-seeds.
-"""
+"""Findings, which pair a sentence with its condition, and claims about numbers over seeds."""
 
 from __future__ import annotations
 
@@ -76,8 +74,7 @@ class Pair:
 
     @property
     def direction(self) -> int:
-        """1 if the number clearly grows from `before` to `after` over seeds, -1 if it shrinks, else
-        0.
+        """1 if the number clearly grows over seeds, -1 if it shrinks, 0 if neither is sure.
 
         In 9 of 10 seeds the number must change in this direction; the band of differences must lie
         on one side of 0, and the medians, which are printed, must move likewise. 0 for fewer than
@@ -98,9 +95,7 @@ class Pair:
         return band_quantiles(self.before)[1], band_quantiles(self.after)[1]
 
     def differs_clearly(self, amount: Amount) -> bool:
-        """Return whether the number clearly changes over seeds and both medians read
-        differently.
-        """
+        """Return whether the number clearly changes over seeds and the medians read differently."""
         before, after = self.format_medians(amount)
         return bool(self.direction) and before != after
 

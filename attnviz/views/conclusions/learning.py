@@ -1,7 +1,7 @@
-"""Sentences about how a task is learned: with which compared setting it takes fewer steps, and what
-the heads of one trained model came to read.
+"""Sentences about how a task is learned, with several settings compared or in a single training.
 
-Each table lists findings: a condition and the sentence that is said when it holds.
+About a comparison: with which setting the task takes fewer steps. About one trained model: what its
+heads came to read. Each table lists findings: a condition and its sentence.
 """
 
 from __future__ import annotations
@@ -92,9 +92,7 @@ class WayCourse:
 
     @cached_property
     def finite_steps_needed(self) -> Tensor:
-        """The number of steps that each seed needs; one more than the last step if it
-        never learns.
-        """
+        """The number of steps that each seed needs; the last step plus one if it never learns."""
         return torch.from_numpy(np.minimum(self.steps_needed, self.learning.last + 1))
 
     @property
@@ -232,8 +230,7 @@ def learning_title(learning: Learning) -> str:
 
 
 def additional_sentences(learning: Learning) -> list[str]:
-    """Return up to four further sentences: failed settings, final and infinite losses, seen
-    answers.
+    """Return up to four more sentences: failed settings, final and infinite losses, seen answers.
 
     The last names settings with which a word sees its own answer. The list is empty if none
     applies.

@@ -209,9 +209,7 @@ def _flaw_over_seeds(name: str, index: int, repeats: Repeats) -> Flaw:
 
 
 def _flaw_as_shown(comparison: Comparison, alternative: Alternative) -> Flaw:
-    """Return the strength of a mistake's symptoms in the weights shown, and their
-    rounding error.
-    """
+    """Return the strength of a mistake's symptoms in the weights shown, with rounding error."""
     measures = comparison.measures[comparison.alternatives.index(alternative)]
     mean = mean_measures(comparison, measures)
     amounts = (mean["hidden"], mean["row_error"], alternative.largest_error(comparison.rows))

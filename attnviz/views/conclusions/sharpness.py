@@ -247,9 +247,7 @@ def _extremes_sentence(facts: SharpnessFacts) -> str:
 
 
 def _sharper_title(facts: SharpnessFacts, sharp: int, even: int) -> str:
-    """Return `Attention is sharper in 'a' than in 'b'`; the numbers are the alternatives'
-    indices.
-    """
+    """Return `Attention is sharper in 'a' than in 'b'`; `sharp` and `even` are indices."""
     query = facts.comparison.query
     subject = "Attention is" if query is None else f"The attention of {facts.reader} is"
     return f"{subject} sharper in {facts.way_name(sharp)} than in {facts.way_name(even)}"

@@ -161,9 +161,7 @@ class ShownWeights:
 
     @property
     def is_even(self) -> bool:
-        """Whether rows sum to 1, some have several visible keys, and all weights are
-        equal shares.
-        """
+        """Whether rows sum to 1, any has several visible keys, and all weights are equal shares."""
         has_choice = self.rows_sum_to_one and self.rows_with_choice > 0
         return has_choice and self.unevenness < MAX_EQUAL_UNEVENNESS
 
@@ -190,7 +188,7 @@ class ShownWeights:
 
     @property
     def least_mirrored_weight(self) -> float:
-        """The smallest weight given to the query's mirrored position; 0 if keys are other
+        """The smallest weight given to the query's mirrored position; 0 for keys of other
         tokens.
         """
         if not self.is_self_attention:

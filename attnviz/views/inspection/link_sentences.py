@@ -87,9 +87,7 @@ def _other_tokens_text(link: TokenLink, map_link: MapLink) -> str:
 
 
 def _heads_phrase(similar_links: Sequence[MapLink]) -> str:
-    """Return the heads of these links: `L5H11`, `the mean of 72 heads`; above four, their
-    number.
-    """
+    """Return the heads of these links: `L5H11`, `the mean of 72 heads`; above four, how many."""
     if len(similar_links) == 1:
         return map_phrase(similar_links[0].map_row)
     names = [head_name(map_link.map) for map_link in similar_links]

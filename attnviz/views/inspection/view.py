@@ -156,7 +156,7 @@ def _show_inspection(inspection: Inspection) -> ShownInspection:
 def _with_arcs(
     content: ShownInspection, inspection: Inspection, command: Command | None
 ) -> ShownInspection:
-    """With --as arcs, replace the picture by lines between words, a group of panels per layer.
+    """Return `content` with the picture that --as arcs asks for: lines between words, by layer.
 
     With a query, only its lines are drawn; the titles carry commands if there are any. Without the
     option, return `content` as it is.

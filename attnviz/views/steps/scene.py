@@ -150,9 +150,7 @@ class Scene:
 
     @cached_property
     def read_keys(self) -> list[int]:
-        """The keys that the followed query attends to in any head, by a mistake also
-        hidden ones.
-        """
+        """The keys that the followed query attends to in any head, by mistake also hidden ones."""
         cells = (self.layer.weights.cells("mixing", head) for head in range(self.layer.heads))
         hidden = np.stack([each.row(self.followed_query).hidden[0] for each in cells])
         keys: list[int] = np.flatnonzero(~hidden.all(axis=0)).tolist()
@@ -205,9 +203,7 @@ class Scene:
         return "" if self.layer.heads == 1 else f" H{head}"
 
     def group_suffix(self, heads: range) -> str:
-        """Return ` H0–1` for a group of heads that share keys and values; ` H1` for a
-        single one.
-        """
+        """Return ` H0–1` for a group of heads that share keys and values, ` H1` for one head."""
         return self.head_suffix(heads[0]) if len(heads) == 1 else f" H{heads[0]}–{heads[-1]}"
 
     def head_title(self, name: str, head: int) -> str:

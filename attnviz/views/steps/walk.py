@@ -77,9 +77,7 @@ def why_step(scene: Scene) -> Iterator[Section]:
 
 
 def _head_sentences(scene: Scene) -> Iterator[str]:
-    """Yield `In head 0, a word that refers back looks for a noun before it.`, if roles
-    are known.
-    """
+    """Yield `In head 0, a word that refers back looks for a noun before it.` per known role."""
     for head in scene.shown_heads:
         role = written_head_role(scene.trace, scene.layer, head)
         if role:
