@@ -289,7 +289,7 @@ def _sentence_heads(
 def _difference_head(
     sentences: Sentences, head: HeadComparison, sides: dict[tuple[int, str], Axis]
 ) -> HeadMap:
-    """Return the differences of a head as a signed map for the page."""
+    """Return the differences of a head as a signed map; `sides` keeps the axes that heads share."""
     return HeadMap(
         name=head.name,
         query_axis=_shared_pair_axis("query (reads)", sentences.rows, sides),
@@ -303,7 +303,10 @@ def _difference_head(
 def _single_sentence_head(
     name: str, attention_map: Map, trace: Trace, sides: dict[tuple[int, str], Axis]
 ) -> HeadMap:
-    """Return a head's map on one sentence for the page, with its scores if it is no merged map."""
+    """Return a head's map on one sentence for the page; `sides` keeps the axes that heads share.
+
+    It has the scores before the softmax unless the map is merged.
+    """
     layer, head, prompt = attention_map.layer, attention_map.head, trace.prompt
     rows, columns = attention_map.rows, attention_map.columns
     key_axis = sides.setdefault((id(columns), ""), side_axis("key (is read)", columns, prompt))

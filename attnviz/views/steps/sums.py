@@ -60,7 +60,10 @@ def _if_followed(write: Callable[..., Iterator[Sum]]) -> Callable[..., Sums]:
 
 @_if_followed
 def input_sums(scene: Scene) -> Iterator[Sum]:
-    """Write the followed token's input as its embedding plus its position."""
+    """Write the followed token's input as its embedding plus its position.
+
+    Nothing if no token is followed.
+    """
     row = scene.followed_query
     inputs, embeddings = scene.layer.layer_inputs[row], scene.trace.embeddings[row]
     terms = [embeddings.tolist(), (inputs - embeddings).tolist()]
@@ -73,7 +76,8 @@ def vector_sums(scene: Scene, layer: Layer, vectors_by_kind: dict[str, Tensor]) 
     """Write the followed token's query, key and value as vector times matrix, per head.
 
     With --key, the key and value are those of that key. If keys come from other tokens, they are
-    those of the key with the largest weight. Vectors without a matrix are left out.
+    those of the key with the largest weight. Vectors without a matrix are left out. Nothing if no
+    token is followed.
     """
     matrices = layer.projections
     names = {"queries": "query", "keys": "key", "values": "value"}
@@ -126,7 +130,7 @@ def _written_key(scene: Scene) -> int:
 def rotation_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     """Write the rotation of each pair of numbers of the followed query, and of one key.
 
-    Without --full, only the first pairs.
+    Without --full, only the first pairs. Nothing if no token is followed.
     """
     assert layer.before_rotary is not None
     kinds = (
@@ -153,7 +157,10 @@ def rotation_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write each score of the followed query as a dot product, per head and key."""
+    """Write each score of the followed query as a dot product, per head and key.
+
+    Nothing if no token is followed.
+    """
     assert layer.queries is not None
     keys, row = layer.keys_of_heads, scene.followed_query
     assert keys is not None
@@ -166,7 +173,10 @@ def score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def additive_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write each additive score of the followed query, w_score · tanh(query + key)."""
+    """Write each additive score of the followed query, w_score · tanh(query + key).
+
+    Nothing if no token is followed.
+    """
     queries, keys, w_score = layer.queries, layer.keys_of_heads, layer.w_score
     assert queries is not None
     assert keys is not None
@@ -192,7 +202,10 @@ def divisor_texts(scene: Scene, layer: Layer) -> list[str]:
 
 @_if_followed
 def scaling_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write each score of the followed query divided by √d_k and the temperature."""
+    """Write each score of the followed query divided by √d_k and the temperature.
+
+    Nothing if no token is followed.
+    """
     variant = scene.trace.variant
     root = layer.head_dim**0.5 if variant.scaled else 1.0
     divisor = 1 / layer.scale if scene.trace.trained is not None else root * variant.temperature
@@ -204,7 +217,10 @@ def scaling_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def soft_cap_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write each score of the followed query as limited by tanh."""
+    """Write each score of the followed query as limited by tanh.
+
+    Nothing if no token is followed.
+    """
     cap = scene.trace.variant.soft_cap
     assert cap is not None
     for head, key, left_side in _written_cells(scene, "capped", scene.written_keys):
@@ -215,7 +231,10 @@ def soft_cap_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def alibi_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write each score of the followed query minus slope times distance."""
+    """Write each score of the followed query minus slope times distance.
+
+    Nothing if no token is followed.
+    """
     row, slopes = scene.followed_query, positions.alibi_slopes(layer.heads)
     stage = scene.stage_before("biased scores")
     for head, key, left_side in _written_cells(scene, "biased", scene.written_keys):
@@ -226,14 +245,20 @@ def alibi_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def position_bias_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write each score of the followed query plus its learned position bias."""
+    """Write each score of the followed query plus its learned position bias.
+
+    Nothing if no token is followed.
+    """
     assert layer.attended.bias is not None
     yield from _addition_sums(scene, "biased", "biased scores", layer.attended.bias)
 
 
 @_if_followed
 def additive_mask_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write each score of the followed query plus its number in the mask."""
+    """Write each score of the followed query plus its number in the mask.
+
+    Nothing if no token is followed.
+    """
     assert layer.attended.mask is not None
     yield from _addition_sums(scene, "with mask", "scores with mask", layer.attended.mask)
 
@@ -252,7 +277,10 @@ def _addition_sums(scene: Scene, name: str, stage: Stage, numbers: Tensor) -> It
 
 @_if_followed
 def mask_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write −∞ for each key that the mask hides from the followed query."""
+    """Write −∞ for each key that the mask hides from the followed query.
+
+    Nothing if no token is followed.
+    """
     for head in (head for head in scene.mask_heads if head in scene.written_heads):
         suffix = scene.head_suffix(head) if len(scene.mask_heads) > 1 else ""
         for key in (key for key in scene.written_keys if key in scene.masked_keys(head)):
@@ -264,7 +292,7 @@ def mask_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 def softmax_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     """Write each weight of the followed query as exp divided by the sum of exps.
 
-    Masked keys are left out, except for mistakes.
+    Masked keys are left out, except for mistakes. Nothing if no token is followed.
     """
     # weights written by hand may be above 0 where the mask hides a key from the softmax
     for head, key, left_side in _written_cells(scene, "weight", scene.visible_keys):
@@ -302,7 +330,7 @@ def match_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     """Write the score of each key that shares a feature with the query, product by product.
 
     Keys without a shared feature or with a score of −∞ are left out, and all with a soft cap, after
-    which a score is no longer a sum.
+    which a score is no longer a sum. Nothing if no token is followed.
     """
     assert layer.queries is not None
     keys, division = layer.keys_of_heads, (divisor_texts(scene, layer), 1 / layer.scale)
@@ -319,7 +347,10 @@ def match_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def dropout_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write each weight of the followed query times its dropout factor, which may be 0."""
+    """Write each weight of the followed query times its dropout factor, which may be 0.
+
+    Nothing if no token is followed.
+    """
     keep_factor, is_given = 1 / (1 - scene.trace.variant.dropout), "kept" in layer.given
     for head, key, left_side in _written_cells(scene, "kept", scene.visible_keys):
         weight, result = scene.stage_row("weights", head)[key], scene.stage_row("mixing", head)[key]
@@ -329,7 +360,7 @@ def dropout_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def weighted_value_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write the value of each key times its weight."""
+    """Write the value of each key times its weight.||Nothing if no token is followed."""
     for head, key, left_side in _written_cells(scene, "weighted", scene.visible_keys):
         weight, value = scene.stage_row("mixing", head)[key], layer.values_of_heads[head, key]
         result = scene.weighted_values[head, key].tolist()
@@ -341,6 +372,7 @@ def context_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     """Write the followed token's context vector in each head, then its output if there is a matrix.
 
     A head that is off or reads nothing has no terms; one replaced by its mean is written as a mean.
+    Nothing if no token is followed.
     """
     row, style, matrices = scene.followed_query, scene.style, layer.projections
     read_keys = scene.read_keys
@@ -367,7 +399,7 @@ def context_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def residual_sums(scene: Scene, residual: Residual) -> Iterator[Sum]:
-    """Write x + f(x), and in a post-norm block its LayerNorm."""
+    """Write x + f(x), and in a post-norm block its LayerNorm.||Nothing if no token is followed."""
     row = scene.followed_query
     terms = [residual.inputs[row].tolist(), residual.sublayer_outputs[row].tolist()]
     left_side = f"sum({scene.query_name})"
@@ -379,7 +411,10 @@ def residual_sums(scene: Scene, residual: Residual) -> Iterator[Sum]:
 
 @_if_followed
 def norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
-    """Write the mean, the variance and the result of a LayerNorm."""
+    """Write the mean, the variance and the result of a LayerNorm.
+
+    Nothing if no token is followed.
+    """
     yield from _layer_norm_sums(scene, before, after, norm)
 
 
@@ -397,7 +432,10 @@ def _layer_norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) ->
 
 @_if_followed
 def feed_forward_sums(scene: Scene, block: Block) -> Iterator[Sum]:
-    """Write the first matrix with the activation, then the second matrix."""
+    """Write the first matrix with the activation, then the second matrix.
+
+    Nothing if no token is followed.
+    """
     feed_forward, row, style = block.required_feed_forward, scene.followed_query, scene.style
     parameters, name, residual = feed_forward.parameters, scene.query_name, feed_forward.residual
     inputs, outputs = (
@@ -416,7 +454,10 @@ def feed_forward_sums(scene: Scene, block: Block) -> Iterator[Sum]:
 def answer_score_sums(
     scene: Scene, prediction: Prediction, scoring: AnswerScoring, answers: Sequence[int]
 ) -> Iterator[Sum]:
-    """Write the score of each of `answers` as a dot product of vector and answer."""
+    """Write the score of each of `answers` as a dot product of vector and answer.
+
+    Nothing if no token is followed.
+    """
     row, style = scene.followed_query, scene.style
     vector, ends = scoring.vectors[row].tolist(), style.for_values(*prediction.logits[row].tolist())
     for answer in answers:
@@ -431,7 +472,10 @@ def answer_score_sums(
 def answer_probability_sums(
     scene: Scene, prediction: Prediction, answers: Sequence[int]
 ) -> Iterator[Sum]:
-    """Write the probability of each of `answers` as a softmax over the scores of all answers."""
+    """Write the probability of each of `answers` as a softmax over the scores of all answers.
+
+    Nothing if no token is followed.
+    """
     row, scores = scene.followed_query, prediction.logits[scene.followed_query].tolist()
     order = [*answers, *(index for index in range(len(scores)) if index not in answers)]
     ordered = [scores[index] for index in order]
