@@ -1,8 +1,8 @@
-"""The sentence about a comparison, and the largest change from the reference to each way.
+"""The concluding sentence of a comparison, and the largest change of a weight per alternative.
 
-About random numbers it says what is true over many seeds; about a single draw, what is shown and
-that it is random; about given numbers, what is true of them. Each table lists findings: the
-condition and the sentence.
+About random numbers a sentence states what is true over many seeds; about a single draw, what is
+shown and that it is random; about given numbers, what is true of them. Each table lists findings: a
+condition and the sentence that is said when it holds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ from attnviz.wording.words import and_list, as_sentence
 def conclusion(
     comparison: Comparison, sweep: Sweep | None = None, repeats: Repeats | None = None
 ) -> str:
-    """Returns the sentence that a comparison leads to."""
+    """Return the sentence that sums up a comparison.
+
+    The first that applies decides: a `sweep` (how numbers change along it), mistakes among the
+    alternatives, no visible key at all, 'dtype' or 'device' (rounding), 'scale', else how sharp
+    attention is. `repeats` that are not finite are ignored.
+    """
     finite_repeats = repeats if repeats is not None and repeats.finite else None
     if sweep is not None:
         return sweep_sentence(comparison, sweep)
@@ -44,7 +49,10 @@ def conclusion(
 def comparison_title(
     comparison: Comparison, sweep: Sweep | None = None, repeats: Repeats | None = None
 ) -> str:
-    """Returns the conclusion in a few words, for the title of a picture."""
+    """Return the conclusion in a few words and without a full stop, as the title of a picture.
+
+    It is about the same thing as `conclusion`; `repeats` that are not finite are ignored.
+    """
     finite_repeats = repeats if repeats is not None and repeats.finite else None
     if sweep is not None:
         return sweep_title(comparison, sweep).rstrip(".")
@@ -57,14 +65,14 @@ def comparison_title(
 
 
 def _all_masked(comparison: Comparison) -> bool:
-    """Returns whether all weights are 0 in every way, because every key is masked."""
+    """Return whether every alternative masks every key for the query or queries that are shown."""
     ways = comparison.alternatives
     return not any(bool(way.visible[..., comparison.rows, :].any()) for way in ways)
 
 
 @dataclass(frozen=True, eq=False)
 class RoundingFacts:
-    """The largest differences from the reference's weights, in the rows that are shown."""
+    """The largest difference from the reference's weights by alternative, in the rows shown."""
 
     query_suffix: str
     reference: str
@@ -72,14 +80,20 @@ class RoundingFacts:
 
     @property
     def equal_names(self) -> list[str]:
+        """The names of the alternatives whose weights equal the reference's exactly."""
         return [name for name, error in self.errors.items() if not error]
 
     @property
     def error_texts(self) -> list[str]:
+        """A text `1e-08 in float16` for each alternative that differs from the reference."""
         return [f"{tiny_text(error)} in {name}" for name, error in self.errors.items() if error]
 
 
 def rounding_sentence(comparison: Comparison) -> str:
+    """Return how far weights are from the reference's at most, in each data type or on each device.
+
+    Alternatives whose weights equal those of the reference to the last digit are named as well.
+    """
     rows = slice(None) if comparison.query is None else comparison.query
     pairs = zip(comparison.alternatives, comparison.differences, strict=True)
     errors = {
@@ -93,11 +107,13 @@ def rounding_sentence(comparison: Comparison) -> str:
 
 
 def _equal_weights_text(facts: RoundingFacts) -> str:
+    """Return `the weights of float32 equal those of float64 to the last digit`."""
     equal_weights = f"the weights{facts.query_suffix} of {and_list(facts.equal_names)}"
     return f"{equal_weights} equal those of {facts.reference} to the last digit"
 
 
 def _largest_errors_text(facts: RoundingFacts) -> str:
+    """Return `Weights differ from those of float64 by at most 3e-08 in float32`."""
     opening = f"Weights{facts.query_suffix} differ from those of {facts.reference}"
     return f"{opening} by at most {and_list(facts.error_texts)}"
 
@@ -119,7 +135,7 @@ ROUNDING_FINDINGS: tuple[Finding[RoundingFacts], ...] = (
 
 @dataclass(frozen=True, eq=False)
 class ChangeFacts:
-    """The largest change from the reference to one way."""
+    """The largest change of a weight from the reference to one compared alternative, `way`."""
 
     comparison: Comparison
     way: Alternative
@@ -127,22 +143,24 @@ class ChangeFacts:
 
     @property
     def from_to_text(self) -> str:
+        """The phrase `from unscaled to scaled`: the reference and the alternative."""
         base = _way_name(self.comparison, self.comparison.base)
         return f"from {base} to {_way_name(self.comparison, self.way)}"
 
     @property
     def query_suffix(self) -> str:
-        """Returns ` of "it" (3)` if one query is shown; else empty."""
+        """The suffix ` of "it" (3)` if the comparison is about one query; else empty."""
         return "" if self.comparison.query is None else f" of {reader_text(self.comparison)}"
 
     @property
     def mean_suffix(self) -> str:
+        """The suffix ` in the mean of heads` if the numbers of heads differ; else empty."""
         same_head_count = len(self.way.weights) == len(self.comparison.base.weights)
         return "" if same_head_count else " in the mean of heads"
 
     @property
     def cell_text(self) -> str:
-        """Returns `learning → this in head 1`."""
+        """The query and key of the changed weight, and its head: `learning → this in head 1`."""
         tokens = compared_tokens(self.comparison, self.way)
         keys = tokens if self.way.keys is self.way.tokens else self.way.keys
         head_suffix = "" if self.change.head is None else f" in head {self.change.head}"
@@ -151,11 +169,16 @@ class ChangeFacts:
 
     @property
     def weight_texts(self) -> tuple[str, str]:
+        """The weight before and after the change, as written: `.31` and `.97`."""
         return share_text(self.change.before), share_text(self.change.after)
 
 
 def largest_change_sentences(comparison: Comparison) -> list[str]:
-    """Returns `largest change from unscaled to scaled: learning → this: .31 → .97`, by way."""
+    """Return `largest change from unscaled to scaled: learning → this: .31 → .97` per alternative.
+
+    The reference has no such sentence; an alternative that changes nothing gets `no weight
+    changes`.
+    """
     changed_ways = zip(comparison.alternatives, comparison.changes, strict=True)
     return [
         choose_sentence(CHANGE_FINDINGS, ChangeFacts(comparison, way, change))
@@ -165,18 +188,19 @@ def largest_change_sentences(comparison: Comparison) -> list[str]:
 
 
 def _way_name(comparison: Comparison, alternative: Alternative) -> str:
-    """Returns the name of a way, quoted if it is a text."""
+    """Return the name of a compared alternative, in quotes if texts are compared."""
     name = alternative_name(comparison, alternative)
     return f"'{name}'" if comparison.by == TEXT_ASPECT else name
 
 
 def _token_label(tokens: Tokens, position: int) -> str:
-    """Returns a token's label, numbered if it occurs more than once."""
+    """Return a token's label, with its number in front if it occurs more than once: `3 the`."""
     label = tokens.labels[position]
     return f"{position + 1} {label}" if tokens.labels.count(label) > 1 else label
 
 
 def _largest_change_text(facts: ChangeFacts) -> str:
+    """Return the sentence up to the cell: `largest change from a to b: it → cat in head 1`."""
     return f"largest change{facts.query_suffix} {facts.from_to_text}: {facts.cell_text}"
 
 

@@ -24,24 +24,26 @@ NumberWriter = Callable[[float, int], str]
 
 @dataclass(frozen=True)
 class Amount:
-    """How a measure is written: its format, the least number of digits, and its unit."""
+    """How a measure is written: its number format, its least number of digits, and its unit."""
 
     write: NumberWriter
     digits: int
     unit: str = ""
 
     def __call__(self, number: float) -> str:
+        """Return the number with its least digits and its unit: `2.1 tokens`."""
         return f"{self.write(number, self.digits)}{self.unit}"
 
     def reads_same(self, one: float, other: float) -> bool:
-        """Returns whether two numbers are written alike with the least number of digits."""
+        """Return whether two numbers look the same when written with the least number of digits."""
         return self(one) == self(other)
 
     def digits_for(self, one: float, other: float) -> int:
+        """Return how many digits tell two numbers apart, at least the least number of digits."""
         return digits_apart(one, other, self.digits, self.write)
 
     def format_pair(self, one: float, other: float) -> tuple[str, str]:
-        """Writes two numbers with enough digits to tell them apart."""
+        """Return two numbers, without the unit, with enough digits to tell them apart."""
         digits = self.digits_for(one, other)
         return self.write(one, digits), self.write(other, digits)
 
@@ -53,29 +55,30 @@ ENTROPY_SHARE_AMOUNT = Amount(percent_text, 0, " of the largest entropy")
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A number before and after something, for every seed."""
+    """A measure in two alternatives, or before and after something: one number per seed in each."""
 
     before: Seeds
     after: Seeds
 
     @property
     def is_alike(self) -> bool:
-        """Whether the difference is unnoticeable in 8 of 10 seeds and between the medians."""
+        """Whether the difference is unnoticeable in 8 of 10 seeds, and that of the medians, too."""
         low, _, high = band_quantiles(self.after - self.before)
         before, after = self.medians
         return max(abs(low), abs(high), abs(after - before)) < MIN_NOTICEABLE_DIFFERENCE
 
     @property
     def unchanged_seed_count(self) -> int:
-        """The number of seeds with an unnoticeable difference."""
+        """The number of seeds whose difference is too small to notice."""
         return int(((self.after - self.before).abs() < MIN_NOTICEABLE_DIFFERENCE).sum())
 
     @property
     def direction(self) -> int:
-        """1 if the number grows in 9 of 10 seeds, -1 if it shrinks, 0 if neither is sure.
+        """1 if the number clearly grows over seeds, -1 if it shrinks, 0 if neither is sure.
 
-        The band of differences must lie on one side of 0, and the medians, which are printed, must
-        move the same way.
+        In 9 of 10 seeds the number must change in this direction; the band of differences must lie
+        on one side of 0, and the medians, which are printed, must move likewise. 0 for fewer than
+        10 seeds.
         """
         if len(self.before) < MIN_SEEDS_TO_CONCLUDE:
             return 0
@@ -88,19 +91,24 @@ class Pair:
 
     @property
     def medians(self) -> tuple[float, float]:
+        """The median over seeds before, and the median after."""
         return band_quantiles(self.before)[1], band_quantiles(self.after)[1]
 
     def differs_clearly(self, amount: Amount) -> bool:
-        """Returns whether one number is larger over seeds, and is also written differently."""
+        """Return whether the number clearly changes over seeds and the medians read differently."""
         before, after = self.format_medians(amount)
         return bool(self.direction) and before != after
 
     def format_medians(self, amount: Amount) -> tuple[str, str]:
-        """Writes both medians with enough digits to tell them apart."""
+        """Return both medians, without the unit, with enough digits to tell them apart."""
         return amount.format_pair(*self.medians)
 
     def format_bands(self, amount: Amount) -> tuple[str, str]:
-        """Returns `2.3 (2.0–2.6)` and `3.1 tokens (2.8–3.3 in 8 of 10)`: before, after."""
+        """Return both medians with bands: `2.3 (2.0–2.6)`, `3.1 tokens (2.8–3.3 in 8 of 10 seeds)`.
+
+        Only the second has the unit; only the last band is explained. A band that is a single
+        number is left out.
+        """
         digits = amount.digits_for(*self.medians)
         after = _median_with_band(self.after, amount, digits, amount.unit, BAND_SUFFIX)
         explanation = "" if "(" in after else BAND_SUFFIX  # explained once, in the last band
@@ -110,14 +118,20 @@ class Pair:
 def _median_with_band(
     numbers: Seeds, amount: Amount, digits: int, unit: str, explanation: str
 ) -> str:
-    """Writes the median, and the band of 8 of 10 seeds if it is not a single number."""
+    """Return the median with `unit`, then the band of 8 of 10 seeds and its `explanation`.
+
+    A band whose two limits are written alike is left out.
+    """
     low, high = (amount.write(limit, digits) for limit in _band_limits(numbers))
     middle = amount.write(band_quantiles(numbers)[1], digits)
     return f"{middle}{unit}" + ("" if low == high else f" ({low}–{high}{explanation})")
 
 
 def _band_limits(numbers: Seeds) -> tuple[float, float]:
-    """Returns two seeds' numbers that enclose 8 of 10; quantiles of 12 seeds may exclude 4."""
+    """Return two numbers, low and high, that enclose those of 8 of 10 seeds.
+
+    They are the quantiles; if these exclude too many of few seeds, two of the seeds' own numbers.
+    """
     low, _, high = band_quantiles(numbers)
     is_inside = (numbers >= low) & (numbers <= high)
     if float(is_inside.double().mean()) >= QUANTILE_BAND[1] - QUANTILE_BAND[0]:
@@ -128,7 +142,10 @@ def _band_limits(numbers: Seeds) -> tuple[float, float]:
 
 
 def most_different_pair(ways: Sequence[Seeds], amount: Amount) -> tuple[int, int] | None:
-    """Returns the two ways that differ most and clearly, the lower first; None if none do."""
+    """Return the indices of the two alternatives whose medians differ most, the lower one first.
+
+    `ways` holds each alternative's numbers over seeds. Return None if no two differ clearly.
+    """
     candidates = []
     for first, second in combinations(range(len(ways)), 2):
         pair = Pair(ways[first], ways[second])
@@ -144,7 +161,7 @@ Facts = TypeVar("Facts")
 
 @dataclass(frozen=True)
 class Finding(Generic[Facts]):
-    """A sentence, and the condition under which it is true."""
+    """A sentence with its condition; `title` is a shorter form of the sentence for a picture."""
 
     name: str
     holds: Callable[[Facts], bool]
@@ -153,16 +170,16 @@ class Finding(Generic[Facts]):
 
 
 def otherwise(_: object) -> bool:
-    """Holds always: the last row of a table of findings."""
+    """Return True: the condition of the last finding in a table, which always applies."""
     return True
 
 
 def choose_sentence(table: Sequence[Finding[Facts]], facts: Facts) -> str:
-    """Returns the sentence of the first finding that holds."""
+    """Return the sentence of the first finding in the table whose condition holds for `facts`."""
     return next(finding for finding in table if finding.holds(facts)).says(facts)
 
 
 def choose_title(table: Sequence[Finding[Facts]], facts: Facts) -> str:
-    """Returns the title of the first finding that holds."""
+    """Return the title of the first finding that holds, else its sentence, without a full stop."""
     finding = next(finding for finding in table if finding.holds(facts))
     return (finding.title or finding.says)(facts).rstrip(".")

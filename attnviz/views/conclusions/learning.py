@@ -1,6 +1,7 @@
-"""Sentences about a task learned in several ways: which way learns it in fewer steps.
+"""Sentences about how a task is learned, with several settings compared or in a single training.
 
-Each table lists findings: the condition and the sentence.
+About a comparison: with which setting the task takes fewer steps. About one trained model: what its
+heads came to read. Each table lists findings: a condition and its sentence.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ WAY_PHRASES: dict[str, Callable[[str], str]] = {  # in sentences
 
 
 def way_label(by: str, name: str) -> str:
-    """Names a way in tables and beside its curve.
+    """Return a compared setting's label in tables and curves; `by` is its aspect, as 'heads'.
 
     >>> way_label("heads", "1"), way_label("positions", "rotary"), way_label("norm", "pre")
     ('1 head', 'rotary', 'pre-norm')
@@ -64,7 +65,7 @@ def way_label(by: str, name: str) -> str:
 
 
 def way_phrase(by: str, name: str) -> str:
-    """Names a way in a sentence.
+    """Return a compared setting's phrase in a sentence; `by` is its aspect, as 'heads'.
 
     >>> way_phrase("heads", "2"), way_phrase("positions", "none"), way_phrase("scale", "unscaled")
     ('with 2 heads', 'without positions', 'unscaled')
@@ -74,23 +75,24 @@ def way_phrase(by: str, name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class WayCourse:
-    """One way of learning, and after how many steps its seeds have learned the task."""
+    """The training with one compared setting (`way`), and how many steps its seeds needed."""
 
     learning: Learning
     way: LearningWay
 
     @property
     def phrase(self) -> str:
+        """The compared setting as a phrase in a sentence: `with 2 heads`."""
         return way_phrase(self.learning.by, self.way.name)
 
     @cached_property
     def steps_needed(self) -> NumberBySeed:
-        """The number of steps that each seed needs; ∞ if it never learns the task."""
+        """The number of steps after which each seed has learned the task; ∞ if it never does."""
         return self.learning.reached(self.way)
 
     @cached_property
     def finite_steps_needed(self) -> Tensor:
-        """The number of steps per seed, one more than the last step if it never learns."""
+        """The number of steps that each seed needs; the last step plus one if it never learns."""
         return torch.from_numpy(np.minimum(self.steps_needed, self.learning.last + 1))
 
     @property
@@ -100,12 +102,15 @@ class WayCourse:
 
     @property
     def median_steps(self) -> float:
-        """The median number of steps; ∞ if half of the seeds never learn the task."""
+        """The median number of steps over seeds; ∞ if half of the seeds never learn the task."""
         return float(np.median(self.steps_needed))
 
     @property
     def steps_text(self) -> str:
-        """Returns `after 16 steps (12–19 in 9 of 10)`, or how many seeds learn the task at all."""
+        """The median `after 16 steps (12–19 in 9 of 10)`; if not all seeds learn, how many do.
+
+        The band is left out for fewer than 10 seeds.
+        """
         seeds = len(self.steps_needed)
         if self.learned_seed_count < seeds:
             seeds_text = f"in {self.learned_seed_count or 'none'} of {seeds:,} seeds"
@@ -118,7 +123,10 @@ class WayCourse:
 
     @property
     def short_steps_text(self) -> str:
-        """Returns `after 16 steps`; a single seed is not mentioned."""
+        """The median alone, `after 16 steps`; if not all seeds learn the task, how many do.
+
+        A single seed that does not learn it gets `not within 300 steps`.
+        """
         if self.learned_seed_count == len(self.steps_needed):
             median = self.median_steps
             return f"after {counted(int(median) if median.is_integer() else median, 'step')}"
@@ -128,22 +136,27 @@ class WayCourse:
 
     @property
     def last_loss(self) -> Tensor:
+        """The loss of each seed at the last evaluation."""
         return torch.from_numpy(self.way.loss[-1])
 
 
 def steps_at_quantile(steps_needed: NumberBySeed, share: float) -> float:
-    """Returns the number of steps after which this share of seeds has learned the task."""
+    """Return the steps after which this share of seeds, such as 0.9, has learned the task.
+
+    It is the number of an actual seed, never interpolated; ∞ if too few seeds learn it.
+    """
     return float(np.quantile(steps_needed, share, method="inverted_cdf"))
 
 
 @dataclass(frozen=True, eq=False)
 class LearningFacts:
-    """What the sentences about a comparison of learning are made from."""
+    """The numbers from which sentences about a comparison of learning are made."""
 
     learning: Learning
 
     @cached_property
     def courses(self) -> list[WayCourse]:
+        """The training with each compared setting."""
         return [WayCourse(self.learning, way) for way in self.learning.ways]
 
     @property
@@ -152,16 +165,21 @@ class LearningFacts:
 
     @property
     def goal_text(self) -> str:
-        """Returns `99.9 % of the letters are right`, `every letter is right`."""
+        """The accuracy aimed at: `99.9 % of the letters are right` or `every letter is right`."""
         return accuracy_goal_text(self.learning.until, self.learning.task.asked)
 
     @property
     def opening(self) -> str:
+        """The words `Over 12 seeds`, with which sentences begin."""
         return f"Over {self.seed_count:,} seeds"
 
     @cached_property
     def fastest_and_slowest(self) -> tuple[WayCourse, WayCourse] | None:
-        """The two ways that differ most, if one is faster in 9 of 10 seeds; else None."""
+        """The two compared settings whose median steps differ most, the faster first.
+
+        Only pairs count in which one is faster in 9 of 10 seeds; None if there is none, as with few
+        seeds.
+        """
         pairs = [
             (soon, slow)
             for soon, slow in permutations(self.courses, 2)
@@ -177,16 +195,17 @@ class LearningFacts:
 
     @property
     def short_ways_text(self) -> str:
+        """Each compared setting with its steps, without bands: `with 1 head, after 16 steps; …`."""
         return "; ".join(f"{course.phrase}, {course.short_steps_text}" for course in self.courses)
 
     @property
     def ways_text(self) -> str:
-        """Returns the steps that each way needs."""
+        """Each compared setting with its steps, bands included."""
         return "; ".join(f"{course.phrase}, {course.steps_text}" for course in self.courses)
 
 
 def accuracy_goal_text(share: float, answer_noun: str) -> str:
-    """Writes the accuracy at which training ends.
+    """Return the accuracy at which training ends, in words.
 
     >>> accuracy_goal_text(0.999, "letter"), accuracy_goal_text(1.0, "verb")
     ('99.9\xa0% of the letters are right', 'every verb is right')
@@ -197,17 +216,25 @@ def accuracy_goal_text(share: float, answer_noun: str) -> str:
 
 
 def learning_sentence(learning: Learning) -> str:
-    """Returns which way learns the task in fewer steps, if any clearly does."""
+    """Return with which compared setting the task is learned in fewer steps, if that is clear.
+
+    Otherwise, or with fewer than 10 seeds, the steps of all settings are listed; if none learns the
+    task, the median accuracy of each.
+    """
     return choose_sentence(LEARNING_FINDINGS, LearningFacts(learning))
 
 
 def learning_title(learning: Learning) -> str:
-    """Returns the conclusion in a few words, for the title of a picture."""
+    """Return the conclusion of `learning_sentence` in fewer words, for the title of a picture."""
     return choose_sentence(LEARNING_TITLE_FINDINGS, LearningFacts(learning))
 
 
 def additional_sentences(learning: Learning) -> list[str]:
-    """Returns what else is worth saying: failed ways, final losses, visible answers."""
+    """Return up to four more sentences: failed settings, final and infinite losses, seen answers.
+
+    The last names settings with which a word sees its own answer. The list is empty if none
+    applies.
+    """
     outcome = LearningFacts(learning)
     sentences = (
         _failed_ways_sentence(outcome),
@@ -219,6 +246,7 @@ def additional_sentences(learning: Learning) -> list[str]:
 
 
 def _few_seeds_sentence(outcome: LearningFacts) -> str:
+    """List the steps of each compared setting, and state that more seeds are needed."""
     shows_medians = any(way.learned_seed_count == outcome.seed_count for way in outcome.courses)
     more = "Steps are medians; more" if shows_medians else "More"
     ways_text = f"{outcome.opening}, {outcome.goal_text}: {outcome.ways_text}"
@@ -226,6 +254,7 @@ def _few_seeds_sentence(outcome: LearningFacts) -> str:
 
 
 def _never_learned_sentence(outcome: LearningFacts) -> str:
+    """State that nobody learns the task in time, with the median final accuracy of each setting."""
     steps_text = counted(outcome.learning.last, "step")
     accuracies = [
         f"{percent_text(float(np.median(course.way.accuracy[-1])))} {course.phrase}"
@@ -236,6 +265,7 @@ def _never_learned_sentence(outcome: LearningFacts) -> str:
 
 
 def _faster_way_sentence(outcome: LearningFacts) -> str:
+    """Return the steps of the fastest and of the slowest compared setting, bands included."""
     assert outcome.fastest_and_slowest is not None
     soon, slow = outcome.fastest_and_slowest
     soon_text = f"{soon.phrase}, {outcome.goal_text} {soon.steps_text}"
@@ -243,6 +273,7 @@ def _faster_way_sentence(outcome: LearningFacts) -> str:
 
 
 def _faster_way_title(outcome: LearningFacts) -> str:
+    """Return the steps of the fastest and of the slowest compared setting, without bands."""
     assert outcome.fastest_and_slowest is not None
     soon, slow = outcome.fastest_and_slowest
     soon_text = f"{soon.phrase}, {outcome.goal_text} {soon.short_steps_text}"
@@ -250,12 +281,17 @@ def _faster_way_title(outcome: LearningFacts) -> str:
 
 
 def _no_faster_way_opening(outcome: LearningFacts) -> str:
+    """Return `Over 12 seeds, none is clearly faster. Every letter is right`."""
     goal_text = f"{outcome.goal_text[:1].upper()}{outcome.goal_text[1:]}"
     return f"{outcome.opening}, none is clearly faster. {goal_text}"
 
 
 def _failed_ways_sentence(outcome: LearningFacts) -> str:
-    """Names the ways that no seed learned; empty if all did or none, or if they were named."""
+    """Name the compared settings with which no seed learned the task.
+
+    Those in `fastest_and_slowest` are left out. Empty if there are no others, if all settings
+    failed, or with fewer than 10 seeds.
+    """
     named_courses = outcome.fastest_and_slowest or ()
     failed_courses = [course for course in outcome.courses if not course.learned_seed_count]
     unnamed_ways = [course.phrase for course in failed_courses if course not in named_courses]
@@ -268,7 +304,11 @@ def _failed_ways_sentence(outcome: LearningFacts) -> str:
 
 
 def _final_losses_sentence(outcome: LearningFacts) -> str:
-    """Compares the final losses of the fastest and the slowest way; empty if alike."""
+    """Compare the final losses of the fastest and the slowest compared setting.
+
+    Empty if there are no such two, with fewer than 10 seeds, if a loss is not finite, or if the
+    losses do not differ clearly.
+    """
     if outcome.fastest_and_slowest is None or outcome.seed_count < MIN_SEEDS_TO_CONCLUDE:
         return ""
     soon, slow = outcome.fastest_and_slowest
@@ -282,7 +322,7 @@ def _final_losses_sentence(outcome: LearningFacts) -> str:
 
 
 def _infinite_losses_sentence(outcome: LearningFacts) -> str:
-    """Names the ways whose loss became infinite or NaN in some seeds."""
+    """Name the compared settings whose loss was not finite in some seeds; empty if none."""
     seeds = counted(outcome.seed_count, "seed")
     failures = [
         f"{course.phrase} in {course.way.diverged_seed_count} of {seeds}"
@@ -293,7 +333,10 @@ def _infinite_losses_sentence(outcome: LearningFacts) -> str:
 
 
 def _visible_answers_sentence(outcome: LearningFacts) -> str:
-    """Names the ways in which a word can see its answer, the next word."""
+    """Name the compared settings with which a word can see the next word, which is its answer.
+
+    Empty for tasks without next-word answers and if no setting lets a word see its answer.
+    """
     if outcome.learning.task.vocabulary.predicts != "next":
         return ""
     ways = []
@@ -343,7 +386,11 @@ LEARNING_TITLE_FINDINGS: tuple[Finding[LearningFacts], ...] = (
 
 
 def initial_scores_sentence(learning: Learning) -> str:
-    """Says how scaling changes the spread of scores before the first step."""
+    """State the spread of queries, keys and scores, and the gradient, before the first step.
+
+    Medians over seeds, for each scaling compared; the gradient is that of the softmax. Empty if
+    anything but scaling is compared, or if queries and keys are not projected.
+    """
     if learning.by != "scale" or not VARIANTS[learning.settings.variant].projected:
         return ""
     vectors, scores, gradients = [], [], []
@@ -362,7 +409,10 @@ def initial_scores_sentence(learning: Learning) -> str:
 
 
 def head_width_sentence(learning: Learning) -> str:
-    """Says that heads are not as wide as in the task's own model; empty if they are."""
+    """State that heads are not as wide as in the task's own model, in a comparison of scaling.
+
+    Empty if the width is the same or anything but scaling is compared.
+    """
     task_settings, width = learning.task.settings, learning.ways[0].width
     task_head_width = head_width(task_settings, chosen_variant(task_settings), task_settings.width)
     if learning.by != "scale" or width == task_head_width:
@@ -374,6 +424,7 @@ def head_width_sentence(learning: Learning) -> str:
 
 
 def _median_of_seeds(numbers: NumberBySeed) -> float:
+    """Return the median over seeds."""
     return float(np.median(numbers))
 
 
@@ -381,7 +432,11 @@ MIN_CLEAR_SHARE = 0.5  # of a head's attention: more than on everything else tog
 
 
 def training_sentence(learned: Learned) -> str:
-    """Returns `After 310 steps, every verb is right; L1H1 reads the subject (99 %).`"""
+    """Return `After 310 steps, every verb is right; L1H1 reads the subject (99 %).`
+
+    The opening is another if training was stopped, diverged or never began; the part about heads is
+    left out for tasks without known readings.
+    """
     last_moment = learned.moments[-1]
     opening = choose_sentence(ENDING_FINDINGS, Ending(learned.ended, last_moment.step))
     heads = _heads_text(collect_reading_scores(learned))
@@ -390,9 +445,10 @@ def training_sentence(learned: Learned) -> str:
 
 
 def moment_title(learned: Learned, index: int) -> str:
-    """Returns the accuracy at a moment in whole per cents; at the last one the full sentence.
+    """Return the accuracy at recorded moment `index` as a title: `Step 120: 87 % of the verbs …`.
 
-    Numbers are padded to one width, so that no word moves between the titles of a film.
+    Per cents are rounded down and numbers padded, so that no word moves between the frames of a
+    film. At the last moment the title is the full `training_sentence`, without a full stop.
     """
     if index == len(learned.moments) - 1:
         return training_sentence(learned).removesuffix(".")
@@ -404,13 +460,14 @@ def moment_title(learned: Learned, index: int) -> str:
 
 @dataclass(frozen=True)
 class Ending:
-    """Why training ended, and after how many steps."""
+    """The reason why training ended, and the number of its last step."""
 
     ended: EndReason
     step: int
 
     @property
     def steps_text(self) -> str:
+        """The number of steps with its noun: `310 steps`."""
         return counted(self.step, "step")
 
 
@@ -460,7 +517,7 @@ ACCURACY_FINDINGS: tuple[Finding[AnswerAccuracy], ...] = (
 
 
 def accuracy_text(accuracy: float, answer_noun: str) -> str:
-    """Writes an accuracy in words.
+    """Return an accuracy in words.
 
     >>> accuracy_text(1.0, "verb"), accuracy_text(0.9995, "verb"), accuracy_text(0.0, "verb")
     ('every verb is right', 'over 99.9\xa0% of the verbs are right', 'no verb is right')
@@ -470,7 +527,7 @@ def accuracy_text(accuracy: float, answer_noun: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class HeadClaim:
-    """A reading by a head, and the verb phrase for it."""
+    """What a head reads, with its scores, and the verb phrase that states it."""
 
     scores: ReadingScores
     verb_phrase: str  # "reads the subject"; only "the subject" if the claim before has this verb
@@ -487,7 +544,10 @@ HEAD_CLAIM_FINDINGS: tuple[Finding[HeadClaim], ...] = (
 
 
 def _heads_text(readings: Sequence[ReadingScores]) -> str:
-    """Describes the heads that do something; if none does, how weak the first reading is."""
+    """Describe which heads read what; at least half of a head's attention must go to it.
+
+    If no head does, return how weak the first reading is; empty without any readings.
+    """
     clear = [scores for scores in readings if scores.final_score >= MIN_CLEAR_SHARE]
     if clear:
         claims = _head_claims(clear)
@@ -499,7 +559,7 @@ def _heads_text(readings: Sequence[ReadingScores]) -> str:
 
 
 def _head_claims(readings: Sequence[ReadingScores]) -> Iterator[HeadClaim]:
-    """Yields a claim per reading; a verb that repeats the one before is left out."""
+    """Yield a claim per reading; a verb that repeats that of the previous claim is left out."""
     previous_verb = ""
     for scores in readings:
         verb, _, object_phrase = scores.reading.does.partition(" ")
@@ -509,12 +569,13 @@ def _head_claims(readings: Sequence[ReadingScores]) -> Iterator[HeadClaim]:
 
 
 def _best_head_text(claim: HeadClaim) -> str:
+    """Return `L1H1 reads the subject (99 %`, with the parenthesis left open."""
     share = percent_text(claim.scores.final_score)
     return f"{claim.scores.best_head_label} {claim.verb_phrase} ({share}"
 
 
 def _other_heads_text(scores: ReadingScores) -> str:
-    """Returns the other heads with the same reading, and their smallest share."""
+    """Return other heads with the same reading: `L0H1: 72 %` or `3 more heads: at least 60 %`."""
     other_heads = scores.other_heads(MIN_CLEAR_SHARE)
     least = min(other_heads.values())
     if len(other_heads) == 1:

@@ -1,4 +1,4 @@
-"""Which mistakes in a mask or softmax show, and by which symptoms."""
+"""Sentences about mistakes in a mask or softmax: by which symptoms each one shows, if any."""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ SeedRange = tuple[float, float, float]  # minimum, median, maximum over seeds
 
 @dataclass(frozen=True)
 class Flaw:
-    """A mistake with the strength of each symptom: over all seeds, or in the weights shown."""
+    """One mistake with the strength of each symptom: smallest, median and largest over seeds.
+
+    For the single comparison that is shown, all three numbers are the same. `hidden` is the weight
+    of masked keys, `row_error` how far row sums are from 1, `from_right` the largest difference
+    from correct weights.
+    """
 
     name: str
     hidden: SeedRange
@@ -34,33 +39,36 @@ class Flaw:
 
     @property
     def leaks(self) -> bool:
+        """Whether masked keys get weight in every seed."""
         return self.hidden[0] > MIN_VISIBLE_EFFECT
 
     @property
     def breaks(self) -> bool:
+        """Whether row sums differ from 1 in every seed, by more than rounding explains."""
         return self.row_error[0] > MIN_VISIBLE_EFFECT + self.rounding
 
     @property
     def reshapes(self) -> bool:
-        """Whether only the shape of the rows reveals the mistake."""
+        """Whether weights are wrong in every seed while nothing leaks and row sums are right."""
         hides = self.hidden[2] <= MIN_VISIBLE_EFFECT
         return hides and self.row_error[2] <= MIN_VISIBLE_EFFECT + self.rounding and self.differs
 
     @property
     def is_without_effect(self) -> bool:
+        """Whether no seed shows any symptom: no leak, row sums of 1 and correct weights."""
         effect = max(self.row_error[2], self.from_right[2])
         hides = self.hidden[2] <= MIN_VISIBLE_EFFECT
         return hides and effect <= MIN_VISIBLE_EFFECT + self.rounding
 
     @property
     def differs(self) -> bool:
-        """Whether the weights differ from the correct ones in every seed."""
+        """Whether weights differ from correct ones in every seed, beyond what rounding explains."""
         return self.from_right[0] > MIN_VISIBLE_EFFECT + self.rounding
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """A symptom, and its sentences for several rows and for a single one."""
+    """A condition on a mistake, with its sentence for several rows and for a single row."""
 
     holds: Callable[[Flaw], bool]
     rows_text: str
@@ -87,7 +95,10 @@ UNCERTAIN_SYMPTOMS = (  # of mistakes that have none of the above
 
 
 def mistakes_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Returns which mistakes leak, break row sums, reshape rows or have no effect."""
+    """Return which mistakes leak, break row sums, change only the shape of rows, or have no effect.
+
+    With at least 10 seeds in `repeats` it is about all of them, else about the weights shown.
+    """
     opening = ONE_DRAW_OPENING if has_random_weights(comparison) else "Here"
     if repeats is not None and _enough_repeats(repeats):
         opening = f"Over {len(repeats.seeds):,} seeds"
@@ -97,12 +108,16 @@ def mistakes_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
 
 
 def mistakes_title(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Returns the worst symptom, as a title."""
+    """Return the first and worst group of symptoms of `mistakes_sentence` alone, as a title."""
     worst = _symptom_texts(comparison, repeats)[0]
     return f"{worst[:1].upper()}{worst[1:]}"
 
 
 def _symptom_texts(comparison: Comparison, repeats: Repeats | None) -> list[str]:
+    """Return the text of each symptom with the mistakes that have it, the worst first.
+
+    With at least 10 seeds in `repeats` all of them are judged, else the weights shown.
+    """
     enough_repeats = _enough_repeats(repeats)
     flaws = [
         _flaw_over_seeds(alternative.name, index, enough_repeats)
@@ -115,11 +130,15 @@ def _symptom_texts(comparison: Comparison, repeats: Repeats | None) -> list[str]
 
 
 def _enough_repeats(repeats: Repeats | None) -> Repeats | None:
+    """Return `repeats` if they have at least 10 seeds, else None."""
     return repeats if repeats is not None and len(repeats.seeds) >= MIN_SEEDS_TO_CONCLUDE else None
 
 
 def mistake_notes(comparison: Comparison) -> list[str]:
-    """Returns a note per mistake: what is done wrong, and its effect if it shows."""
+    """Return a note per mistake in the comparison: what is done wrong.
+
+    The effect is mentioned only if all its symptoms show in these weights.
+    """
     return [
         f"✗ {alternative.name} is a mistake: {_mistake_effect(comparison, alternative)}"
         for alternative in comparison.alternatives
@@ -128,6 +147,7 @@ def mistake_notes(comparison: Comparison) -> list[str]:
 
 
 def _mistake_effect(comparison: Comparison, alternative: Alternative) -> str:
+    """Return the mistake with its effect if all its symptoms show here, else its cause."""
     mistake, flaw = MISTAKES[alternative.name], _flaw_as_shown(comparison, alternative)
     visible_effects = {
         "leaks": flaw.leaks,
@@ -139,7 +159,10 @@ def _mistake_effect(comparison: Comparison, alternative: Alternative) -> str:
 
 
 def _sums_to_one(alternative: Alternative, over: SoftmaxAxis) -> bool:
-    """Returns whether weights sum to 1 along the axis that the mistaken softmax ran over."""
+    """Return whether weights sum to 1 along the axis that the mistaken softmax ran over.
+
+    For 'row' it is always true; `over` may also be 'column' or the whole matrix.
+    """
     if over == "row":
         return True
     sums = alternative.weights.double().sum(-2 if over == "column" else (-2, -1))
@@ -147,7 +170,7 @@ def _sums_to_one(alternative: Alternative, over: SoftmaxAxis) -> bool:
 
 
 def _flattens(comparison: Comparison, alternative: Alternative) -> bool:
-    """Returns whether the shown rows have a higher entropy than the correct ones."""
+    """Return whether the shown rows have a higher mean entropy than the correct ones."""
     rows = comparison.rows
     visible = alternative.visible[..., rows, :]
     entropy, correct_entropy = (
@@ -158,7 +181,10 @@ def _flattens(comparison: Comparison, alternative: Alternative) -> bool:
 
 
 def _grouped_symptom_texts(flaws: Sequence[Flaw], *, is_one_row: bool) -> Iterator[str]:
-    """Yields each symptom with the names of the mistakes that have it."""
+    """Yield each symptom that occurs, with the names of all mistakes that have it.
+
+    Mistakes with no certain symptom follow under those that not every seed shows.
+    """
     uncertain_flaws = [flaw for flaw in flaws if not any(each.holds(flaw) for each in SYMPTOMS)]
     for table, flaw_group in ((SYMPTOMS, flaws), (UNCERTAIN_SYMPTOMS, uncertain_flaws)):
         for symptom in table:
@@ -173,6 +199,7 @@ def _grouped_symptom_texts(flaws: Sequence[Flaw], *, is_one_row: bool) -> Iterat
 
 
 def _flaw_over_seeds(name: str, index: int, repeats: Repeats) -> Flaw:
+    """Return the strength of a mistake's symptoms over all seeds; `index` is its alternative's."""
     ranges: list[SeedRange] = []
     for measure in ("hidden", "row_error", MISTAKE_ERROR):
         numbers = repeats.by_measure[measure][index]
@@ -182,6 +209,7 @@ def _flaw_over_seeds(name: str, index: int, repeats: Repeats) -> Flaw:
 
 
 def _flaw_as_shown(comparison: Comparison, alternative: Alternative) -> Flaw:
+    """Return the strength of a mistake's symptoms in the weights shown, with rounding error."""
     measures = comparison.measures[comparison.alternatives.index(alternative)]
     mean = mean_measures(comparison, measures)
     amounts = (mean["hidden"], mean["row_error"], alternative.largest_error(comparison.rows))

@@ -1,4 +1,4 @@
-"""Facts about rows of attention weights, computed band by band to limit memory."""
+"""Facts about rows of attention weights, computed from bands of rows to limit memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIN_CLEAR_LEAD = 0.005  # over all other weights, for a weight that is named alo
 
 @dataclass(frozen=True)
 class StrongestLink:
-    """The largest weight of a head, and the second largest."""
+    """The query and key of a head's largest weight, that weight, and the second largest weight."""
 
     query: int
     key: int
@@ -26,12 +26,13 @@ class StrongestLink:
 
 @dataclass(frozen=True, eq=False)
 class RowFacts:
-    """Facts about rows of weights, computed in one pass over their cells."""
+    """Facts about all rows of one head's weights; its cells are read once and in bands."""
 
     cells: Cells
 
     @cached_property
     def _facts(self) -> tuple[_BandFacts, ...]:
+        """The facts of each band of rows, from the first row to the last."""
         first_row, band_facts = 0, []
         for band in self.cells.bands():
             band_facts.append(_BandFacts(band, first_row))
@@ -40,7 +41,7 @@ class RowFacts:
 
     @property
     def rows_sum_to_one(self) -> bool:
-        """Whether every row with a visible key sums to 1."""
+        """Whether every row with a visible key sums to 1, to two digits."""
         return all(band.rows_sum_to_one for band in self._facts)
 
     @property
@@ -50,17 +51,17 @@ class RowFacts:
 
     @property
     def rows_with_choice(self) -> int:
-        """The number of rows with more than one visible key."""
+        """The number of rows in which more than one key is visible."""
         return sum(int((band.visible_counts > 1).sum()) for band in self._facts)
 
     @property
     def unevenness(self) -> float:
-        """The largest deviation of a weight from an even share, relative to that share."""
+        """The largest deviation of a visible weight from its row's even share, as a part of it."""
         return max((band.unevenness for band in self._facts), default=0.0)
 
     @property
     def least_self_weight(self) -> float:
-        """The smallest weight that a token gives itself."""
+        """The smallest weight on the diagonal, where a token attends to itself."""
         return min((band.least_self_weight for band in self._facts), default=0.0)
 
     @property
@@ -70,7 +71,7 @@ class RowFacts:
 
     @cached_property
     def strongest_link(self) -> StrongestLink | None:
-        """The largest weight of rows with a choice; None if no row has one."""
+        """The largest weight among rows with more than one visible key; None without such a row."""
         links = [link for band in self._facts if (link := band.strongest_link)]
         if not links:
             return None
@@ -79,9 +80,10 @@ class RowFacts:
         return replace(best, next_weight=next_weight)
 
     def links_near(self, weight: float, max_links: int) -> list[tuple[int, int]]:
-        """Returns query and key of each weight close to `weight`, in rows with a choice.
+        """Return query and key of each weight that is at least `weight` or hardly smaller.
 
-        Returns an empty list if there are more than `max_links`: even weights are all close.
+        Only rows with more than one visible key count. The list is empty if there are more than
+        `max_links`: then weights are about even.
         """
         links: list[tuple[int, int]] = []
         for band in self._facts:
@@ -93,12 +95,18 @@ class RowFacts:
 
     @cached_property
     def favourite_keys(self) -> Counter[int]:
-        """The number of rows with a choice that attend most to each key."""
+        """How many rows attend most to each key, by a clear lead.
+
+        Only rows with more than one visible key count.
+        """
         return sum((band.favourite_keys for band in self._facts), Counter())
 
 
 class _BandFacts:
-    """Facts about one band of rows."""
+    """The facts about one band of rows, which begins at row `first_row` of the whole matrix.
+
+    Hidden weights and NaN count as 0.
+    """
 
     def __init__(self, band: Patch, first_row: int) -> None:
         self.values = np.where(band.hidden, 0.0, np.nan_to_num(band.values)).astype(np.float64)
@@ -109,20 +117,24 @@ class _BandFacts:
 
     @property
     def unevenness(self) -> float:
+        """The largest deviation of a visible weight from its row's even share, as a part of it."""
         deviations = abs(self.values * self.visible_counts[:, None] - 1)[self.visible]
         return float(deviations.max(initial=0.0))
 
     @property
     def least_self_weight(self) -> float:
+        """The smallest weight on the diagonal of the whole matrix; 1 if the band has none of it."""
         return float(self.values.diagonal(self.first_row).min(initial=1.0))
 
     @property
     def least_mirrored_weight(self) -> float:
+        """The smallest weight on the other diagonal of the whole matrix."""
         rows, last = np.arange(len(self.values)), self.values.shape[1] - 1
         return float(self.values[rows, last - self.first_row - rows].min(initial=1.0))
 
     @property
     def strongest_link(self) -> StrongestLink | None:
+        """The largest weight among rows with more than one visible key; None without such a row."""
         choice_rows = np.flatnonzero(self.visible_counts > 1)
         if not len(choice_rows):
             return None
@@ -133,6 +145,7 @@ class _BandFacts:
 
     @property
     def favourite_keys(self) -> Counter[int]:
+        """How many rows with more than one visible key attend most to each key, by a clear lead."""
         values = self.values[self.visible_counts > 1]
         if not len(values):
             return Counter()

@@ -1,4 +1,4 @@
-"""Sentences about what scaling the scores changes, and when each is true."""
+"""Sentences about what dividing scores by √d_k changes, with the condition of each."""
 
 from __future__ import annotations
 
@@ -38,78 +38,87 @@ NO_EFFECT_OPENING = "Scaling changes nothing here"
 
 @dataclass(frozen=True, eq=False)
 class ScalingFacts:
-    """Unscaled and scaled weights, in the rows that are shown."""
+    """Unscaled and scaled weights in the rows shown, and measures over seeds with `repeats`."""
 
     comparison: Comparison
     repeats: Repeats | None
 
     @property
     def reader(self) -> str:
+        """The subject of sentences: `a query`, or `"it" (3)` if only one query is shown."""
         return reader_text(self.comparison)
 
     @property
     def divisor(self) -> str:
+        """The divisor of the scores as written: `√64`, or `√d_k` if only weights are known."""
         layer = self.comparison.base.layer
         return "√d_k" if layer is None else f"√{layer.head_dim}"
 
     @property
     def visible(self) -> Bool[Tensor, "*head query key"]:
+        """Which keys each shown query may attend to."""
         return self.comparison.base.visible[..., self.comparison.rows, :]
 
     @cached_property
     def weights(self) -> tuple[Float[Tensor, "head query key"], Float[Tensor, "head query key"]]:
+        """The unscaled and the scaled weights of the rows that are shown."""
         rows = self.comparison.rows
         unscaled, scaled = (self._alternative(name) for name in ("unscaled", "scaled"))
         return unscaled.weights.double()[:, rows], scaled.weights.double()[:, rows]
 
     @property
     def largest_change(self) -> float:
-        """The largest change of any weight."""
+        """The largest absolute change of a weight by scaling."""
         before, after = self.weights
         return float((after - before).abs().max())
 
     @cached_property
     def token_counts(self) -> tuple[float, float]:
+        """The mean effective number of tokens attended to, unscaled and scaled."""
         return self.means("effective")
 
     @property
     def same_token_count(self) -> bool:
-        """Whether a query attends to about as many tokens with scaling as without."""
+        """Whether queries attend to about as many tokens with scaling as without, in the mean."""
         return abs(self.token_counts[1] - self.token_counts[0]) < MIN_NOTICEABLE_DIFFERENCE
 
     @cached_property
     def token_counts_over_seeds(self) -> Pair:
+        """The effective number of tokens attended to in every seed, unscaled and scaled."""
         return self.measure_over_seeds("effective")
 
     @property
     def seed_count(self) -> int:
+        """The number of seeds in `repeats`; 0 without repeats."""
         return 0 if self.repeats is None else len(self.repeats.seeds)
 
     def means(self, measure: str) -> tuple[float, float]:
-        """Returns the mean of a measure, unscaled and scaled."""
+        """Return the mean of a measure over heads and shown rows, unscaled and scaled."""
         names = [each.name for each in self.comparison.alternatives]
         measured = [self.comparison.measures[names.index(name)] for name in ("unscaled", "scaled")]
         before, after = (mean_measures(self.comparison, each)[measure] for each in measured)
         return before, after
 
     def measure_over_seeds(self, measure: str) -> Pair:
-        """Returns a measure of every seed, unscaled and scaled."""
+        """Return the mean of a measure in every seed, unscaled and scaled; needs `repeats`."""
         assert self.repeats is not None
         numbers = self.repeats.by_measure[measure]
         names = [each.name for each in self.comparison.alternatives]
         return Pair(*(numbers[names.index(name)] for name in ("unscaled", "scaled")))
 
     def _alternative(self, name: str) -> Alternative:
+        """Return the compared alternative with this name, 'unscaled' or 'scaled'."""
         return next(each for each in self.comparison.alternatives if each.name == name)
 
     @property
     def same_scale(self) -> bool:
-        """Whether scaling divides by √1, which is no scaling."""
+        """Whether both alternatives have the same scale, because scaling divides by √1."""
         layers = [each.layer for each in self.comparison.alternatives]
         return len({None if each is None else each.scale for each in layers} - {None}) == 1
 
     @property
     def nothing_compared(self) -> bool:
+        """Whether all scores are 0 because this variant compares no queries with keys."""
         trace, layer = self.comparison.base.trace, self.comparison.base.layer
         if trace is None or layer is None or trace.variant.compared:
             return False
@@ -117,7 +126,10 @@ class ScalingFacts:
 
     @property
     def has_equal_scores(self) -> bool:
-        """Whether the scores of each row, and the softmax's inputs, are about equal."""
+        """Whether the visible scores of each row, with and without mask and bias, are about equal.
+
+        If only weights are known, their logarithms are used.
+        """
         layer = self._alternative("unscaled").layer
         if layer is None:  # only weights are known: their logarithms differ as the scores do
             logits = [self.weights[0].log()]
@@ -129,7 +141,7 @@ class ScalingFacts:
 
     @property
     def is_saturated(self) -> bool:
-        """Whether one key has nearly all the weight of each row, the same key in both."""
+        """Whether one key has nearly all weight of each row, the same key unscaled and scaled."""
         before, after = (each.max(-1) for each in self.weights)
         least = min(float(before.values.min()), float(after.values.min()))
         return least > SATURATED_WEIGHT and bool(torch.equal(before.indices, after.indices))
@@ -138,23 +150,23 @@ class ScalingFacts:
 def _largest_score_range(
     logits: Float[Tensor, "head query key"], visible: Bool[Tensor, "*#head query key"]
 ) -> float:
-    """Returns the largest difference between two visible scores of a row."""
+    """Return the largest difference between two visible scores of the same row."""
     high, low = logits.masked_fill(~visible, -torch.inf), logits.masked_fill(~visible, torch.inf)
     return float((high.amax(-1) - low.amin(-1)).max())
 
 
 def scaling_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Returns what scaling changes: over seeds, in one draw, or in given numbers."""
+    """Return what scaling changes: over seeds with `repeats`, in one draw, or in given numbers."""
     return choose_sentence(SCALING_FINDINGS, ScalingFacts(comparison, repeats))
 
 
 def scaling_title(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Returns what scaling changes, as a title."""
+    """Return what scaling changes as a title, without a full stop."""
     return choose_title(SCALING_FINDINGS, ScalingFacts(comparison, repeats))
 
 
 def _spread_title(facts: ScalingFacts, before: str, after: str) -> str:
-    """Returns `Scaling spreads attention over 3.3 tokens instead of 2.1`."""
+    """Return `Scaling spreads attention over 3.3 tokens instead of 2.1`; or that it narrows it."""
     verb = "spreads" if float(after) > float(before) else "narrows"
     preposition = "over" if verb == "spreads" else "to"
     is_single = facts.comparison.query is not None
@@ -163,11 +175,15 @@ def _spread_title(facts: ScalingFacts, before: str, after: str) -> str:
 
 
 def _spread_here_title(facts: ScalingFacts) -> str:
+    """Return the title on the weights shown: `Scaling spreads attention over 3.31 tokens …`."""
     return _spread_title(facts, *PRECISE_TOKEN_AMOUNT.format_pair(*facts.token_counts))
 
 
 def _little_change_reason(facts: ScalingFacts) -> str:
-    """Says why scaling changes these weights so little."""
+    """Return why scaling changes these weights so little: equal scores or one dominant key.
+
+    Otherwise the text only states the number of tokens attended to.
+    """
     if facts.has_equal_scores:
         return "the scores of a row are all about the same"
     if facts.is_saturated:
@@ -177,7 +193,7 @@ def _little_change_reason(facts: ScalingFacts) -> str:
 
 
 def _with_and_without_text(amount: Amount, unscaled: float, scaled: float) -> str:
-    """Returns both numbers, or only one if they are written alike."""
+    """Return `3.3 tokens with scaling, 2.1 without`, or one number if both are written alike."""
     if amount.reads_same(unscaled, scaled):
         return f"{amount(scaled)} with and without scaling"
     before, after = amount.format_pair(unscaled, scaled)
@@ -185,6 +201,7 @@ def _with_and_without_text(amount: Amount, unscaled: float, scaled: float) -> st
 
 
 def _given_scores_sentence(facts: ScalingFacts) -> str:
+    """Return how scaling changes the tokens attended to, and how many times the gradient grows."""
     least, greatest = PRECISE_TOKEN_AMOUNT.format_pair(*facts.token_counts)
     before, after = facts.means("gradient")
     ratio_text = _ratio_text(after / before if before else torch.inf if after else 0.0)
@@ -195,13 +212,14 @@ def _given_scores_sentence(facts: ScalingFacts) -> str:
 
 
 def _one_draw_scaling(facts: ScalingFacts) -> str:
+    """Return the tokens attended to, unscaled and scaled, as the result of one random draw."""
     least, greatest = PRECISE_TOKEN_AMOUNT.format_pair(*facts.token_counts)
     count_text = f"{facts.reader} attends to {least} tokens unscaled"
     return f"{ONE_DRAW_OPENING}, {count_text} and to {greatest} divided by {facts.divisor}."
 
 
 def _same_count_sentence(facts: ScalingFacts) -> str:
-    """Says that weights change, but not the number of tokens attended to."""
+    """State that weights change, but hardly the number of tokens attended to."""
     counts_text = _with_and_without_text(PRECISE_TOKEN_AMOUNT, *facts.token_counts)
     is_small = facts.largest_change < EQUAL_SCORES_RANGE
     change_text = "less than .01" if is_small else f"up to {share_text(facts.largest_change)}"
@@ -212,6 +230,7 @@ def _same_count_sentence(facts: ScalingFacts) -> str:
 
 
 def _few_seeds_scaling(facts: ScalingFacts) -> str:
+    """Return the median tokens attended to, unscaled and scaled, of too few seeds to tell more."""
     least, greatest = facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT)
     return (
         f"In the median of {facts.seed_count} seeds, {facts.reader} attends to {least} tokens "
@@ -220,6 +239,7 @@ def _few_seeds_scaling(facts: ScalingFacts) -> str:
 
 
 def _same_count_over_seeds(facts: ScalingFacts) -> str:
+    """State that over seeds scaling hardly changes the number of tokens attended to."""
     counts_text = _with_and_without_text(TOKEN_AMOUNT, *facts.token_counts_over_seeds.medians)
     return (
         f"Over {facts.seed_count:,} seeds, scaling hardly changes how many tokens {facts.reader} "
@@ -228,6 +248,7 @@ def _same_count_over_seeds(facts: ScalingFacts) -> str:
 
 
 def _changed_count_over_seeds(facts: ScalingFacts) -> str:
+    """State how scaling changes the number of tokens attended to over seeds, with bands."""
     before, after = facts.token_counts_over_seeds.format_bands(TOKEN_AMOUNT)
     return (
         f"Over {facts.seed_count:,} seeds, dividing by {facts.divisor} makes {facts.reader} attend "
@@ -236,6 +257,7 @@ def _changed_count_over_seeds(facts: ScalingFacts) -> str:
 
 
 def _never_fewer_over_seeds(facts: ScalingFacts) -> str:
+    """State that scaling cannot reduce the tokens attended to, and how often it adds hardly any."""
     before, after = facts.token_counts_over_seeds.format_bands(TOKEN_AMOUNT)
     unchanged_count = facts.token_counts_over_seeds.unchanged_seed_count
     return (
@@ -246,6 +268,7 @@ def _never_fewer_over_seeds(facts: ScalingFacts) -> str:
 
 
 def _undecided_scaling(facts: ScalingFacts) -> str:
+    """State that over seeds it is unclear whether scaling makes a query attend to more tokens."""
     before, after = facts.token_counts_over_seeds.format_bands(TOKEN_AMOUNT)
     return (
         f"Over {facts.seed_count:,} seeds, it is not clear whether scaling makes {facts.reader} "
@@ -254,7 +277,10 @@ def _undecided_scaling(facts: ScalingFacts) -> str:
 
 
 def _gradient_text(facts: ScalingFacts) -> str:
-    """Says how many times the softmax's gradient grows; empty unless it grows in most seeds."""
+    """Return `, and makes the gradient of the softmax 1.6 times as large`, by the median ratio.
+
+    Empty unless the gradient clearly grows over seeds.
+    """
     pair = facts.measure_over_seeds("gradient")
     ratios = pair.after.double() / pair.before.double()  # infinite where there was none
     if pair.direction <= 0 or bool(ratios.isnan().any()):
@@ -264,7 +290,7 @@ def _gradient_text(facts: ScalingFacts) -> str:
 
 
 def _ratio_text(ratio: float) -> str:
-    """Returns `1.6 times`; empty for a ratio of about 1 or less."""
+    """Return `1.6 times`, or `over a thousand times`; empty for a ratio of about 1 or less."""
     if ratio < MIN_WRITTEN_RATIO:
         return ""
     return f"{ratio:.1f} times" if ratio < THOUSAND else "over a thousand times"

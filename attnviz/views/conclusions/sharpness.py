@@ -1,4 +1,4 @@
-"""Sentences about how sharp attention is in several ways, and when each is true."""
+"""Sentences about how sharp attention is in the compared alternatives, with their conditions."""
 
 from __future__ import annotations
 
@@ -31,30 +31,38 @@ from attnviz.wording.words import and_list, as_sentence
 
 @dataclass(frozen=True, eq=False)
 class SharpnessFacts:
-    """How sharp each way's attention is, in the rows that are shown."""
+    """How sharp the attention of each compared alternative is, in the rows that are shown.
+
+    An alternative is called a way, and has its index in the comparison as its key.
+    """
 
     comparison: Comparison
     repeats: Repeats | None
 
     @property
     def reader(self) -> str:
+        """The subject of sentences: `a query`, or `"it" (3)` if only one query is shown."""
         return reader_text(self.comparison)
 
     @property
     def attention_text(self) -> str:
-        """Returns `attention`, or `the attention of "it" (3)`."""
+        """The subject `attention`, or `the attention of "it" (3)` if only one query is shown."""
         return "attention" if self.comparison.query is None else f"the attention of {self.reader}"
 
     @property
     def measure_opening(self) -> str:
-        """Returns the words before a number: `a query attends to` 2.1 tokens."""
+        """The words before a number: `a query attends to`, or for entropy `attention has`."""
         if self.measure_and_amount[0] == "effective":
             return f"{self.reader} attends to"
         return f"{self.attention_text} has"
 
     @cached_property
     def measure_and_amount(self) -> tuple[str, Amount]:
-        """Tokens attended to, if all ways have equally many visible keys; else entropy."""
+        """The measure that is compared, and how it is written.
+
+        The effective number of tokens attended to if all alternatives have equally many visible
+        keys in each row; else entropy as a share of the largest possible.
+        """
         query = self.comparison.query
         rows = slice(None) if query is None else slice(query, query + 1)
         visible_counts = {
@@ -66,36 +74,37 @@ class SharpnessFacts:
 
     @property
     def precise_amount(self) -> Amount:
-        """The format of numbers from a single draw, with one digit more."""
+        """The number format for a single draw, with one digit more than over seeds."""
         amount = self.measure_and_amount[1]
         return replace(amount, digits=amount.digits + 1)
 
     @cached_property
     def mean_by_way(self) -> dict[int, float]:
-        """The mean of each way, by its index; ways without a mean are left out."""
+        """The mean measure of each alternative, by index; alternatives without one are left out."""
         measure, _ = self.measure_and_amount
         means = [mean_measures(self.comparison, each)[measure] for each in self.comparison.measures]
         return {index: mean for index, mean in enumerate(means) if not np.isnan(mean)}
 
     @property
     def has_blind_query(self) -> bool:
-        """Whether every key is masked for some query."""
+        """Whether every key is masked for some query of some alternative."""
         rows = self.comparison.rows
         ways = self.comparison.alternatives
         return not all(bool(way.visible[..., rows, :].any(-1).all()) for way in ways)
 
     @property
     def extreme_means(self) -> tuple[float, float]:
-        """The smallest and the largest mean."""
+        """The smallest and the largest mean measure of any alternative."""
         return min(self.mean_by_way.values()), max(self.mean_by_way.values())
 
     @property
     def seed_count(self) -> int:
+        """The number of seeds in `repeats`; 0 without repeats."""
         return 0 if self.repeats is None else len(self.repeats.seeds)
 
     @cached_property
     def numbers_by_way(self) -> dict[int, Seeds]:
-        """The number of every seed by way, from the sharpest way to the most even."""
+        """The measure in every seed by alternative, the sharpest first; needs `repeats`."""
         assert self.repeats is not None
         numbers = self.repeats.by_measure[self.measure_and_amount[0]]
         order = sorted(self.mean_by_way, key=lambda index: float(numbers[index].median()))
@@ -103,43 +112,49 @@ class SharpnessFacts:
 
     @cached_property
     def outermost_ways(self) -> tuple[int, int]:
+        """The indices of the sharpest and of the most even alternative over seeds."""
         indices = [*self.numbers_by_way]
         return indices[0], indices[-1]
 
     @cached_property
     def clearest_difference(self) -> tuple[int, int] | None:
-        """The sharper and the more even way, of the pair that differs most; else None."""
+        """The sharper and the more even alternative of the pair that differs most over seeds.
+
+        None if no two differ clearly.
+        """
         indices, ways = [*self.numbers_by_way], [*self.numbers_by_way.values()]
         pair = most_different_pair(ways, self.measure_and_amount[1])
         return None if pair is None else (indices[pair[0]], indices[pair[1]])
 
     @property
     def alike_over_seeds(self) -> bool:
+        """Whether no two alternatives differ noticeably over seeds."""
         return all(Pair(*ways).is_alike for ways in combinations(self.numbers_by_way.values(), 2))
 
     def way_name(self, index: int) -> str:
+        """Return the quoted name of the alternative with this index."""
         return f"'{alternative_name(self.comparison, self.comparison.alternatives[index])}'"
 
     @property
     def way_names(self) -> str:
-        """Returns the names of the ways that have a mean."""
+        """The alternatives with a mean: `both`, `all of them`, or names if others have none."""
         if len(self.mean_by_way) < len(self.comparison.alternatives):
             return and_list([self.way_name(index) for index in self.mean_by_way])
         return "both" if len(self.mean_by_way) == 2 else "all of them"
 
 
 def sharpness_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Returns which way is sharper: over seeds, in one draw, or in given numbers."""
+    """Return which alternative is sharper: over seeds, in one draw, or in given numbers."""
     return choose_sentence(SHARPNESS_FINDINGS, SharpnessFacts(comparison, repeats))
 
 
 def sharpness_title(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Returns which way is sharper, as a title."""
+    """Return which alternative's attention is sharper, as a title without a full stop."""
     return choose_title(SHARPNESS_FINDINGS, SharpnessFacts(comparison, repeats))
 
 
 def reader_text(comparison: Comparison) -> str:
-    """Returns `a query`, or `"it" (3)` if only one query is shown."""
+    """Return `a query`, or `"it" (3)` if the comparison is about only one query."""
     query = comparison.query
     if query is None:
         return "a query"
@@ -147,6 +162,7 @@ def reader_text(comparison: Comparison) -> str:
 
 
 def _few_seeds_sharpness(facts: SharpnessFacts) -> str:
+    """Return the medians of the sharpest and the most even alternative over too few seeds."""
     (low, high), (_, amount) = facts.outermost_ways, facts.measure_and_amount
     pair = Pair(facts.numbers_by_way[low], facts.numbers_by_way[high])
     least, greatest = pair.format_medians(amount)
@@ -158,6 +174,7 @@ def _few_seeds_sharpness(facts: SharpnessFacts) -> str:
 
 
 def _clear_difference_sentence(facts: SharpnessFacts) -> str:
+    """Return which of two alternatives is sharper over seeds, with medians and bands."""
     assert facts.clearest_difference is not None
     low, high = facts.clearest_difference
     pair = Pair(facts.numbers_by_way[high], facts.numbers_by_way[low])
@@ -168,6 +185,7 @@ def _clear_difference_sentence(facts: SharpnessFacts) -> str:
 
 
 def _alike_over_seeds_sentence(facts: SharpnessFacts) -> str:
+    """State that all alternatives are equally sharp over seeds, with the range of their medians."""
     low, high = (float(np.median(facts.numbers_by_way[index])) for index in facts.outermost_ways)
     range_text = _amount_range_text(facts.measure_and_amount[1], low, high)
     opening = f"Over {facts.seed_count:,} seeds, {facts.attention_text}"
@@ -175,6 +193,7 @@ def _alike_over_seeds_sentence(facts: SharpnessFacts) -> str:
 
 
 def _undecided_sharpness(facts: SharpnessFacts) -> str:
+    """State that no difference is clear over seeds, with the medians and bands of the extremes."""
     low, high = facts.outermost_ways
     pair = Pair(facts.numbers_by_way[low], facts.numbers_by_way[high])
     before, after = pair.format_bands(facts.measure_and_amount[1])
@@ -186,13 +205,14 @@ def _undecided_sharpness(facts: SharpnessFacts) -> str:
 
 
 def _alike_sharpness_sentence(facts: SharpnessFacts) -> str:
+    """State that all alternatives are equally sharp, with the range of their means."""
     range_text = _amount_range_text(facts.precise_amount, *facts.extreme_means)
     opening = f"{facts.attention_text} is equally sharp in {facts.way_names}"
     return as_sentence(f"{opening}: {range_text}")
 
 
 def _amount_range_text(amount: Amount, low: float, high: float) -> str:
-    """Returns `2.1 to 2.3 tokens`, or one number if both are written alike."""
+    """Return `2.1 to 2.3 tokens`, or one number if both are written alike."""
     if amount.reads_same(low, high):
         return amount(low)
     least, greatest = amount.format_pair(low, high)
@@ -200,7 +220,7 @@ def _amount_range_text(amount: Amount, low: float, high: float) -> str:
 
 
 def _extremes_text(facts: SharpnessFacts) -> str:
-    """Returns the sharpest and the most even way with their numbers."""
+    """Return `a query attends to 1.20 tokens in 'a' and 3.40 in 'b'`, the two extremes."""
     amount, (low, high) = facts.precise_amount, facts.extreme_means
     least, greatest = amount.format_pair(low, high)
     means = facts.mean_by_way
@@ -211,7 +231,7 @@ def _extremes_text(facts: SharpnessFacts) -> str:
 
 
 def _extremes_sentence(facts: SharpnessFacts) -> str:
-    """Names the sharpest and the most even way, and all others with the same number."""
+    """Name the sharpest and the most even alternative, each with all whose mean reads the same."""
     amount, (low, high) = facts.precise_amount, facts.extreme_means
     amount = replace(amount, digits=amount.digits_for(low, high))
 
@@ -227,6 +247,7 @@ def _extremes_sentence(facts: SharpnessFacts) -> str:
 
 
 def _sharper_title(facts: SharpnessFacts, sharp: int, even: int) -> str:
+    """Return `Attention is sharper in 'a' than in 'b'`; `sharp` and `even` are indices."""
     query = facts.comparison.query
     subject = "Attention is" if query is None else f"The attention of {facts.reader} is"
     return f"{subject} sharper in {facts.way_name(sharp)} than in {facts.way_name(even)}"

@@ -1,4 +1,4 @@
-"""Sentences about a sweep: how scores and weights change along a number."""
+"""Sentences about a sweep: how spread and entropy change as a setting such as width grows."""
 
 from __future__ import annotations
 
@@ -32,36 +32,42 @@ STEADINESS_MARGIN = 0.05  # of the difference between both ends
 
 @dataclass(frozen=True, eq=False)
 class SweepFacts:
-    """A sweep, and the comparison that it extends."""
+    """A sweep over values of one setting, and the comparison that it extends."""
 
     comparison: Comparison
     sweep: Sweep
 
     @cached_property
     def order(self) -> list[int]:
+        """The indices of the sweep's values from the smallest to the largest."""
         return [int(index) for index in np.argsort(sweep_positions(self.sweep)[0], kind="stable")]
 
     @property
     def noun(self) -> str:
+        """What the sweep varies, as a phrase: `the number of heads`."""
         return "the number of heads" if self.sweep.by == "heads" else sweep_positions(self.sweep)[1]
 
     @property
     def opening(self) -> str:
+        """The beginning of a sentence: `Over 12 seeds, as d_k goes from 1 to 64`."""
         values, _ = sweep_positions(self.sweep)
         first, last = (_exact_number_text(values[self.order[end]]) for end in (0, -1))
         return f"{_seeds_opening(self.sweep.repeats)}, as {self.noun} goes from {first} to {last}"
 
     @property
     def few_seeds_suffix(self) -> str:
+        """A remark that there are too few seeds; empty for a single draw or at least 10 seeds."""
         has_few = 1 < self.sweep.repeats < MIN_SEEDS_TO_CONCLUDE
         return ": too few seeds to tell more" if has_few else ""
 
     @property
     def sees_one_token(self) -> bool:
+        """Whether every query may attend to exactly one key."""
         return bool((self.comparison.base.visible.sum(-1) == 1).all())
 
     @property
     def compares_keys(self) -> bool:
+        """Whether queries are compared with keys, which some variants do not do."""
         trace = self.comparison.base.trace
         return trace is None or trace.variant.compared
 
@@ -72,7 +78,11 @@ class SweepFacts:
         return layer is not None and layer.attended.bias is not None
 
     def course_text(self, measure: str, series: str) -> str:
-        """Describes how a measure changes from the first value to the last."""
+        """Return how a measure, 'spread' or 'entropy', changes from first to last value.
+
+        `series` is 'unscaled' or 'scaled'. The text is a verb phrase such as `rises from 1.0 to
+        8.0`.
+        """
         numbers: Tensor = self.sweep.curves[measure][series]
         by_theorem = self.sweep.by == "temperature" and self.comparison.base.uses_scores_alone
         never_falls = measure == "entropy" and by_theorem
@@ -82,7 +92,7 @@ class SweepFacts:
 
 @dataclass(frozen=True, eq=False)
 class MeasureCourse:
-    """One measure: a row per value, in order, and a column per seed."""
+    """One measure along a sweep: a row per value of the setting, ordered, and a column per seed."""
 
     numbers: Tensor
     amount: Amount
@@ -90,6 +100,7 @@ class MeasureCourse:
 
     @cached_property
     def pair(self) -> Pair:
+        """The measure at the first and at the last value of the setting, for every seed."""
         return Pair(self.numbers[0], self.numbers[-1])
 
     @property
@@ -98,54 +109,62 @@ class MeasureCourse:
 
     @cached_property
     def medians(self) -> list[float]:
+        """The median over seeds at each value of the setting."""
         return [band_quantiles(row)[1] for row in self.numbers]
 
     @cached_property
     def end_texts(self) -> tuple[str, str]:
+        """The medians at the first and the last value, as they are written."""
         return self.pair.format_medians(self.amount)
 
     @property
     def is_constant(self) -> bool:
-        """Whether all medians are written alike, and no direction is clear."""
+        """Whether all medians are written alike, and no change is clear over seeds."""
         if self.pair.differs_clearly(self.amount):
             return False
         return all(self.amount.reads_same(self.medians[0], median) for median in self.medians)
 
     @property
     def is_steady(self) -> bool:
-        """Whether the medians stay between those at both ends, within a small margin."""
+        """Whether no median lies beyond those of the two ends by more than a small margin."""
         low, high = sorted((self.medians[0], self.medians[-1]))
         margin = STEADINESS_MARGIN * (high - low)
         return all(low - margin <= median <= high + margin for median in self.medians)
 
     @property
     def ends_differ(self) -> bool:
+        """Whether the medians at the two ends are written differently."""
         return self.end_texts[0] != self.end_texts[1]
 
 
 def sweep_sentence(comparison: Comparison, sweep: Sweep) -> str:
-    """Returns how spread and entropy change along the sweep, unscaled and scaled."""
+    """Return how the spread of scores and the entropy change along the sweep, unscaled and scaled.
+
+    If nothing can change (no scores, or only one visible key), the sentence says why instead.
+    """
     return choose_sentence(SWEEP_FINDINGS, SweepFacts(comparison, sweep))
 
 
 def sweep_title(comparison: Comparison, sweep: Sweep) -> str:
-    """Returns how the entropy changes along the sweep, as a title."""
+    """Return how the entropy changes along the sweep, or why nothing can, with a full stop."""
     return choose_sentence(SWEEP_TITLE_FINDINGS, SweepFacts(comparison, sweep))
 
 
 def _seeds_opening(seeds: int) -> str:
+    """Return `Over 12 seeds`, `In the median of 3 seeds`, or words for a single draw."""
     if seeds < MIN_SEEDS_TO_CONCLUDE:
         return ONE_DRAW_OPENING if seeds == 1 else f"In the median of {seeds} seeds"
     return f"Over {seeds:,} seeds"
 
 
 def _exact_number_text(number: float) -> str:
-    """Returns the shortest text that reads back as the same number."""
+    """Return the shortest text that can be read back as the same number."""
     short_text = f"{number:g}"
     return short_text if float(short_text) == number else repr(number)
 
 
 def _full_course_sentence(facts: SweepFacts) -> str:
+    """Return how spread and entropy change along the sweep, unscaled and scaled."""
     unscaled, scaled = (
         [facts.course_text(measure, series) for measure in ("spread", "entropy")]
         for series in ("unscaled", "scaled")
@@ -158,12 +177,14 @@ def _full_course_sentence(facts: SweepFacts) -> str:
 
 
 def _entropy_course_title(facts: SweepFacts) -> str:
+    """Return how the entropy changes along the sweep, unscaled and scaled."""
     unscaled, scaled = (facts.course_text("entropy", series) for series in ("unscaled", "scaled"))
     opening = f"{facts.opening}, the entropy of a row {unscaled} unscaled"
     return f"{opening}; scaled, it {scaled}{facts.few_seeds_suffix}."
 
 
 def _clear_change_text(course: MeasureCourse) -> str:
+    """Return `rises from 1.0 to 8.0`, or `goes from …, but not steadily`."""
     before, after = course.end_texts
     if not course.is_steady:
         return f"goes from {before} to {after}{course.amount.unit}, but not steadily"
@@ -172,6 +193,7 @@ def _clear_change_text(course: MeasureCourse) -> str:
 
 
 def _unclear_change_text(course: MeasureCourse) -> str:
+    """Return `shows no clear change (1.0 and 1.1)`, or `begins and ends at 1.0`."""
     before, after = course.end_texts
     if before == after:
         return f"begins and ends at {before}{course.amount.unit}"

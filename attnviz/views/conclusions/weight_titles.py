@@ -1,4 +1,4 @@
-"""The title above a picture of attention weights, and the condition under which each is true.
+"""The title above a picture of attention weights, with the condition under which each is true.
 
 Titles are about all shown heads, or about what one token attends to in them. Each table lists
 findings: the first whose condition holds is the title.
@@ -33,7 +33,7 @@ MIN_ROWS_FOR_MOST = 3  # a title says "most tokens" only of at least so many
 
 @dataclass(frozen=True, eq=False)
 class ShownHead:
-    """A head whose weights are shown; its name is "" if there is no other head."""
+    """A head whose weights are shown; its name is empty if the model has no other head."""
 
     name: str
     layer: Layer
@@ -42,13 +42,13 @@ class ShownHead:
 
     @property
     def opening(self) -> str:
-        """Returns `In L1H0, ` to begin a sentence; empty for an unnamed head."""
+        """The words `In L1H0, ` to begin a sentence; empty for a head without a name."""
         return f"In {self.name}, " if self.name else ""
 
 
 @dataclass(frozen=True, eq=False)
 class ShownWeights:
-    """The weights that a picture shows: every active head, with all rows or one query's."""
+    """The weights in a picture: those of every active head, in all rows or in one query's."""
 
     trace: Trace
     heads: tuple[ShownHead, ...]
@@ -60,34 +60,41 @@ class ShownWeights:
 
     @property
     def rows_sum_to_one(self) -> bool:
+        """Whether every row of every shown head sums to 1, fully masked rows aside."""
         return all(head.rows.rows_sum_to_one for head in self.heads)
 
     @property
     def rows_are_blind(self) -> bool:
+        """Whether every key is masked in all rows of all shown heads."""
         return all(head.rows.rows_are_blind for head in self.heads)
 
     @property
     def rows_with_choice(self) -> int:
+        """The number of rows, in all shown heads, with more than one visible key."""
         return sum(head.rows.rows_with_choice for head in self.heads)
 
     @property
     def unevenness(self) -> float:
+        """The largest deviation of a weight from its row's even share, relative to that share."""
         return max(head.rows.unevenness for head in self.heads)
 
     @property
     def mistake(self) -> str:
-        """The mistake that all heads have in common; empty if there is none."""
+        """The name of the mistake that all shown heads have; empty if they have none or differ."""
         mistakes = {head.layer.mistake for head in self.heads}
         return mistakes.pop() if len(mistakes) == 1 else ""
 
     @property
     def is_self_attention(self) -> bool:
-        """Whether all tokens attend only to tokens of their own sentence."""
+        """Whether all shown heads attend to tokens of the same sentence that queries come from."""
         return all(head.keys is self.tokens for head in self.heads)
 
     @cached_property
     def shape(self) -> MaskShape | None:
-        """The shape of the mask; None if heads differ or weights were written by hand."""
+        """The shape of the mask, such as causal or a window, if all shown heads have the same.
+
+        None if heads differ, attend to other tokens, or have weights by hand or by mistake.
+        """
         by_hand = any(head.layer.attended.mixed_by in ("hand", "mistake") for head in self.heads)
         if not self.is_self_attention or by_hand:
             return None
@@ -96,7 +103,10 @@ class ShownWeights:
 
     @property
     def visible_by_mask(self) -> str:
-        """What a token may attend to: `itself and earlier tokens`; empty without a rule."""
+        """Which keys a token may attend to: `itself and earlier tokens`.
+
+        Empty without a mask, and for one that no simple rule describes exactly.
+        """
         shape = self.shape
         if shape is None or not shape.is_exact or shape.chunk is not None:
             return ""
@@ -111,11 +121,15 @@ class ShownWeights:
 
     @property
     def has_masked_keys(self) -> bool:
+        """Whether any weight is masked in any shown head."""
         return any(head.rows.cells.has_hidden for head in self.heads)
 
     @cached_property
     def link(self) -> tuple[ShownHead, StrongestLink] | None:
-        """The strongest link of all heads; None if another one reads the same."""
+        """The head and link with the largest weight; None if another is hardly smaller.
+
+        Only rows with more than one visible key count.
+        """
         links = [(head, link) for head in self.heads if (link := head.rows.strongest_link)]
         if not links:
             return None
@@ -128,26 +142,35 @@ class ShownWeights:
 
     @property
     def asked_position(self) -> int | None:
-        """The position of the query, or of the only token that the model is asked about."""
+        """The position of `query`; without one, of the only token that the model is asked about.
+
+        None if there is no such token or there are several.
+        """
         prediction = self.trace.prediction
         only_asked = prediction.asked[0] if prediction and len(prediction.asked) == 1 else None
         return only_asked if self.query is None else self.query
 
     def row(self, head: ShownHead, query: int) -> CellValues:
-        """Returns a query's attention weights in a head, 0 where keys are masked."""
+        """Return the attention weights of a query in a head, 0 where keys are masked.
+
+        If only one query is shown, it is always its row, whatever `query` is.
+        """
         patch = head.rows.cells.row(query if self.query is None else 0)
         weights: CellValues = np.where(patch.hidden, 0.0, patch.values)[0]
         return weights
 
     @property
     def is_even(self) -> bool:
-        """Whether all weights are equal shares and at least one token has a choice."""
+        """Whether rows sum to 1, any has several visible keys, and all weights are equal shares."""
         has_choice = self.rows_sum_to_one and self.rows_with_choice > 0
         return has_choice and self.unevenness < MAX_EQUAL_UNEVENNESS
 
     @property
     def depends_on_distance(self) -> bool:
-        """Whether ALiBi alone decides the weights, in every head."""
+        """Whether distance (ALiBi) alone decides the weights, in every shown head.
+
+        False if queries are compared with keys, or if a mask, visible keys or scores were given.
+        """
         trace = self.trace
         if not self.is_self_attention or trace.variant.compared:
             return False
@@ -158,21 +181,27 @@ class ShownWeights:
 
     @property
     def least_self_weight(self) -> float:
-        """The smallest weight that any token gives itself in any head."""
+        """The smallest weight that a token gives itself in any head; 0 if keys are other tokens."""
         if not self.is_self_attention:
             return 0.0
         return min(head.rows.least_self_weight for head in self.heads)
 
     @property
     def least_mirrored_weight(self) -> float:
-        """The smallest weight given to the token that mirrors the query's position."""
+        """The smallest weight given to the query's mirrored position; 0 for keys of other
+        tokens.
+        """
         if not self.is_self_attention:
             return 0.0
         return min(head.rows.least_mirrored_weight for head in self.heads)
 
     @cached_property
     def column(self) -> tuple[int, int] | None:
-        """For one head: the key that most tokens attend to most, and their number; else None."""
+        """The key to which most tokens attend most, and how many do.
+
+        None if several heads are shown, if too few tokens have a choice, or if no key has a
+        majority.
+        """
         if len(self.heads) > 1 or self.rows_with_choice < MIN_ROWS_FOR_MOST:
             return None
         key, count = next(iter(self.heads[0].rows.favourite_keys.most_common(1)), (0, 0))
@@ -180,7 +209,10 @@ class ShownWeights:
 
     @cached_property
     def similar_links(self) -> list[tuple[int, int]]:
-        """For one head: the strongest links, if two or three are about equal and share a key."""
+        """Query and key of the two or three strongest links, if about equal and to one key.
+
+        Empty if more are about equal, for several heads, and if one query is shown.
+        """
         best = self.heads[0].rows.strongest_link
         if best is None or len(self.heads) > 1 or self.query is not None:
             return []
@@ -190,7 +222,11 @@ class ShownWeights:
 
     @property
     def only_keys(self) -> set[int]:
-        """The keys a query may attend to, if it has no choice in any head; else empty."""
+        """The keys that the one shown query may attend to, if it has at most one in each head.
+
+        Empty if all queries are shown, if any head leaves a choice, or if heads read several
+        sentences.
+        """
         has_one_sentence = len({id(head.keys) for head in self.heads}) == 1
         if self.rows_with_choice or self.query is None or not has_one_sentence:
             return set()
@@ -199,19 +235,19 @@ class ShownWeights:
 
     @property
     def opening(self) -> str:
-        """Returns `Each token attends`, or `In head 1, "it" attends`."""
+        """The subject and verb of a title: `Each token attends`, or `In head 1, "it" attends`."""
         if self.query is None:
             return "Each token attends"
         head_text = self.heads[0].opening if len(self.heads) == 1 else ""
         return f"{head_text}{quoted_token(self.tokens, self.query)} attends"
 
     def key_text(self, head: ShownHead, query: int, key: int) -> str:
-        """Returns `itself`, or the quoted token at the key's position."""
+        """Return `itself` if query and key are the same token, else the quoted token of the key."""
         is_itself = head.keys is self.tokens and query == key
         return "itself" if is_itself else quoted_token(head.keys, key)
 
     def link_title(self, head: ShownHead, link: StrongestLink) -> str:
-        """Returns `In head 1, "this" gives "am" 74 % of its attention`."""
+        """Return `In head 1, "this" gives "am" 74 % of its attention`."""
         query, share = link.query if self.query is None else self.query, percent_text(link.weight)
         query_text, key_text = (
             quoted_token(self.tokens, query),
@@ -221,7 +257,10 @@ class ShownWeights:
 
 
 def weights_title(trace: Trace, query: int | None = None) -> str:
-    """Returns the title for all weights of a trace, or for one query's."""
+    """Return the title for the weights of all heads of a trace, or for one query in them.
+
+    Heads that are switched off do not count; if all are, the title states that.
+    """
     facts = ShownWeights(trace, tuple(_active_heads(trace, query)), query)
     if not facts.heads:
         return "Every head is switched off"
@@ -229,7 +268,11 @@ def weights_title(trace: Trace, query: int | None = None) -> str:
 
 
 def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | None = None) -> str:
-    """Returns the title for one head among others, or for one query in it."""
+    """Return the title for one head among others, or for one query in this head.
+
+    `number` is the head's within the layer. A head that is switched off gets a title that states
+    that.
+    """
     name = _shown_head_name(trace, layer, number)
     heads = tuple(head for head in _active_heads(trace, query) if head.name == name)
     if not heads:
@@ -239,7 +282,7 @@ def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | Non
 
 
 def _active_heads(trace: Trace, query: int | None) -> Iterator[ShownHead]:
-    """Yields the heads that are not switched off: others pass nothing on."""
+    """Yield each head of every layer that is not switched off, with all rows or the query's."""
     for layer in trace.attentions:
         for number in (number for number in range(layer.heads) if number not in layer.off):
             cells = layer.weights.cells("mixing", number)
@@ -251,19 +294,20 @@ def _active_heads(trace: Trace, query: int | None) -> Iterator[ShownHead]:
 
 
 def _shown_head_name(trace: Trace, layer: Layer, number: int) -> str:
+    """Return a head's name, such as `L1H0`; empty if the trace has a single head."""
     several = sum(attention.heads for attention in trace.attentions) > 1
     return attention_head_name(trace, layer, number) if several else ""
 
 
 def _mistake_title(facts: ShownWeights) -> str:
-    """Returns the mistake, with its symptoms only if every head shows them."""
+    """Return the shared mistake as a title, its symptoms only if every head shows them."""
     mistake = MISTAKES[facts.mistake]
     pairs = product([head.layer for head in facts.heads], mistake.symptoms)
     return f"✗ {mistake.about if all(starmap(has_symptom, pairs)) else mistake.cause}"
 
 
 def _largest_weight_title(facts: ShownWeights) -> str:
-    """Returns the title for weights whose rows do not sum to 1."""
+    """Return the largest weight as a title, for weights whose rows do not sum to 1."""
     assert facts.link is not None
     head, link = facts.link
     query = link.query if facts.query is None else facts.query
@@ -273,12 +317,17 @@ def _largest_weight_title(facts: ShownWeights) -> str:
 
 
 def _all_visible_text(facts: ShownWeights) -> str:
+    """Return the keys that the mask's rule allows, else `all that it may see` or `all tokens`."""
     everything = "all that it may see" if facts.has_masked_keys else "all tokens"
     return (facts.query is None and facts.visible_by_mask) or everything
 
 
 def _find_agreeing_layer(facts: ShownWeights) -> tuple[list[ShownHead], int] | None:
-    """Returns the last layer whose heads all give most attention to one key, and that key."""
+    """Return the heads of the last layer in which all give one key most attention, and that key.
+
+    It is about the query shown, or the only token at which the model is asked; None without one,
+    and if no layer with several heads agrees.
+    """
     position = facts.asked_position
     if position is None:
         return None
@@ -293,6 +342,7 @@ def _find_agreeing_layer(facts: ShownWeights) -> tuple[list[ShownHead], int] | N
 
 
 def _agreeing_layer_title(facts: ShownWeights) -> str:
+    """Return `"it" gives "cat" 80 % or more of its attention in both heads of layer 1`."""
     agreement, position = _find_agreeing_layer(facts), facts.asked_position
     assert agreement is not None
     assert position is not None
@@ -306,6 +356,7 @@ def _agreeing_layer_title(facts: ShownWeights) -> str:
 
 
 def _column_title(facts: ShownWeights) -> str:
+    """Return `Most tokens attend most to "cat"`, or `All tokens …`."""
     assert facts.column is not None
     key, count = facts.column
     tokens_text = "All" if count == len(facts.tokens) else "Most"
@@ -313,7 +364,7 @@ def _column_title(facts: ShownWeights) -> str:
 
 
 def _similar_links_title(facts: ShownWeights) -> str:
-    """Returns `"am" and "this" each give "am" 99 % of their attention`."""
+    """Return `"am" and "this" each give "am" 99 % of their attention`."""
     head, links = facts.heads[0], facts.similar_links
     names, key = and_list([quoted_token(facts.tokens, query) for query, _ in links]), links[0][1]
     share = _common_share_text([float(facts.row(head, query)[key]) for query, _ in links])
@@ -321,18 +372,18 @@ def _similar_links_title(facts: ShownWeights) -> str:
 
 
 def _common_share_text(weights: Sequence[float]) -> str:
-    """Returns the share if all are written alike, else `40 % or more`."""
+    """Return weights as one share if all are written alike, else the smallest: `40 % or more`."""
     least, most = percent_text(min(weights)), percent_text(max(weights))
     return least if least == most else f"{_percent_at_least(min(weights))} or more"
 
 
 def _percent_at_least(share: float) -> str:
-    """Rounds down to whole per cents."""
+    """Return a share in whole per cents, rounded down."""
     return percent_text(floor(100 * share) / 100)
 
 
 def _plain_title(facts: ShownWeights) -> str:
-    """Returns a title that only names what is shown, because nothing stands out."""
+    """Return a title that only states what is shown, because nothing stands out."""
     heads_text = f" in {facts.heads[0].name}" if facts.heads[0].name else ""
     if len(facts.heads) > 1:
         heads_text = f" in {counted(len(facts.heads), 'head')}"
@@ -342,13 +393,17 @@ def _plain_title(facts: ShownWeights) -> str:
 
 
 def _only_key_title(facts: ShownWeights) -> str:
+    """Return `"it" attends only to "cat"`, for a query with a single visible key."""
     assert facts.query is not None
     key_text = facts.key_text(facts.heads[0], facts.query, *facts.only_keys)
     return f"{facts.opening} only to {key_text}"
 
 
 def _asked_token_title(facts: ShownWeights) -> str:
-    """Returns the key with most of the attention of the token asked about; empty if none."""
+    """Return which key gets most of the attention of the token at which the model is asked.
+
+    Empty without such a token, if keys are another sentence's, or if no key gets more than half.
+    """
     head, position = facts.heads[0], facts.asked_position
     if position is None or head.keys is not facts.tokens:
         return ""
@@ -360,7 +415,10 @@ def _asked_token_title(facts: ShownWeights) -> str:
 
 
 def _top_keys_title(facts: ShownWeights) -> str:
-    """Returns `"it" attends mostly to itself (46 %) and "crossing" (16 %)`, or names one key."""
+    """Return `"it" attends mostly to itself (46 %) and "crossing" (16 %)`.
+
+    If one key gets more than half of the attention, the title is about that key alone.
+    """
     assert facts.query is not None
     query, head = facts.query, facts.heads[0]
     first, second, *_ = _top_three_keys(facts)
@@ -374,7 +432,10 @@ def _top_keys_title(facts: ShownWeights) -> str:
 
 
 def _has_clear_top_keys(facts: ShownWeights) -> bool:
-    """Returns whether one key has most of the attention, or two keys clearly lead all others."""
+    """Return whether one key has more than half of a query's attention, or two keys clearly lead.
+
+    False for several heads and for a query with a single visible key.
+    """
     if len(facts.heads) > 1 or facts.rows_with_choice == 0:
         return False
     (_, first), (_, second), *other_keys = _top_three_keys(facts)
@@ -385,7 +446,7 @@ def _has_clear_top_keys(facts: ShownWeights) -> bool:
 
 
 def _top_three_keys(facts: ShownWeights) -> list[tuple[int, float]]:
-    """Returns the three keys with the largest weights of the query, and these weights."""
+    """Return up to three keys with the query's largest weights, and the weights, in order."""
     row = facts.row(facts.heads[0], 0)
     return [(int(key), float(row[key])) for key in np.argsort(-row, kind="stable")[:3]]
 

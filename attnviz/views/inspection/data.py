@@ -1,4 +1,4 @@
-"""The numbers of an Inspection as a JSON document and as tables."""
+"""The numbers of an Inspection as JSON data and as tables."""
 
 from __future__ import annotations
 
@@ -30,19 +30,22 @@ MAP_CHANGING_OPTIONS = ("hide_special", "hide_first", "words", "merge", "weigh")
 
 
 def all_heads_data(inspection: Inspection) -> TableData:
-    """Returns the inspection with the table of head kinds."""
+    """Return the Inspection as JSON data, with a table of what kind each head is."""
     heads_data = head_kinds_data(inspection)
     return TableData(partial(inspection_document, inspection), heads_data.header, heads_data.lines)
 
 
 def maps_data(inspection: Inspection) -> TableData:
-    """Returns a table with one line per weight of the maps that are shown."""
+    """Return the Inspection as JSON data, with a table of one line per weight of the maps shown."""
     header, lines = _weights_header(inspection.looking), partial(_weight_lines, inspection.maps)
     return TableData(partial(inspection_document, inspection), header, lines)
 
 
 def reading_data(inspection: Inspection, token_query: TokenQuery) -> TableData:
-    """Returns a table with one line per weight of one query, in all maps and in their mean."""
+    """Return the weights of one query, as JSON data and as a table with one line per weight.
+
+    The query's row in each map; if there are several maps, also its row in their mean.
+    """
     readings = [*token_query.map_rows]
     if len(readings) > 1:
         readings.append(token_query.mean)
@@ -52,13 +55,16 @@ def reading_data(inspection: Inspection, token_query: TokenQuery) -> TableData:
 
 
 def link_data(inspection: Inspection, link: TokenLink) -> TableData:
-    """Returns a table with one line per map, in ranked order."""
+    """Return the weight of one link in each map, as JSON data and as a table in ranked order."""
     document = partial(_link_document, inspection, link)
     return TableData(document, LINK_HEADER, partial(_link_lines, link))
 
 
 def inspection_document(inspection: Inspection) -> Contents:
-    """Returns the Trace, the options that were changed, and the results."""
+    """Return the Trace, the options that were changed, and what kind each head is, as JSON data.
+
+    The maps are included only if an option changes them, such as --merge or --words.
+    """
     looking = inspection.looking
     inspected: Contents = {"looking": changed_options(looking), **head_kinds_document(inspection)}
     if any(name in changed_options(looking) for name in MAP_CHANGING_OPTIONS):
@@ -67,18 +73,23 @@ def inspection_document(inspection: Inspection) -> Contents:
 
 
 def extended_document(inspection: Inspection, additions: Contents) -> Contents:
-    """Returns the inspection's document with more results added."""
+    """Return the Inspection as JSON data, with `additions` among the results of the inspection."""
     base = inspection_document(inspection)
     return {**base, "inspection": {**base["inspection"], **additions}}
 
 
 def _reading_document(inspection: Inspection, readings: Sequence[MapRow]) -> Contents:
+    """Return the Inspection as JSON data, with the query's weights in each map."""
     rows = [{"head": reading.map.name, "weights": reading.patch.values[0]} for reading in readings]
     contents = {"keys": _side_document(readings[0].map.columns), "heads": rows}
     return extended_document(inspection, {"reading": contents})
 
 
 def _link_document(inspection: Inspection, link: TokenLink) -> Contents:
+    """Return the Inspection as JSON data, with the link's weight and rank in each map.
+
+    Maps that hide the key have neither lift nor rank.
+    """
     attention_map = link.token_query.map_rows[0].map
     ranked = [
         {
@@ -97,6 +108,7 @@ def _link_document(inspection: Inspection, link: TokenLink) -> Contents:
 
 
 def _map_document(attention_map: Map) -> Contents:
+    """Return one map as JSON data: its name, both axes and its weights."""
     return {
         "name": attention_map.name,
         "rows": _side_document(attention_map.rows),
@@ -106,16 +118,18 @@ def _map_document(attention_map: Map) -> Contents:
 
 
 def _side_document(side: MapSide) -> Contents:
+    """Return the numbers and labels of the rows or columns of a map as JSON data."""
     return {"numbers": list(side.numbers), "labels": list(side.labels)}
 
 
 def _weights_header(looking: InspectOptions) -> tuple[str, ...]:
+    """Return the column headings of a table with one line per weight."""
     sides = ("query number", "query", "key number", "key")
     return ("head", *sides, measure_name(looking), "visible")
 
 
 def _weight_lines(maps: Sequence[Map], row: int | None = None) -> Iterator[TableLines]:
-    """Yields the keys of one query at a time, for all rows or for one."""
+    """Yield a table's lines, the keys of one query at a time, for all rows of each map or `row`."""
     for attention_map in maps:
         rows, columns = attention_map.rows, attention_map.columns
         keys = WordColumns((tuple(map(str, columns.numbers)), columns.labels))
@@ -126,7 +140,10 @@ def _weight_lines(maps: Sequence[Map], row: int | None = None) -> Iterator[Table
 
 
 def _link_lines(token_link: TokenLink) -> Iterator[TableLines]:
-    """Yields all maps at once; the last column is the share of others that attend to it most."""
+    """Yield all lines of a link's table at once, one per map in ranked order.
+
+    The last column is the share of other tokens that attend most to the link's key.
+    """
     ranked, columns = token_link.ranked, token_link.ranked[0].map.columns
     top_keys = [link.map_row.most for link in ranked]
     words = WordColumns((

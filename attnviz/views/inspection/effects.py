@@ -1,4 +1,4 @@
-"""Head ablation: heads ranked by how much the output changes without them."""
+"""Head ablation as text and bars: heads ranked by how much the output changes without them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MIN_NOTABLE_CHANGE = 5e-4  # smaller changes are called "almost nothing"
 
 
 def ranked_effects(inspection: Inspection) -> RankedBars:
-    """Returns one bar per head, the largest effect first."""
+    """Return a bar per head, as long as its effect, the largest first, each with a remark."""
     effects, tokens = inspection.effects, inspection.trace.tokens
     values = np.array([[effect.mean] for effect in effects.heads])
     grid = Grid(
@@ -51,6 +51,7 @@ def ranked_effects(inspection: Inspection) -> RankedBars:
 
 
 def _effects_note(effects: Effects, tokens: Tokens) -> str:
+    """Return what the bars measure, and over which tokens it is a mean."""
     over_tokens = f"mean over {counted(len(effects.tokens), 'token')}"
     if effects.measured == "vectors":
         return f"change = length of the difference / length of the last vector, {over_tokens}"
@@ -60,7 +61,10 @@ def _effects_note(effects: Effects, tokens: Tokens) -> str:
 
 
 def _effect_remark(effects: Effects, effect: Effect, tokens: Tokens) -> str:
-    """Names the other answer or the answer's probability; for vectors, what moves most."""
+    """Return the answer that replaces the model's, or else the probability that its answer keeps.
+
+    If vectors are measured, the token whose vector moves most.
+    """
     if effects.measured == "vectors":
         index = int(effect.amounts.argmax())
         amount = share_text(float(effect.amounts[index]))
@@ -71,7 +75,10 @@ def _effect_remark(effects: Effects, effect: Effect, tokens: Tokens) -> str:
 
 
 def effect_sentences(inspection: Inspection) -> Iterator[str]:
-    """Yields the largest effect, how many heads change the answer, and ablation's caveat."""
+    """Yield the largest effect, how many heads change the answer, and a warning on ablation.
+
+    If no effect is notable, the first sentence states that almost nothing changes.
+    """
     effects, tokens = inspection.effects, inspection.trace.tokens
     top_effect, *other_effects = effects.heads
     rank_suffix = f", the most of {len(effects.heads)} heads" if other_effects else ""
@@ -93,13 +100,14 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
 
 
 def _changing_answers_text(effects: Effects, tokens: Tokens) -> str:
+    """Return the subject and verb of a sentence: `the answer at "it" changes`."""
     if len(effects.tokens) > 1:
         return f"the answers at {len(effects.tokens)} tokens change on average"
     return f"the answer at {_token_name(tokens, effects.tokens[0])} changes"
 
 
 def _answer_sentence(effects: Effects, tokens: Tokens) -> str:
-    """Says how many single heads change the answer at one position when switched off."""
+    """State the model's answer at one position, and how many heads, one by one, change it."""
     changing = sum(bool(effect.other_answer) for effect in effects.heads)
     head_count, likely = len(effects.heads), percent_text(effects.likely)
     where = f"{'after' if effects.next else 'at'} {_token_name(tokens, effects.answer_position)}"
@@ -117,11 +125,12 @@ def _answer_sentence(effects: Effects, tokens: Tokens) -> str:
 
 
 def _token_name(tokens: Tokens, position: int) -> str:
+    """Return a token's quoted label, numbered if it occurs several times."""
     return side_label(token_side(tokens), position)
 
 
 def effects_data(inspection: Inspection) -> TableData:
-    """Returns a table with one line per head, the largest effect first."""
+    """Return the effects as JSON data and a table with one line per head, the largest first."""
     effects = inspection.effects
     header = ("head", "change", "cosine" if effects.measured == "vectors" else "answer without it")
     lines = partial(_effect_lines, effects)
@@ -129,6 +138,7 @@ def effects_data(inspection: Inspection) -> TableData:
 
 
 def _effects_document(inspection: Inspection) -> Contents:
+    """Return the Inspection as JSON data, with the effect of each head."""
     results = inspection.effects
     effects = {
         "measured": results.measured,
@@ -151,6 +161,7 @@ def _effects_document(inspection: Inspection) -> Contents:
 
 
 def _effect_lines(effects: Effects) -> Iterator[TableLines]:
+    """Yield all lines at once: each head's change, and its cosine or the answer's probability."""
     names = tuple(effect.name for effect in effects.heads)
     changes = [effect.mean for effect in effects.heads]
     last_column = [each.likely if each.cosine is None else each.cosine for each in effects.heads]

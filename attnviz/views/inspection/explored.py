@@ -1,4 +1,4 @@
-"""The heads of an Inspection, or of a comparison of sentences, for interactive pages."""
+"""The heads of an Inspection, or of a comparison of two sentences, for interactive pages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DIFFERENCE_NAME = "difference"
 
 @dataclass(frozen=True)
 class InitialSelection:
-    """The head that a page opens with, and the query and key that were asked for."""
+    """The head that a page opens with, and the query and key that were asked for, if any."""
 
     head: str
     query: int | None = None
@@ -46,7 +46,11 @@ class InitialSelection:
 
 
 def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
-    """Returns every traced head, opened at the one asked for; merged maps come first."""
+    """Return all heads for an interactive page, with the selection it opens with.
+
+    Merged maps or a query's mean come first. The page opens with the head, query and key asked for,
+    else with the most telling head and a telling row of it.
+    """
     maps, flags = _explored_maps(inspection), head_flags(inspection)
     names = [each.name for each in maps]
     selection = _initial_selection(inspection, flags)
@@ -72,7 +76,10 @@ def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
 
 
 def _explored_maps(inspection: Inspection) -> Sequence[Map]:
-    """Returns all heads' maps, after the merged maps or the mean that sentences speak of."""
+    """Return the maps of all heads, also if only one head was asked for.
+
+    With --merge the merged maps come first; with a query and several maps, their mean does.
+    """
     looking, maps = inspection.looking, inspection.maps
     if looking.merge is not None:
         return [*maps, *chain.from_iterable(each.merged_maps for each in maps)]
@@ -84,7 +91,10 @@ def _explored_maps(inspection: Inspection) -> Sequence[Map]:
 
 
 def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> InitialSelection:
-    """Returns the head and tokens asked for, or else the most telling flagged head."""
+    """Return the head and tokens asked for: the strongest head of a link, or the mean for a query.
+
+    With none of these options it is the most telling of the flagged heads, else the first map.
+    """
     looking = inspection.looking
     if looking.source is not None:
         link = build_link(inspection)
@@ -99,7 +109,11 @@ def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> Initial
 
 
 def most_telling_head(inspection: Inspection, flags: Sequence[Flag]) -> int:
-    """Returns the flagged head with the highest score; sinks and broad heads come last."""
+    """Return the index of the flagged head with the highest score.
+
+    Heads that attend to the first token or separators are taken only if there are no others, and
+    broad heads last of all.
+    """
     kinds = {kind.short: kind for kind in PATTERN_KINDS}
 
     def sort_key(flag: Flag) -> tuple[bool, bool, float]:
@@ -113,7 +127,7 @@ def most_telling_head(inspection: Inspection, flags: Sequence[Flag]) -> int:
 def _reindexed_flags(
     flags: Sequence[Flag], inspection: Inspection, names: Sequence[str]
 ) -> tuple[Flag, ...]:
-    """Returns flags that count heads in the order of `names`; flags of other heads are dropped."""
+    """Return the flags with their heads' indices in `names`; flags of other heads are dropped."""
     pattern_names = inspection.patterns.names
     return tuple(
         replace(flag, map_index=names.index(pattern_names[flag.map_index]))
@@ -123,7 +137,10 @@ def _reindexed_flags(
 
 
 def _row_and_column_names(attention_map: Map, inspection: Inspection) -> tuple[str, str]:
-    """Returns the labels of a map's place among the heads: `L3`, `H1`."""
+    """Return the labels of the row and column in which a page lists a map: `L3`, `H1`.
+
+    A merged map gets the name of the merge and `all`.
+    """
     if attention_map.layer is None or attention_map.head is None:
         return inspection.looking.merge or "mean", "all"
     return f"L{attention_map.layer.layer}", f"H{attention_map.head}"
@@ -132,6 +149,7 @@ def _row_and_column_names(attention_map: Map, inspection: Inspection) -> tuple[s
 def _explored_head(
     attention_map: Map, inspection: Inspection, sides: dict[SideKey, Axis]
 ) -> HeadMap:
+    """Return one map as a head for the page; `sides` keeps axes, which maps share by tokens."""
     rows, columns, prompt = attention_map.rows, attention_map.columns, inspection.trace.prompt
     key_axis = side_axis("key (is read)", columns, prompt)
     query_axis = side_axis("query (reads)", rows, prompt)
@@ -148,18 +166,25 @@ def _explored_head(
 
 
 def _side_key(side: MapSide) -> SideKey:
-    """Identifies a side, so that maps with the same tokens share one axis."""
+    """Return a key that rows or columns with the same tokens have in common, to share an axis."""
     return id(side.tokens), side.groups
 
 
 def _caption_options(attention_map: Map, inspection: Inspection) -> InspectOptions:
-    """Returns the options for a map's caption: only merged maps mention --merge."""
+    """Return the options for a map's caption, with --merge only for a merged map.
+
+    A mean that was not asked for counts as merged, too.
+    """
     looking = inspection.looking
     return replace(looking, merge=(looking.merge or "mean") if attention_map.merged_maps else None)
 
 
 def _map_scores(attention_map: Map, inspection: Inspection) -> Cells | None:
-    """Returns the scores before softmax; None if the map shows anything but plain weights."""
+    """Return a head's scores before the softmax, grouped as the map groups its tokens.
+
+    None if there are none, if maps are merged, and with options that change weights: --weigh,
+    --words or renormalised rows.
+    """
     looking = inspection.looking
     is_transformed = looking.weigh != "weight" or looking.words or looking.renormalise
     if attention_map.layer is None or attention_map.head is None or is_transformed:
@@ -173,7 +198,10 @@ def _map_scores(attention_map: Map, inspection: Inspection) -> Cells | None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Differences(Cells):
-    """The weights in the second sentence minus those in the first, for paired tokens."""
+    """The weights in the second sentence minus those in the first, for paired tokens.
+
+    A cell is hidden only if it is hidden in both sentences.
+    """
 
     first: Cells
     second: Cells
@@ -185,6 +213,7 @@ class Differences(Cells):
         return len(self.rows), len(self.columns)
 
     def window(self, rows: slice, columns: slice) -> Patch:
+        """Return the differences at some rows and columns of the paired tokens."""
         first = _paired_cells(self.first, self.rows.first[rows], self.columns.first[columns])
         second = _paired_cells(self.second, self.rows.second[rows], self.columns.second[columns])
         values = second.values.astype(np.float64) - first.values
@@ -192,7 +221,10 @@ class Differences(Cells):
 
 
 def explored_of_sentences(sentences: Sentences, above: str) -> HeadExplorer:
-    """Returns the difference of each head, opened at the largest; beside it both sentences."""
+    """Return the difference of each head for an interactive page, then each head on both sentences.
+
+    The page opens with the head that changes most. `above` says what a difference above 0 means.
+    """
     sides: dict[tuple[int, str], Axis] = {}
     heads = sorted(sentences.heads, key=lambda head: _head_numbers(head.first))
     note = f"{' − '.join(short_names(sentences)[::-1])} · above 0 = {above}"
@@ -214,12 +246,12 @@ def explored_of_sentences(sentences: Sentences, above: str) -> HeadExplorer:
 
 
 def difference_cells(sentences: Sentences, head: HeadComparison) -> Cells:
-    """Returns how much more attention a head pays in the second sentence, for paired tokens."""
+    """Return a head's weights in the second sentence minus the first's, for paired tokens."""
     return Differences(head.first.cells, head.second.cells, sentences.rows, sentences.columns)
 
 
 def pair_axis(title: str, pairs: TokenPairs) -> Axis:
-    """Returns an axis with one label per token pair, numbered as in the first sentence."""
+    """Return an axis with a label per pair of tokens, numbered as in the first sentence."""
     indices = range(len(pairs))
     return Axis(
         title,
@@ -233,7 +265,7 @@ def pair_axis(title: str, pairs: TokenPairs) -> Axis:
 
 
 def short_names(sentences: Sentences) -> list[str]:
-    """Returns `first` and `second`, or the two names that were given, such as data types."""
+    """Return `first` and `second`, or the names of the two models or data types compared."""
     has_own_names = sentences.names not in (DEFAULT_SENTENCE_NAMES, DEFAULT_WEIGHT_NAMES)
     return [name if has_own_names else name.split()[0] for name in sentences.names]
 
@@ -241,7 +273,7 @@ def short_names(sentences: Sentences) -> list[str]:
 def _sentence_heads(
     sentences: Sentences, head: HeadComparison, sides: dict[tuple[int, str], Axis]
 ) -> Iterator[HeadMap]:
-    """Yields a head on the first sentence, then on the second."""
+    """Yield a head's map on the first sentence, then on the second, with paired positions."""
     traces, rows, columns = (sentences.first, sentences.second), sentences.rows, sentences.columns
     paired, maps = (
         ((rows.first, columns.first), (rows.second, columns.second)),
@@ -257,6 +289,7 @@ def _sentence_heads(
 def _difference_head(
     sentences: Sentences, head: HeadComparison, sides: dict[tuple[int, str], Axis]
 ) -> HeadMap:
+    """Return the differences of a head as a signed map; `sides` keeps the axes that heads share."""
     return HeadMap(
         name=head.name,
         query_axis=_shared_pair_axis("query (reads)", sentences.rows, sides),
@@ -270,6 +303,10 @@ def _difference_head(
 def _single_sentence_head(
     name: str, attention_map: Map, trace: Trace, sides: dict[tuple[int, str], Axis]
 ) -> HeadMap:
+    """Return a head's map on one sentence for the page; `sides` keeps the axes that heads share.
+
+    It has the scores before the softmax unless the map is merged.
+    """
     layer, head, prompt = attention_map.layer, attention_map.head, trace.prompt
     rows, columns = attention_map.rows, attention_map.columns
     key_axis = sides.setdefault((id(columns), ""), side_axis("key (is read)", columns, prompt))
@@ -285,17 +322,21 @@ def _single_sentence_head(
 
 
 def _shared_pair_axis(title: str, pairs: TokenPairs, sides: dict[tuple[int, str], Axis]) -> Axis:
+    """Return the axis of paired tokens, kept in `sides` so that all heads share it."""
     return sides.setdefault((id(pairs), "pairs"), pair_axis(title, pairs))
 
 
 def _head_numbers(attention_map: Map) -> tuple[int, int]:
-    """Returns the numbers of a map's layer and head; a merged map gets (-1, 0)."""
+    """Return the numbers of a map's layer and head; without a layer -1, without a head 0."""
     layer = -1 if attention_map.layer is None else attention_map.layer.layer
     return layer, attention_map.head or 0
 
 
 def _paired_cells(cells: Cells, rows: Sequence[int], columns: Sequence[int]) -> Patch:
-    """Returns the cells at some rows and columns; an empty patch if there are no rows."""
+    """Return the cells at these rows and columns as a patch, which is empty without rows.
+
+    Rows must be in ascending order: those between the first and the last are read at once.
+    """
     if not rows:
         return Patch(np.zeros((0, len(columns))), np.ones((0, len(columns)), dtype=bool))
     patch = cells.window(slice(rows[0], rows[-1] + 1), FULL_SLICE)

@@ -1,4 +1,4 @@
-"""What each head does: a table of the strongest heads of every kind, and sentences."""
+"""What each head does: a table of the strongest heads of every kind, and sentences on them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ COLUMN_NOTE = (
 
 
 def heads_table(inspection: Inspection) -> Grid | None:
-    """Returns the strongest heads of each kind, beside even attention; None if there are none."""
+    """Return a table of up to five strongest heads of each kind, beside a head with even attention.
+
+    Rows are kinds, such as attention to the previous token; None if no head can show any.
+    """
     patterns = inspection.patterns
     kinds = [kind for kind in PATTERN_KINDS if patterns.strongest(kind)]
     best_heads = [patterns.strongest(kind)[: len(RANK_LABELS)] for kind in kinds]
@@ -77,6 +80,10 @@ def heads_table(inspection: Inspection) -> Grid | None:
 
 
 def _kinds_note(patterns: HeadPatterns, looking: InspectOptions) -> str:
+    """Return the note below the table: what scores mean, and which kinds few tokens can show.
+
+    Kinds that no head shows are explained, too, and so is a sample of tokens.
+    """
     share_note = f"{SHARE_NOTES[looking.weigh]}{f' {REMAINDER_PHRASE}' if looking.hides else ''}"
     parts = [
         f"{share_note}, averaged over the tokens that can show it",
@@ -98,12 +105,15 @@ def _kinds_note(patterns: HeadPatterns, looking: InspectOptions) -> str:
 
 
 def _with_unit_of_map(text: str, inspection: Inspection) -> str:
-    """Replaces "token" by "word" where maps have one row per word."""
+    """Return the text, with "token" replaced by "word" if maps have one row per word."""
     return text.replace("token", "word") if inspection.looking.words else text
 
 
 def head_kind_sentences(inspection: Inspection) -> tuple[str, ...]:
-    """Returns which head is the strongest of each kind, and what most heads do."""
+    """Return a sentence on the strongest head of each kind, and one on what most heads do.
+
+    For a single head only what it does. Empty if no head belongs to any kind.
+    """
     patterns, looking = inspection.patterns, inspection.looking
     strongest_heads = _strongest_heads(patterns)
     if len(patterns.names) == 1:
@@ -121,18 +131,21 @@ def head_kind_sentences(inspection: Inspection) -> tuple[str, ...]:
 
 
 def _strongest_heads(patterns: HeadPatterns) -> list[tuple[PatternKind, int]]:
-    """Returns the strongest head of each kind that any head belongs to."""
+    """Return each kind that any head belongs to, with the index of the strongest such head."""
     return [(kind, heads[0]) for kind in PATTERN_KINDS if (heads := patterns.heads_of_kind(kind))]
 
 
 def _weigh_opening(looking: InspectOptions) -> str:
-    """Returns the opening `by weight × length, of what is left, `; empty for plain weights."""
+    """Return the opening `by weight × length, of what is left, ` for --weigh and hidden tokens.
+
+    Empty for plain weights of all tokens.
+    """
     parts = (*WEIGH_OPENINGS[looking.weigh], *((REMAINDER_PHRASE,) if looking.hides else ()))
     return "".join(f"{part}, " for part in parts)
 
 
 def head_flags(inspection: Inspection) -> tuple[Flag, ...]:
-    """Returns a flag for the strongest head of each kind, to mark it in the overview."""
+    """Return a flag for the strongest head of each kind, which marks it in the overview."""
     patterns = inspection.patterns
     return tuple(
         Flag(
@@ -148,7 +161,7 @@ def head_flags(inspection: Inspection) -> tuple[Flag, ...]:
 
 
 def read_target_text(inspection: Inspection, head: int, kind: PatternKind) -> str:
-    """Returns what a head attends to: `the previous token`, or its column's token."""
+    """Return what a head of a kind attends to: `the previous token`, or its column's token."""
     patterns = inspection.patterns
     key = patterns.columns[head]
     if kind is COLUMN_PATTERN and key is not None:
@@ -157,7 +170,10 @@ def read_target_text(inspection: Inspection, head: int, kind: PatternKind) -> st
 
 
 def head_kind_text(inspection: Inspection, head: int) -> str:
-    """Describes one head: `L5H11: most tokens attend to "animal" (41 % on average)`."""
+    """Describe one head: `L5H11: most tokens attend to "animal" (41 % on average)`.
+
+    Empty for a head that belongs to no kind.
+    """
     patterns, looking = inspection.patterns, inspection.looking
     kind, name = _dominant_kind(patterns, head), patterns.names[head]
     if kind is None:
@@ -174,14 +190,17 @@ def head_kind_text(inspection: Inspection, head: int) -> str:
 
 
 def head_kind_title(inspection: Inspection, head: int) -> str:
-    """Describes one head as a title; a head of no kind gets a neutral one."""
+    """Describe one head as a title; a head of no kind gets `What tokens attend to in L5H11`."""
     name = inspection.patterns.names[head]
     text = head_kind_text(inspection, head) or f"what tokens attend to in {name}"
     return f"{text[0].upper()}{text[1:]}"
 
 
 def _dominant_kind(patterns: HeadPatterns, head: int) -> PatternKind | None:
-    """Returns a head's kind, or else the kind of the one key that most tokens attend to."""
+    """Return a head's main kind; without one, that of the one key to which most tokens attend.
+
+    None if there is neither.
+    """
     columns = (
         kind for kind in PATTERN_KINDS if kind.one_key and patterns.is_most_attended(head, kind)
     )
@@ -191,7 +210,7 @@ def _dominant_kind(patterns: HeadPatterns, head: int) -> PatternKind | None:
 def _strongest_head_phrase(
     inspection: Inspection, kind: PatternKind, head: int, *, with_verb: bool
 ) -> str:
-    """Returns `L0H2 attends to the previous token (98 %)`, the verb only if asked for."""
+    """Return `L0H2 attends to the previous token (98 %)`; `with_verb` adds `attends`."""
     patterns, verb = inspection.patterns, "attends " * with_verb
     name, score = patterns.names[head], percent_text(patterns.score(head, kind))
     if kind is BROAD_PATTERN:
@@ -200,7 +219,7 @@ def _strongest_head_phrase(
 
 
 def _common_kind_text(patterns: HeadPatterns) -> str:
-    """Says what most heads do; empty if no kind has two heads."""
+    """State what most heads do, by the kind with most heads; empty if no kind has two."""
     heads = len(patterns.names)
     counts = {
         kind: sum(
@@ -221,13 +240,14 @@ def _common_kind_text(patterns: HeadPatterns) -> str:
 
 
 def head_kinds_data(inspection: Inspection) -> TableData:
-    """Returns a table with the scores of every head for every kind."""
+    """Return the scores of every head for every kind, as JSON data and as a table."""
     header = ("head", "kind", "column", *(kind.name for kind in PATTERN_KINDS))
     lines = partial(_head_kind_lines, inspection.patterns)
     return TableData(partial(head_kinds_document, inspection), header, lines)
 
 
 def head_kinds_document(inspection: Inspection) -> Contents:
+    """Return what kinds there are, and the kind and scores of each head, as JSON data."""
     patterns = inspection.patterns
     return {
         "kinds": [
@@ -240,6 +260,7 @@ def head_kinds_document(inspection: Inspection) -> Contents:
 
 
 def _head_scores_document(patterns: HeadPatterns, head: int) -> Contents:
+    """Return one head's kind, column and scores as JSON data, with the scores of even attention."""
     kind = patterns.kinds[head]
     return {
         "head": patterns.names[head],
@@ -251,22 +272,25 @@ def _head_scores_document(patterns: HeadPatterns, head: int) -> Contents:
 
 
 def _column_text(patterns: HeadPatterns, head: int) -> str:
-    """Returns the token that is the head's column: `3 animal`; empty if there is none."""
+    """Return the one token that most tokens attend to in a head: `3 animal`; empty if none."""
     key = patterns.columns[head]
     return "" if key is None else f"{patterns.keys.numbers[key]} {patterns.keys.labels[key]}"
 
 
 def _numbers_by_kind(numbers: np.ndarray) -> dict[str, float | None]:
+    """Return the numbers by the name of their kind; NaN becomes None."""
     return {
         kind.name: number for kind, number in zip(PATTERN_KINDS, _nan_to_none(numbers), strict=True)
     }
 
 
 def _nan_to_none(numbers: np.ndarray) -> list[float | None]:
+    """Return the numbers as a list in which NaN is None, as JSON needs."""
     return [None if math.isnan(number) else number for number in numbers.tolist()]
 
 
 def _head_kind_lines(patterns: HeadPatterns) -> Iterator[TableLines]:
+    """Yield all lines of the table at once: head, kind, column token, and a score for each kind."""
     kinds = tuple("" if kind is None else kind.name for kind in patterns.kinds)
     keys = tuple(_column_text(patterns, head) for head in range(len(patterns.names)))
     columns = tuple(map(_nan_to_none, patterns.scores.T))

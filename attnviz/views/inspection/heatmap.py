@@ -1,4 +1,4 @@
-"""Maps of heads as grids and as an overview of small maps, with captions."""
+"""Attention maps of heads as grids and as an overview of small maps, with their captions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ WEIGHT_LETTERS_NOTE = "letters: by weight alone"  # where gradients, which may b
 
 
 def heatmaps(inspection: Inspection, only: Sequence[Map] | None = None) -> list[Grid]:
-    """Returns a grid for each map, or for those in `only`, all on one scale."""
+    """Return a grid for each map of the Inspection, or each in `only`, all on one scale."""
     prompt, maps = inspection.trace.prompt, inspection.maps if only is None else only
     grids = [map_grid(each, inspection.looking, prompt) for each in maps]
     all_sum_to_one = all(each.share and do_rows_sum_to_one(each.cells) for each in maps)
@@ -69,7 +69,10 @@ def heatmaps(inspection: Inspection, only: Sequence[Map] | None = None) -> list[
 
 
 def _sink_note(inspection: Inspection) -> str:
-    """Explains rows that sum to less than 1; empty unless only attention sinks cause it."""
+    """Return a note on rows that sum to less than 1 because of attention sinks.
+
+    Empty without sinks, if tokens are hidden, and if numbers are not shares.
+    """
     maps, looking = inspection.maps, inspection.looking
     sources = [source for shown_map in maps for source in (shown_map, *shown_map.merged_maps)]
     has_sinks = any(each.layer and each.layer.attended.sink is not None for each in sources)
@@ -78,7 +81,10 @@ def _sink_note(inspection: Inspection) -> str:
 
 
 def map_grid(attention_map: Map, looking: InspectOptions, prompt: int | None = None) -> Grid:
-    """Returns a map as a grid; its axes mark where generated tokens begin after the prompt."""
+    """Return a map as a grid with its colour scale, which for a rollout ignores special tokens.
+
+    `prompt` is the number of tokens given: the axes mark where generated tokens begin.
+    """
     scale = rollout_scale if looking.merge == "rollout" else map_scale
     suffix = "" if looking.weigh == "weight" else f" {measure_name(looking).partition(' ')[2]}"
     name = head_name(attention_map)
@@ -93,7 +99,10 @@ def map_grid(attention_map: Map, looking: InspectOptions, prompt: int | None = N
 
 
 def side_axis(title: str, side: MapSide, prompt: int | None = None) -> Axis:
-    """Returns an axis with one label per token or word, numbered as in the sentence."""
+    """Return the rows or columns of a map as an axis, with a numbered label per token or word.
+
+    It has a border where generated tokens begin, after the first `prompt` tokens.
+    """
     numbers = tuple(map(str, side.numbers))
     prompt_length = 0 if prompt is None else sum(group[0] < prompt for group in side.groups)
     border = prompt_length if 0 < prompt_length < len(side) else None
@@ -101,7 +110,7 @@ def side_axis(title: str, side: MapSide, prompt: int | None = None) -> Axis:
 
 
 def map_captions(looking: InspectOptions, maps: Sequence[Map]) -> tuple[str, ...]:
-    """Returns the captions that explain --weigh and --merge."""
+    """Return the captions on --weigh and --merge; empty for plain weights of single heads."""
     weighed = WEIGH_CAPTIONS.get(looking.weigh)
     merged = "" if looking.merge is None else MERGE_CAPTIONS[looking.merge]
     if looking.merge == "rollout":
@@ -113,7 +122,7 @@ def map_captions(looking: InspectOptions, maps: Sequence[Map]) -> tuple[str, ...
 
 
 def _single_head_maps(attention_map: Map) -> Iterator[Map]:
-    """Yields the maps of single heads that a map was merged from."""
+    """Yield the maps of single heads that a map was merged from, or the map itself."""
     if not attention_map.merged_maps:
         yield attention_map
     for part in attention_map.merged_maps:
@@ -121,7 +130,10 @@ def _single_head_maps(attention_map: Map) -> Iterator[Map]:
 
 
 def weighing_sentences(inspection: Inspection) -> Iterator[str]:
-    """Yields the first token's share by length, or which answer a gradient belongs to."""
+    """Yield the first token's share by length, or which answer a gradient belongs to.
+
+    Nothing for plain weights.
+    """
     weigh = inspection.looking.weigh
     if weigh == "norm":
         yield from _first_token_sentences(inspection)
@@ -130,6 +142,7 @@ def weighing_sentences(inspection: Inspection) -> Iterator[str]:
 
 
 def _gradient_sentence(inspection: Inspection) -> str:
+    """Return the answer whose score the gradient is of, and its position."""
     gradients = find_answer_gradients(inspection.trace, inspection.looking)
     token_name = side_label(token_side(inspection.trace.tokens), gradients.position)
     where_text = f"{'after' if gradients.next else 'at'} {token_name}"
@@ -137,7 +150,10 @@ def _gradient_sentence(inspection: Inspection) -> str:
 
 
 def _first_token_sentences(inspection: Inspection) -> Iterator[str]:
-    """Yields the first token's share of all attention, by weight and by length."""
+    """Yield the first token's share of all attention, by weight and by weight × length.
+
+    Nothing if there is only one key.
+    """
     plain, weighed = inspection.plain, inspection.weighed
     if len(plain[0].columns) < 2:
         return
@@ -148,7 +164,7 @@ def _first_token_sentences(inspection: Inspection) -> Iterator[str]:
 
 
 def _first_token_share(maps: Sequence[Map]) -> float:
-    """Returns the first key's share of a head's numbers, averaged over heads."""
+    """Return the first key's share of all numbers of a head, averaged over heads."""
     shares = []
     for each in maps:
         sums = [[band.values[:, 0].sum(), band.values.sum()] for band in each.cells.bands()]
@@ -158,7 +174,10 @@ def _first_token_share(maps: Sequence[Map]) -> float:
 
 
 def heads_overview(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overview:
-    """Returns a small map for each head."""
+    """Return a small map for each head, arranged by layer and head; `flags` mark some of them.
+
+    Maps of long texts are pooled. Refuses --log if any number is below 0.
+    """
     maps, looking = inspection.maps, inspection.looking
     layers = list(dict.fromkeys(map(_layer_number, maps)))
     heads = list(dict.fromkeys(each.head for each in maps))
@@ -191,16 +210,21 @@ def heads_overview(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overvi
 
 
 def _layer_number(attention_map: Map) -> int | None:
+    """Return the number of a map's layer; None for a merged map."""
     return None if attention_map.layer is None else attention_map.layer.layer
 
 
 def _overview_axis(counts: str, letter: str, numbers: Sequence[int | None]) -> Axis:
+    """Return the axis that counts layers or heads: `L0`, `L1`; no label for a merged map."""
     labels = tuple("" if number is None else f"{letter}{number}" for number in numbers)
     return Axis(counts, counts, labels, ("",) * len(labels))
 
 
 def _key_value_groups(maps: Sequence[Map]) -> tuple[int, ...]:
-    """Returns which key-value group each head uses; empty if none share or layers differ."""
+    """Return which key-value group each head uses, if heads share keys and values.
+
+    Empty if none do, if layers differ in that, or if maps are merged.
+    """
     layers: dict[int, Layer] = {each.layer.layer: each.layer for each in maps if each.layer}
     shared = {each.heads // each.kv_heads for each in layers.values()}
     heads = list(dict.fromkeys(each.head for each in maps))
@@ -211,7 +235,7 @@ def _key_value_groups(maps: Sequence[Map]) -> tuple[int, ...]:
 
 
 def _overview_patch(cells: Cells) -> Patch:
-    """Returns the weights; those of long texts are pooled in blocks, to limit memory."""
+    """Return the weights of one head; those of long texts are pooled in blocks, to limit memory."""
     high, wide = map(_block_size, cells.shape)
     if high == wide == 1:
         return cells.window(FULL_SLICE, FULL_SLICE)
@@ -219,11 +243,11 @@ def _overview_patch(cells: Cells) -> Patch:
 
 
 def _block_size(count: int) -> int:
-    """Returns how many tokens one cell of the overview stands for."""
+    """Return how many of `count` tokens one cell of the overview stands for."""
     return math.ceil(count / MAX_CELLS_PER_SIDE)
 
 
 def _block_counts(count: int) -> Int[np.ndarray, "block"]:
-    """Returns how many tokens each cell along a side stands for; the last may have fewer."""
+    """Return how many of `count` tokens each cell stands for; the last may stand for fewer."""
     starts = np.arange(0, count, _block_size(count))
     return np.diff(np.append(starts, count))

@@ -1,4 +1,4 @@
-"""Sentences about a link between two tokens, what a token attends to, and hidden tokens."""
+"""Sentences about a link between two tokens, what one token attends to, and tokens left out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ SHARED_QUANTITIES: dict[Weigh, str] = {
 
 
 def link_sentence(link: TokenLink) -> str:
-    """Returns `In L3H1, "it" gives "animal" 64 % of its attention (other tokens: 9 %)`."""
+    """Return `In L3H1, "it" gives "animal" 64 % of its attention (other tokens: 9 %)`.
+
+    If in none of several maps the query attends to the key more than other tokens do, say that.
+    """
     if not link.links and len(link.ranked) > 1:
         query_name, key_name = _link_token_names(link)
         others = f"other {unit_name(link.options)}s do"
@@ -48,13 +51,13 @@ def link_sentence(link: TokenLink) -> str:
 
 
 def _link_token_names(link: TokenLink) -> tuple[str, str]:
-    """Returns the names of the query token and of the key token."""
+    """Return the quoted names of the query token and of the key token."""
     rows, columns = link.ranked[0].map.rows, link.ranked[0].map.columns
     return side_label(rows, link.token_query.row), side_label(columns, link.column)
 
 
 def _link_weight_text(link: TokenLink, similar_links: Sequence[MapLink]) -> str:
-    """States the link's weight in one head, or in several that have the same weight."""
+    """State the link's weight in one head, or in several heads that have the same weight."""
     query_name, key_name = _link_token_names(link)
     opening = f"In {_heads_phrase(similar_links)}, {query_name} gives {key_name}"
     amount = _link_amount_text(link, similar_links[0])
@@ -62,7 +65,10 @@ def _link_weight_text(link: TokenLink, similar_links: Sequence[MapLink]) -> str:
 
 
 def _link_amount_text(link: TokenLink, map_link: MapLink) -> str:
-    """Returns `64 % of its attention` or `a weight × length of 1.25`."""
+    """Return the link's weight in a map: `64 % of its attention` or `a weight × length of 1.25`.
+
+    In a rollout it is `a share of 64 %`; of renormalised rows `64 % of its remaining attention`.
+    """
     looking = link.options
     amount_text = map_amount_text(map_link.map, map_link.weight, looking)
     if "%" not in amount_text:
@@ -73,7 +79,7 @@ def _link_amount_text(link: TokenLink, map_link: MapLink) -> str:
 
 
 def _other_tokens_text(link: TokenLink, map_link: MapLink) -> str:
-    """Returns the mean weight that other tokens give the same key: `other tokens: 9 %`."""
+    """Return the mean weight that other tokens give the same key: `other tokens: 9 %`."""
     other_units = f"other {unit_name(link.options)}"
     if not map_link.others.count:
         return f"no {other_units} can attend to it"
@@ -81,7 +87,7 @@ def _other_tokens_text(link: TokenLink, map_link: MapLink) -> str:
 
 
 def _heads_phrase(similar_links: Sequence[MapLink]) -> str:
-    """Names the heads: `L5H11`, `the mean of 72 heads`; more than four are only counted."""
+    """Return the heads of these links: `L5H11`, `the mean of 72 heads`; above four, how many."""
     if len(similar_links) == 1:
         return map_phrase(similar_links[0].map_row)
     names = [head_name(map_link.map) for map_link in similar_links]
@@ -89,7 +95,11 @@ def _heads_phrase(similar_links: Sequence[MapLink]) -> str:
 
 
 def link_ranking_sentences(link: TokenLink) -> Iterator[str]:
-    """Yields the strongest link, then the head that follows and the mean of all heads."""
+    """Yield the strongest link and its ranking, then the next head and the mean of all heads.
+
+    For a single map, one sentence with the link's rank in its row. If no head attends to the key
+    more than other tokens do, yield that, and the nearest head.
+    """
     if len(link.ranked) == 1:
         yield f"{link_sentence(link)}: {rank_remark(link.ranked[0], link.options)}"
         return
@@ -106,7 +116,7 @@ def link_ranking_sentences(link: TokenLink) -> Iterator[str]:
 
 
 def _top_rank_text(link: TokenLink) -> str:
-    """States what the first head is ranked by: `the largest difference among 72 heads`."""
+    """State what the first head is ranked by: `the largest difference among 72 heads`."""
     count, seeing_count = len(link.ranked), len(link.seeing)
     all_see = count == seeing_count
     heads = counted(count, "head") if all_see else f"the {seeing_count} heads that can see it"
@@ -117,20 +127,24 @@ def _top_rank_text(link: TokenLink) -> str:
 
 
 def _shared_link_suffix(link: TokenLink, map_link: MapLink) -> str:
-    """Adds that most tokens attend to the key; empty if they do not."""
+    """Return `, but most tokens attend to "animal" there`; empty if most tokens do not."""
     if not map_link.others.attend_most:
         return ""
     return f", but most {unit_name(link.options)}s attend to {_link_token_names(link)[1]} there"
 
 
 def _next_head_text(link: TokenLink, map_link: MapLink) -> str:
+    """Return `L3H2 follows with 40 % (other tokens: 9 %)`, the head that is ranked next."""
     amount_text = map_amount_text(map_link.map, map_link.weight, link.options)
     name, others_text = head_name(map_link.map), _other_tokens_text(link, map_link)
     return f"{name} follows with {amount_text} ({others_text}){_shared_link_suffix(link, map_link)}"
 
 
 def weak_link_sentences(link: TokenLink) -> Iterator[str]:
-    """Yields a warning if the strongest link has no more than even attention would give."""
+    """Yield a warning if the strongest link has no more than even attention would give the key.
+
+    Nothing for --weigh and --merge, whose numbers are no plain weights.
+    """
     looking, top_link = link.options, link.first[0]
     if looking.weigh == "weight" and looking.merge is None and top_link.weight <= link.even:
         amount = map_amount_text(top_link.map, link.even, looking)
@@ -139,7 +153,11 @@ def weak_link_sentences(link: TokenLink) -> Iterator[str]:
 
 
 def reading_title(token_query: TokenQuery) -> str:
-    """Returns what a token attends to most; if several keys tie, only what is shown."""
+    """Return what a token attends to most: `In L3H1, "it" attends most to "animal" (64 %)`.
+
+    For several heads it is about their mean. With --weigh, or if several keys tie, the title only
+    states what is shown: `What "it" attends to in L3H1`.
+    """
     reading, looking = token_query.mean, token_query.options
     attention_map, sizes = reading.map, abs(reading.patch.values[0])
     map_text, query_name = map_phrase(reading), side_label(attention_map.rows, token_query.row)
@@ -155,7 +173,10 @@ def reading_title(token_query: TokenQuery) -> str:
 
 
 def rollout_title(attention_map: Map) -> str:
-    """Returns which token every token draws on in a rollout; only its name if there is none."""
+    """Return which token every token draws on in a rollout, with at least a quarter each.
+
+    Without such a token, and for a single row, return only the map's name.
+    """
     patch = attention_map.cells.window(FULL_SLICE, FULL_SLICE)
     top_key = int(patch.values.mean(axis=0).argmax())
     least = math.floor(100 * float(patch.values[:, top_key].min())) / 100
@@ -166,7 +187,10 @@ def rollout_title(attention_map: Map) -> str:
 
 
 def sink_sentences(token_query: TokenQuery) -> Iterator[str]:
-    """Suggests --hide-special if the token attends most to special tokens in most heads."""
+    """Yield a hint to use --hide-special if in most heads the token attends most to special tokens.
+
+    Nothing otherwise, and for a single head.
+    """
     rows, columns = token_query.map_rows[0].map.rows, token_query.map_rows[0].map.columns
     top_keys = [reading.most for reading in token_query.map_rows]
     special_keys = [key for key in top_keys if columns.special[key]]
@@ -184,7 +208,10 @@ def sink_sentences(token_query: TokenQuery) -> Iterator[str]:
 def left_out_sentences(
     inspection: Inspection, token_query: TokenQuery | None = None
 ) -> Iterator[str]:
-    """Yields which tokens are hidden, and their share of all attention or of one query's."""
+    """Yield one sentence on the hidden tokens and their share of all attention, or of one query's.
+
+    Nothing if no token is hidden.
+    """
     looking, maps = inspection.looking, inspection.whole
     names, is_single = _left_out_names(inspection)
     if not names:
@@ -207,14 +234,14 @@ def left_out_sentences(
 
 
 def left_out_caption(inspection: Inspection) -> str:
-    """Returns `left out: [CLS], [SEP] (renormalised)`; empty if no token is hidden."""
+    """Return `left out: [CLS], [SEP] (renormalised)`; empty if no token is hidden."""
     names, _ = _left_out_names(inspection)
     divided_suffix = " (renormalised)" if inspection.looking.renormalise else ""
     return f"left out: {names}{divided_suffix}" if names else ""
 
 
 def _left_out_names(inspection: Inspection) -> tuple[str, bool]:
-    """Returns the names of the hidden tokens, and whether there is exactly one."""
+    """Return the names of the hidden tokens, and whether exactly one is hidden."""
     tokens = inspection.whole[0].columns.tokens
     positions = sorted(find_hidden_tokens(tokens, inspection.looking))
     names = _token_names_text(tokens, inspection.looking, positions) if positions else ""
@@ -222,7 +249,7 @@ def _left_out_names(inspection: Inspection) -> tuple[str, bool]:
 
 
 def _top_head_text(maps: Sequence[Map], shares: list[float]) -> str:
-    """Names the head in which hidden tokens get most; empty for a single map."""
+    """Return the head where hidden tokens get most: ` (most in L0H1: 80 %)`; empty for one map."""
     if len(maps) == 1:
         return ""
     top_count = shares.count(max(shares))
@@ -233,7 +260,7 @@ def _top_head_text(maps: Sequence[Map], shares: list[float]) -> str:
 
 
 def _token_names_text(tokens: Tokens, looking: InspectOptions, positions: Sequence[int]) -> str:
-    """Lists the tokens at some positions; more than four are only counted."""
+    """Return the names of the tokens, or words, at these positions; above four, their number."""
     side = full_side(tokens, looking)
     indices = [index for index, group in enumerate(side.groups) if set(group) & {*positions}]
     names = [side_label(side, index) for index in indices]

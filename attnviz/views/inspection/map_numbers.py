@@ -35,19 +35,20 @@ MIN_FULL_SCALE_WEIGHT = 0.5  # a weight for which the whole scale is shown
 
 
 def measure_name(looking: InspectOptions) -> str:
-    """Returns the name of a map's numbers: `weight`, `weight × length`, …"""
+    """Return what the numbers of maps are: `weight`, `weight × length` or `weight × gradient`."""
     return WEIGH_MEASURE_NAMES[looking.weigh]
 
 
 def unit_name(looking: InspectOptions) -> str:
-    """Returns what one row or column of a map stands for: a token, or with --words a word."""
+    """Return what one row or column of a map stands for: `token`, or `word` with --words."""
     return "word" if looking.words else "token"
 
 
 def rollout_scale(attention_map: Map, looking: InspectOptions) -> Scale:
-    """Returns a scale that ignores special tokens and the first token.
+    """Return the colour scale of a rollout, which ignores special tokens and the first token.
 
     They receive nearly all of a rollout: with them, no other column would have a visible colour.
+    Larger numbers exceed the scale; --log is applied.
     """
     values = attention_map.cells.window(FULL_SLICE, FULL_SLICE).values
     special = attention_map.columns.special
@@ -59,7 +60,10 @@ def rollout_scale(attention_map: Map, looking: InspectOptions) -> Scale:
 
 
 def map_scale(attention_map: Map, looking: InspectOptions) -> Scale:
-    """Returns the colour scale of a map; diverging if its numbers go below 0."""
+    """Return the colour scale of a map, logarithmic with --log; diverging if numbers go below 0.
+
+    Refuses --log for numbers below 0.
+    """
     cells = attention_map.cells
     if looking.weigh == "weight":
         scale = weight_scale(cells)
@@ -71,7 +75,10 @@ def map_scale(attention_map: Map, looking: InspectOptions) -> Scale:
 
 
 def apply_log_option(scale: Scale, keys: int, looking: InspectOptions) -> Scale:
-    """Returns a logarithmic scale with --log, else the given scale."""
+    """Return the scale as it is, or a logarithmic one with --log; `keys` is the number of columns.
+
+    Refuses --log for a diverging scale.
+    """
     if not looking.log:
         return scale
     if scale.kind == "diverging":
@@ -80,7 +87,7 @@ def apply_log_option(scale: Scale, keys: int, looking: InspectOptions) -> Scale:
 
 
 def refuse_logarithms(looking: InspectOptions) -> None:
-    """Raises AttnvizError if --log is given, because negative numbers have no logarithm."""
+    """Refuse --log, because there are numbers below 0; without --log do nothing."""
     if looking.log:
         raise AttnvizError(
             f"--log colours by the logarithm, but --weigh {looking.weigh} has numbers below 0",
@@ -90,7 +97,11 @@ def refuse_logarithms(looking: InspectOptions) -> None:
 
 
 def row_scale(numbers: np.ndarray, looking: InspectOptions) -> Scale:
-    """Returns the scale of one row; weights whose largest is at least .5 get the scale 0 to 1."""
+    """Return the colour scale of one row; with --log it is logarithmic, and refused below 0.
+
+    Plain weights whose largest is at least .5 get the scale from 0 to 1; numbers below 0 a
+    diverging one.
+    """
     name, largest = measure_name(looking), float(np.abs(numbers).max(initial=0))
     are_weights = looking.weigh == "weight" and looking.merge != "rollout"
     is_full_scale = are_weights and MIN_FULL_SCALE_WEIGHT <= largest <= 1.001
@@ -101,7 +112,7 @@ def row_scale(numbers: np.ndarray, looking: InspectOptions) -> Scale:
 
 
 def format_map_value(value: float, looking: InspectOptions) -> str:
-    """Formats a weight, or a weight × length; tiny numbers as powers of ten.
+    """Return a number of a map as text with two digits; tiny numbers as powers of ten.
 
     >>> [format_map_value(value, InspectOptions()) for value in (0.647, 0.0012)]
     ['.65', '1.2e-03']
@@ -114,14 +125,14 @@ def format_map_value(value: float, looking: InspectOptions) -> str:
 
 
 def map_amount_text(attention_map: Map, value: float, looking: InspectOptions) -> str:
-    """Formats shares of attention in per cent, and other numbers as they are."""
+    """Return a map's number as text: a share of attention in per cent, others as they are."""
     if attention_map.share and looking.weigh == "weight" and 0 <= value <= 1 + SUM_ROUNDING:
         return percent_text(value)
     return format_map_value(value, looking)
 
 
 def head_name(attention_map: Map) -> str:
-    """Returns `L4H7`, and with shared keys and values also their number: `L4H7 (kv 1)`."""
+    """Return a map's name `L4H7`; if heads share keys and values, `L4H7 (kv 1)`."""
     layer = attention_map.layer
     if layer is None or attention_map.head is None or layer.kv_heads == layer.heads:
         return attention_map.name
@@ -129,7 +140,10 @@ def head_name(attention_map: Map) -> str:
 
 
 def side_label(side: MapSide, index: int) -> str:
-    """Returns a quoted label, numbered if it occurs twice: `"animal"`, `"the" (8)`, `[CLS]`."""
+    """Return the label of the row or column `index`, quoted unless it is a special token.
+
+    If the label occurs several times, its number follows: `"animal"`, `"the" (8)`, `[CLS]`.
+    """
     label = side.labels[index]
     name = bidi_isolated(label) if side.special[index] else f'"{bidi_isolated(label)}"'
     return name if side.labels.count(label) == 1 else f"{name} ({side.numbers[index]})"

@@ -1,4 +1,4 @@
-"""The comparison of two sentences, or of one in two models, as a View."""
+"""The comparison of two sentences, or of one sentence in two models or data types, as a View."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ HEAD_CHANGES_HEADER = ("head", "query", "key", "apart", "first", "second")
 
 
 def view(sentences: Sentences, *, full: bool = False, command: Command | None = None) -> View:
-    """Shows the heads that change most, and the maps of the first on both sentences."""
+    """Return a View of the heads that change most, and of the maps of the first on both sentences.
+
+    Ten heads are listed, with `full` all of them.
+    """
     settings = _pairing_settings_line(sentences)
     closing = tuple(map(as_sentence, _change_sentences(sentences)))
     heads = _changes_group(sentences, None if full else MAX_SCREEN_HEADS)
@@ -84,7 +87,7 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
 
 
 def _sentences_title(sentences: Sentences) -> str:
-    """Returns `two sentences, read by MiniLM`, `one sentence, read by A and B`, …."""
+    """Return `two sentences, read by MiniLM` or `one sentence, read by A and B` as a title."""
     traces = sentences.first, sentences.second
     cards = [trace.trained for trace in traces if trace.trained is not None]
     count_text = "one sentence" if is_one_sentence(*traces) else "two sentences"
@@ -99,7 +102,7 @@ def _sentences_title(sentences: Sentences) -> str:
 
 
 def _sentence_phrases(sentences: Sentences) -> tuple[str, str]:
-    """Returns a phrase for each sentence: `with "tired"`, `with "wide"`; `in float32`, …."""
+    """Return a phrase per sentence: `with "tired"`, `with "wide"`; `in float32`, `in float16`."""
     words = _telling_words(sentences)
     if words is not None:
         return f'with "{words[0]}"', f'with "{words[1]}"'
@@ -109,7 +112,10 @@ def _sentence_phrases(sentences: Sentences) -> tuple[str, str]:
 
 
 def _telling_words(sentences: Sentences) -> tuple[str, str] | None:
-    """Returns the two words that tell the sentences apart; None if there is no such pair."""
+    """Return the two words that tell the sentences apart; None if there is no such pair of words.
+
+    Also None if two models or data types are compared, or a text is unknown.
+    """
     first_text, second_text = sentences.first.text, sentences.second.text
     if not first_text or not second_text or sentences.names != DEFAULT_SENTENCE_NAMES:
         return None
@@ -117,7 +123,10 @@ def _telling_words(sentences: Sentences) -> tuple[str, str] | None:
 
 
 def only_different_words(first_text: str, second_text: str) -> tuple[str, str] | None:
-    """Returns the one pair of words that differs; None if a word also occurs in the other text.
+    """Return the one pair of words that differs, without punctuation; None if it tells little.
+
+    That is: texts of unequal length, none or several different pairs, a word that also occurs in
+    the other text, or one that is too long.
 
     >>> only_different_words("it was too tired.", "it was too wide.")
     ('tired', 'wide')
@@ -136,7 +145,7 @@ def only_different_words(first_text: str, second_text: str) -> tuple[str, str] |
 
 
 def _pairing_settings_line(sentences: Sentences) -> str:
-    """Returns the settings, and how many tokens of the two sentences are paired."""
+    """Return how many tokens of the two sentences are paired, and then the settings."""
     rows = sentences.rows
     counts = dict.fromkeys((len(rows.tokens), len(rows.others)))
     all_paired = len(counts) == 1 and len(rows) in counts
@@ -146,7 +155,10 @@ def _pairing_settings_line(sentences: Sentences) -> str:
 
 
 def _changes_group(sentences: Sentences, max_heads: int | None) -> Group:
-    """Returns a row per head: the weight that changes most, and the divergence of all rows."""
+    """Return a table with a row per head: the weight that changes most, and the divergence.
+
+    It has at most `max_heads` rows, the heads that change most; None means all.
+    """
     count = len(sentences.heads)
     heads = sentences.heads[:max_heads]
     links = [sentences.link(head) for head in heads]
@@ -172,19 +184,23 @@ def _changes_group(sentences: Sentences, max_heads: int | None) -> Group:
 
 
 def _has_unpaired_keys(sentences: Sentences) -> bool:
+    """Return whether any key of either sentence has no counterpart in the other."""
     columns = sentences.columns
     return len(columns) < max(len(columns.tokens), len(columns.others))
 
 
 def _link_label(sentences: Sentences, link: WeightChange) -> str:
-    """Returns `it → animal`, or `it → itself`."""
+    """Return a link as `it → animal`, or `it → itself`."""
     if sentences.rows is sentences.columns and link.query == link.key:
         return f"{sentences.rows.name(link.query)} → itself"
     return f"{sentences.rows.name(link.query)} → {sentences.columns.name(link.key)}"
 
 
 def _top_head_maps(sentences: Sentences) -> Group:
-    """Returns the head that changes most on both sentences, and the difference."""
+    """Return the maps of the head that changes most on both sentences, and of the difference.
+
+    The first two have the same colour scale.
+    """
     top_head = sentences.heads[0]
     maps = top_head.first, top_head.second
     grids = [_sentence_map(sentences, each, index) for index, each in enumerate(maps)]
@@ -193,7 +209,7 @@ def _top_head_maps(sentences: Sentences) -> Group:
 
 
 def _picture_maps(sentences: Sentences) -> Group:
-    """Returns the maps for a picture: two of different texts, else the difference as well.
+    """Return the maps for a picture: two of different texts; of one text the difference as well.
 
     For one query these are three rows, which share an axis if every key has a counterpart.
     """
@@ -212,7 +228,7 @@ def _picture_maps(sentences: Sentences) -> Group:
 
 
 def _sentence_map(sentences: Sentences, attention_map: Map, index: int) -> Grid:
-    """Returns a head's map on one sentence, or only the row of the query asked for."""
+    """Return a head's map on one sentence (`index` 0 or 1), or only the asked query's row."""
     trace = (sentences.first, sentences.second)[index]
     names = _sentence_phrases(sentences) if _telling_words(sentences) else sentences.names
     grid = map_grid(attention_map, sentences.looking, trace.prompt)
@@ -225,7 +241,10 @@ def _sentence_map(sentences: Sentences, attention_map: Map, index: int) -> Grid:
 
 
 def _head_difference_grid(sentences: Sentences, head: HeadComparison) -> Grid:
-    """Returns the second sentence's weights minus the first's, for paired tokens."""
+    """Return a head's weights in the second sentence minus those in the first, for paired tokens.
+
+    Only the row of the query, if one was asked for.
+    """
     cells, query = difference_cells(sentences, head), sentences.query
     patch = cells.window(FULL_SLICE if query is None else slice(query, query + 1), FULL_SLICE)
     row_cells = unmasked_cells(patch.values)
@@ -243,7 +262,10 @@ def _head_difference_grid(sentences: Sentences, head: HeadComparison) -> Grid:
 
 
 def _change_sentences(sentences: Sentences) -> tuple[str, ...]:
-    """Returns the largest change, which links were compared, and which layers change most."""
+    """Return the largest change, what it was searched in, and which layers change most.
+
+    A last sentence is about different tokens that were paired. Without changes, one says so.
+    """
     if not sentences.changes:
         return (f"no head attends differently {_sentence_phrases(sentences)[1]}",)
     return (
@@ -255,7 +277,10 @@ def _change_sentences(sentences: Sentences) -> tuple[str, ...]:
 
 
 def _largest_change_sentence(sentences: Sentences) -> str:
-    """Returns `in L3H1, "it" gives "animal" 64 % of its attention with "a", 27 % with "b"`."""
+    """Return `in L3H1, "it" gives "animal" 64 % of its attention with "a", 27 % with "b"`.
+
+    Both percentages have enough digits to differ.
+    """
     top_head = sentences.heads[0]
     change, phrases = sentences.link(top_head), _sentence_phrases(sentences)
     digits = digits_apart(change.before, change.after, 0, percent_text)
@@ -272,7 +297,7 @@ def _largest_change_sentence(sentences: Sentences) -> str:
 
 
 def _link_token_pairs(sentences: Sentences, change: WeightChange) -> Iterator[tuple[str, str]]:
-    """Yields the names of the query and of the key, for each sentence."""
+    """Yield the quoted names of the query and the key in the first sentence, then in the second."""
     rows, columns = sentences.rows, sentences.columns
     for trace, query, key in (
         (sentences.first, rows.first[change.query], columns.first[change.key]),
@@ -284,14 +309,14 @@ def _link_token_pairs(sentences: Sentences, change: WeightChange) -> Iterator[tu
 
 
 def _quoted_token(tokens: Tokens, position: int) -> str:
-    """Returns a quoted token, numbered if it occurs twice: `"animal"`, `"the" (8)`, `[CLS]`."""
+    """Return a token, in quotes unless special, numbered if it occurs repeatedly: `"the" (8)`."""
     label = tokens.labels[position]
     name = bidi_isolated(label) if position in tokens.special else f'"{bidi_isolated(label)}"'
     return name if tokens.labels.count(label) == 1 else f"{name} ({position + 1})"
 
 
 def _search_scope_sentence(sentences: Sentences) -> str:
-    """Says among which weights this is the largest change."""
+    """State among which heads and tokens this is the largest change."""
     count, query, rows = len(sentences.heads), sentences.query, sentences.rows
     heads_text = f"in {count} heads" if count > 1 else "in this head"
     query_text = "" if query is None else f" for {_quoted_token(rows.tokens, rows.first[query])}"
@@ -305,7 +330,10 @@ def _search_scope_sentence(sentences: Sentences) -> str:
 
 
 def _layer_sentences(sentences: Sentences) -> Iterator[str]:
-    """Yields the layers whose heads change most and least; nothing if they differ too little."""
+    """Yield the layers whose heads change most and least, by mean divergence.
+
+    Nothing if the two differ too little, or for a single layer.
+    """
     layers: dict[int, list[float]] = {}
     for head in sentences.heads:
         if head.first.layer is not None:
@@ -322,7 +350,7 @@ def _layer_sentences(sentences: Sentences) -> Iterator[str]:
 
 
 def _replacement_sentences(sentences: Sentences) -> Iterator[str]:
-    """Yields which different tokens are compared because they share a position."""
+    """Yield which different tokens are compared because of their same position, if any."""
     rows = sentences.rows
     pairs = [
         (
@@ -337,6 +365,7 @@ def _replacement_sentences(sentences: Sentences) -> Iterator[str]:
 
 
 def _sentences_document(sentences: Sentences, closing: tuple[str, ...]) -> Contents:
+    """Return the comparison as JSON data; `closing` are its concluding sentences."""
     rows, top_head = sentences.rows, sentences.heads[0]
     return {
         "names": list(sentences.names),
@@ -354,10 +383,12 @@ def _sentences_document(sentences: Sentences, closing: tuple[str, ...]) -> Conte
 
 
 def _tokens_document(tokens: Tokens) -> Contents:
+    """Return the text, ids and labels of tokens as JSON data."""
     return {"text": tokens.text, "ids": list(tokens.ids), "labels": list(tokens.labels)}
 
 
 def _head_document(sentences: Sentences, head: HeadComparison) -> Contents:
+    """Return a head's divergence and the link that changes most in it as JSON data."""
     link = sentences.link(head)
     return {
         "head": head.name,
@@ -370,6 +401,7 @@ def _head_document(sentences: Sentences, head: HeadComparison) -> Contents:
 
 
 def _head_change_lines(sentences: Sentences) -> Iterator[TableLines]:
+    """Yield all lines of the table at once, one per head, with the link that changes most."""
     heads, links = sentences.heads, [*map(sentences.link, sentences.heads)]
     words = WordColumns((
         tuple(head.name for head in heads),

@@ -1,4 +1,4 @@
-"""The attention of one token: the coloured sentence, and bars ranked by weight."""
+"""What one token attends to: the sentence coloured by weight, and bars ranked by weight."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
 def reading_parts(token_query: TokenQuery) -> tuple[Sentence | RankedBars, ...]:
-    """Returns a coloured sentence; for several maps that of their mean, and two bar charts."""
+    """Return the sentence, coloured by the query's weights in the one map that is shown.
+
+    For several maps it is coloured by their mean, and bars of the keys and of the maps follow.
+    """
     if len(token_query.map_rows) == 1:
         return (coloured_sentence(token_query, token_query.mean, listed=True),)
     sentence = coloured_sentence(token_query, token_query.mean)
@@ -42,7 +45,10 @@ def reading_parts(token_query: TokenQuery) -> tuple[Sentence | RankedBars, ...]:
 
 
 def link_parts(link: TokenLink) -> tuple[Sentence | RankedBars, ...]:
-    """Returns the bars of all maps, and the sentence in the map with the strongest link."""
+    """Return bars of a link's weight in all maps, and the sentence coloured by the first of them.
+
+    For a single map, return only the sentence.
+    """
     first_reading = link.ranked[0].map_row
     if len(link.ranked) == 1:
         return (coloured_sentence(link.token_query, first_reading, listed=True),)
@@ -53,7 +59,10 @@ def link_parts(link: TokenLink) -> tuple[Sentence | RankedBars, ...]:
 def coloured_sentence(
     token_query: TokenQuery, reading: MapRow, *, listed: bool = False
 ) -> Sentence:
-    """Returns the sentence, each token coloured by the weight it gets from the query."""
+    """Return the sentence, each token coloured by its weight from the query in one map.
+
+    `listed` also lists the weights and notes that they sum to 1, if they do.
+    """
     attention_map, looking = reading.map, token_query.options
     cells = StoredCells(reading.patch.values, reading.patch.hidden)
     is_rollout = looking.merge == "rollout"  # whose caption is long enough
@@ -73,7 +82,10 @@ def coloured_sentence(
 
 
 def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
-    """Ranks the keys by mean weight, and names the map that gives each the most."""
+    """Return bars of the keys by mean weight, the largest first and hidden keys left out.
+
+    A remark beside each names the map that gives the key the most.
+    """
     looking, mean = token_query.options, token_query.mean
     values = mean.patch.values[0]
     keys = [key for key in np.argsort(-np.abs(values), kind="stable") if mean.sees(key)]
@@ -90,7 +102,7 @@ def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
 
 
 def _top_map_text(token_query: TokenQuery, key: int, top_reading: MapRow) -> str:
-    """Names the map with the largest weight, or how many maps share it."""
+    """Return the map with a key's largest weight, `most in L3H1`, or how many maps share it."""
     equal_count = sum(each.weight(key) == top_reading.weight(key) for each in token_query.map_rows)
     if equal_count == len(token_query.map_rows) > 1:
         return "as much in all"
@@ -98,7 +110,7 @@ def _top_map_text(token_query: TokenQuery, key: int, top_reading: MapRow) -> str
 
 
 def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
-    """Ranks the maps by the largest weight that the query gives to any key."""
+    """Return bars of the maps by the query's largest weight in each, with the key that gets it."""
     columns = token_query.map_rows[0].map.columns
     remarks = [
         f"to {side_label(columns, reading.most)}" if reading.peak else ALL_ZERO_REMARK
@@ -115,7 +127,7 @@ def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
 
 
 def ranked_link_heads(link: TokenLink, scale: Scale) -> RankedBars:
-    """Ranks the maps by the weight of a link, beside the mean weight from other tokens."""
+    """Return bars of the maps by the weight of a link, beside the mean from other tokens."""
     attention_map, looking, ranked = link.ranked[0].map, link.options, link.ranked
     query_name = side_label(attention_map.rows, link.token_query.row)
     key_name = side_label(attention_map.columns, link.column)
@@ -135,7 +147,7 @@ def ranked_link_heads(link: TokenLink, scale: Scale) -> RankedBars:
 
 
 def _ranking_notes(link: TokenLink, key_name: str) -> Iterator[str]:
-    """Yields the sort order, and which tokens count as others."""
+    """Yield by what the maps are sorted, and which tokens count as others."""
     looking, rows = link.options, link.ranked[0].map.rows
     measure, units = measure_name(looking), f"{unit_name(looking)}s"
     if looking.rank == "weight":
@@ -151,7 +163,10 @@ def _ranking_notes(link: TokenLink, key_name: str) -> Iterator[str]:
 
 
 def rank_remark(map_link: MapLink, looking: InspectOptions) -> str:
-    """Describes the link's rank in its row: `2nd; [SEP] gets .31`."""
+    """Return a remark on the link's rank in its row: `2nd; [SEP] gets .31`, `its strongest link`.
+
+    If the key is hidden, or if most tokens attend to it, the remark states that instead.
+    """
     if not map_link.sees:
         return "hidden by the mask"
     if not map_link.map_row.peak:
@@ -166,7 +181,7 @@ def rank_remark(map_link: MapLink, looking: InspectOptions) -> str:
 
 
 def ordinal(number: int) -> str:
-    """Returns a number with its English suffix.
+    """Return a number with its English suffix.
 
     >>> ordinal(2), ordinal(11), ordinal(22)
     ('2nd', '11th', '22nd')
@@ -186,6 +201,11 @@ def _ranked_bars(
     other_values: Sequence[float] = (),
     note: str = "",
 ) -> RankedBars:
+    """Return bars for `numbers`, one per row, each with a remark; the order is that given.
+
+    `hidden` marks rows that the mask hides; `other_values` are drawn beside the bars as a second
+    column.
+    """
     names = [measure_name(looking), f"other {unit_name(looking)}s"]
     columns = [numbers, other_values] if len(other_values) else [numbers]
     values = np.array(columns, dtype=float).T
@@ -203,10 +223,11 @@ def _ranked_bars(
 
 
 def _heads_axis(readings: Sequence[MapRow]) -> Axis:
+    """Return an axis with the name of each map."""
     return plain_axis("head", [head_name(reading.map) for reading in readings])
 
 
 def map_phrase(reading: MapRow) -> str:
-    """Returns a map's name for a sentence: `L5H11`, `the mean of 72 heads`."""
+    """Return a map's name in a sentence: `L5H11`, or of merged maps `the mean of 72 heads`."""
     name = head_name(reading.map)
     return f"the {name}" if reading.map.merged_maps else name

@@ -71,14 +71,18 @@ class ShownInspection:
 
     @property
     def picture_groups(self) -> list[Group]:
-        """Returns the picture's panels, without titles that repeat the headline."""
+        """The groups of panels in the picture, without titles that repeat the headline."""
         return [
             _without_repeated_titles(group, self.headline) for group in self.picture or self.groups
         ]
 
 
 def view(inspection: Inspection, *, command: Command | None = None) -> View:
-    """Returns the View of an Inspection: an overview, maps in full, a query or a link."""
+    """Return the View of an Inspection: effects, a link, a query, all heads or some maps in full.
+
+    `command` is the command of the View; without it, one that reproduces the Inspection, if any
+    does.
+    """
     trace = inspection.trace
     settings_text, title = settings_line(trace), attention_headline(trace)
     content = _with_arcs(_show_inspection(inspection), inspection, command)
@@ -106,18 +110,26 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
 
 
 def _inspect_command(inspection: Inspection) -> Command | None:
-    """Returns the command that shows this inspection; None if the trace has no command."""
+    """Return the command that shows this Inspection; None if no command makes its trace."""
     command = source_command("inspect", build_source(inspection.trace))
     return command and command.with_options(**changed_options(inspection.looking))
 
 
 def _without_repeated_titles(group: Group, headline: str) -> Group:
+    """Return the group, its panels without titles that equal the headline.
+
+    If the headline is about a rollout, an only panel loses its title, too.
+    """
     is_only_rollout = headline.startswith(ROLLOUT_OPENING) and len(group.panels) == 1
     panels = (_without_title(panel, headline, always=is_only_rollout) for panel in group.panels)
     return replace(group, panels=tuple(panels))
 
 
 def _without_title(panel: Drawable, title: str, *, always: bool) -> Drawable:
+    """Return the panel with an empty title if its title equals `title`, or if `always`.
+
+    Only sentences and grids are changed.
+    """
     if not isinstance(panel, Sentence | Grid):
         return panel
     grid = panel.grid if isinstance(panel, Sentence) else panel
@@ -128,6 +140,7 @@ def _without_title(panel: Drawable, title: str, *, always: bool) -> Drawable:
 
 
 def _show_inspection(inspection: Inspection) -> ShownInspection:
+    """Return what options ask for: effects of heads, a link, a query, all heads, or full maps."""
     looking = inspection.looking
     if looking.by == "effect":
         return _show_effects(inspection)
@@ -143,7 +156,11 @@ def _show_inspection(inspection: Inspection) -> ShownInspection:
 def _with_arcs(
     content: ShownInspection, inspection: Inspection, command: Command | None
 ) -> ShownInspection:
-    """With --as arcs, replaces the picture by lines between words, a group per layer."""
+    """Return `content` with the picture that --as arcs asks for: lines between words, by layer.
+
+    With a query, only its lines are drawn; the titles carry commands if there are any. Without the
+    option, return `content` as it is.
+    """
     looking, command = inspection.looking, command or _inspect_command(inspection)
     if looking.as_ != "arcs":
         return content
@@ -160,7 +177,11 @@ def _with_arcs(
 
 
 def _show_maps(inspection: Inspection) -> ShownInspection:
-    """Shows in full the heads of a layer, a head in all layers, or a single map."""
+    """Return the maps of a layer, of a head in all layers, or a single one, in full with sentences.
+
+    Merged maps have no sentences on what heads do. On a small screen several maps become an
+    overview.
+    """
     weights, data = Group("weights", tuple(heatmaps(inspection))), maps_data(inspection)
     if inspection.looking.merge is not None:
         attention_map = inspection.maps[0]
@@ -177,16 +198,20 @@ def _show_maps(inspection: Inspection) -> ShownInspection:
 
 
 def _last_sentence_title(sentences: Sequence[str]) -> str:
-    """Returns the last sentence without its full stop, as a picture's title."""
+    """Return the last sentence without its full stop; empty without sentences."""
     return sentences[-1].removesuffix(".") if sentences else ""
 
 
 def _overview_group(inspection: Inspection) -> Group:
+    """Return the overview of all heads, in which the strongest of each kind are flagged."""
     return Group("all heads", (heads_overview(inspection, head_flags(inspection)),))
 
 
 def _show_heads(inspection: Inspection) -> ShownInspection:
-    """Shows the overview of all heads, and what they do."""
+    """Return the overview of all heads, a table of what they do, sentences and slides.
+
+    Without any kind of head, the table is left out.
+    """
     table, sentences = heads_table(inspection), head_kind_sentences(inspection)
     overview, data = _overview_group(inspection), all_heads_data(inspection)
     # the first sentence only repeats the overview's flags
@@ -201,7 +226,7 @@ def _show_heads(inspection: Inspection) -> ShownInspection:
 
 
 def _show_effects(inspection: Inspection) -> ShownInspection:
-    """Shows the effect of switching off each head, the largest first."""
+    """Return the bars of what switching off each head changes, with sentences."""
     from attnviz.views.inspection.effects import effect_sentences, effects_data, ranked_effects
 
     groups = (Group("effects", (ranked_effects(inspection),)),)
@@ -211,7 +236,11 @@ def _show_effects(inspection: Inspection) -> ShownInspection:
 
 
 def _with_output_tables(content: ShownInspection, inspection: Inspection) -> ShownInspection:
-    """Adds the model's answers if asked for, and how vectors move without heads."""
+    """Add the model's answers with --predict, and how far vectors move with heads switched off.
+
+    Beside an overview, the picture shows these tables instead, with their first note as headline;
+    beside other grids, the answers are added to the picture.
+    """
     tables, notes = output_tables(inspection), output_notes(inspection)
     excerpt = content.excerpt
     excerpt = excerpt and replace(excerpt, groups=(*excerpt.groups, *tables))
@@ -226,6 +255,7 @@ def _with_output_tables(content: ShownInspection, inspection: Inspection) -> Sho
 
 
 def _show_link(inspection: Inspection) -> ShownInspection:
+    """Return the bars and coloured sentence of a link; the screen leaves out a long sentence."""
     link = build_link(inspection)
     title = link_sentence(link)
     statements = (*link_ranking_sentences(link), *weak_link_sentences(link))
@@ -241,6 +271,7 @@ def _show_link(inspection: Inspection) -> ShownInspection:
 
 
 def _show_query(inspection: Inspection, query: str) -> ShownInspection:
+    """Return what one token attends to: the coloured sentence, and bars for several maps."""
     token_query = build_token_query(inspection, query)
     parts = reading_parts(token_query)
     data = reading_data(inspection, token_query)
@@ -254,11 +285,15 @@ def _show_query(inspection: Inspection, query: str) -> ShownInspection:
 def _left_out_closing(
     inspection: Inspection, token_query: TokenQuery | None = None
 ) -> tuple[str, ...]:
+    """Return the concluding sentence on tokens that are left out; empty if none are."""
     return tuple(map(as_sentence, left_out_sentences(inspection, token_query)))
 
 
 def output_tables(inspection: Inspection) -> tuple[Group, ...]:
-    """Returns the best answers with --predict, and how far vectors move with heads off."""
+    """Return the best answers with --predict, and how far vectors move with heads switched off.
+
+    Only those that exist: vectors move only in models without answers.
+    """
     trace = inspection.trace
     answers = best_answers_grid(trace) if inspection.looking.predict else None
     vectors = None
@@ -271,7 +306,7 @@ def output_tables(inspection: Inspection) -> tuple[Group, ...]:
 
 
 def output_pictures(inspection: Inspection) -> tuple[Group, ...]:
-    """Returns the answers as a table, or else the moved vectors as bars, for a picture."""
+    """Return the answers as a table, or else the moved vectors as bars; empty without either."""
     from attnviz.views.prediction import vector_shift_bars
 
     bars = vector_shift_bars(inspection.trace)
@@ -280,14 +315,17 @@ def output_pictures(inspection: Inspection) -> tuple[Group, ...]:
 
 
 def output_notes(inspection: Inspection) -> tuple[str, ...]:
-    """Returns the answer with --predict or heads off, and how far vectors move."""
+    """Return notes on the answer, with --predict or heads off, and on how far vectors move."""
     trace = inspection.trace
     shows_answers = inspection.looking.predict or heads_off_suffix(trace)
     return closing_notes(trace, names=[*["answers"] * bool(shows_answers), "shifted vectors"])
 
 
 def inspection_slides(inspection: Inspection, overview: Group) -> Excerpt:
-    """Returns a slide for the overview, and one for each head, or each flagged head of many."""
+    """Return a slide for the overview, and one for each head.
+
+    Of more than 16 heads, only the strongest of each kind get a slide, and a note states that.
+    """
     count, note = len(inspection.maps), ""
     indices = list(range(count))
     if count > MAX_HEADS_WITH_SLIDES:

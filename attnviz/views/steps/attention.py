@@ -44,7 +44,10 @@ MAX_SOFTMAX_BARS = 20  # names and numbers of more could not be read
 
 
 def mask_step(scene: Scene) -> Iterator[Section]:
-    """Yields the step that sets masked scores to −∞."""
+    """Yield the step that sets masked scores to −∞, or a mistake that leaves this out.
+
+    If nothing is masked, the step has only a description.
+    """
     layer = scene.layer
     if layer.mistake and not MISTAKES[layer.mistake].masked:
         yield _unmasked_step(scene)
@@ -64,7 +67,7 @@ def mask_step(scene: Scene) -> Iterator[Section]:
 
 
 def _unmasked_step(scene: Scene) -> Section:
-    """Returns the mask step for a mistake that leaves the −∞ out."""
+    """Return the mask step for a mistake that leaves the −∞ out."""
     return Section(
         number="7",
         name="mask",
@@ -76,7 +79,10 @@ def _unmasked_step(scene: Scene) -> Section:
 
 
 def _mistake_description(scene: Scene) -> str:
-    """States the mistake, with its effect only if it shows; or that it changes no weight."""
+    """State the mistake with its effect if all its symptoms show; else its cause.
+
+    If the mistake changes no weight here, the text states that, too.
+    """
     mistake = MISTAKES[scene.layer.mistake]
     if all(has_symptom(scene.layer, symptom) for symptom in mistake.symptoms):
         return f"✗ A mistake: {mistake.about}."
@@ -85,6 +91,7 @@ def _mistake_description(scene: Scene) -> str:
 
 
 def _mask_description(scene: Scene) -> str:
+    """Return which keys the mask hides, where it comes from, and which tokens read nothing."""
     variant, given_parts = scene.trace.variant, scene.layer.given
     blind_sentences = _named_token_sentences(scene, scene.layer.empty_rows, READS_NOTHING_TEXT)
     model_text = "" if scene.trace.trained is None else trained.own_mask_text(scene)
@@ -117,7 +124,11 @@ def _mask_description(scene: Scene) -> str:
 def _named_token_sentences(
     scene: Scene, rows_of: Callable[[int], list[int]], predicate: str
 ) -> tuple[str, ...]:
-    """Returns a sentence per token; `{}` in `predicate` receives the heads it is true in."""
+    """Return a sentence for each of the first four tokens (rows) that `rows_of` returns for a head.
+
+    `predicate` follows the token's name; its `{}` becomes ` in head 1` if heads differ, else
+    nothing. A last sentence counts further tokens.
+    """
     rows_by_head = {head: rows_of(head) for head in scene.shown_heads}
     all_rows = sorted({row for head_rows in rows_by_head.values() for row in head_rows})
     names_heads = scene.layer.visible.ndim == 3 or len({*map(tuple, rows_by_head.values())}) > 1
@@ -132,6 +143,7 @@ def _named_token_sentences(
 
 
 def _nothing_masked_text(scene: Scene) -> str:
+    """Return the beginning of a sentence that nothing is masked: `Every token may attend to …`."""
     if scene.keys is not scene.trace.tokens:
         return "Every query may attend to every key"
     self_text = "The token attends to itself"
@@ -139,7 +151,7 @@ def _nothing_masked_text(scene: Scene) -> str:
 
 
 def softmax_step(scene: Scene) -> Iterator[Section]:
-    """Yields the step that turns scores into weights."""
+    """Yield the step that turns scores into weights; of a mistaken softmax, its mistake."""
     mistake, columns = MISTAKES.get(scene.layer.mistake), softmax_columns(scene)
     has_sink = scene.layer.attended.sink is not None
     denominator = f"sum of exp(scores in its row{' and of the sink' if has_sink else ''})"
@@ -160,6 +172,7 @@ def softmax_step(scene: Scene) -> Iterator[Section]:
 
 
 def _softmax_rows_description(scene: Scene) -> str:
+    """Return what the softmax does, which rows are 0 (all masked), and that others sum to 1."""
     layer = scene.layer
     if layer.attended.sink is not None:
         return trained.SINK_SOFTMAX_DESCRIPTION
@@ -173,7 +186,7 @@ def _softmax_rows_description(scene: Scene) -> str:
 
 
 def mixing_steps(scene: Scene) -> Iterator[Section]:
-    """Yields the dropout step, or that of weights written by hand; nothing without either."""
+    """Yield the dropout step, or the one of weights written by hand; nothing without either."""
     mixed_by = scene.layer.attended.mixed_by
     if mixed_by == "dropout":
         yield Section(
@@ -197,6 +210,7 @@ def mixing_steps(scene: Scene) -> Iterator[Section]:
 
 
 def _dropout_description(scene: Scene) -> str:
+    """Return what dropout does, or that the dropout mask was given."""
     share = scene.trace.variant.dropout
     if "kept" in scene.layer.given:
         division_text = f" and divided by 1 - {exact_text(share)}" if share else ""
@@ -209,7 +223,7 @@ def _dropout_description(scene: Scene) -> str:
 
 
 def weighted_values_step(scene: Scene) -> Iterator[Section]:
-    """Yields the weighted values of the followed query, or of the last token."""
+    """Yield the step with each value times its weight, for the followed query or the last token."""
     tokens, is_followed = scene.trace.tokens, scene.options.query is not None
     quoted = quoted_token(tokens, scene.followed_query)
     follow_hint = "" if is_followed or len(tokens) == 1 else " (--query follows another token)"
@@ -232,7 +246,7 @@ def weighted_values_step(scene: Scene) -> Iterator[Section]:
 
 
 def context_step(scene: Scene) -> Iterator[Section]:
-    """Yields the step that adds up the weighted values and joins the heads."""
+    """Yield the step that adds up weighted values, joins heads and applies the output matrix."""
     contexts, sizes = scene.layer.attended.contexts, scene.weights_size_text
     sizes += f" · values {scene.size_text(scene.layer.values)}"
     matrices, rows = _output_matrices(scene), token_axis("query (reads)", scene.trace.tokens)
@@ -259,7 +273,7 @@ def context_step(scene: Scene) -> Iterator[Section]:
 
 
 def _later_steps_remarks(scene: Scene) -> tuple[str, ...]:
-    """Says that a trained model's next steps were not captured; empty for other models."""
+    """Return that a trained model's next steps were not captured; empty for other models."""
     if scene.trace.trained is None:
         return ()
     has_answers = scene.trace.prediction is not None
@@ -267,7 +281,7 @@ def _later_steps_remarks(scene: Scene) -> tuple[str, ...]:
 
 
 def _context_description(scene: Scene, output_matrices: Mapping[str, Tensor]) -> str:
-    """Says what is added up, how heads are joined, and which vectors are 0."""
+    """State what is added up, how heads are joined, which are off, and which vectors are 0."""
     layer = scene.layer
 
     def blind_rows(head: int) -> list[int]:
@@ -286,7 +300,10 @@ def _context_description(scene: Scene, output_matrices: Mapping[str, Tensor]) ->
 
 
 def _joined_context_grids(scene: Scene, output_matrices: Mapping[str, Tensor]) -> Iterator[Grid]:
-    """Yields the concatenated heads, then the output matrix and its result if it exists."""
+    """Yield the concatenated heads if there are several, then the output matrix, bias and result.
+
+    Nothing without several heads or an output matrix.
+    """
     rows = token_axis("query (reads)", scene.trace.tokens)
     if scene.layer.heads > 1:
         joined = join_heads(scene.layer.attended.contexts)
@@ -297,7 +314,10 @@ def _joined_context_grids(scene: Scene, output_matrices: Mapping[str, Tensor]) -
 
 
 def _head_attention_grids(scene: Scene) -> tuple[Grid, ...]:
-    """Returns weights and values of each head; empty if they need too many columns."""
+    """Return the weights of each head, then the values of each head.
+
+    Empty for a single head, if heads are switched off, or if the tables need too many columns.
+    """
     layer, rows = scene.layer, token_axis("key", scene.keys)
     keys, width = layer.values.shape[-2:]
     if layer.heads == 1 or layer.heads * (keys + 2 * width) > MAX_TABLE_COLUMNS or layer.off:
@@ -309,9 +329,11 @@ def _head_attention_grids(scene: Scene) -> tuple[Grid, ...]:
 def _context_stages(
     scene: Scene, head_count: int, output_names: Sequence[str], first_extra: int
 ) -> Stages:
-    """Lays out each head's attention, the joined heads and the output matrix.
+    """Lay out how tables are computed from each other: heads, joined heads and the output matrix.
 
-    Returns an empty tuple if only one of several heads is shown.
+    The first `head_count` grids are the heads' contexts; those from `first_extra` on are their
+    weights and values. Empty if only one of several heads is shown, or if there is nothing to lay
+    out.
     """
     joins_heads = scene.layer.heads > 1
     joined_index = head_count if joins_heads else 0
@@ -332,13 +354,13 @@ def _context_stages(
 
 
 def _output_matrices(scene: Scene) -> dict[str, Tensor]:
-    """Returns the output matrix and its bias, whichever exist."""
+    """Return the output matrix and its bias by name, `w_out` and `b_out`, whichever exist."""
     tensors = {name: getattr(scene.layer.projections, name, None) for name in ("w_out", "b_out")}
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 
 def _context_formulas(scene: Scene, output_matrices: dict[str, Tensor]) -> tuple[str, str]:
-    """Returns the formula for the terminal, and in TeX."""
+    """Return the formula of the context as plain text, and in TeX."""
     formulas = [] if scene.layer.off else ["context = weights · V"]
     if not output_matrices:
         return "".join(formulas), "Z = W V" if formulas else ""
@@ -349,7 +371,11 @@ def _context_formulas(scene: Scene, output_matrices: dict[str, Tensor]) -> tuple
 
 
 def softmax_columns(scene: Scene) -> ColumnChart | None:
-    """Returns bars for scores, exps and weights; None unless one query and head are shown."""
+    """Return bars for the scores, their exponentials and the weights of one query in one head.
+
+    None if several heads or all queries are shown, for a mistake, with more than 20 keys, and if
+    all are masked. Large scores are shifted by the largest.
+    """
     if scene.options.query is None or len(scene.shown_heads) > 1 or scene.layer.mistake:
         return None
     (head,) = scene.shown_heads
@@ -374,6 +400,7 @@ def softmax_columns(scene: Scene) -> ColumnChart | None:
 
 
 def _column_row(scene: Scene, name: str, values: list[float], scale: Scale) -> ColumnChartRow:
+    """Return a row of bars that are labelled with their numbers and their sum."""
     write, total = scene.style.for_values(*values), math.fsum(values)
     texts = tuple(map(write, values))
     total_text = "1" if abs(total - 1) < SUM_ROUNDING_ERROR else write(total)
@@ -381,7 +408,7 @@ def _column_row(scene: Scene, name: str, values: list[float], scale: Scale) -> C
 
 
 def _softmax_row(scene: Scene, head: int) -> tuple[tuple[str, ...], list[float], list[float]]:
-    """Returns the keys' names, scores and weights; an attention sink is the last of them."""
+    """Return names, scores and weights of a query's keys, and last of an attention sink."""
     names = tuple(scene.token_name(scene.keys, key) for key in range(len(scene.keys)))
     scores, weights = scene.stage_row("exponents", head), scene.stage_row("weights", head)
     if scene.layer.attended.sink is None:
@@ -391,7 +418,10 @@ def _softmax_row(scene: Scene, head: int) -> tuple[tuple[str, ...], list[float],
 
 
 def softmax_finding(scene: Scene, columns: ColumnChart | None) -> str:
-    """Names the key with the highest score and its weight; empty if several are equal."""
+    """Return the key with the highest score and its weight, as a sentence without a full stop.
+
+    Empty without `columns`, for a single key, if several scores read the same, or if a sink leads.
+    """
     if columns is None:
         return ""
     scores, _, weights = columns.rows

@@ -1,4 +1,4 @@
-"""The steps that a transformer block adds: residuals, attention to memory, feed-forward."""
+"""The steps that a transformer block adds: residuals, attention to a second text, feed-forward."""
 
 from __future__ import annotations
 
@@ -48,14 +48,17 @@ CROSS_ATTENTION_STEPS = (  # without a mask: nothing of the second sentence is h
 
 
 def steps_before_attention(scene: Scene) -> Iterator[Section]:
-    """Yields the LayerNorm of attention's input, in a pre-norm block."""
+    """Yield the LayerNorm of attention's input in a pre-norm block; nothing in other layers."""
     block = scene.layer.block
     if block is not None and block.norm_placement == "pre":
         yield _pre_norm_step(scene, block.attention, "2b", "norm")
 
 
 def steps_after_attention(scene: Scene) -> Iterator[Section]:
-    """Yields the block's steps after attention, in order and not yet numbered."""
+    """Yield the block's steps after attention, not yet numbered; nothing without a block.
+
+    The last has a remark on how many parameters the layer has in all.
+    """
     block = scene.layer.block
     if block is None:
         return
@@ -66,6 +69,7 @@ def steps_after_attention(scene: Scene) -> Iterator[Section]:
 
 
 def _sublayer_steps(scene: Scene, block: Block) -> Iterator[Section]:
+    """Yield the steps after attention: its residual, cross-attention and feed-forward, in order."""
     yield _residual_step(scene, block, block.attention, "attention")
     if scene.layer.cross is not None and block.cross is not None:
         if block.norm_placement == "pre":
@@ -83,7 +87,7 @@ def _sublayer_steps(scene: Scene, block: Block) -> Iterator[Section]:
 
 
 def _cross_attention_steps(scene: Scene) -> Iterator[Section]:
-    """Yields the steps of attention to a second sentence."""
+    """Yield the steps of attention to a second sentence; their names begin with `cross-`."""
     yield _memory_step(scene, scene.layer)
     for section in (section for make in CROSS_ATTENTION_STEPS for section in make(scene)):
         title = f"{section.title} (cross-attention)"
@@ -91,6 +95,7 @@ def _cross_attention_steps(scene: Scene) -> Iterator[Section]:
 
 
 def _memory_step(scene: Scene, layer: Layer) -> Section:
+    """Return the step that shows the tokens and vectors of the second sentence."""
     assert layer.memory is not None
     are_vectors_given = "memory" in scene.trace.layers[0].given
     rows = token_axis("token", scene.keys)
@@ -109,7 +114,10 @@ def _memory_step(scene: Scene, layer: Layer) -> Section:
 
 
 def _residual_step(scene: Scene, block: Block, residual: Residual, sublayer: str) -> Section:
-    """Returns the step x + f(x), and in a post-norm block its LayerNorm."""
+    """Return the step x + f(x), and in a post-norm block its LayerNorm.
+
+    `sublayer` is 'attention', 'cross-attention' or 'feed-forward'.
+    """
     rows, is_post_norm = token_axis("token", scene.trace.tokens), block.norm_placement == "post"
     grids = [scene.grid("sum", residual.added, rows, followed=True)]
     about = (
@@ -136,7 +144,7 @@ def _residual_step(scene: Scene, block: Block, residual: Residual, sublayer: str
 
 
 def _pre_norm_step(scene: Scene, residual: Residual, number: str, name: str) -> Section:
-    """Returns the LayerNorm of a sub-layer's input, in a pre-norm block."""
+    """Return the LayerNorm step before a sub-layer in a pre-norm block; `name` is the step's."""
     assert residual.norm is not None
     vectors_before_and_after = (residual.inputs, residual.sublayer_inputs)
     return layer_norm_step(scene, vectors_before_and_after, residual.norm, number, name)
@@ -145,7 +153,7 @@ def _pre_norm_step(scene: Scene, residual: Residual, number: str, name: str) -> 
 def layer_norm_step(
     scene: Scene, vector_pair: tuple[Tensor, Tensor], norm: Norm, number: str, name: str
 ) -> Section:
-    """Returns a LayerNorm step, given the vectors before and after it."""
+    """Return a LayerNorm step; `vector_pair` holds the vectors before and after the LayerNorm."""
     before, after = vector_pair
     rows, is_learned = token_axis("token", scene.trace.tokens), has_learned_norm(norm)
     formula = "normed = (x - mean) / √(variance + 1e-05)" + " · gain + shift" * is_learned
@@ -165,7 +173,7 @@ def layer_norm_step(
 
 
 def _norm_description(outputs: Tensor, norm: Norm) -> str:
-    """Describes LayerNorm; mentions mean 0 and variance 1 only where they are true."""
+    """Describe LayerNorm; mean 0 and variance 1, gain and shift are mentioned only if true here."""
     about = "LayerNorm subtracts the mean from each vector and divides by √(variance + 1e-05)"
     if is_normalised(outputs, norm):
         about = "LayerNorm shifts and scales each vector to mean 0 and variance 1"
@@ -175,11 +183,13 @@ def _norm_description(outputs: Tensor, norm: Norm) -> str:
 
 
 def _gain_and_shift_note(scene: Scene, normed_vectors: Tensor) -> str:
+    """Return how many numbers gain and shift have: `gain and shift: 2 × 8 = 16 numbers …`."""
     width, suffix = normed_vectors.shape[1], parameter_count_suffix(scene.trace)
     return f"gain and shift: 2 × {width} = {2 * width:,} numbers {suffix}"
 
 
 def _feed_forward_step(scene: Scene, block: Block, feed_forward: FeedForwardStages) -> Section:
+    """Return the step of the feed-forward layer: first matrix, activation, second matrix."""
     rows, activation = token_axis("token", scene.trace.tokens), feed_forward.parameters.activation
     residual, hidden = feed_forward.residual, feed_forward.hidden
     inputs, outputs = residual.sublayer_inputs, residual.sublayer_outputs
@@ -209,7 +219,7 @@ def _feed_forward_step(scene: Scene, block: Block, feed_forward: FeedForwardStag
 
 
 def _matrices_origin_note(scene: Scene) -> str:
-    """Says which of the two matrices are given; empty if both are random."""
+    """State which of the two feed-forward matrices were given; empty if both are random."""
     matrix_names = ("w_1", "w_2")
     given_names = [name for name in matrix_names if name in scene.layer.given]
     if len(given_names) == len(matrix_names):
@@ -221,7 +231,7 @@ def _matrices_origin_note(scene: Scene) -> str:
 
 
 def _width_change_text(width: int, hidden: int) -> str:
-    """Says what the first matrix does to a vector.
+    """Return what the first matrix does to a vector of this width; `hidden` is the width it makes.
 
     >>> _width_change_text(8, 32), _width_change_text(8, 1), _width_change_text(8, 8)
     ('widens its vector to 32', 'narrows its vector to 1', 'maps its vector to another of width 8')
@@ -232,7 +242,7 @@ def _width_change_text(width: int, hidden: int) -> str:
 
 
 def _parameter_total_note(scene: Scene, block: Block) -> str:
-    """Says how many parameters the layer has in all."""
+    """Return how many parameters the layer has in all: projections, feed-forward and norms."""
     matrices = [
         matrix
         for layer in scene.layer.attentions

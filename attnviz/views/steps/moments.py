@@ -22,7 +22,10 @@ from attnviz.wording.sums import MAX_TERMS, Sum, vector_entry_sum
 
 
 def moments_of(section: Section, scene: Scene) -> tuple[Section, ...]:
-    """Returns the frames of a step; empty if the step is not animated."""
+    """Return the frames of a step, for the followed query and the first shown head.
+
+    Empty for steps that are not animated, and for attention to a second sentence.
+    """
     if section.name not in MOMENT_MAKERS or scene.layer.memory is not None:
         return ()
     options = replace(
@@ -32,7 +35,10 @@ def moments_of(section: Section, scene: Scene) -> tuple[Section, ...]:
 
 
 def _score_moments(section: Section, scene: Scene) -> Iterator[Section]:
-    """Yields a frame per key, beside the query."""
+    """Yield a frame per key, beside the query: the key, its score and the sum.
+
+    Nothing if scores are not computed from queries and keys.
+    """
     layer = scene.layer
     has_sums = has_product_scores(layer) or layer.w_score is not None
     if layer.queries is None or layer.keys is None:
@@ -51,7 +57,7 @@ def _score_moments(section: Section, scene: Scene) -> Iterator[Section]:
 
 
 def _softmax_moments(section: Section, scene: Scene) -> Iterator[Section]:
-    """Yields a frame per weight, below the scores."""
+    """Yield a frame per weight, below the scores; nothing for a mistake in the mask or softmax."""
     if scene.layer.mistake:
         return
     name = "masked scores" if scene.has_masked_keys else scene.stage_before("masked scores")
@@ -67,7 +73,7 @@ def _softmax_moments(section: Section, scene: Scene) -> Iterator[Section]:
 
 
 def _weighted_value_moments(section: Section, scene: Scene) -> Iterator[Section]:
-    """Yields a frame per value, multiplied by its weight."""
+    """Yield a frame per visible key: its weight, its value, and the product."""
     layer, keys = scene.layer, token_axis("key", scene.keys)
     (weights,) = scene.weight_grids("mixing", layer.attended.mixed_by)
     (values,) = scene.head_grids("values", layer.values, keys, side="head_value")
@@ -82,7 +88,10 @@ def _weighted_value_moments(section: Section, scene: Scene) -> Iterator[Section]
 
 
 def _context_moments(section: Section, scene: Scene) -> Iterator[Section]:
-    """Yields a frame per number of the context vector, then the output matrix."""
+    """Yield a frame per number of the context vector that is written out, then the output matrix.
+
+    The last of them reveals all numbers. A query that reads nothing has only the output matrix.
+    """
     head, axis = scene.shown_heads[0], token_axis("key", scene.keys)
     contexts = scene.layer.attended.contexts
     (products,) = scene.head_grids(
@@ -107,7 +116,7 @@ def _context_moments(section: Section, scene: Scene) -> Iterator[Section]:
 
 
 def _output_moments(section: Section, scene: Scene) -> Iterator[Section]:
-    """Yields the joined heads times the output matrix; nothing without one."""
+    """Yield one frame with the joined heads times the output matrix; nothing without one."""
     layer = scene.layer
     if layer.projections is None or layer.projections.w_out is None:
         return
@@ -126,7 +135,10 @@ def _output_moments(section: Section, scene: Scene) -> Iterator[Section]:
 
 
 def _selection_suffix(scene: Scene, *, of_keys: bool = True) -> str:
-    """Says which head of several is shown, and how many keys of very many."""
+    """Return ` (head 0 of 2)`, which also counts the keys written out if not all are; else empty.
+
+    `of_keys` is False for frames that do not go through keys.
+    """
     key_count, written_count = len(scene.keys), len(scene.written_keys)
     parts = []
     if scene.layer.heads > 1:
@@ -147,6 +159,7 @@ MOMENT_MAKERS: dict[str, Callable[[Section, Scene], Iterator[Section]]] = {
 def _moment_section(
     section: Section, about: str, grids: tuple[Grid, ...], line: Sum, *made_of: CellSource
 ) -> Section:
+    """Return a frame of a step with one sum; `made_of` marks the cells that it is computed from."""
     return Section(
         number=section.number,
         name=section.name,
@@ -161,18 +174,18 @@ def _moment_section(
 def _keys_with_sums(
     scene: Scene, keys: Sequence[int], lines: Sequence[Sum]
 ) -> Iterator[tuple[int, Sequence[int], Sum]]:
-    """Yields each key, the keys visible in its frame, and its sum; the last frame has all keys."""
+    """Yield each key, the keys revealed in its frame, and its sum; the last frame reveals all."""
     for count, (key, line) in enumerate(zip(keys, lines, strict=True), start=1):
         yield key, range(len(scene.keys)) if count == len(keys) else keys[:count], line
 
 
 def _columns_alone(grid: Grid, revealed: Sequence[int]) -> Grid:
-    """Returns the grid with all columns empty but the revealed ones."""
+    """Return the grid with all columns empty but the revealed ones."""
     is_empty = np.isin(np.arange(grid.values.shape[1]), revealed, invert=True)
     return grid.with_values(np.where(is_empty[None, :], np.nan, grid.values))
 
 
 def _rows_alone(grid: Grid, revealed: Sequence[int]) -> Grid:
-    """Returns the grid with all rows empty but the revealed ones."""
+    """Return the grid with all rows empty but the revealed ones."""
     is_empty = np.isin(np.arange(grid.values.shape[0]), revealed, invert=True)
     return grid.with_values(np.where(is_empty[:, None], np.nan, grid.values))

@@ -28,7 +28,10 @@ MAX_UPRIGHT_COSINE = 0.01  # the angle is written as 90° or nearly 90°
 
 
 def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
-    """Raises AttnvizError if --key has no score that could be drawn."""
+    """Refuse --key without a query, and where the score is no dot product of a query and a key.
+
+    That is: variants that compare nothing, additive scores, and scores that were given.
+    """
     if query is None:
         raise AttnvizError(
             "--key needs a --query: a score has a query and a key", "add --query TOKEN"
@@ -52,7 +55,7 @@ def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
 
 
 def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:
-    """Yields the query and the key of one score, drawn in the plane that contains both."""
+    """Yield the step that draws query and key of one score as arrows in a plane, per head."""
     pairs = [(head, *_pair_vectors(scene, head, key)) for head in scene.written_heads]
     planes = tuple(_pair_plane(scene, *pair, key) for pair in pairs)
     names, width = _pair_names(scene, key), scene.layer.head_dim
@@ -73,7 +76,7 @@ def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:
 
 
 def _pair_title(scene: Scene, key: int) -> str:
-    """Returns `this · am = 2.16: the score is a dot product`, for several heads without number."""
+    """Return `this · am = 2.16: the score is a dot product`; several heads have no number."""
     pair_text = f"{scene.query_name} · {scene.token_name(scene.keys, key)}"
     scores = scene.layer.attended.scores[scene.written_heads, scene.followed_query, key].tolist()
     score_text = f" = {scene.style.for_values(*scores)(scores[0])}" if len(scores) == 1 else ""
@@ -81,6 +84,7 @@ def _pair_title(scene: Scene, key: int) -> str:
 
 
 def _pair_vectors(scene: Scene, head: int, key: int) -> tuple[Vector, Vector]:
+    """Return the followed query's vector and the key's vector in a head."""
     layer = scene.layer
     keys = layer.keys_of_heads
     assert layer.queries is not None
@@ -89,7 +93,7 @@ def _pair_vectors(scene: Scene, head: int, key: int) -> tuple[Vector, Vector]:
 
 
 def _pair_names(scene: Scene, key: int, head: int | None = None) -> tuple[str, str]:
-    """Returns the names of query and key, and with `head` the heads they belong to."""
+    """Return `query(this)` and `key(am)`; with `head`, also which heads they belong to."""
     query_suffix, key_suffix = "", ""
     if head is not None:
         (group_heads,) = scene.head_groups(scene.layer.kv_heads, [head]).values()
@@ -99,7 +103,7 @@ def _pair_names(scene: Scene, key: int, head: int | None = None) -> tuple[str, s
 
 
 def _pair_grid(scene: Scene, head: int, query: Vector, key: Vector, key_position: int) -> Grid:
-    """Returns query and key one below the other: numbers in a column are multiplied."""
+    """Return a table of query and key one below the other: numbers in a column are multiplied."""
     cells = unmasked_cells(np.array([query, key]))
     rows = plain_axis("vector", _pair_names(scene, key_position))
     columns = vector_axis(scene.trace, scene.layer, "width", len(query), head)
@@ -108,6 +112,7 @@ def _pair_grid(scene: Scene, head: int, query: Vector, key: Vector, key_position
 
 
 def _pair_plane(scene: Scene, head: int, query: Vector, key: Vector, key_position: int) -> Plane:
+    """Return query and key as two arrows with their lengths and angle, for drawing in a plane."""
     names, cosine = _pair_names(scene, key_position, head), cosine_between(query, key)
     first, second = (
         Arrow(name, length := vector_length(vector), scene.style.for_values(length)(length))
@@ -118,6 +123,7 @@ def _pair_plane(scene: Scene, head: int, query: Vector, key: Vector, key_positio
 
 
 def _degrees_text(cosine: float | None, style: NumberStyle) -> str:
+    """Return the angle of this cosine in degrees; empty if there is none."""
     if cosine is None:
         return ""
     angle = math.degrees(math.acos(cosine))
@@ -125,7 +131,7 @@ def _degrees_text(cosine: float | None, style: NumberStyle) -> str:
 
 
 def _pair_description(scene: Scene, key: int, planes: tuple[Plane, ...]) -> str:
-    """Says what is drawn, and for a single head what the angle means."""
+    """Return what is drawn, and for a single head what the angle means for the score."""
     about = "The query and the key, drawn in one plane, with their true lengths and angle."
     if len(planes) > 1:
         return about
@@ -134,6 +140,7 @@ def _pair_description(scene: Scene, key: int, planes: tuple[Plane, ...]) -> str:
 
 
 def _angle_description(plane: Plane, score: float) -> str:
+    """Return what the angle between query and key means for their score."""
     cosine = plane.cosine
     if cosine is None:
         return "One of them has length 0: there is no angle, and the score is 0."
@@ -156,7 +163,10 @@ def _angle_description(plane: Plane, score: float) -> str:
 def _pair_sums(
     scene: Scene, head: int, query: Vector, key: Vector, key_position: int
 ) -> Iterator[Sum]:
-    """Yields the dot product, lengths, cosine and angle, and the score computed from them."""
+    """Yield the dot product, both lengths, the cosine and angle, and the score computed from them.
+
+    Cosine, angle and second score are left out if a vector has length 0.
+    """
     style, suffix = scene.style, scene.head_suffix(head)
     row = scene.stage_row("scores", head)
     score = row[key_position]
@@ -174,7 +184,10 @@ def _pair_sums(
 
 
 def _masked_key_remarks(scene: Scene, key: int) -> tuple[str, ...]:
-    """Says that the mask sets this score to −∞; empty if it does not."""
+    """State in which heads the mask sets this score to −∞; empty if none.
+
+    Also empty for a mistake that leaves out the −∞.
+    """
     mistake = MISTAKES.get(scene.layer.mistake)
     heads = [f"head {head}" for head in scene.mask_heads if key in scene.masked_keys(head)]
     if not heads or (mistake and not mistake.masked):

@@ -28,7 +28,10 @@ ANSWER_SIDE = "answer"
 
 
 def answer_steps(scene: Scene) -> Iterator[Section]:
-    """Yields the steps after the last layer, not yet numbered; nothing without answers."""
+    """Yield the steps after the last layer, not yet numbered; nothing for a model without answers.
+
+    If only the best answers were kept, it is one step instead of norm, scores and probabilities.
+    """
     prediction = scene.trace.prediction
     if prediction is None:
         return
@@ -42,6 +45,7 @@ def answer_steps(scene: Scene) -> Iterator[Section]:
 
 
 def _last_norm_step(scene: Scene, scoring: AnswerScoring) -> Iterator[Section]:
+    """Yield the LayerNorm before the scores of answers; nothing in a model without it."""
     if scoring.norm is not None:
         vectors = (scoring.inputs, scoring.vectors)
         section = block.layer_norm_step(scene, vectors, scoring.norm, "", "last-norm")
@@ -50,7 +54,7 @@ def _last_norm_step(scene: Scene, scoring: AnswerScoring) -> Iterator[Section]:
 
 
 def _vectors_origin_text(scene: Scene) -> str:
-    """Names the layer that the vectors come from, if it is not the one shown before."""
+    """Return `The vectors are the outputs of layer 3. ` if a lower layer is shown; else empty."""
     last_layer = scene.trace.layers[-1].layer
     is_last = scene.layer.layer == last_layer
     return "" if is_last else f"The vectors are the outputs of layer {last_layer}. "
@@ -59,6 +63,7 @@ def _vectors_origin_text(scene: Scene) -> str:
 def _answer_scores_step(
     scene: Scene, prediction: Prediction, scoring: AnswerScoring, order: Sequence[int]
 ) -> Section:
+    """Return the step from vectors to the scores of answers; `order` sorts answers in tables."""
     has_bias = scoring.b_answers is not None
     matrices = {"w_answers": scoring.w_answers}
     if scoring.b_answers is not None:
@@ -86,7 +91,7 @@ def _answer_scores_step(
 
 
 def _top_answers_step(scene: Scene, prediction: Prediction) -> Section:
-    """Returns the step of a transformer whose most likely answers alone were kept."""
+    """Return the one step of a transformer of whose answers only the most likely were kept."""
     tokens_size = scene.size_text(prediction.probabilities[:, 0])
     return Section(
         number="",
@@ -103,6 +108,7 @@ def _top_answers_step(scene: Scene, prediction: Prediction) -> Section:
 
 
 def _probabilities_step(scene: Scene, prediction: Prediction, order: Sequence[int]) -> Section:
+    """Return the softmax over the scores of answers; `order` sorts the answers in tables."""
     probabilities = prediction.probabilities
     grid = _token_answers_grid(scene, "prediction", probabilities, prediction, order)
     return Section(
@@ -127,24 +133,29 @@ def _probabilities_step(scene: Scene, prediction: Prediction, order: Sequence[in
 def _token_answers_grid(
     scene: Scene, title: str, numbers: Tensor, prediction: Prediction, order: Sequence[int]
 ) -> Grid:
+    """Return a table of `numbers` with a row per token and a column per answer, in this order.
+
+    If a query is followed, it has only that query's row.
+    """
     rows = token_axis("token", scene.trace.tokens)
     grid = scene.grid(title, numbers, rows, side=ANSWER_SIDE, followed=True)
     return _with_answer_columns(grid, prediction, order)
 
 
 def _with_answer_columns(grid: Grid, prediction: Prediction, order: Sequence[int]) -> Grid:
-    """Returns the grid with a column per answer, the followed token's most likely first."""
+    """Return the grid with its columns in this order of answers, and the answers as labels."""
     labels = [bidi_isolated(prediction.answers[answer]) for answer in order]
     values = grid.with_values(grid.values[:, list(order)])
     return replace(values, columns=plain_axis(ANSWER_SIDE, labels))
 
 
 def _written_answers(scene: Scene, order: Sequence[int]) -> Sequence[int]:
+    """Return the answers whose arithmetic is written out: the first ones, or all with --full."""
     return order if scene.options.full else order[:MAX_TERMS]
 
 
 def _unwritten_answers_note(scene: Scene, order: Sequence[int]) -> tuple[str, ...]:
-    """Says how many answers are not written out; empty if all are."""
+    """Return how many answers are written out; empty if all are, or if no token is followed."""
     if scene.options.query is None or len(_written_answers(scene, order)) == len(order):
         return ()
     written = f"the {MAX_TERMS} most likely of {len(order)} answers"

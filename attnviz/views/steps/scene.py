@@ -45,7 +45,10 @@ DIGITS_RANGE = (1, 12)
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings:
-    """The options of a walk: the followed query, key and head, and how numbers are written."""
+    """The options of a walk: the followed query, key and head, and how numbers are written.
+
+    Positions count from 0. Refuses fewer than 1 or more than 12 `digits`.
+    """
 
     query: int | None = None
     key: int | None = None  # the only key whose arithmetic is shown
@@ -66,7 +69,7 @@ class StepSettings:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """One attention layer of a trace, with the options of the walk."""
+    """One attention layer of a trace with the options of the walk, from which steps are made."""
 
     trace: Trace
     layer: Layer
@@ -74,30 +77,40 @@ class Scene:
 
     @property
     def style(self) -> NumberStyle:
+        """How numbers are written: with --digits digits, and sums in full with --full."""
         return NumberStyle(self.options.digits, full=self.options.full)
 
     @property
     def keys(self) -> Tokens:
+        """The tokens that queries of this layer attend to."""
         return self.trace.keys_of(self.layer)
 
     @property
     def followed_query(self) -> int:
-        """The position of the followed query: that of --query, or the last."""
+        """The position of the followed query: that of --query, else the last token."""
         last_query = len(self.trace.tokens) - 1
         return last_query if self.options.query is None else self.options.query
 
     @property
     def shown_heads(self) -> Sequence[int]:
+        """The numbers of the heads whose tables are shown: that of --head, else all."""
         return range(self.layer.heads) if self.options.head is None else [self.options.head]
 
     @property
     def written_heads(self) -> Sequence[int]:
-        """The heads whose arithmetic is written out."""
+        """The heads whose arithmetic is written out: all shown, but of more than 4 only the first.
+
+        With --full, all shown heads.
+        """
         are_too_many = len(self.shown_heads) > MAX_WRITTEN_HEADS and not self.options.full
         return self.shown_heads[:1] if are_too_many else self.shown_heads
 
     def stage_before(self, stage: Stage) -> Stage:
-        """Returns the stage that precedes `stage`, among those that the layer has."""
+        """Return the stage of the scores before `stage`, skipping those that the layer lacks.
+
+        Such as 'scaled scores' before 'masked scores', if there is no soft cap, bias or numeric
+        mask.
+        """
         attended = self.layer.attended
         is_present: dict[Stage, bool] = {
             "scaled scores": True,
@@ -110,20 +123,23 @@ class Scene:
         return [each for each in stages[: stages.index(stage)] if is_present[each]][-1]
 
     def stage_row(self, stage: Stage, head: int) -> list[float]:
-        """Returns the followed query's row at a stage, such as the masked scores."""
+        """Return the followed query's numbers in a head at a stage, such as 'masked scores'."""
         row = self.layer.weights.cells(stage, head).row(self.followed_query)
         numbers: list[float] = row.values[0].tolist()
         return numbers
 
     @cached_property
     def weighted_values(self) -> Float[Tensor, "head key width"]:
-        """The values times their weights for the followed query."""
+        """The value of each key times its weight for the followed query, in each head."""
         rows = [torch.tensor(self.stage_row("mixing", head)) for head in range(self.layer.heads)]
         return weigh_values(torch.stack(rows).to(self.layer.values), self.layer.values_of_heads)
 
     @cached_property
     def written_keys(self) -> Sequence[int]:
-        """The keys whose arithmetic is written out: of very many, those with the most weight."""
+        """The keys whose arithmetic is written out: only that of --key, or all, in ascending order.
+
+        Of very many keys, and without --full, those with the largest weights in the first head.
+        """
         count = len(self.keys)
         if self.options.key is not None:
             return [self.options.key]
@@ -134,7 +150,7 @@ class Scene:
 
     @cached_property
     def read_keys(self) -> list[int]:
-        """The keys that the followed query attends to in any head, mistakes included."""
+        """The keys that the followed query attends to in any head, by mistake also hidden ones."""
         cells = (self.layer.weights.cells("mixing", head) for head in range(self.layer.heads))
         hidden = np.stack([each.row(self.followed_query).hidden[0] for each in cells])
         keys: list[int] = np.flatnonzero(~hidden.all(axis=0)).tolist()
@@ -142,26 +158,26 @@ class Scene:
 
     @property
     def visible_keys(self) -> list[int]:
-        """The keys with written arithmetic that the followed query attends to in any head."""
+        """The keys in `written_keys` that the followed query attends to in any head."""
         return [key for key in self.written_keys if key in self.read_keys]
 
     def masked_keys(self, head: int) -> set[int]:
-        """Returns the keys that the mask hides from the followed query in a head."""
+        """Return the keys that the mask hides from the followed query in a head."""
         row = head_mask(head, self.layer.visible)[self.followed_query]
         return set((~row).nonzero().flatten().tolist())
 
     @cached_property
     def has_masked_keys(self) -> bool:
-        """Whether any key is hidden from any query."""
+        """Whether any key is hidden from any query in this layer."""
         return not bool(self.layer.visible.all())
 
     @property
     def mask_heads(self) -> Sequence[int]:
-        """The heads whose masks are shown: only the first if all heads share one mask."""
+        """The heads whose masks are shown: only the first shown head if all share one mask."""
         return self.shown_heads if self.layer.visible.ndim == 3 else self.shown_heads[:1]
 
     def unwritten_notes(self, *, by_key: bool) -> tuple[str, ...]:
-        """Says which keys and heads are not written out; empty if all are."""
+        """Return which heads, and `by_key` which keys, are not written out; empty if all are."""
         keys, heads = len(self.keys), len(self.shown_heads)
         notes = []
         if by_key and len(self.written_keys) < keys and self.options.key is None:
@@ -173,40 +189,44 @@ class Scene:
         return (*notes, "--full writes out everything") if notes else ()
 
     def token_name(self, tokens: Tokens, position: int) -> str:
-        """Returns a token's label, numbered if it occurs more than once: `3 the`."""
+        """Return a token's label, with its number in front if it occurs more than once: `3 the`."""
         label = tokens.labels[position]
         return label if tokens.labels.count(label) == 1 else f"{position + 1} {label}"
 
     @property
     def query_name(self) -> str:
+        """The label of the followed query, with its number in front if it occurs more than once."""
         return self.token_name(self.trace.tokens, self.followed_query)
 
     def head_suffix(self, head: int) -> str:
-        """Returns ` H1`; empty if there is a single head."""
+        """Return ` H1`; empty if the layer has a single head."""
         return "" if self.layer.heads == 1 else f" H{head}"
 
     def group_suffix(self, heads: range) -> str:
-        """Returns ` H0–1` for a group of heads that share keys and values."""
+        """Return ` H0–1` for a group of heads that share keys and values, ` H1` for one head."""
         return self.head_suffix(heads[0]) if len(heads) == 1 else f" H{heads[0]}–{heads[-1]}"
 
     def head_title(self, name: str, head: int) -> str:
-        """Returns `scores · head 1`; only the name if there is a single head."""
+        """Return `scores · head 1`; only the name if the layer has a single head."""
         return name if self.layer.heads == 1 else f"{name} · head {head}"
 
     def head_groups(self, count: int, heads: Sequence[int]) -> dict[int, range]:
-        """Returns the groups that `heads` belong to, each with all of its heads."""
+        """Return the heads of each group that any of `heads` belongs to, by the group's number.
+
+        All heads of the layer are divided into `count` groups of neighbours, such as `kv_heads`.
+        """
         size = self.layer.heads // count
         group_numbers = dict.fromkeys(head // size for head in heads)
         return {group: range(group * size, (group + 1) * size) for group in group_numbers}
 
     def group_title(self, name: str, heads: range) -> str:
-        """Returns `keys · heads 0–1` for a group of heads that share keys and values."""
+        """Return `keys · heads 0–1` for a group of heads that share keys and values."""
         if len(heads) == 1:
             return self.head_title(name, heads[0])
         return f"{name} · heads {heads[0]}–{heads[-1]}"
 
     def size_text(self, tensor: Tensor) -> str:
-        """Returns a shape for people: `[3 × 8]`, with several heads `2 × [3 × 8]`."""
+        """Return a tensor's shape as text: `[3 × 8]`, for several heads `2 × [3 × 8]`."""
         if tensor.ndim == 1:
             return bracketed_shape(*tensor.shape)
         *heads, rows, columns = tensor.shape
@@ -215,6 +235,7 @@ class Scene:
 
     @property
     def weights_size_text(self) -> str:
+        """The shape of the layer's weights as text: `2 × [3 × 3]` for 2 heads."""
         rows, columns = self.layer.weights.cells("scores", 0).shape
         matrix_size = bracketed_shape(rows, columns)
         return f"{self.layer.heads} × {matrix_size}" if self.layer.heads > 1 else matrix_size
@@ -229,7 +250,11 @@ class Scene:
         head: int = 0,
         followed: bool = False,
     ) -> Grid:
-        """Returns a table of vectors, all or the followed one; `side` says what columns count."""
+        """Return a table with a row per vector, or only the followed query's with `followed`.
+
+        `side` states what the columns are, such as 'dim' or 'head_value', and with `head` names
+        them. If no --query is given, all rows are kept.
+        """
         columns = vector_axis(self.trace, self.layer, side, vectors.shape[-1], head)
         grid = vectors_grid(title, vectors, rows, columns)
         if self.trace.trained is not None:
@@ -237,7 +262,7 @@ class Scene:
         return self._followed_part(grid, followed)
 
     def matrix_grid(self, name: str, matrix: Tensor) -> Grid:
-        """Returns the table of a parameter matrix, or of a bias as one row."""
+        """Return the table of a parameter matrix such as `w_query`, or of a bias as one row."""
         *above, side = LABELLED_MATRICES[name].axes
         if not above:
             return self.grid(name, matrix[None], plain_axis("row", ["+"]), side=side)
@@ -245,7 +270,10 @@ class Scene:
         return self.grid(name, matrix, replace(rows, title=""), side=side)
 
     def head_matrix_grid(self, name: str, matrix: Tensor, head: int) -> Grid:
-        """Returns the columns of a matrix that make the vectors of one head."""
+        """Return a table of the part of a parameter matrix that makes the vectors of one head.
+
+        `matrix` is already cut to the columns of that head.
+        """
         side = "head_value" if name == "w_value" else "width"
         rows = replace(vector_axis(self.trace, self.layer, "dim", len(matrix)), title="")
         return self.grid(self.head_title(name, head), matrix, rows, side=side, head=head)
@@ -260,7 +288,11 @@ class Scene:
         followed: bool = False,
         scale: str = "",
     ) -> tuple[Grid, ...]:
-        """Returns a table per shown head; `scale` names a colour scale that only they share."""
+        """Return a table per shown head, or per group of heads that share these vectors.
+
+        `side` states what the columns are, such as 'head_value'; `followed` keeps only the row of
+        --query; `scale` names a colour scale that only these tables share.
+        """
         grids = []
         for group, heads in self.head_groups(len(vectors), self.shown_heads).items():
             title, part = self.group_title(name, heads), vectors[group]
@@ -269,21 +301,30 @@ class Scene:
         return tuple(grids)
 
     def score_grids(self, name: str, stage: Stage, note: str = "") -> tuple[Grid, ...]:
+        """Return a table of scores at a stage per shown head; with --query only that row."""
         grids = scores_grids(name, self.trace, self.layer, stage, note)
         return self._titled_by_head(grids, name)
 
     def weight_grids(self, stage: Stage, mixed_by: MixedBy) -> tuple[Grid, ...]:
+        """Return a table of weights at a stage per shown head; with --query only that row.
+
+        `mixed_by` says where these weights come from, such as 'softmax' or 'dropout'.
+        """
         grids = weights_grids(self.trace, self.layer, stage, mixed_by)
         return self._titled_by_head(grids, WEIGHTS_NAMES[mixed_by])
 
     def _titled_by_head(self, grids: Sequence[Grid], name: str) -> tuple[Grid, ...]:
+        """Return the shown heads' grids, titled by head; with --query only that row."""
         return tuple(
             self._followed_part(replace(grids[head], title=self.head_title(name, head)))
             for head in self.shown_heads
         )
 
     def _followed_part(self, grid: Grid, followed: bool = True) -> Grid:
-        """Sets the number of digits; keeps only the followed query's row if `followed`."""
+        """Return the grid with --digits digits; if `followed`, with --query only that query's row.
+
+        The colours of a single row are scaled to that row, except those of shares.
+        """
         grid = replace(grid, decimals=self.options.digits)
         if not followed or self.options.query is None:
             return grid
@@ -291,7 +332,7 @@ class Scene:
         return row if row.share else replace(row, scale=centred_scale(row.scale.label, row.cells))
 
     def _named_row(self, grid: Grid) -> Grid:
-        """Numbers the row's label if its token occurs several times in the text."""
+        """Return the one-row grid, its token numbered in the label if it occurs repeatedly."""
         name = self.query_name
         if grid.rows.labels == (name,) or not grid.rows.labels[0]:
             return grid
@@ -299,20 +340,29 @@ class Scene:
 
 
 def _with_own_scale(grid: Grid) -> Grid:
-    """Labels the scale by kind of numbers, since those of trained models differ in size."""
+    """Return the grid with a colour scale for its kind of numbers, which its title tells.
+
+    Numbers of a trained model differ in size by kind: parameters, inputs, context.
+    """
     kind = next((kind for start, kind in SCALE_KINDS.items() if grid.title.startswith(start)), None)
     return replace(grid, scale=replace(grid.scale, label=kind)) if kind else grid
 
 
 def build_scene(trace: Trace, options: StepSettings) -> Scene:
-    """Returns the scene of the selected layer; raises AttnvizError if it does not exist."""
+    """Return the scene of the selected layer, by default the first with attention.
+
+    Refuses a layer that does not exist or has no attention, and a head that does not exist.
+    """
     layer = _find_layer(trace, options.layer)
     refuse_missing_head(options.head, layer.heads)
     return Scene(trace, layer, options)
 
 
 def _find_layer(trace: Trace, number: int | None) -> Layer:
-    """Returns the layer with this number; in some models not every layer has attention."""
+    """Return the layer with this number; without a number the first that has attention.
+
+    Refuses numbers of layers that do not exist or, as in some models, have no attention.
+    """
     if number is None:
         return trace.layers[0]
     layers_by_number = {layer.layer: layer for layer in trace.layers}
@@ -329,7 +379,7 @@ def _find_layer(trace: Trace, number: int | None) -> Layer:
 
 
 def parameter_count_text(scene: Scene, matrices: Mapping[str, Tensor]) -> str:
-    """Returns `w_query 8 × 8 + w_key 8 × 8 = 128 numbers to learn`."""
+    """Return `w_query 8 × 8 + w_key 8 × 8 = 128 numbers to learn`."""
     parts = [f"{name} {shape_text(matrix.shape)}" for name, matrix in matrices.items()]
     count = sum(matrix.numel() for matrix in matrices.values())
     return f"{' + '.join(parts)} = {count:,} numbers {parameter_count_suffix(scene.trace)}"

@@ -21,7 +21,10 @@ ADDITIVE_MASK_DESCRIPTION = (
 
 
 def scores_step(scene: Scene) -> Iterator[Section]:
-    """Yields the scores: how well each query matches each key."""
+    """Yield the step with the scores: how well each query matches each key.
+
+    With --key, it draws the one score of that key; additive and given scores are described as such.
+    """
     layer = scene.layer
     if scene.options.key is not None:
         yield from pair.score_pair_step(scene, scene.options.key)
@@ -48,6 +51,7 @@ def scores_step(scene: Scene) -> Iterator[Section]:
 
 
 def _additive_scores_step(scene: Scene, w_score: Tensor) -> Section:
+    """Return the step of additive scores, w_score · tanh(query + key)."""
     layer = scene.layer
     assert layer.queries is not None
     assert layer.keys is not None
@@ -69,6 +73,7 @@ def _additive_scores_step(scene: Scene, w_score: Tensor) -> Section:
 
 
 def _scores_description(scene: Scene) -> str:
+    """Return what a score is: a dot product, given, or always 0 because nothing is compared."""
     if not scene.trace.variant.compared:
         return "Queries and keys are not compared: every score is 0."
     if not has_product_scores(scene.layer):
@@ -80,7 +85,7 @@ def _scores_description(scene: Scene) -> str:
 
 
 def scaling_step(scene: Scene) -> Iterator[Section]:
-    """Yields the division of scores by √d_k and by the temperature."""
+    """Yield the step that divides scores by √d_k and the temperature; tables only if it does."""
     divisors = sums.divisor_texts(scene, scene.layer)
     yield Section(
         number="6",
@@ -96,6 +101,7 @@ def scaling_step(scene: Scene) -> Iterator[Section]:
 
 
 def _scaling_description(scene: Scene) -> str:
+    """Return what scores are divided by and why, or that they are not scaled."""
     variant = scene.trace.variant
     has_temperature = variant.temperature != 1
     if scene.trace.trained is not None and not trained.is_scaled_by_root(scene.layer):
@@ -119,6 +125,7 @@ def _scaling_description(scene: Scene) -> str:
 
 
 def _scaling_tex(scene: Scene) -> str:
+    """Return the division in TeX; empty without scaling."""
     variant = scene.trace.variant
     if scene.trace.trained is not None:
         root_tex = trained.divisor_text(scene.layer).replace("√", r"\sqrt ")
@@ -130,7 +137,7 @@ def _scaling_tex(scene: Scene) -> str:
 
 
 def soft_cap_step(scene: Scene) -> Iterator[Section]:
-    """Yields the scores limited by tanh; nothing without a soft cap."""
+    """Yield the step that limits scores by tanh; nothing without a soft cap."""
     if scene.trace.variant.soft_cap is None or scene.layer.attended.capped_scores is None:
         return
     cap = exact_text(scene.trace.variant.soft_cap)
@@ -149,7 +156,10 @@ def soft_cap_step(scene: Scene) -> Iterator[Section]:
 
 
 def alibi_step(scene: Scene) -> Iterator[Section]:
-    """Yields the distance penalty or learned position bias; nothing without either."""
+    """Yield the step that adds ALiBi's distance penalty or a model's learned position bias.
+
+    Nothing without either, or if the learned bias is 0 everywhere.
+    """
     bias, layer = scene.layer.attended.bias, scene.layer
     if bias is None:
         return
@@ -171,6 +181,7 @@ def alibi_step(scene: Scene) -> Iterator[Section]:
 
 
 def _alibi_description(heads: int) -> str:
+    """Return what ALiBi subtracts from a score."""
     about = (
         "A slope times the distance of its two tokens is subtracted from each score: nothing for "
         "the token itself, one slope for a neighbour, two for the next. Distant tokens count less"
@@ -179,7 +190,7 @@ def _alibi_description(heads: int) -> str:
 
 
 def additive_mask_step(scene: Scene) -> Iterator[Section]:
-    """Yields the scores plus a mask of numbers; nothing without such a mask."""
+    """Yield the step that adds a mask of numbers to the scores; nothing without such a mask."""
     mask = scene.layer.attended.mask
     if mask is None:
         return

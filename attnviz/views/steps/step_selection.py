@@ -1,4 +1,4 @@
-"""Choosing steps by name, by number or by range."""
+"""Choosing steps of a walk by name, by number or by range."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ BEFORE_ALL, AFTER_ALL = (0, ""), (999, "")
 
 
 def refuse_unknown_step(selection: str | None) -> None:
-    """Raises AttnvizError for a name that no walk has, before a walk is computed."""
+    """Refuse a selection with a name that no walk has, before a walk is computed.
+
+    Numbers, ranges, aliases and empty parts pass; whether a walk has the step is not checked.
+    """
     names = [*ATTENTION_STEP_NAMES, *STEP_REQUIREMENTS, *LAYER_STEP_NAMES, *STEP_ALIASES]
     names += [f"cross-{name}" for name in (*names, "norm")]
     for part in (selection or "").split(","):
@@ -70,6 +73,7 @@ def refuse_unknown_step(selection: str | None) -> None:
 
 
 def refuse_missing_head(head: int | None, count: int) -> None:
+    """Refuse a head that is below 0 or not below `count`, the number of heads; None passes."""
     if head is not None and not 0 <= head < count:
         raise AttnvizError(
             f"there is no head {head}: there {'is' if count == 1 else 'are'} "
@@ -80,7 +84,11 @@ def refuse_missing_head(head: int | None, count: int) -> None:
 
 
 def select_steps(sections: Sequence[Section], selection: str | None) -> list[Section]:
-    """Returns the selected steps in their order: `scores`, `5`, `5-8`, `5,softmax`."""
+    """Return the selected steps in the order of the walk: `scores`, `5`, `5-8`, `5,softmax`.
+
+    Without a selection, all. Refuses an empty selection, and steps that are unknown or not in this
+    walk.
+    """
     if selection is None:
         return list(sections)
     names = [name.strip() for name in selection.split(",") if name.strip()]
@@ -92,6 +100,10 @@ def select_steps(sections: Sequence[Section], selection: str | None) -> list[Sec
 
 
 def _matching_sections(sections: Sequence[Section], part: str) -> list[Section]:
+    """Return the steps that one part of a selection matches: a name, alias, number or range.
+
+    Refuses a part that matches none, with a hint on what a known step would need.
+    """
     name = STEP_ALIASES.get(part, part)
     exact = [section for section in sections if name in (section.number, section.name)]
     order_by_name = {section.name: _step_order(section.number) for section in sections}
@@ -116,7 +128,10 @@ def _matching_sections(sections: Sequence[Section], part: str) -> list[Section]:
 
 
 def _range_ends(order_by_name: Mapping[str, StepNumber], part: str) -> list[StepNumber]:
-    """Returns the first and last step of `5-8`, `scores-softmax` or `5-`; empty if no range."""
+    """Return the first and last step of `5-8`, `scores-softmax` or `5-`; empty if it is no range.
+
+    `order_by_name` gives the place in the order for each name that may begin or end a range.
+    """
     for dash in re.finditer("[-–]", part):
         first_text, last_text = part[: dash.start()].strip(), part[dash.end() :].strip()
         first = _range_end(first_text, order_by_name, BEFORE_ALL)
@@ -129,13 +144,17 @@ def _range_ends(order_by_name: Mapping[str, StepNumber], part: str) -> list[Step
 def _range_end(
     text: str, order_by_name: Mapping[str, StepNumber], open_end: StepNumber
 ) -> StepNumber | None:
+    """Return where one end of a range is in the order; for an empty text `open_end`.
+
+    None if the text is neither a number nor a known name.
+    """
     if not text:
         return open_end
     return _step_order(text) if re.fullmatch(r"\d+[a-z]?", text) else order_by_name.get(text)
 
 
 def _step_order(number: str) -> StepNumber:
-    """Returns a key that sorts step numbers.
+    """Return a key that sorts step numbers: 4b comes after 4 and before 5.
 
     >>> sorted(["10", "4b", "4", "5"], key=_step_order)
     ['4', '4b', '5', '10']
@@ -144,4 +163,5 @@ def _step_order(number: str) -> StepNumber:
 
 
 def _steps_text(sections: Sequence[Section]) -> str:
+    """Return the steps with number and name, for a hint: `5 scores, 6 scaling`."""
     return ", ".join(f"{section.number} {section.name}" for section in sections)

@@ -1,4 +1,7 @@
-"""The arithmetic of each step, written out for the followed token; empty without one."""
+"""The arithmetic of each step, written out for the followed token.
+
+A function with @_if_followed returns an empty tuple if no token is followed.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ Sums = tuple[Sum, ...]
 
 
 class MatrixRows(Sequence[list[float]]):
-    """The rows of a matrix as lists, converted when they are used: a model has thousands."""
+    """The rows of a matrix as lists, converted only when used: a model has thousands of rows."""
 
     def __init__(self, matrix: Tensor) -> None:
         self._matrix = matrix
@@ -46,7 +49,7 @@ class MatrixRows(Sequence[list[float]]):
 
 
 def _if_followed(write: Callable[..., Iterator[Sum]]) -> Callable[..., Sums]:
-    """Makes a generator of sums return a tuple, which is empty if no token is followed."""
+    """Decorate a generator of sums: it returns a tuple, which is empty if no token is followed."""
 
     @wraps(write)
     def written(scene: Scene, *arguments: Any) -> Sums:
@@ -57,6 +60,10 @@ def _if_followed(write: Callable[..., Iterator[Sum]]) -> Callable[..., Sums]:
 
 @_if_followed
 def input_sums(scene: Scene) -> Iterator[Sum]:
+    """Write the followed token's input as its embedding plus its position.
+
+    Nothing if no token is followed.
+    """
     row = scene.followed_query
     inputs, embeddings = scene.layer.layer_inputs[row], scene.trace.embeddings[row]
     terms = [embeddings.tolist(), (inputs - embeddings).tolist()]
@@ -66,9 +73,11 @@ def input_sums(scene: Scene) -> Iterator[Sum]:
 
 @_if_followed
 def vector_sums(scene: Scene, layer: Layer, vectors_by_kind: dict[str, Tensor]) -> Iterator[Sum]:
-    """Writes the followed token's query, key and value, or the key and value of --key.
+    """Write the followed token's query, key and value as vector times matrix, per head.
 
-    If keys come from other tokens, they are those of the key with the largest weight.
+    With --key, the key and value are those of that key. If keys come from other tokens, they are
+    those of the key with the largest weight. Vectors without a matrix are left out. Nothing if no
+    token is followed.
     """
     matrices = layer.projections
     names = {"queries": "query", "keys": "key", "values": "value"}
@@ -92,7 +101,10 @@ def vector_sums(scene: Scene, layer: Layer, vectors_by_kind: dict[str, Tensor]) 
 
 
 def _vector_source(scene: Scene, layer: Layer, name: str) -> tuple[str, Tensor, int]:
-    """Returns the name, vector and position that a query, key or value is computed from."""
+    """Return the token's name, the vector and the position that one vector is computed from.
+
+    `name` is 'query', 'key' or 'value'.
+    """
     row, asked_key = scene.followed_query, scene.options.key
     if name == "query" or (layer.key_inputs is None and asked_key is None):
         return scene.query_name, layer.inputs[row], row
@@ -102,7 +114,10 @@ def _vector_source(scene: Scene, layer: Layer, name: str) -> tuple[str, Tensor, 
 
 
 def _written_key(scene: Scene) -> int:
-    """Returns the key of --key, else the followed token's own, or that with the most weight."""
+    """Return the position of the key that is written out: that of --key, else the token's own.
+
+    If keys are other tokens than queries, it is the one with the largest weight.
+    """
     if scene.options.key is not None:
         return scene.options.key
     if scene.keys is scene.trace.tokens:
@@ -113,6 +128,10 @@ def _written_key(scene: Scene) -> int:
 
 @_if_followed
 def rotation_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Write the rotation of each pair of numbers of the followed query, and of one key.
+
+    Without --full, only the first pairs. Nothing if no token is followed.
+    """
     assert layer.before_rotary is not None
     kinds = (
         ("query", scene.followed_query, layer.before_rotary.queries, layer.queries),
@@ -138,6 +157,10 @@ def rotation_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Write each score of the followed query as a dot product, per head and key.
+
+    Nothing if no token is followed.
+    """
     assert layer.queries is not None
     keys, row = layer.keys_of_heads, scene.followed_query
     assert keys is not None
@@ -150,6 +173,10 @@ def score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def additive_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Write each additive score of the followed query, w_score · tanh(query + key).
+
+    Nothing if no token is followed.
+    """
     queries, keys, w_score = layer.queries, layer.keys_of_heads, layer.w_score
     assert queries is not None
     assert keys is not None
@@ -165,7 +192,7 @@ def additive_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 
 def divisor_texts(scene: Scene, layer: Layer) -> list[str]:
-    """Returns the divisors of the scores as they are written: `√64`, and the temperature."""
+    """Return the divisors of scores as written: `√64`, and the temperature; empty if unscaled."""
     variant = scene.trace.variant
     if scene.trace.trained is not None:
         return list(filter(None, [trained.divisor_text(layer)]))
@@ -175,6 +202,10 @@ def divisor_texts(scene: Scene, layer: Layer) -> list[str]:
 
 @_if_followed
 def scaling_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Write each score of the followed query divided by √d_k and the temperature.
+
+    Nothing if no token is followed.
+    """
     variant = scene.trace.variant
     root = layer.head_dim**0.5 if variant.scaled else 1.0
     divisor = 1 / layer.scale if scene.trace.trained is not None else root * variant.temperature
@@ -186,6 +217,10 @@ def scaling_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def soft_cap_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Write each score of the followed query as limited by tanh.
+
+    Nothing if no token is followed.
+    """
     cap = scene.trace.variant.soft_cap
     assert cap is not None
     for head, key, left_side in _written_cells(scene, "capped", scene.written_keys):
@@ -196,6 +231,10 @@ def soft_cap_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def alibi_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Write each score of the followed query minus slope times distance.
+
+    Nothing if no token is followed.
+    """
     row, slopes = scene.followed_query, positions.alibi_slopes(layer.heads)
     stage = scene.stage_before("biased scores")
     for head, key, left_side in _written_cells(scene, "biased", scene.written_keys):
@@ -206,18 +245,29 @@ def alibi_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def position_bias_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Write each score of the followed query plus its learned position bias.
+
+    Nothing if no token is followed.
+    """
     assert layer.attended.bias is not None
     yield from _addition_sums(scene, "biased", "biased scores", layer.attended.bias)
 
 
 @_if_followed
 def additive_mask_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Write each score of the followed query plus its number in the mask.
+
+    Nothing if no token is followed.
+    """
     assert layer.attended.mask is not None
     yield from _addition_sums(scene, "with mask", "scores with mask", layer.attended.mask)
 
 
 def _addition_sums(scene: Scene, name: str, stage: Stage, numbers: Tensor) -> Iterator[Sum]:
-    """Yields each key's score, and the number added to it."""
+    """Yield each of the followed query's scores before `stage` plus its number in `numbers`.
+
+    `name` names the results, such as 'biased'.
+    """
     before = scene.stage_before(stage)
     for head, key, left_side in _written_cells(scene, name, scene.written_keys):
         values, results = scene.stage_row(before, head), scene.stage_row(stage, head)
@@ -227,6 +277,10 @@ def _addition_sums(scene: Scene, name: str, stage: Stage, numbers: Tensor) -> It
 
 @_if_followed
 def mask_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Write −∞ for each key that the mask hides from the followed query.
+
+    Nothing if no token is followed.
+    """
     for head in (head for head in scene.mask_heads if head in scene.written_heads):
         suffix = scene.head_suffix(head) if len(scene.mask_heads) > 1 else ""
         for key in (key for key in scene.written_keys if key in scene.masked_keys(head)):
@@ -236,6 +290,10 @@ def mask_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def softmax_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Write each weight of the followed query as exp divided by the sum of exps.
+
+    Masked keys are left out, except for mistakes. Nothing if no token is followed.
+    """
     # weights written by hand may be above 0 where the mask hides a key from the softmax
     for head, key, left_side in _written_cells(scene, "weight", scene.visible_keys):
         if key in scene.masked_keys(head) and not layer.mistake:
@@ -246,7 +304,10 @@ def softmax_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 
 def _softmax_exponents(scene: Scene, layer: Layer, head: int, key: int) -> tuple[list[float], int]:
-    """Returns the numbers that the softmax runs over, and the index of this cell in them."""
+    """Return the finite numbers that the softmax runs over, and the index of this cell in them.
+
+    Usually the followed row, a sink included; for a mistake the key's column or the whole matrix.
+    """
     row, cells = scene.followed_query, layer.weights.cells("exponents", head)
     mistake = MISTAKES.get(layer.mistake)
     over = mistake.softmax_axis if mistake else "row"
@@ -266,9 +327,10 @@ def _softmax_exponents(scene: Scene, layer: Layer, head: int, key: int) -> tuple
 
 @_if_followed
 def match_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Writes the score of each key that shares a feature with the query, product by product.
+    """Write the score of each key that shares a feature with the query, product by product.
 
-    Yields nothing with a soft cap, after which a score is no longer a sum.
+    Keys without a shared feature or with a score of −∞ are left out, and all with a soft cap, after
+    which a score is no longer a sum. Nothing if no token is followed.
     """
     assert layer.queries is not None
     keys, division = layer.keys_of_heads, (divisor_texts(scene, layer), 1 / layer.scale)
@@ -285,6 +347,10 @@ def match_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def dropout_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Write each weight of the followed query times its dropout factor, which may be 0.
+
+    Nothing if no token is followed.
+    """
     keep_factor, is_given = 1 / (1 - scene.trace.variant.dropout), "kept" in layer.given
     for head, key, left_side in _written_cells(scene, "kept", scene.visible_keys):
         weight, result = scene.stage_row("weights", head)[key], scene.stage_row("mixing", head)[key]
@@ -294,6 +360,7 @@ def dropout_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def weighted_value_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Write the value of each key times its weight.||Nothing if no token is followed."""
     for head, key, left_side in _written_cells(scene, "weighted", scene.visible_keys):
         weight, value = scene.stage_row("mixing", head)[key], layer.values_of_heads[head, key]
         result = scene.weighted_values[head, key].tolist()
@@ -302,6 +369,11 @@ def weighted_value_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def context_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
+    """Write the followed token's context vector in each head, then its output if there is a matrix.
+
+    A head that is off or reads nothing has no terms; one replaced by its mean is written as a mean.
+    Nothing if no token is followed.
+    """
     row, style, matrices = scene.followed_query, scene.style, layer.projections
     read_keys = scene.read_keys
     for head in scene.written_heads:
@@ -327,7 +399,7 @@ def context_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def residual_sums(scene: Scene, residual: Residual) -> Iterator[Sum]:
-    """Writes x + f(x), and in a post-norm block its LayerNorm."""
+    """Write x + f(x), and in a post-norm block its LayerNorm.||Nothing if no token is followed."""
     row = scene.followed_query
     terms = [residual.inputs[row].tolist(), residual.sublayer_outputs[row].tolist()]
     left_side = f"sum({scene.query_name})"
@@ -339,11 +411,15 @@ def residual_sums(scene: Scene, residual: Residual) -> Iterator[Sum]:
 
 @_if_followed
 def norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
+    """Write the mean, the variance and the result of a LayerNorm.
+
+    Nothing if no token is followed.
+    """
     yield from _layer_norm_sums(scene, before, after, norm)
 
 
 def _layer_norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) -> Iterator[Sum]:
-    """Yields mean, variance and result; a gain of 1 with a shift of 0 is not written."""
+    """Yield mean, variance and result; a gain of 1 with a shift of 0 is left out."""
     vector, name, style = before[scene.followed_query], scene.query_name, scene.style
     mean, variance = vector.mean().item(), vector.var(correction=0).item()
     numbers, result = vector.tolist(), after[scene.followed_query].tolist()
@@ -356,7 +432,10 @@ def _layer_norm_sums(scene: Scene, before: Tensor, after: Tensor, norm: Norm) ->
 
 @_if_followed
 def feed_forward_sums(scene: Scene, block: Block) -> Iterator[Sum]:
-    """Writes the first matrix with the activation, then the second matrix."""
+    """Write the first matrix with the activation, then the second matrix.
+
+    Nothing if no token is followed.
+    """
     feed_forward, row, style = block.required_feed_forward, scene.followed_query, scene.style
     parameters, name, residual = feed_forward.parameters, scene.query_name, feed_forward.residual
     inputs, outputs = (
@@ -375,6 +454,10 @@ def feed_forward_sums(scene: Scene, block: Block) -> Iterator[Sum]:
 def answer_score_sums(
     scene: Scene, prediction: Prediction, scoring: AnswerScoring, answers: Sequence[int]
 ) -> Iterator[Sum]:
+    """Write the score of each of `answers` as a dot product of vector and answer.
+
+    Nothing if no token is followed.
+    """
     row, style = scene.followed_query, scene.style
     vector, ends = scoring.vectors[row].tolist(), style.for_values(*prediction.logits[row].tolist())
     for answer in answers:
@@ -389,6 +472,10 @@ def answer_score_sums(
 def answer_probability_sums(
     scene: Scene, prediction: Prediction, answers: Sequence[int]
 ) -> Iterator[Sum]:
+    """Write the probability of each of `answers` as a softmax over the scores of all answers.
+
+    Nothing if no token is followed.
+    """
     row, scores = scene.followed_query, prediction.logits[scene.followed_query].tolist()
     order = [*answers, *(index for index in range(len(scores)) if index not in answers)]
     ordered = [scores[index] for index in order]
@@ -399,12 +486,16 @@ def answer_probability_sums(
 
 
 def _nonzero_bias(bias: Tensor) -> list[float] | None:
+    """Return the bias as a list; None if all its numbers are 0."""
     numbers: list[float] = bias.tolist()
     return numbers if any(numbers) else None
 
 
 def _written_cells(scene: Scene, name: str, keys: Any) -> Iterator[tuple[int, int, str]]:
-    """Yields head, key and the name of the number, for each cell of the followed row."""
+    """Yield head, key and left side, `score H1(it, cat)`, for each cell of the followed row.
+
+    Only heads that are written out, and the keys in `keys`.
+    """
     for head in scene.written_heads:
         for key in keys:
             key_name = scene.token_name(scene.keys, key)

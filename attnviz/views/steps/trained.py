@@ -1,4 +1,4 @@
-"""What the steps say about a trained transformer: what it computes itself, and what it learned.
+"""What the steps state about a trained transformer: what it computes itself, and what it learned.
 
 A sentence about how a model computes a number appears only if the numbers themselves show it.
 """
@@ -50,7 +50,7 @@ LATER_STEPS_BUT_ANSWERS_NOTE = f"{LATER_STEPS_NOTE}, except its answers"
 
 
 def refuse_walk_without_vectors(trace: Trace) -> None:
-    """Raises AttnvizError for weights alone, which have no steps that lead to them."""
+    """Refuse steps for weights alone: external ones, or a model that returns nothing else."""
     refuse_weights_only(trace, "steps show how vectors become weights", "step")
     if trace.trained is not None and trace.trained.fallback:
         raise AttnvizError(
@@ -62,7 +62,7 @@ def refuse_walk_without_vectors(trace: Trace) -> None:
 
 
 def added_tokens_text(trace: Trace) -> str:
-    """Says which tokens the tokenizer added, and how many the model generated."""
+    """State which tokens the tokenizer added, and how many the model generated; may be empty."""
     tokens, text = trace.tokens, ""
     added_labels = dict.fromkeys(tokens.labels[position] for position in sorted(tokens.special))
     if trace.trained is not None and added_labels:
@@ -76,7 +76,11 @@ def added_tokens_text(trace: Trace) -> str:
 
 
 def trained_inputs_step(scene: Scene) -> Section:
-    """Returns the input of attention; in the first layer with the embeddings if they differ."""
+    """Return the step with the vectors that attention receives.
+
+    In the first layer it shows the embeddings as well, if they differ; with an encoder, its
+    vectors.
+    """
     inputs, number = scene.layer.inputs, scene.layer.layer
     rows = token_axis("token", scene.trace.tokens)
     grids = [scene.grid("inputs", inputs, rows)]
@@ -106,6 +110,7 @@ def trained_inputs_step(scene: Scene) -> Section:
 
 
 def _learned_table_remarks(scene: Scene) -> tuple[str, ...]:
+    """Return how many numbers the model's embedding table has; empty if its size is unknown."""
     ids, width = scene.trace.vocabulary, scene.trace.embeddings.shape[1]
     if not ids:
         return ()
@@ -114,7 +119,11 @@ def _learned_table_remarks(scene: Scene) -> tuple[str, ...]:
 
 
 def unknown_origin_text(layer: Layer, names: Sequence[str]) -> str:
-    """Says which vectors have matrices that were not recognised or not kept, if any."""
+    """State which of the vectors `names` were computed in the model's own, unknown way.
+
+    These have no recognised matrix; without any matrices, the text states that a file lacks them.
+    Empty if there are none.
+    """
     if layer.projections is None and not {*names} <= layer.given:
         return MISSING_MATRICES_TEXT
     unknown = [name for name in names if name in layer.given]
@@ -123,7 +132,7 @@ def unknown_origin_text(layer: Layer, names: Sequence[str]) -> str:
 
 
 def trained_head_matrix_grid(scene: Scene, name: str, matrix: Tensor, head: int) -> Grid:
-    """Returns the columns of a matrix or bias that make the vectors of one head."""
+    """Return the columns of a matrix or bias that make the vectors of one head or its group."""
     count = scene.layer.heads if name.endswith("query") else scene.layer.kv_heads
     ((group, heads),) = scene.head_groups(count, [head]).items()
     width = matrix.shape[-1] // count
@@ -132,7 +141,7 @@ def trained_head_matrix_grid(scene: Scene, name: str, matrix: Tensor, head: int)
 
 
 def own_rotation_text(trace: Trace) -> str:
-    """Describes rotary positions that follow no known formula; empty for all others."""
+    """Describe rotary positions that follow no known formula; empty for all other positions."""
     if trace.trained is None or trace.positions in ROTARY_POSITIONS:
         return ""
     return (
@@ -142,19 +151,19 @@ def own_rotation_text(trace: Trace) -> str:
 
 
 def is_scaled_by_root(layer: Layer) -> bool:
-    """Returns whether scores are divided by the square root of a head's width."""
+    """Return whether scores are divided by the square root of a head's width."""
     return abs(layer.scale * sqrt(layer.head_dim) - 1) < ROOT_TOLERANCE
 
 
 def divisor_text(layer: Layer) -> str:
-    """Returns the divisor of the scores as it is written; empty if they are not scaled."""
+    """Return the divisor of the scores as it is written: `√64` or `8.5`; empty if it is 1."""
     if is_scaled_by_root(layer):
         return f"√{layer.head_dim}"
     return "" if layer.scale == 1 else f"{1 / layer.scale:.6g}"
 
 
 def own_scaling_text(layer: Layer) -> str:
-    """Describes scaling by something other than the square root of a head's width."""
+    """Describe scaling by something other than the square root of a head's width, or by nothing."""
     if not divisor_text(layer):
         unknown = {"queries", "keys"} & layer.given
         return EARLIER_SCALING_TEXT if unknown else NO_SCALING_TEXT
@@ -162,7 +171,10 @@ def own_scaling_text(layer: Layer) -> str:
 
 
 def own_mask_text(scene: Scene) -> str:
-    """Describes which tokens the mask lets each token attend to; empty if nothing is masked."""
+    """Describe which tokens the mask lets each token attend to; empty if nothing is masked.
+
+    If no causal, window or chunk rule fits exactly, it only states that the model decides.
+    """
     visible = scene.layer.visible
     if bool(visible.all()):
         return ""
@@ -176,6 +188,7 @@ def own_mask_text(scene: Scene) -> str:
 
 
 def _attended_range_text(shape: MaskShape) -> str:
+    """Return the window or the chunk that tokens attend to, as a sentence; empty without either."""
     if shape.window is not None:
         return window_text(shape.window)
     if shape.chunk is None:
@@ -184,12 +197,12 @@ def _attended_range_text(shape: MaskShape) -> str:
 
 
 def window_text(window: int) -> str:
-    """Describes a sliding window."""
+    """Describe a sliding window as a sentence: tokens less than `window` positions away."""
     return f"Each token attends only to tokens less than {counted(window, 'position')} away."
 
 
 def position_bias_step(scene: Scene, bias: Tensor, sums: tuple[Sum, ...]) -> Section:
-    """Returns the step that adds a learned bias to each score."""
+    """Return the step that adds a learned bias to each score; `sums` is its arithmetic."""
     before = scene.stage_before("biased scores").split()[0]
     return Section(
         number="6b",
@@ -205,6 +218,7 @@ def position_bias_step(scene: Scene, bias: Tensor, sums: tuple[Sum, ...]) -> Sec
 
 
 def _bias_description(scene: Scene, bias: Tensor) -> str:
+    """Return what the bias depends on: the head, and the distance if the numbers show that."""
     about = "The model adds a number to each score"
     if bias.ndim == 3 and not torch.equal(bias, bias[:1].expand_as(bias)):
         about += ", which differs between heads"
@@ -214,7 +228,7 @@ def _bias_description(scene: Scene, bias: Tensor) -> str:
 
 
 def _depends_on_distance(bias: Tensor) -> bool:
-    """Returns whether all numbers on each diagonal are equal, within rounding."""
+    """Return whether all numbers on each diagonal are equal, within rounding."""
     differences = (bias[..., 1:, 1:] - bias[..., :-1, :-1]).abs()
     limit = MAX_DIAGONAL_VARIATION * bias.abs().max()
     return differences.numel() > 0 and bool((differences <= limit).all())

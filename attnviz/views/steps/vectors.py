@@ -1,4 +1,4 @@
-"""The first four steps: tokens, their vectors, and the queries, keys and values made of them."""
+"""The first four steps: tokens, their vectors, matrices, and the queries, keys and values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MATRIX_PURPOSES = {
 
 
 def tokens_step(scene: Scene) -> Iterator[Section]:
-    """Yields the tokens that the text is split into."""
+    """Yield the step with the tokens that the text is split into."""
     about = "The text is split into tokens, each with an id; nothing else of the text is used."
     if scene.trace.tokenizer == GIVEN_LABEL:
         about = "The tokens are given or numbered; a repeated word keeps its id."
@@ -60,7 +60,10 @@ def tokens_step(scene: Scene) -> Iterator[Section]:
 
 
 def inputs_step(scene: Scene) -> Iterator[Section]:
-    """Yields embeddings and positions; above the first layer, the output of the layer below."""
+    """Yield the step with embeddings and positions; above the first layer, the layer's input.
+
+    If nothing is computed from embeddings, because parts were given, it states that.
+    """
     layer = scene.layer
     if scene.trace.trained is not None:
         yield trained.trained_inputs_step(scene)
@@ -78,6 +81,7 @@ def inputs_step(scene: Scene) -> Iterator[Section]:
 
 
 def _lower_layer_step(scene: Scene) -> Section:
+    """Return the step with the output of the layer below."""
     inputs = scene.layer.layer_inputs
     return Section(
         number="2",
@@ -90,6 +94,7 @@ def _lower_layer_step(scene: Scene) -> Section:
 
 
 def _embeddings_step(scene: Scene) -> Section:
+    """Return the step with embeddings, added positions, and vectors of other tokens for keys."""
     trace, rows = scene.trace, token_axis("token", scene.trace.tokens)
     grids = [scene.grid("embeddings", trace.embeddings, rows)]
     about = _embeddings_description(scene)
@@ -126,6 +131,7 @@ def _embeddings_step(scene: Scene) -> Section:
 
 
 def _embeddings_description(scene: Scene) -> str:
+    """Return what embeddings are, and whether they were given, learned or written by hand."""
     trace = scene.trace
     about = trained.EMBEDDING_DESCRIPTION
     if "embeddings" in scene.layer.given:
@@ -139,13 +145,14 @@ def _embeddings_description(scene: Scene) -> str:
 
 
 def _kinds_from_other_tokens(scene: Scene) -> str:
-    """Returns `Keys and values`, whichever are computed from other tokens, or nothing."""
+    """Return `Keys and values`, or the one that is not given; empty if both are given."""
     given = scene.layer.given
     kinds = ["keys"] * (not {"keys", "scores"} & given) + ["values"] * ("values" not in given)
     return " and ".join(kinds).capitalize()
 
 
 def _embedding_table_remarks(scene: Scene) -> tuple[str, ...]:
+    """Return how many numbers a table of all ids has; empty if the vocabulary's size is unknown."""
     ids, width = scene.trace.vocabulary, scene.trace.embeddings.shape[1]
     if not ids:
         return ()
@@ -156,7 +163,7 @@ def _embedding_table_remarks(scene: Scene) -> tuple[str, ...]:
 
 
 def projections_step(scene: Scene) -> Iterator[Section]:
-    """Yields the matrices that make queries, keys and values."""
+    """Yield the step with the matrices of queries, keys and values, or why there are none."""
     matrices = projection_matrices(scene)
     if not matrices:
         about = _no_matrices_text(scene)
@@ -182,7 +189,10 @@ def projections_step(scene: Scene) -> Iterator[Section]:
 
 
 def _matrix_grids(scene: Scene, name: str, matrix: Tensor) -> Iterator[Grid]:
-    """Yields a matrix, split by head if its columns have names."""
+    """Yield a table of the matrix; one per shown head if its columns have names.
+
+    In a trained model with --head, only the columns of that head.
+    """
     if scene.trace.trained is not None and scene.options.head is not None:
         yield trained.trained_head_matrix_grid(scene, name, matrix, scene.options.head)
         return
@@ -196,12 +206,13 @@ def _matrix_grids(scene: Scene, name: str, matrix: Tensor) -> Iterator[Grid]:
 
 
 def projection_matrices(scene: Scene) -> dict[str, Tensor]:
-    """Returns the matrices and biases of the layer, except those that join the heads."""
+    """Return the layer's matrices and biases by name, except those that join the heads."""
     learned = parts.learned_tensors(scene.trace, scene.layer)
     return {name: matrix for name, matrix in learned.items() if not name.endswith("_out")}
 
 
 def _no_matrices_text(scene: Scene) -> str:
+    """Return why there are no matrices: none are used, parts are given, or they are unknown."""
     variant, given_parts = scene.trace.variant, scene.layer.given
     if scene.trace.trained is not None:
         return trained.unknown_origin_text(scene.layer, VECTOR_KINDS)
@@ -214,6 +225,7 @@ def _no_matrices_text(scene: Scene) -> str:
 
 
 def _matrices_origin_text(scene: Scene, matrices: Mapping[str, Tensor]) -> str:
+    """Return which of the matrices are random, given or learned."""
     random_names = [name for name in matrices if name not in scene.layer.given]
     is_single, given_count = len(matrices) == 1, len(matrices) - len(random_names)
     if not random_names:
@@ -228,7 +240,10 @@ def _matrices_origin_text(scene: Scene, matrices: Mapping[str, Tensor]) -> str:
 
 
 def vectors_step(scene: Scene) -> Iterator[Section]:
-    """Yields queries, keys and values, before rotary positions turn them."""
+    """Yield the step with queries, keys and values, before rotary positions turn them.
+
+    Only values if the variant compares no queries with keys.
+    """
     layer = scene.layer
     before = layer.before_rotary or layer
     is_compared = scene.trace.variant.compared
@@ -256,7 +271,7 @@ def vectors_step(scene: Scene) -> Iterator[Section]:
 
 
 def _shared_heads_text(layer: Layer) -> str:
-    """Says how many heads share keys and values; empty if none do."""
+    """State how many heads share keys and values; empty if none do."""
     group_size = layer.heads // layer.kv_heads
     if group_size == 1:
         return ""
@@ -267,7 +282,7 @@ def _shared_heads_text(layer: Layer) -> str:
 
 
 def _head_columns_text(layer: Layer, names: Sequence[str]) -> str:
-    """Says how projected vectors are split between heads; empty for a single head."""
+    """State how projected vectors are split between heads; empty for one head or given vectors."""
     projected_names = [name for name in names if name not in layer.given]
     if layer.heads == 1 or not projected_names:
         return ""
@@ -276,7 +291,11 @@ def _head_columns_text(layer: Layer, names: Sequence[str]) -> str:
 
 
 def _head_split_stages(scene: Scene, counts: Sequence[int]) -> Stages:
-    """Lays out the columns of all heads joined, then split: one line per kind of vector."""
+    """Lay out the columns of all heads joined, then split: one line of tables per kind of vector.
+
+    `counts` holds the number of tables of each kind. Empty for one head, or if any has no own
+    table.
+    """
     heads = scene.layer.heads
     if heads == 1 or any(count < heads for count in counts):
         return ()
@@ -289,6 +308,10 @@ def _head_split_stages(scene: Scene, counts: Sequence[int]) -> Stages:
 
 
 def _head_vector_grids(scene: Scene, name: str, vectors: Tensor) -> tuple[Grid, ...]:
+    """Return a table of the vectors `name`, such as 'keys', per shown head.
+
+    Of queries only the followed one, if any.
+    """
     queries = name == "queries"
     rows = token_axis(SINGULAR_KINDS[name], scene.trace.tokens if queries else scene.keys)
     side = "head_value" if name == "values" else "width"
@@ -296,7 +319,10 @@ def _head_vector_grids(scene: Scene, name: str, vectors: Tensor) -> tuple[Grid, 
 
 
 def _vector_formulas(scene: Scene, names: list[str]) -> tuple[str, str]:
-    """Returns the formulas for the terminal and in TeX: `Q = X W_query + b_query`."""
+    """Return the formulas as plain text and in TeX: `Q = X W_query + b_query`.
+
+    Without matrices, the plain text is `Q = K = V = X` or empty, and there is no TeX.
+    """
     projections, (queries_input, keys_input) = scene.layer.projections, _input_names(scene.layer)
     if projections is None or not projection_matrices(scene):
         return _unprojected_formula(scene, names), ""
@@ -313,7 +339,7 @@ def _vector_formulas(scene: Scene, names: list[str]) -> tuple[str, str]:
 
 
 def _unprojected_formula(scene: Scene, names: Sequence[str]) -> str:
-    """Returns `Q = K = V = X`, for vectors that are not projected; empty if any are given."""
+    """Return `Q = K = V = X` for vectors without projection; empty for projected or given ones."""
     if scene.trace.variant.projected or scene.layer.given & {*names}:
         return ""
     queries_input, keys_input = _input_names(scene.layer)
@@ -325,7 +351,7 @@ def _unprojected_formula(scene: Scene, names: Sequence[str]) -> str:
 
 
 def _input_names(layer: Layer) -> tuple[str, str]:
-    """Returns the names of the inputs of queries, and of keys and values: `X`, `Y`, `M`."""
+    """Return the inputs' names for queries, and for keys and values: `X`, `Y`, `M`, `normed`."""
     if layer.memory is not None:
         return "X", "M"
     is_pre_norm = layer.block is not None and layer.block.norm_placement == "pre"
@@ -334,7 +360,10 @@ def _input_names(layer: Layer) -> tuple[str, str]:
 
 
 def rotary_step(scene: Scene) -> Iterator[Section]:
-    """Yields the rotated queries and keys; nothing without rotary positions."""
+    """Yield the step with the rotated queries and keys; nothing without rotary positions.
+
+    A rotation by no known formula is described without formula and arithmetic.
+    """
     layer = scene.layer
     if layer.before_rotary is None or layer.queries is None or layer.keys is None:
         return
@@ -361,6 +390,7 @@ def rotary_step(scene: Scene) -> Iterator[Section]:
 
 
 def _rotation_description(scene: Scene) -> str:
+    """Return what rotary positions do."""
     return (
         f"{_rotated_pair_text(scene)} is rotated by an angle that grows with the position and is "
         "0 at the first: positions then affect a score only through the distance of its two tokens."
@@ -368,7 +398,7 @@ def _rotation_description(scene: Scene) -> str:
 
 
 def _rotated_pair_text(scene: Scene) -> str:
-    """Says which numbers are rotated as a pair."""
+    """Return which numbers are rotated as a pair: adjacent ones, or those half a vector apart."""
     if scene.trace.positions != "rotary-halves":
         return "Each pair of adjacent numbers of a query or a key"
     half = scene.layer.head_dim // 2
@@ -379,7 +409,7 @@ def _rotated_pair_text(scene: Scene) -> str:
 
 
 def _unwritten_pairs_note(scene: Scene) -> tuple[str, ...]:
-    """Says how many rotated pairs are not written out; empty if all are."""
+    """Return a note on how many rotated pairs are written out; empty if all are or none."""
     pairs = scene.layer.head_dim // 2
     if scene.options.query is None or scene.options.full or pairs <= MAX_TERMS:
         return ()

@@ -53,7 +53,10 @@ MIN_WRITTEN_WEIGHT = 0.005  # smaller weights are left out
 
 
 def why_step(scene: Scene) -> Iterator[Section]:
-    """Yields what each head looks for, and which features a query and its keys have."""
+    """Yield the step on what each head looks for, and which features a query and its keys have.
+
+    Nothing if the dimensions of queries and keys have no names.
+    """
     layer, is_followed = scene.layer, scene.options.query is not None
     if layer.queries is None or layer.keys is None:
         return
@@ -74,7 +77,7 @@ def why_step(scene: Scene) -> Iterator[Section]:
 
 
 def _head_sentences(scene: Scene) -> Iterator[str]:
-    """Yields `In head 0, a word that refers back looks for a noun before it.`"""
+    """Yield `In head 0, a word that refers back looks for a noun before it.` per known role."""
     for head in scene.shown_heads:
         role = written_head_role(scene.trace, scene.layer, head)
         if role:
@@ -82,7 +85,7 @@ def _head_sentences(scene: Scene) -> Iterator[str]:
 
 
 def _product_grid(scene: Scene, head: int) -> Grid:
-    """Returns the followed query's numbers times those of each key, not yet added up."""
+    """Return the followed query's numbers times those of each key in a head, not yet added up."""
     query, keys = _query_and_keys(scene, head)
     cells = unmasked_cells(keys * query)
     return Grid(
@@ -98,6 +101,7 @@ def _product_grid(scene: Scene, head: int) -> Grid:
 def _query_and_keys(
     scene: Scene, head: int
 ) -> tuple[Float[np.ndarray, "width"], Float[np.ndarray, "key width"]]:
+    """Return the followed query's vector and the vectors of all keys in a head."""
     queries, keys = scene.layer.queries, scene.layer.keys_of_heads
     assert queries is not None
     assert keys is not None
@@ -105,7 +109,7 @@ def _query_and_keys(
 
 
 def _feature_remarks(scene: Scene) -> Iterator[str]:
-    """Yields what the followed token asks for, and the features of the keys with most weight."""
+    """Yield what the followed token asks for, and the features of keys with most weight."""
     for head in scene.written_heads:
         query, keys = _query_and_keys(scene, head)
         prefix = f"head {head}: " if scene.layer.heads > 1 else ""
@@ -119,7 +123,7 @@ def _feature_remarks(scene: Scene) -> Iterator[str]:
 
 
 def _features_text(scene: Scene, head: int, vector: Float[np.ndarray, "width"]) -> str:
-    """Returns the nonzero numbers by name: `animal 14, place 8 and singular 6`."""
+    """Return the nonzero numbers with their names: `animal 14, place 8 and singular 6`."""
     numbers: list[float] = vector.tolist()
     names = dimension_names(scene.trace, scene.layer, "width", head)
     write = scene.style.for_values(*numbers)
@@ -166,7 +170,7 @@ FIRST_BLOCK_STEP_NUMBER = 11
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Walk(Showable):
-    """The selected steps of a Trace."""
+    """The selected steps (`sections`) of a Trace, the options `asked` for, and the selection."""
 
     trace: Trace
     asked: StepSettings
@@ -187,9 +191,10 @@ def steps(
     full: bool = False,
     **changes: Any,
 ) -> Walk:
-    """Every number on the way, of a text or of a Trace that is there already.
+    """Return every number on the way, step by step, of a text or of an existing Trace.
 
-    `changes` replace fields of the settings that a text is traced with.
+    `changes` replace fields of the settings that a text is traced with; with a Trace they are
+    refused.
 
     >>> from attnviz import steps
     >>> [softmax] = steps("I am learning", query="am", step="softmax", causal=True).sections
@@ -215,7 +220,11 @@ def steps(
 def step_sections(
     traced: Trace, options: StepSettings | None = None, *, still: bool = False
 ) -> list[Section]:
-    """Returns every step of one layer, numbered; with `still`, without frames for animation."""
+    """Return every step of one layer, numbered from 1; with `still`, without frames for animation.
+
+    Refuses a trace that is too large or has only weights, a missing layer or head, and a --key
+    without a score to draw.
+    """
     attentions = traced.layers[0].attentions
     by_row = [each for each in attentions if each.weights_on_demand is not None]
     refuse_oversized_steps(sum(map(weight_count, attentions)), sum(map(weight_count, by_row)))
@@ -231,13 +240,16 @@ def step_sections(
 
 
 def weight_count(layer: Layer) -> int:
-    """Returns the number of weights in all heads of a layer."""
+    """Return the number of attention weights in all heads of a layer."""
     rows, columns = layer.weights.cells("mixing", 0).shape
     return layer.heads * rows * columns
 
 
 def view(walk: Walk) -> View:
-    """Returns the View of a walk, with one panel per step."""
+    """Return the View of a walk, with one panel per step.
+
+    Its headline is what the only selected step found; for several steps, the title.
+    """
     settings_text, asked = settings_line(walk.trace), walk.asked
     caveat = random_numbers_caveat(walk.trace, PARTS_BY_SHOW_NAME)
     page = build_page([Group("steps", walk.sections)], settings_text, caveat)
@@ -262,30 +274,30 @@ def view(walk: Walk) -> View:
 
 
 def _walk_title(walk: Walk) -> str:
-    """Returns `How "it" gets its context vector, step by step`."""
+    """Return `How "it" gets its context vector, step by step`."""
     token_text = quoted_token(walk.trace.tokens, _followed_position(walk))
     return f"How {token_text} gets its context vector, step by step"
 
 
 def _only_step_finding(sections: Sequence[Section]) -> str:
-    """Returns the finding of the only selected step; empty if several are selected."""
+    """Return what the only selected step shows here, `finding`; empty if several are selected."""
     return sections[0].finding if len(sections) == 1 else ""
 
 
 def _followed_position(walk: Walk) -> int:
-    """Returns the position of the followed token, or of the last."""
+    """Return the position of the followed token, or without one of the last."""
     return len(walk.trace.tokens) - 1 if walk.asked.query is None else walk.asked.query
 
 
 def _steps_of_query(current: Walk, position: int) -> tuple[str, tuple[Section, ...]]:
-    """Returns the title and the steps of the walk for another query."""
+    """Return the headline and the selected steps for the query at `position`, without frames."""
     walk = replace(current, asked=replace(current.asked, query=position))
     sections = select_steps(step_sections(walk.trace, walk.asked, still=True), walk.step)
     return _only_step_finding(sections) or _walk_title(walk), tuple(sections)
 
 
 def _finished_section(section: Section, scene: Scene, *, still: bool) -> Section:
-    """Adds the notes on arithmetic that is not written out, and the frames of an animation."""
+    """Return the step with notes on unwritten arithmetic, and with frames unless `still`."""
     return replace(
         section,
         remarks=(*section.remarks, *_unwritten_remarks(section, scene)),
@@ -294,7 +306,7 @@ def _finished_section(section: Section, scene: Scene, *, still: bool) -> Section
 
 
 def _unwritten_remarks(section: Section, scene: Scene) -> Sequence[str]:
-    """Says which keys and heads are not written out; empty if all are."""
+    """Return notes on which keys and heads are not written out; empty if all are or none is."""
     name = section.name.removeprefix("cross-")
     if not section.sums or name not in (*STEPS_WRITTEN_BY_KEY, *STEPS_WRITTEN_BY_HEAD):
         return ()
