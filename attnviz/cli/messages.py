@@ -124,7 +124,10 @@ def show_in_pager(text: str) -> bool:
 
 
 def _pager_environment() -> dict[str, str]:
-    """Let a pager named without options quit if the text fits, and keep colours."""
+    """Return this process's variables, with defaults that make less and lv quit early and colour.
+
+    The process's own values of these variables stay.
+    """
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     characters = {"LESSCHARSET": "utf-8"} if utf8 else {}
     return {"LESS": "FRX", "LV": "-c", **characters, **os.environ}

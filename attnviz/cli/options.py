@@ -251,6 +251,7 @@ def typed_command_line(name: str, typed: TypedOptions, *groups: Any) -> str:
 
 
 def _format_command_line(name: str, options: dict[str, Any]) -> str:
+    """Return a command line: `text` or `name`, then `other`, are arguments, the rest options."""
     argument = options.pop("text", options.pop("name", None))
     second = options.pop("other", None)
     return Command(name=name, argument=argument, second=second, options=options).line

@@ -155,7 +155,7 @@ class TrainedOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionOptions:
-    """The fields of Settings that say what attention does; None leaves it to the variant."""
+    """The options that say what attention does, as in Settings; None is the variant's choice."""
 
     variant: Annotated[
         str,

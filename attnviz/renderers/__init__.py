@@ -49,7 +49,7 @@ PAGE_DIVIDER = "attnviz.renderers.picture.files:divide_pages"
 
 
 def suffixes(*without: FormatKind) -> list[str]:
-    """Return the suffixes of files that can be written, without those of some kinds."""
+    """Return the suffixes ('.png', …) of files that can be written, but not of kinds `without`."""
     return [suffix for suffix, file_format in FORMATS.items() if file_format.kind not in without]
 
 
@@ -77,7 +77,7 @@ def render_chunks(view: View, suffix: str, look: Look | None = None) -> Iterable
 
 
 def divide_into_pages(view: View, look: Look) -> list[View]:
-    """Return the view as several pages of a picture, on which labels can be read."""
+    """Return the view as several views: the pages of a picture, on which labels can be read."""
     divided_views: list[View] = pkgutil.resolve_name(PAGE_DIVIDER)(view, look)
     return divided_views
 

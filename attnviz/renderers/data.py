@@ -32,13 +32,16 @@ SPREADSHEET_FORMULA = re.compile(r"[=@＝＋－＠].|[+-](?![\d.,]*$)", re.DOTAL
 
 
 def json(view: View, look: Look) -> Iterator[bytes]:
-    """Yield an object, whose arrays have a line for each row, so that they can be compared."""
+    """Yield the view's data as a JSON object in bytes, with a line for each row of an array."""
     yield from _json_chunks(_json_contents(view), "")
     yield b"\n"
 
 
 def npz(view: View, look: Look) -> Iterator[bytes]:
-    """Yield an archive of arrays, named by paths into the JSON, such as `layers.0.weights`."""
+    """Yield the view's data as an archive of arrays, named by their paths: `layers.0.weights`.
+
+    None is left out; the provenance and the trace's origin are one JSON text each.
+    """
     sink = _ChunkSink()
     with ZipFile(sink, "w") as file:  # type: ignore[call-overload]  # a sink has all it needs
         for name, value in _flat_leaves(_json_contents(view), ""):
@@ -49,7 +52,7 @@ def npz(view: View, look: Look) -> Iterator[bytes]:
 
 
 def csv(view: View, look: Look) -> Iterator[bytes]:
-    """Yield a line for each row; a cell without a number is empty."""
+    """Yield the view's data as CSV: a header, then a line per row; missing numbers are empty."""
     data = _data_of_view(view)
     yield ",".join(data.header).encode()
     yield from map(_csv_lines, data.lines())
@@ -95,7 +98,10 @@ def _write_array(file: ZipFile, name: str, array: np.ndarray) -> Iterator[None]:
 
 
 def _csv_lines(lines: TableLines) -> bytes:
-    """Return lines with the same first words, each behind a line break; orjson writes them."""
+    """Return CSV lines that share their first words, each behind a line break.
+
+    orjson writes them, since it is fast.
+    """
     words = (word if isinstance(word, int) else _csv_word(word) for word in lines.start)
     start = "".join(f"{word}," for word in words)
     *numbers, last = lines.numbers

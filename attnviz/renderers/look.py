@@ -45,7 +45,7 @@ class Look:
 
     @property
     def has_footnote(self) -> bool:
-        """Whether the settings are written below a picture; a slide has them in its notes."""
+        """Whether the settings are written below a picture: by default not on 16:9 and 4:3."""
         if self.footnote is not None or self.size is None:
             return self.footnote is not False
         width, height = self.size

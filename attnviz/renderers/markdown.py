@@ -26,7 +26,7 @@ HTML_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def md(view: View, look: Look) -> list[bytes]:
-    """Return a page of headings and tables, its parts an empty line apart."""
+    """Return the view as a Markdown file: headings, tables in full and notes."""
     title = f"# {escape_markdown(view.overhead)}" if view.overhead else ""
     parts = [title, escape_markdown(view.screen.caption)]
     panels = view.screen.panels
@@ -104,6 +104,7 @@ def _overview_markdown(overview: Overview) -> Iterator[str]:
 
 
 def _grid_note(grid: Grid) -> str:
+    """Return in italics a grid's note, and how hidden cells are written; empty without either."""
     sign = masked_sign(grid, MASKED_CELL)
     mask_note = f"{sign} = hidden by the mask" if grid.cells.has_hidden else ""
     note = ". ".join(filter(None, (grid.note, mask_note)))
@@ -120,7 +121,7 @@ def _inline_code(text: str) -> str:
 
 
 def _code_block(lines: Sequence[str]) -> str:
-    """Return lines behind a fence that none of them can close."""
+    """Return lines as a code block, behind a fence that none can close; empty without lines."""
     if not lines:
         return ""
     text = "\n".join(lines)

@@ -354,7 +354,10 @@ def blocks_note(head: HeadMap, packed_head: PackedHead) -> str:
 
 
 def _block_side(heads: Sequence[HeadMap], size: float) -> int:
-    """Return the blocks on a side of a head, so that all heads fit; a visible cell takes a byte."""
+    """Return at how many blocks on a side all heads fit into `size` bytes.
+
+    A visible block takes a byte.
+    """
     seen = (1 - load_cells(head.weights, _sampled_rows(head)).hidden.mean() for head in heads)
     return max(1, math.isqrt(int(size / max(sum(seen), 1e-9))))
 

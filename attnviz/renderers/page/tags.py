@@ -7,7 +7,7 @@ from html import escape
 
 
 class Markup(str):
-    """HTML, which is written as it is."""
+    """HTML that is written as it is; any other str is escaped."""
 
     __slots__ = ()
 
@@ -16,7 +16,7 @@ NO_MARKUP = Markup()
 
 
 def tag(name: str, *inner: str, **attributes: str | int | bool | None) -> Markup:
-    """Return an element with its content and attributes.
+    """Return an element with its content, of which only Markup is not escaped, and its attributes.
 
     >>> tag("td", "a < b", class_="s3", hidden=True, title=None)
     '<td class="s3" hidden>a &lt; b</td>'
@@ -34,7 +34,7 @@ def empty_tag(name: str, **attributes: str | int | bool | None) -> Markup:
 
 
 def join_markup(parts: Iterable[str]) -> Markup:
-    """Join words, which are escaped, and markup."""
+    """Join texts, which are escaped, and markup, which is not."""
     return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in parts))
 
 
