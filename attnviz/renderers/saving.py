@@ -28,7 +28,11 @@ COMMANDS_WITH_PACE = ("steps", "example show")
 
 
 def save_view(view: View, *paths: str | Path, **looks: Any) -> None:
-    """Write files of a view, all or none, with the command that would write the same."""
+    """Write the files of a view, all or none, with the command that writes the same.
+
+    Notes become warnings. `looks`: fields of Look, such as theme='dark'. Refuses paths and looks
+    that cannot be written.
+    """
     look = replace_choices(Look(), looks)
     _, notes = write_files(_with_output_command(view, paths, look), list(map(Path, paths)), look)
     for note in notes:
@@ -38,7 +42,8 @@ def save_view(view: View, *paths: str | Path, **looks: Any) -> None:
 def write_files(view: View, paths: Sequence[Path], look: Look) -> tuple[list[Path], list[str]]:
     """Write the files of a view, all or none; return their paths, and notes about them.
 
-    A path with {step} or {page} becomes several. Refuses paths that cannot be written.
+    A path with {page}, or of a view with steps {step}, becomes several. Refuses paths that cannot
+    be written, before anything is drawn.
     """
     views_by_path = [
         pair for path in dict.fromkeys(paths) for pair in _views_by_path(view, path, look)

@@ -113,6 +113,10 @@ def _finite_and_signed(cells: Cells) -> tuple[bool, bool]:
 
 
 def _code_rows(band: Patch, scores: Patch | None, max_code: int, *, signed: bool) -> CodedRows:
+    """Return the codes of some rows, with the largest errors of numbers and of scores.
+
+    Codes reach from 0, or from -max_code if `signed`, to max_code.
+    """
     seen, numbers = ~band.hidden, _as_floats(band.values[~band.hidden])
     reach = np.abs(np.where(seen, band.values, 0)).max(axis=1, initial=0).astype("<f4")
     reaches = np.repeat(reach, seen.sum(axis=1))
@@ -222,7 +226,7 @@ def _encode_numbers(
 
 
 def _decode_numbers(codes: CellNumbers, reaches: RowNumbers, max_code: int) -> CellNumbers:
-    """Return what the page's script computes from codes, to the last bit: doubles, as float32."""
+    """Return the numbers that the page's script computes from codes, exactly, as float32."""
     whole = codes.astype(np.float64)
     numbers = np.abs(whole) * whole * (reaches / np.float64(max_code**2))
     return np.asarray(numbers.astype(np.float32))
@@ -242,12 +246,12 @@ def thumbnail_cells(cells: Cells, *, share: bool) -> StoredCells:
 
 
 def block_side(count: int, max_cells: int) -> int:
-    """Return how many cells make a block, so that at most `max_cells` blocks are left."""
+    """Return how many cells make a block along an axis, so that at most `max_cells` are left."""
     return 1 if count <= max_cells else block_size(count, math.ceil(count / max_cells))
 
 
 def pack_thumbnails(patches: Sequence[StoredCells]) -> PackedTable:
-    """Return a table with a row for each thumbnail; shorter rows end in hidden cells."""
+    """Return the thumbnails as one packed table, a row for each, ending in hidden cells."""
     longest = max(patch.values.size for patch in patches)
     values = np.zeros((len(patches), longest), dtype=np.float32)
     hidden = np.ones((len(patches), longest), dtype=bool)

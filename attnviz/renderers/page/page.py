@@ -104,7 +104,7 @@ def html(view: View, look: Look) -> Iterator[bytes]:
 
 
 def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts of the names in page.html; `about` describes the heads."""
+    """Return the texts for the placeholders in page.html; `about` describes the heads, or is {}."""
     styles = [_read_page_file(f"style/{style_file}") for style_file in STYLE_FILES]
     style, script = theme_rules(look.palette) + "".join(styles), _join_scripts()
     theme_name = "" if look.theme == DEFAULT_THEME else look.theme

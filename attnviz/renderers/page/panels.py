@@ -104,7 +104,7 @@ def _is_explored(panel: Drawable, heads: HeadExplorer) -> bool:
 
 
 def _is_followed_row(sentence: Sentence, heads: HeadExplorer) -> bool:
-    """Return whether a sentence shows the first head's row for the followed token."""
+    """Return whether a sentence shows the followed token's row of the head that is shown first."""
     first, row = heads.heads[heads.first], sentence.grid.values
     if heads.query is None or row.shape != (1, first.weights.shape[1]):
         return False
@@ -147,7 +147,7 @@ def _section_anchor(section: Section) -> str:
 
 
 def _group_markup(drawables: Sequence[Drawable]) -> Iterator[Markup]:
-    """Yield tables of one kind side by side under a heading, then the other panels."""
+    """Yield tables of one kind side by side under a heading, then charts, steps, other panels."""
     grids = [panel for panel in drawables if isinstance(panel, Grid)]
     headings = list(dict.fromkeys(HEAD_SUFFIX.sub("", panel.title) for panel in grids))
     for heading in headings:
@@ -291,7 +291,10 @@ def _scroll_frame(inner: Markup) -> Markup:
 
 
 def _table_head(grid: Grid) -> Markup:
-    """Return the row of column names, with the titles of both axes in its corner."""
+    """Return the row of column names, with the titles of both axes in its corner.
+
+    Nothing comes back if no column has a name.
+    """
     names = [tag("th", name, scope="col") for name in grid.columns.names]
     titles = grid.rows.title, grid.columns.title
     corner = tag("td", " \\ ".join(titles) if all(titles) else "")

@@ -39,7 +39,10 @@ def join_markup(parts: Iterable[str]) -> Markup:
 
 
 def _attributes(attributes: dict[str, str | int | bool | None]) -> str:
-    """Return attributes; their names are written as in Python: class_, aria_label."""
+    """Return attributes as HTML, each behind a space; None and False are left out.
+
+    Names are written as in Python: `class_`, `aria_label`. True is an attribute without a value.
+    """
     parts = []
     for name, value in attributes.items():
         if value is not None and value is not False:

@@ -194,7 +194,7 @@ def _command_note(view: View) -> Iterator[str]:
 
 
 def deck_bytes(deck: Presentation, view: View) -> bytes:
-    """Return the deck as python-pptx writes it, but without dates and authors."""
+    """Return the bytes of the deck, the same every time: without dates and authors."""
     original, repacked = io.BytesIO(), io.BytesIO()
     deck.save(original)
     with ZipFile(original) as parts, ZipFile(repacked, "w") as file:
@@ -230,7 +230,7 @@ class Slide:
 
 
 def divide_into_slides(view: View) -> list[Slide]:
-    """Return a slide for each step; or one for all panels, and one for each of them."""
+    """Return a slide for each step; or one for all panels, then one for each of up to 40 panels."""
     sections = view.sections
     if sections and len(sections) == len(view.picture.panels):
         return [Slide(_step_view(view, section), kind=section.name) for section in sections]
@@ -303,7 +303,10 @@ def _slide_titles(view: View, parts: Sequence[Group]) -> list[str]:
 
 
 def _common_title(view: View, part: Group) -> str:
-    """Return the headline if it covers the panel, as it does an equation; else the title."""
+    """Return what stands before a panel's name: the headline if it covers the panel.
+
+    Otherwise, the title of the view.
+    """
     is_said = view.titled or view.title in view.headline or part.kind == "product"
     return (
         view.headline
@@ -322,6 +325,6 @@ def _panel_title(panel: Drawable) -> str:
 
 
 def _panel_slide(view: View, part: Group, title: str) -> Slide:
-    """Return a slide for one panel, or one equation, under the given title."""
+    """Return a slide for one panel, or for an equation of several, under the given title."""
     page = build_page([part], view.settings, view.picture.caveat)
     return Slide(replace(view, picture=page, headline=title), kind=part.name)

@@ -258,7 +258,10 @@ def _shorten_to_lines(text: str, shown_lines: Sequence[str]) -> str:
 
 
 def _wrap_words(text: str, size: float, width: float) -> list[str]:
-    """Return lines of words; words longer than a line are broken anywhere."""
+    """Return a text as lines of a width in inches, in letters of `size` points.
+
+    Words longer than a line are broken anywhere.
+    """
     letters = max(int(width / (size * POINT)), 1)  # so many fit in any case
     pieces = [
         word[start : start + letters]

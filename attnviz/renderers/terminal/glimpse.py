@@ -39,21 +39,21 @@ TextLines = list[Text]
 
 
 def glimpse_lines(glimpse: Glimpse, screen: Screen) -> TextLines:
-    """Return lines that fit on the screen."""
+    """Return the picture of a model while it learns, as lines that fit on the screen."""
     heading = list(_glimpse_heading(glimpse, screen))
     lines = [*heading, *_glimpse_body(glimpse, screen, max(screen.rows - len(heading), 1))]
     return [_truncate_line(line, screen.room) for line in lines[: screen.rows]]
 
 
 def _glimpse_heading(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
-    """Yield what is learned, and the status as far as it fits on a line."""
+    """Yield what is learned, on a line, and as much of the status as fits on the next."""
     full_title = f"{glimpse.title}: {glimpse.about}"
     yield Text(full_title if cell_len(full_title) <= screen.room else glimpse.title, BOLD_STYLE)
     yield Text(_join_fitting(glimpse.status_parts, screen.room), DIM_STYLE)
 
 
 def _join_fitting(parts: Iterable[str], room: int) -> str:
-    """Join the parts that fit on a line, and leave out the others."""
+    """Join the parts that fit on a line of `room` columns, ' · ' between; leave out others."""
     line = ""
     for part in parts:
         longer = f"{line} · {part}" if line else part
@@ -91,7 +91,10 @@ def _numbers_line(glimpse: Glimpse, screen: Screen) -> Text:
 
 
 def _fewer_heads(glimpse: Glimpse) -> Iterator[tuple[tuple[Grid, ...], ...]]:
-    """Yield the heads with the highest score in some column, then the first of them alone."""
+    """Yield smaller choices of heads: those with the highest score in a column, then one of them.
+
+    Each choice is one layer of heads.
+    """
     all_heads = [head for heads in glimpse.layers for head in heads]
     best_heads = dict.fromkeys(_best_heads(glimpse.scores)) or {0: None}
     if len(all_heads) > len(best_heads) > 1:
@@ -100,12 +103,13 @@ def _fewer_heads(glimpse: Glimpse) -> Iterator[tuple[tuple[Grid, ...], ...]]:
 
 
 def _best_heads(scores: Grid) -> list[int]:
-    """Return for each column of scores the row with the highest one."""
+    """Return for each column of scores the index of the head with the highest one."""
     values = np.nan_to_num(scores.values)
     return [int(row) for row in values.argmax(0)] if values.size else []
 
 
 def _join_side_by_side(left: TextLines, left_columns: int, right: TextLines) -> Iterator[Text]:
+    """Yield lines on the left padded to `left_columns`, each followed by one on the right."""
     for left_line, right_line in zip_longest(left, right, fillvalue=Text(end="")):
         line = left_line.copy()
         line.append(" " * (left_columns - line.cell_len))
@@ -126,11 +130,12 @@ def _side_lines(glimpse: Glimpse, screen: Screen, rows: int) -> TextLines:
 
 
 def _history_label(history: MeasureHistory) -> Text:
+    """Return the name of a measure and its last value."""
     return Text.assemble((f"{history.name} ", DIM_STYLE), history.value_text, end="")
 
 
 def _lines_below_maps(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
-    """Yield the best head of each score, and a curve of one line for each measure."""
+    """Yield a line with the best head for each score, then a one-line curve for each measure."""
     scores = glimpse.scores
     best_heads = zip(scores.columns.labels, _best_heads(scores), strict=True)
     best_texts = [
@@ -150,7 +155,10 @@ def _lines_below_maps(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
 
 
 def _score_table(scores: Grid, screen: Screen, rows: int) -> Iterator[Text]:
-    """Yield a table of what heads attend to; of too many heads those with the highest scores."""
+    """Yield the scores of heads as a table of at most `rows` lines; nothing for fewer than two.
+
+    Of too many heads it has those with the highest scores.
+    """
     columns = range(len(scores.columns))
     if not columns or rows < 2:
         return
@@ -175,7 +183,7 @@ def _score_table(scores: Grid, screen: Screen, rows: int) -> Iterator[Text]:
 
 
 def _score_widths(names: Sequence[str], room: int) -> list[int]:
-    """Return columns as wide as their names; the widest are narrowed if they do not fit."""
+    """Return the width of each column of scores: that of its name, the widest narrowed to fit."""
     widths = [max(cell_len(name) + 1, MIN_SCORE_COLUMNS) for name in names]
     while sum(widths) > room and max(widths) > MIN_SCORE_COLUMNS:
         widths[widths.index(max(widths))] -= 1
@@ -183,7 +191,7 @@ def _score_widths(names: Sequence[str], room: int) -> list[int]:
 
 
 def _best_rows(scores: Grid, max_rows: int) -> list[int]:
-    """Return all heads, or those with the highest scores."""
+    """Return in order the indices of at most `max_rows` heads: those with the highest scores."""
     order = np.argsort(-np.nan_to_num(scores.values).max(1), kind="stable")
     return sorted(int(row) for row in order[:max_rows])
 
@@ -204,9 +212,11 @@ def _curve_lines(
 
 
 def _truncate_line(line: Text, room: int) -> Text:
+    """Cut a line to `room` columns, in place, and return it."""
     line.truncate(room)
     return line
 
 
 def _shorten_label(text: str, room: int) -> str:
+    """Return a text, cut to `room` columns with an ellipsis if it is longer."""
     return text if cell_len(text) <= room else fit_columns(text, room).rstrip()
