@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
-MODEL_RUN_ASPECTS = ("dtype", "device")  # ways in which one model can be run twice
+MODEL_RUN_ASPECTS = ("dtype", "device")  # in which two runs of one model may differ
 DEFAULT_ASPECT_VALUES = {"dtype": ["float32", "bfloat16"]}
 REFUSED_WITH_MODEL = ("repeats", "curves", "mean", "reference")
 PATTERN_EXAMPLE = 'attnviz compare "it was too tired" "it was too wide" --model minilm'

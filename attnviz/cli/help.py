@@ -1,4 +1,4 @@
-"""Help as plain text, and completion for shells; typer's own boxes take longer than the rest.
+"""Help as plain text, and completion for shells.
 
 typer's own boxes cost more time than the rest of --help.
 """
@@ -187,6 +187,7 @@ def build_completer(
     """
 
     def complete(incomplete: str) -> list[tuple[str, str]]:
+        """Return (completed word, description) for each name that begins so."""
         names = among() if callable(among) else among
         summaries = names if isinstance(names, Mapping) else dict.fromkeys(names, "")
         finished, comma, prefix = incomplete.rpartition(",") if several else ("", "", incomplete)
@@ -206,6 +207,7 @@ def build_context_completer(
     """Return a completer whose names `among` returns for the values typed before, by parameter."""
 
     def complete(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+        """Return completions for the values typed before."""
         return build_completer(among(context.params), several=several)(incomplete)
 
     # typer tells the parameters apart by their annotations.

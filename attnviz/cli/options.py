@@ -73,6 +73,7 @@ def accept_options(
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        """Return the command as typer sees it, with every option as a parameter."""
         hints = get_type_hints(command)
         groups = [hint for name, hint in hints.items() if name not in ("typed", "return")]
         parameters = [
@@ -83,6 +84,7 @@ def accept_options(
         ]
 
         def call(context: typer.Context, **values: Any) -> None:
+            """Refuse unsafe output, then call the command with its groups."""
             memory.refuse_too_few_addresses()
             file_names = (values[name] for name in FILE_OPTIONS if values.get(name) is not None)
             refuse_overwriting(values.get("out", ()), [*file_names])

@@ -25,7 +25,9 @@ def align_sums(sums: Sequence[Sum]) -> Iterator[str]:
 
 
 def break_sum(text: str, fits: Callable[[str], bool], indent: str = "    ") -> Iterator[str]:
-    """Yield lines that fit; all but the first are indented.
+    """Yield a sum as lines for which `fits` is true, broken before signs where possible.
+
+    All lines but the first begin with `indent`.
 
     >>> list(break_sum("a = 0.5·2 + 0.25·4 = 2", lambda line: len(line) <= 14))
     ['a = 0.5·2', '    + 0.25·4', '    = 2']

@@ -214,7 +214,10 @@ def pack_steps(view: View) -> dict[str, str]:
 
 
 def _steps_within_limit(view: View) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield tokens with the title and markup of their steps, the query first, up to a limit."""
+    """Yield (token, title, its steps as markup), the followed token first.
+
+    Once the markup exceeds a limit of letters, other tokens have no steps.
+    """
     assert view.heads is not None, "who looks at steps can follow a token"
     query = view.heads.query or 0
     positions = range(len(view.heads.heads[0].query_axis.labels))

@@ -15,7 +15,11 @@ SHADED_SCALE_KINDS = ("sequential", "diverging")
 
 
 def theme_rules(palette: str) -> str:
-    """Return the CSS of both themes: light on paper; dark on screens that ask for it."""
+    """Return the CSS of both themes, and that of the classes of lines and shades.
+
+    The light theme is on paper, and by default; the dark one on screens whose system, or whose
+    page, asks for it.
+    """
     light, dark = (_theme_rule(name, palette) for name in ("light", "dark"))
     system = f"@media screen and (prefers-color-scheme: dark) {{ :root:not(.light) {{ {dark} }} }}"
     chosen_rule = f"@media screen {{ :root.dark {{ {dark} }} }}"

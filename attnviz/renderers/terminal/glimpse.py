@@ -63,7 +63,10 @@ def _join_fitting(parts: Iterable[str], room: int) -> str:
 
 
 def _glimpse_body(glimpse: Glimpse, screen: Screen, rows: int) -> TextLines:
-    """Return maps of all heads, of the best heads or of one, with scores and curves."""
+    """Return in `rows` lines maps of all heads, of the best or of one, with scores and curves.
+
+    They stand beside the maps, else below them; without room, one map is pooled above the numbers.
+    """
     narrower = replace(screen, width=screen.room - SIDE_COLUMNS - GAP_COLUMNS)
     for layers in (glimpse.layers, *_fewer_heads(glimpse)):
         if screen.room >= MIN_COLUMNS_WITH_SIDE and rows >= MIN_LINES_WITH_SIDE:
@@ -85,7 +88,10 @@ def _glimpse_body(glimpse: Glimpse, screen: Screen, rows: int) -> TextLines:
 
 
 def _numbers_line(glimpse: Glimpse, screen: Screen) -> Text:
-    """Return the numbers that fit on a line, the last and most important first."""
+    """Return the last value of each measure, as far as they fit on a line.
+
+    The last measure comes first, as the most important one.
+    """
     numbers = [f"{history.name} {history.value_text}" for history in glimpse.histories[::-1]]
     return Text(_join_fitting(numbers, screen.room) or glimpse.histories[-1].value_text)
 
@@ -117,7 +123,7 @@ def _join_side_by_side(left: TextLines, left_columns: int, right: TextLines) -> 
 
 
 def _side_lines(glimpse: Glimpse, screen: Screen, rows: int) -> TextLines:
-    """Return the scores of heads, curves, and the legend, as far as there is room."""
+    """Return what stands beside maps: scores of heads, curves and legend, as far as they fit."""
     curve_lines = 2 * len(glimpse.histories)  # for curves of one line, each below its name
     table = list(_score_table(glimpse.scores, screen, rows - curve_lines - 1))
     curve_height = min(MAX_CURVE_LINES, (rows - len(table) - 1) // len(glimpse.histories) - 1)
@@ -199,7 +205,7 @@ def _best_rows(scores: Grid, max_rows: int) -> list[int]:
 def _curve_lines(
     glimpse: Glimpse, number: int, width: int, height: int, screen: Screen
 ) -> Iterator[Text]:
-    """Yield a measure from the first step to the last, as blocks stacked on each other."""
+    """Yield the history of measure `number` as blocks of letters, `height` lines high."""
     history, steps = glimpse.histories[number], glimpse.steps
     style = Style(color=find_theme(screen.theme).series[number]) if screen.colored else PLAIN_STYLE
     sampled_steps = np.linspace(0, steps[-1], min(width, len(steps)))  # a curve grows to the right

@@ -90,7 +90,7 @@ def _view_body(view: View, screen: Screen, above: int, below: int) -> list[Text]
 
 
 def txt(view: View, look: Look) -> list[bytes]:
-    """Return the terminal's tables in full: no colour, nothing cut, nothing pooled."""
+    """Return the view as a text file: the terminal's tables in full, without colours."""
     screen = Screen(None, numbers=look.numbers)
     lines = [Text(line) for line in (view.overhead, view.settings, view.screen.caveat) if line]
     lines += [Text(), *panel_lines(view.screen.panels, screen), *closing_lines(view.notes, screen)]
@@ -137,6 +137,7 @@ def _panel_blocks(
 
 
 def _fit_in_room(panel: Overview | RankedBars, screen: Screen, room: int) -> Iterator[Text]:
+    """Yield the lines of an overview or ranking in about `room` lines; a few are the least."""
     if isinstance(panel, RankedBars):
         return ranking_lines(panel, screen, max(MIN_RANKED_ROWS, room - RANKING_EXTRA_LINES))
     return overview_lines(panel, screen, UNLIMITED_LINES if screen.full else room)

@@ -256,7 +256,7 @@ def _map_titles(titles: Sequence[str], start: int, width: int, gap: int) -> Text
 
 
 def _map_lines(grid: Grid, form: MapForm, screen: Screen) -> Iterator[Text]:
-    """Yield a line for each row, in blocks of colour or of different heights."""
+    """Yield a line for each row of a map, in blocks of colour, or of several heights without."""
     paint = paint_values(grid.values, grid.scale, screen) if screen.colored else None
     for row, hidden in enumerate(grid.hidden.tolist()):
         cell_glyphs = [" "] * len(hidden) if paint else block_glyphs(grid.values[row], grid.scale)
@@ -292,6 +292,10 @@ def _half_line_rows(grid: Grid, screen: Screen) -> Iterator[Text]:
 def _half_line_cell(
     paint: Paint, pair: Sequence[int], column: int, hidden: Sequence[Sequence[bool]]
 ) -> tuple[str, Style]:
+    """Return the glyph and style of a cell whose halves are the rows `pair`.
+
+    A hidden half is left out; if both are hidden, the glyph is a dot.
+    """
     visible_rows = [row for row in pair if not hidden[row][column]]
     if not visible_rows:
         return MASKED_SIGN, DIM_STYLE
@@ -356,6 +360,7 @@ def _flag_lines(overview: Overview, screen: Screen, *, short: bool) -> Iterator[
 
 
 def _flag_texts(overview: Overview, short: bool) -> Iterator[Text]:
+    """Yield the text of each flag: a letter, what the head does, its name and the number."""
     for letter, flag in zip(ascii_letters, overview.flags, strict=False):
         name, kind = overview.names[flag.map_index], flag.short if short else flag.kind
         yield Text.assemble(

@@ -60,7 +60,10 @@ class Screen:
 
     @property
     def rows(self) -> int:
-        """How many lines can be seen at once, without that of the prompt."""
+        """The lines that can be seen at once, without that of the prompt.
+
+        Without a height they are practically unlimited.
+        """
         return 10**9 if self.height is None else max(self.height - 1, 1)
 
     @property
@@ -91,7 +94,7 @@ def wrap_note(note: str, screen: Screen, style: Style = DIM_STYLE) -> Iterator[T
 
 
 def title_text(title: str, *, is_off: bool) -> Text:
-    """Return a bold title; the name of a head that is switched off is grey and struck through."""
+    """Return a bold title; a head's name that is switched off is grey and struck through."""
     if not is_off:
         return Text(title, BOLD_STYLE)
     name, sign, rest = title.partition(OFF_SUFFIX)
@@ -160,7 +163,7 @@ class Paint:
         return _rgb_color(red, green, blue)
 
     def background_style(self, index: CellIndex) -> Style:
-        """Return the style of letters on this colour, in ink that can be read on it."""
+        """Return the style of letters on the colour of a value, in legible black or white."""
         ink = self.inks[0 if self.dark_ink[index] else 1]
         return _ink_style(ink, self.color(index))
 
@@ -231,6 +234,7 @@ def scale_line(
 
 
 def _ramp_text(scale: Scale, colors: Scale, screen: Screen, ramp: str, max_columns: int) -> Text:
+    """Return the cells of a scale in its colours; without colours the letters of `ramp`."""
     if not screen.colored:
         return Text(ramp, end="")
     width = max_columns if screen.room >= 40 else NARROW_LEGEND_COLUMNS

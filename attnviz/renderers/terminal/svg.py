@@ -31,7 +31,10 @@ SVG_FONTS = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
 
 def svg(view: View, look: Look) -> list[bytes]:
-    """Return what the command prints on a terminal of 80 columns, below the command itself."""
+    """Return an SVG file of what the command prints on a terminal of 80 columns.
+
+    The command stands above it.
+    """
     screen = Screen(
         SVG_COLUMNS,
         colors="truecolor",
@@ -44,7 +47,7 @@ def svg(view: View, look: Look) -> list[bytes]:
 
 
 def _prompt_lines(command: Command | None, screen: Screen) -> list[Text]:
-    """Return the command at a prompt, as one would type it to see the same."""
+    """Return the command at a prompt, without --as, and an empty line; [] without a command."""
     if command is None:
         return []
     options = {name: value for name, value in command.options.items() if name != "as_"}
@@ -81,6 +84,7 @@ def _svg_metadata(view: View) -> list[str]:
 
 
 def _line_elements(segments: Sequence[Segment], top: float, colors: Theme) -> Iterator[str]:
+    """Yield the SVG elements of one line, `top` pixels from the top: colours behind, letters."""
     column = 0
     for segment in segments:
         style, text = segment.style or Style(), segment.text.rstrip("\n")

@@ -109,7 +109,7 @@ def _choose_form(grids: Sequence[Grid], screen: Screen) -> TableRows | None:
 
 
 def _table_forms(grids: Sequence[Grid], screen: Screen) -> Iterator[TableForm]:
-    """Yield forms, from the one that says most to the one that needs least."""
+    """Yield the possible forms, from the one that shows most to the one that needs least room."""
     first = grids[0]
     words = 0 if screen.width is None else max_label_columns(first.columns)
     downwards = words > 0 and (len(first.rows) > 1 or max_downward_lines(first.columns) == 1)
