@@ -193,7 +193,7 @@ class ExampleCommandGroup(CommandGroup):
 
 
 def _build_example_app() -> typer.Typer:
-    """Return `attnviz example`, a group whose help lists its own commands."""
+    """Return the typer app of `attnviz example`, a group whose help lists its own commands."""
     group = typer.Typer(name="example", cls=ExampleCommandGroup, **TYPER_OPTIONS)
 
     @group.callback(invoke_without_command=True)
@@ -352,7 +352,7 @@ def _discard_output() -> int:
 
 
 def _print_error(problem: str, hint: str) -> int:
-    """Print two lines on standard error, the problem and what to try; return exit status 2."""
+    """Print an error as two lines on standard error, problem and hint; return the exit status 2."""
     colored = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     print_message(problem, prefix="error: ", color="red" if colored else None)
     print_message(hint, prefix=" hint: ")

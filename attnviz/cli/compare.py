@@ -66,7 +66,10 @@ _ASPECT_SUMMARIES = dict.fromkeys(TRAINING_ASPECTS, "with --learn") | {
 
 
 def _complete_aspect_values(typed: Mapping[str, Any]) -> Sequence[str]:
-    """Return the values that --values can take, for completion, without loading torch."""
+    """Return the values that completion offers for --values, given the options `typed` before.
+
+    They depend on --by and --learn; torch is not loaded, so that there are none for devices.
+    """
     by = typed.get("by") or "scale"
     aspects = TRAINING_ASPECTS if typed.get("learn") is not None else ASPECTS
     return () if by == "device" or by not in aspects else aspects[by].values()
@@ -159,7 +162,7 @@ class ComparisonOptions:
         return [value.strip() for value in self.values.split(",") if value.strip()]
 
     def refuse_incomparable(self, settings: Settings) -> None:
-        """Refuse a --head, values, a reference, a layer or settings that cannot be compared.
+        """Refuse any --head, and values, a reference, a layer or settings that cannot be compared.
 
         What only the tokens or torch can tell is left for later: nothing is loaded.
         """

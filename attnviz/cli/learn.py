@@ -170,7 +170,11 @@ def list_tasks_or_refuse(typed: TypedOptions) -> None:
 
 
 def begin_training(options: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Training:
-    """Return the training of a new model, not yet begun: its task, settings and typed options."""
+    """Return the training of a new model, not yet begun.
+
+    `typed`: options in place of the task's settings. Refuses an unknown task, --file beside a task,
+    and impossible settings.
+    """
     request = build_task_request(options)
     task = requested_task(request)
     settings = task_settings_with(task, typed)

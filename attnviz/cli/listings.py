@@ -60,7 +60,7 @@ def list_examples() -> None:
 
 
 def list_tasks() -> None:
-    """List the tasks, what each teaches, and how long it takes."""
+    """Print the tasks, what each teaches and how long it takes, then commands to try."""
     from attnviz.learning.names import TASKS
 
     _print_name_table(

@@ -254,7 +254,7 @@ def screen_from_options(
 ) -> Screen:
     """Return the Screen for standard output: its columns, lines, colours and theme.
 
-    Without colours the theme is dark; else it is --theme, or that of the terminal, which is asked.
+    The theme is --theme, else that of the terminal, which is asked; dark if there are no colours.
     """
     from attnviz.cli.background import terminal_theme
     from attnviz.renderers.terminal.screen import Screen

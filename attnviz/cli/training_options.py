@@ -23,7 +23,7 @@ FEED_FORWARD_OPTIONS = ("feed_forward", "activation")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """How long a model learns, from how many sentences at once, and how far a step goes."""
+    """The options about training: --steps, --until, --batch and --rate."""
 
     steps: Annotated[
         int | None,

@@ -92,7 +92,7 @@ def _refuse_dpi(dpi: int | None, size: tuple[float, float] | None) -> None:
 
 
 def _refuse_seconds(seconds: float) -> None:
-    """Refuse a pace that is too fast or too slow to follow."""
+    """Refuse a pace of an animation outside 0.1 to 60 seconds per step."""
     low, high = SECONDS_LIMITS
     if not low <= seconds <= high:
         raise AttnvizError(
@@ -102,7 +102,7 @@ def _refuse_seconds(seconds: float) -> None:
 
 
 def _refuse_text_size(text_size: float) -> None:
-    """Refuse a factor of letters that are too small to read, or that fill the page."""
+    """Refuse a factor by which letters would be smaller than 8 or larger than 72 points."""
     low, high = (points / SLIDE_LABEL_POINTS for points in TEXT_POINT_LIMITS)
     if not low <= text_size <= high:
         raise AttnvizError(

@@ -74,7 +74,8 @@ def _views_by_path(view: View, path: Path, look: Look) -> Iterator[tuple[Path, V
 def _with_output_command(view: View, paths: Sequence[str | Path], look: Look) -> View:
     """Return the view with the command that writes these files in its provenance.
 
-    A command that is there already stays; without a command the view comes back unchanged.
+    A command that is there already stays; a view without command or provenance comes back
+    unchanged.
     """
     if view.command is None or view.provenance is None or view.provenance.command is not None:
         return view

@@ -27,7 +27,7 @@ WORD_LINE_HEIGHT = 18.0
 
 
 def chart_markup(curves: Curves) -> Markup:
-    """Return a figure: the title, the names of the lines, and a box with axes, bands and lines."""
+    """Return a figure of curves: title, names of the lines, and a box with axes and lines."""
     across, along = horizontal_span(curves), vertical_span(curves)
     lines = list(enumerate(curves.lines))
     drawing = tag(
@@ -121,7 +121,7 @@ def _left_axis(along: AxisSpan) -> Iterator[Markup]:
 
 
 def _bottom_axis(curves: Curves, across: AxisSpan) -> Iterator[Markup]:
-    """Yield the measured x values that have room below the box, and the title of the axis."""
+    """Yield the x values that have room below the box, and the title of the x axis."""
     x_values = list(curves.x_ticks or curves.x_values)
     for x_value, x in _spaced_labels(x_values, _x_coordinates(across, np.array(x_values))):
         yield tag("text", f"{x_value:g}", x=f"{x:.1f}", y=BOX_BOTTOM + 18, class_="below")

@@ -406,7 +406,7 @@ def _pack_head_in_blocks(head: HeadMap, cells: int) -> PackedHead:
 def _add_rows(
     pair: tuple[HeadMap, PackedHead], query: int | None, bits: int, step: int
 ) -> PackedHead:
-    """Return a head in blocks with some single rows: that of the query, then every `step`-th.
+    """Return a head in blocks with single rows: the query's, then every `step`-th up to the last.
 
     `pair`: the head, and the head packed in blocks. `bits`: of the query's row; 0 leaves it out.
     """

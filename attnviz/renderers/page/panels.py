@@ -171,7 +171,7 @@ def _tables_under_heading(heading_text: str, grids: Sequence[Grid]) -> Markup:
 
 
 def _charts_markup(charts: Sequence[Curves]) -> Iterator[Markup]:
-    """Yield charts side by side, each above its numbers."""
+    """Yield charts side by side under a heading, each above its numbers; nothing without charts."""
     if charts:
         summary = tag("summary", "as numbers")
         figures = [
@@ -286,7 +286,7 @@ def too_many_sentence(grids: Sequence[Grid]) -> Markup:
 
 
 def _scroll_frame(inner: Markup) -> Markup:
-    """Return a frame in which wide or high content scrolls."""
+    """Return content in a frame in which it scrolls if it is wide or high."""
     return tag("div", inner, class_="frame")
 
 

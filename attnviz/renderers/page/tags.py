@@ -25,7 +25,7 @@ def tag(name: str, *inner: str, **attributes: str | int | bool | None) -> Markup
 
 
 def empty_tag(name: str, **attributes: str | int | bool | None) -> Markup:
-    """Return an element without content and end tag.
+    """Return an element that has neither content nor an end tag.
 
     >>> empty_tag("col", span=2)
     '<col span="2">'

@@ -63,7 +63,9 @@ def _color_classes() -> Iterator[str]:
 
 
 def shade_class(share: float, kind: str) -> str:
-    """Return the class of a cell, by its share of the scale from the low end to the high one.
+    """Return the CSS class of a cell's shade; `share`: from 0 at the scale's low end to 1, clipped.
+
+    `kind`: 'sequential' or 'diverging'.
 
     >>> shade_class(0.5, "diverging"), shade_class(1.0, "sequential")
     ('d8', 's16')

@@ -116,7 +116,7 @@ def _add_slide(
 
 
 def _insert_picture(placeholder: Any, view: View, boxes: SlideBoxes, look: Look) -> None:
-    """Insert the picture of a view, with its description as alternative text."""
+    """Insert a view's picture into its box, with its description as alternative text."""
     picture = placeholder.insert_picture(io.BytesIO(_picture_bytes(view, boxes, look)))
     picture.crop_left = picture.crop_right = picture.crop_top = picture.crop_bottom = 0
     picture.element.nvPicPr.cNvPr.set("descr", view.picture.description)
@@ -171,7 +171,7 @@ def speaker_notes(slide: Slide, slide_words: SlideWords, *, first: bool) -> str:
 
 
 def _step_notes(view: View) -> Iterator[str]:
-    """Yield what happens in each step, with all of its sums."""
+    """Yield the text, formula, shapes, sums and remarks of each step in the view's picture."""
     for panel in view.picture.panels:
         if isinstance(panel, Section):
             yield from (panel.about, panel.formula, panel.shapes)
@@ -316,7 +316,7 @@ def _common_title(view: View, part: Group) -> str:
 
 
 def _panel_title(panel: Drawable) -> str:
-    """Return a panel's title; of a matrix in an equation without its letter."""
+    """Return a panel's title, without the letter that an equation puts before that of a matrix."""
     if isinstance(panel, Sentence):
         return panel.grid.title or "the sentence"
     if isinstance(panel, Arcs | RankedBars):

@@ -57,7 +57,7 @@ def start_deck(look: Look, boxes: SlideBoxes, letters: Lettering) -> Presentatio
 
 
 def slide_layout(deck: Presentation) -> SlideLayout:
-    """Return the layout that every slide has."""
+    """Return python-pptx's layout with title, picture and caption, which every slide has."""
     layout = deck.slide_layouts.get_by_name(LAYOUT_NAME)
     assert layout is not None
     return layout
@@ -92,7 +92,7 @@ def _resize_deck(deck: Presentation, size: Size) -> None:
 
 
 def _color_theme(deck: Presentation, name: str) -> None:
-    """Write the colours of paper and ink into the deck's theme, also for slides added by hand."""
+    """Write a theme's colours into the deck, so that slides added by hand have them, too."""
     master = deck.slide_master
     part = master.part.part_related_by(RELATIONSHIP_TYPE.THEME)
     part.blob = COLOR_SCHEME_PATTERN.sub(_color_scheme(name), part.blob.decode()).encode()
@@ -116,7 +116,7 @@ def _color_scheme(name: str) -> str:
 
 
 def _arrange_layout(layout: SlideLayout, slide_boxes: SlideBoxes, letters: Lettering) -> None:
-    """Give title, picture and caption their boxes, and their sizes of letters."""
+    """Set the boxes of title, picture and caption in a layout, and the sizes of their letters."""
     boxes_and_points = {
         TITLE_PLACEHOLDER: (slide_boxes.title, letters.headline),
         PICTURE_PLACEHOLDER: (slide_boxes.picture, letters.note),
@@ -139,7 +139,7 @@ def _set_shape(shape: Any, points: float) -> None:
 
 @dataclass(frozen=True)
 class SlideBoxes:
-    """The boxes of a slide, in inches; a picture reaches from edge to edge."""
+    """The boxes of a slide's title, caption and picture, in inches."""
 
     size: Size
     title: SlideBox

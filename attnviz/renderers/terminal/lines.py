@@ -36,7 +36,7 @@ def view_lines(
 ) -> list[Text]:
     """Return a view as lines of text: heading, body and notes; if `quiet` without the heading.
 
-    A view slightly higher than the screen gets a shorter heading and no empty lines.
+    If it then fits on the screen, the heading is shortened, and empty lines are left out.
     `conclusion_first`: the notes come before the tables, where a pager begins.
     """
     heading_part = [] if quiet else list(heading_lines(view, screen))

@@ -276,7 +276,7 @@ def _map_lines(grid: Grid, form: MapForm, screen: Screen) -> Iterator[Text]:
 
 
 def _half_line_rows(grid: Grid, screen: Screen) -> Iterator[Text]:
-    """Yield lines of two rows each: a cell's upper half in one colour, its lower in another."""
+    """Yield the lines of a map with two rows on a line, in the halves of half blocks."""
     paint = paint_values(grid.values, grid.scale, screen)
     hidden, rows = grid.hidden.tolist(), len(grid.rows)
     for upper in range(0, rows, 2):
@@ -469,7 +469,7 @@ class MapSheet:
 
     @cached_property
     def _tags(self) -> dict[int, str]:
-        """The letters of the maps with a flag; of several flags on a map, the first letter."""
+        """The letter of each map with a flag, by the map's index; of several the first."""
         flags = [*zip(ascii_letters, self.overview.flags, strict=False)]
         return {flag.map_index: letter for letter, flag in reversed(flags)}
 

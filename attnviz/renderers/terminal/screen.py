@@ -326,7 +326,7 @@ def terminal_rgb(numbers: Int[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shap
 
 
 def _xterm_rgb(number: int) -> tuple[int, int, int]:
-    """Return the red, green and blue of a colour number.
+    """Return the red, green and blue of a terminal's colour number from 0 to 255.
 
     >>> _xterm_rgb(17), _xterm_rgb(255), _xterm_rgb(4)
     ((0, 0, 95), (238, 238, 238), (0, 0, 238))

@@ -58,7 +58,7 @@ class TableForm:
     stacked_lines: int = 0  # of headings that are broken between their words
 
     def part(self, columns: slice) -> TableForm:
-        """Return the form for some of the columns."""
+        """Return the form for a slice of the columns."""
         return replace(self, widths=self.widths[columns])
 
     def width_of(self, column: int) -> int:
@@ -94,7 +94,7 @@ class TerminalTable:
 
     @property
     def _border(self) -> int | None:
-        """The row above which a rule is drawn; None between halves, where no line is free."""
+        """The row above which a rule is drawn; None if there is none, or rows share lines."""
         return None if self.form.cells == "halves" else self.grid.rows.border
 
     @property

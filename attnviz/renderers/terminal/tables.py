@@ -146,7 +146,7 @@ def _tables_in_form(grids: Sequence[Grid], form: TableForm, screen: Screen) -> T
 
 
 def _tables_height(grids: Sequence[Grid], rows: TableRows) -> int:
-    """Return how many lines the tables and their notes take."""
+    """Return how many lines rows of tables take, with gaps between and notes below."""
     line_count = sum(max(table.height for table in tables) for tables in rows)
     return line_count + len(rows) - 1 + len(list(_tables_footer(grids, rows)))
 
@@ -284,7 +284,7 @@ def _pack_side_by_side(single_tables: Sequence[TerminalTable], screen: Screen) -
 
 
 def _level_headings(row: Sequence[TerminalTable]) -> list[TerminalTable]:
-    """Return the tables of a row with headings of equal height, so that their rows align."""
+    """Return the tables of a row; headings broken between words get equally many lines."""
     lines = max(table.form.stacked_lines for table in row)
     return [
         replace(table, form=replace(table.form, stacked_lines=lines))
@@ -306,7 +306,10 @@ def _row_of_tables(tables: Sequence[TerminalTable]) -> Iterator[Text]:
 
 
 def _table_starts(tables: Sequence[TerminalTable]) -> list[int]:
-    """Return the column where each table begins: at equal gaps between cells if they fit."""
+    """Return the column where each table begins, at equal gaps between their cells if these fit.
+
+    Titles may be wider than cells; otherwise gaps are counted from titles.
+    """
     widest = max(table.title_excess for table in tables)
     for gap in (widest + GAP_COLUMNS, max(GAP_COLUMNS, widest + TITLE_GAP)):
         distances = [table.width - table.title_excess + gap for table in tables]
