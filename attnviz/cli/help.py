@@ -139,7 +139,7 @@ def _write_main_options(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 def _main_option_records(command: Any) -> Iterator[tuple[str, str]]:
-    """Yield the names, with the metavar, and the short help of each option that has one."""
+    """Yield (names and metavar, short help) of each option or argument that has a short help."""
     for parameter in command.params:
         if _short_help(parameter):
             names = sorted(parameter.opts, key=len) if parameter.param_type_name == "option" else []
@@ -204,7 +204,11 @@ def build_completer(
 def build_context_completer(
     among: Callable[[Mapping[str, Any]], NameSource], *, several: bool = False
 ) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
-    """Return a completer whose names `among` returns for the values typed before, by parameter."""
+    """Return a function that completes a word to names that depend on what was typed before.
+
+    `among` returns these names for the values of the other options; `several`: they are separated
+    by commas.
+    """
 
     def complete(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         """Return completions for the values typed before."""

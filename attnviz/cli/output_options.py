@@ -345,7 +345,9 @@ def parse_picture_size(size: str) -> tuple[float, float]:
 
 
 def parse_text_size(text_size: str) -> float:
-    """Return the factor by which letters are larger than usual; refuse unknown and extreme sizes.
+    """Return how many times as large as usual letters are, for 'large' or points such as '20pt'.
+
+    Refuses unknown names, and points outside 8 to 72.
 
     >>> parse_text_size("medium"), parse_text_size("36")
     (1.0, 2.0)

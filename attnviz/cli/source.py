@@ -29,7 +29,7 @@ EXAMPLE_WORD_COUNT = 3  # words, of those that a model knows
 
 
 def read_text_if_needed(source: TextOptions, settings: Settings, command: str) -> str | None:
-    """Return the text of a command; None if there is none but --given, which may hold the tokens.
+    """Return the text of a command; None if only --given is there, whose file may name the tokens.
 
     The text is the argument, the file of --file, or standard input, without the last line break.
     Refuses a text beside --file, a missing text, and bytes that are not UTF-8.

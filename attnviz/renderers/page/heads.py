@@ -426,7 +426,10 @@ def _add_rows(
 
 
 def _pack_rows(head: HeadMap, row_slice: slice, bits: int) -> tuple[StoredCells, PackedTable]:
-    """Return some rows of a head in memory, and the same rows packed with their scores."""
+    """Return some rows of a head's weights in memory, and the same rows packed.
+
+    Scores, if the head has any, are packed with them.
+    """
     rows = load_cells(head.weights, row_slice)
     scores = None if head.scores is None else load_cells(head.scores, row_slice)
     return rows, pack_table(rows, bits, scores)

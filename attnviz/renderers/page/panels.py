@@ -163,7 +163,7 @@ def _group_markup(drawables: Sequence[Drawable]) -> Iterator[Markup]:
 
 
 def _tables_under_heading(heading_text: str, grids: Sequence[Grid]) -> Markup:
-    """Return tables side by side under a heading; a single table has no title of its own."""
+    """Return tables side by side under a heading; a single table has no caption of its own."""
     heading = tag("h2", heading_text) if heading_text else NO_MARKUP
     is_single = len(grids) == 1
     tables = [table_markup(grid, grids, "" if is_single else grid.title) for grid in grids]

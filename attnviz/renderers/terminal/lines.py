@@ -34,10 +34,11 @@ RANKING_EXTRA_LINES = 3  # the title, the number of other rows, and the gap betw
 def view_lines(
     view: View, screen: Screen, *, quiet: bool = False, conclusion_first: bool = False
 ) -> list[Text]:
-    """Return a view as lines of text: heading, body and notes; if `quiet` without the heading.
+    """Return a view as lines of text: heading, body and notes.
 
-    If it then fits on the screen, the heading is shortened, and empty lines are left out.
-    `conclusion_first`: the notes come before the tables, where a pager begins.
+    `quiet`: no heading, and only the notes that conclude. `conclusion_first`: the notes come before
+    the tables, where a pager begins. If it then fits on the screen, the heading is shortened, and
+    empty lines are left out.
     """
     heading_part = [] if quiet else list(heading_lines(view, screen))
     closing_part = list(closing_lines(view.closing if quiet else view.notes, screen))
@@ -137,7 +138,7 @@ def _panel_blocks(
 
 
 def _fit_in_room(panel: Overview | RankedBars, screen: Screen, room: int) -> Iterator[Text]:
-    """Yield the lines of an overview or ranking in about `room` lines; a few are the least."""
+    """Yield the lines of an overview or a ranking, made to fit into `room` lines if possible."""
     if isinstance(panel, RankedBars):
         return ranking_lines(panel, screen, max(MIN_RANKED_ROWS, room - RANKING_EXTRA_LINES))
     return overview_lines(panel, screen, UNLIMITED_LINES if screen.full else room)

@@ -244,7 +244,7 @@ def _map_row_lines(
 
 
 def _map_titles(titles: Sequence[str], start: int, width: int, gap: int) -> Text:
-    """Return a line with the titles of maps, cut to their width.
+    """Return a line with the titles of maps side by side, each cut to `width` columns.
 
     The first may begin over the row names, which take `start` columns. `gap`: columns between maps.
     """

@@ -256,19 +256,19 @@ def block_glyphs(values: np.ndarray, scale: Scale) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _ansi_color(number: int) -> Color:
-    """Return a colour by its number in the terminal's table (kept, since rich is slow)."""
+    """Return a colour by its number in the terminal's table; cached, since rich is slow."""
     return Color.from_ansi(number)
 
 
 @lru_cache(maxsize=4096)
 def _rgb_color(red: int, green: int, blue: int) -> Color:
-    """Return a colour by its red, green and blue (kept, since rich is slow)."""
+    """Return a colour by its red, green and blue; cached, since rich is slow."""
     return Color.from_rgb(red, green, blue)
 
 
 @lru_cache(maxsize=4096)
 def _ink_style(ink: Color, behind: Color) -> Style:
-    """Return the style of letters in one colour on another (kept, since rich is slow)."""
+    """Return the style of letters in one colour on another; cached, since rich is slow."""
     return Style(color=ink, bgcolor=behind)
 
 

@@ -299,7 +299,10 @@ def headings_down(axis: Axis, width: int, *, numbers: bool) -> list[str]:
 
 
 def ruler_headings(axis: Axis, width: int) -> list[str]:
-    """Return a line of numbers over blocks, each beginning above its own, as many as fit."""
+    """Return one line of numbers over blocks: only every fifth or so, each above its own block.
+
+    Of pooled columns (`81–160`) it is the first number.
+    """
     line = ""
     step = max(MIN_RULER_STEP, math.ceil((max(map(len, axis.numbers)) + 1) / width))
     pooled = "–" in axis.numbers[0]  # 1, 81, 161; else 1, 5, 10

@@ -348,7 +348,10 @@ def _column_tokens_note(grid: Grid) -> str:
 
 
 def _row_tokens_note(table: TerminalTable) -> list[Text]:
-    """Return the tokens of rows, if only their numbers are shown and two lines suffice; else []."""
+    """Return a note with the tokens of rows that are shown as ranges of numbers only; else [].
+
+    Nor is there one if it takes more than two lines, or the table is pooled.
+    """
     halves = table.form.cells == "halves" and not table.form.has_pair_names
     if not halves or table.grid.pooled or not any(table.grid.rows.labels):
         return []
