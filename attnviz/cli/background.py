@@ -120,7 +120,10 @@ def discard_late_answers() -> None:
 
 
 def _discard_late_answer(terminal: int, deadline: float, drop_input: Callable[[], None]) -> None:
-    """Read until the terminal's last answer or `deadline`; without it, drop all typed input."""
+    """Read until the terminal's last answer or `deadline`; without it, call `drop_input`.
+
+    That drops all typed input. A terminal that has gone is no error.
+    """
     with suppress(OSError):  # the terminal has gone
         if not DEVICE_ANSWER.search(_read_answer(terminal, deadline - time.monotonic())):
             drop_input()
@@ -160,7 +163,7 @@ def _without_echo(terminal: int) -> Iterator[Callable[[], None]]:
 
 
 def _read_answer(terminal: int, seconds: float) -> bytes:
-    """Return what the terminal sends, until its last answer or until the seconds have passed."""
+    """Return what the terminal sends, up to its last answer, for at most so many seconds."""
     deadline, answer = time.monotonic() + seconds, b""
     while not DEVICE_ANSWER.search(answer):
         seconds_left = deadline - time.monotonic()

@@ -34,7 +34,7 @@ class Heading(str):
     example: str
 
     def __new__(cls, text: str, short: str = "", example: str = "") -> Heading:
-        """Return the heading `text` with its two attributes."""
+        """Return the heading `text`, whose attributes are `short` and `example`."""
         heading = super().__new__(cls, text)
         heading.short, heading.example = short, example
         return heading

@@ -47,7 +47,10 @@ MODEL_DECIDED_OPTIONS = tuple(  # options of attention that a trained model fixe
 
 
 def _described(names: Mapping[str, str], separator: str = "; ") -> str:
-    """Return names with their descriptions in parentheses, as one text: 'mean (…); max (…)'."""
+    """Return names with their descriptions, as one text: 'mean (…); max (…)'.
+
+    `separator` stands between them, '; ' by default.
+    """
     return separator.join(f"{name} ({about})" for name, about in names.items())
 
 

@@ -153,7 +153,7 @@ def note_split_sentence(first: str | None, second: str | None, *, quiet: bool) -
 
 
 def note_first_item(trace: Trace | None, item: int | None, *, quiet: bool) -> None:
-    """Print a note that item 1 of a batch is shown, if nobody chose an item of several."""
+    """Print a note that item 1 of a batch is shown, if there are several and `item` is None."""
     if item is None and trace is not None and trace.items != 1:
         _print_note(f"a batch of {trace.items}: item 1 is shown (the next with --item 2)", quiet)
 

@@ -127,7 +127,10 @@ def _number_digits(number: float | None) -> str:
 
 
 def _last_cells(column: NumberColumn, words: WordColumns) -> list[Fragment]:
-    """Return the last cell of each line, each followed by the start of the next line."""
+    """Return the last cell of each line, each followed by the start of the next line.
+
+    `words`: the words that begin the lines.
+    """
     if isinstance(column, np.ndarray) and column.dtype == bool:
         true, false = _uniform_last_cells("true", words), _uniform_last_cells("false", words)
         return list(true if column.all() else np.where(column, true, false))
@@ -138,7 +141,10 @@ def _last_cells(column: NumberColumn, words: WordColumns) -> list[Fragment]:
 
 @lru_cache(maxsize=8)  # the same keys are beside each query
 def _uniform_last_cells(cell: str, words: WordColumns) -> np.ndarray:
-    """Return the last cells, with the starts of next lines, if all hold the same text `cell`."""
+    """Return the last cells of lines that all end in the text `cell`, such as 'true'.
+
+    Each is followed by the start of the next line, from `words`.
+    """
     return np.array([Fragment(cell + begin) for begin in (*_line_starts(words)[1:], "")])
 
 

@@ -65,7 +65,7 @@ def _refuse_size(size: tuple[float, float] | None) -> None:
 
 
 def refuse_small_slides(size: tuple[float, float] | None) -> None:
-    """Refuse a size of slides below 5 inches, without room for a picture; None passes."""
+    """Refuse a size of slides with a side below 5 inches, too small for a picture; None passes."""
     if size and min(size) < MIN_SLIDE_INCHES:
         raise AttnvizError(
             f"slides of {size[0]:g} by {size[1]:g} inches have no room for a picture",

@@ -145,7 +145,7 @@ def _markdown_table(grid: Grid, grids: Sequence[Grid]) -> str:
 
 
 def _markdown_cells(grid: Grid, row: int, write: NumberFormat) -> Iterator[str]:
-    """Yield the texts of the cells of one row; hidden cells have a sign."""
+    """Yield the texts of the cells of one row; hidden ones have a sign. `write` writes numbers."""
     values, hidden = grid.values[row].tolist(), grid.hidden[row].tolist()
     for column, (value, masked) in enumerate(zip(values, hidden, strict=True)):
         number = cell_text(value, masked, write, MASKED_CELL)

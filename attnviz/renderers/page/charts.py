@@ -46,7 +46,10 @@ def chart_markup(curves: Curves) -> Markup:
 
 
 def _legend_item(line: Curve, number: int) -> Markup:
-    """Return a line's name beside a short piece of it, as an item of the legend."""
+    """Return a line's name beside a short piece of it, as an item of the legend.
+
+    `number`: its index among the lines, for its colour.
+    """
     piece = tag("path", d="M1 6H23", class_=_line_class(line, number))
     swatch = tag("svg", piece, viewBox="0 0 24 12", class_="swatch", aria_hidden="true")
     return tag("li", swatch, line.name)
@@ -89,7 +92,10 @@ def _line_pieces(
 def _line_markup(
     curves: Curves, line: Curve, number: int, across: AxisSpan, along: AxisSpan
 ) -> Markup:
-    """Return a line as a path; a line of few points, unless dashed, has a dot at each."""
+    """Return a line as a path; a line of few points, unless dashed, has a dot at each.
+
+    `number`: its index among the lines, for its colour. `across`, `along`: the ranges of both axes.
+    """
     pieces = _line_pieces(curves, line.middle, across, along)
     line_class = _line_class(line, number)
     path = tag("path", d="".join(f"M{'L'.join(piece)}" for piece in pieces), class_=line_class)
@@ -103,7 +109,10 @@ def _line_markup(
 def _band_markup(
     curves: Curves, line: Curve, number: int, across: AxisSpan, along: AxisSpan
 ) -> Markup:
-    """Return the area between a line's low and high values; nothing if they are equal."""
+    """Return the area between a line's low and high values; nothing if they are equal.
+
+    `number`: its index among the lines, for its colour. `across`, `along`: the ranges of both axes.
+    """
     if np.array_equal(line.low, line.high, equal_nan=True):
         return NO_MARKUP
     lows, highs = (_line_pieces(curves, end, across, along) for end in (line.low, line.high))

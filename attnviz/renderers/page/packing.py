@@ -226,7 +226,10 @@ def _encode_numbers(
 
 
 def _decode_numbers(codes: CellNumbers, reaches: RowNumbers, max_code: int) -> CellNumbers:
-    """Return the numbers that the page's script computes from codes, exactly, as float32."""
+    """Return the numbers that the page's script computes from codes, exactly, as float32.
+
+    A number is ±(code / max_code)² times the largest size in its row (`reaches`, for each number).
+    """
     whole = codes.astype(np.float64)
     numbers = np.abs(whole) * whole * (reaches / np.float64(max_code**2))
     return np.asarray(numbers.astype(np.float32))
@@ -246,7 +249,10 @@ def thumbnail_cells(cells: Cells, *, share: bool) -> StoredCells:
 
 
 def block_side(count: int, max_cells: int) -> int:
-    """Return how many cells make a block along an axis, so that at most `max_cells` are left."""
+    """Return how many cells make a block along an axis of `count` cells.
+
+    At most `max_cells` blocks are left; 1 if there are no more cells than that.
+    """
     return 1 if count <= max_cells else block_size(count, math.ceil(count / max_cells))
 
 

@@ -66,7 +66,10 @@ def _is_unreadable_table(panel: Drawable) -> bool:
 
 
 def _how_to_read(view: View, panels_below: Sequence[Drawable]) -> Markup:
-    """Return the caption without what the page says elsewhere, as a paragraph; nothing if empty."""
+    """Return the caption without what the page says elsewhere, as a paragraph; nothing if empty.
+
+    It also explains the sign for masked cells, if `panels_below` have some.
+    """
     elsewhere = ["", *view.heads.note.split(CAPTION_SEPARATOR), MAPS_NOTE] if view.heads else [""]
     caption = view.screen.caption.removesuffix(view.settings).rstrip(CAPTION_SEPARATOR)
     caption = caption.removesuffix(view.screen.caveat)

@@ -99,7 +99,10 @@ def _slide_layouts(
 def _add_slide(
     deck: Presentation, slide: Slide, slide_words: SlideWords, boxes: SlideBoxes, look: Look
 ) -> None:
-    """Add a slide to the deck: title, caption, picture (if there is one) and speaker notes."""
+    """Add a slide to the deck: title, caption, picture (if there is one) and speaker notes.
+
+    `boxes`: where they stand. Without a picture the caption fills the slide.
+    """
     new_slide, view = deck.slides.add_slide(slide_layout(deck)), slide.view
     parts = {shape.placeholder_format.idx: shape for shape in new_slide.placeholders}
     _write_paragraphs(parts[TITLE_PLACEHOLDER], [slide_words.title])

@@ -189,7 +189,10 @@ def _score_table(scores: Grid, screen: Screen, rows: int) -> Iterator[Text]:
 
 
 def _score_widths(names: Sequence[str], room: int) -> list[int]:
-    """Return the width of each column of scores: that of its name, the widest narrowed to fit."""
+    """Return the width of each column of scores: that of its name and a space, at least five.
+
+    The widest are narrowed until all fit into `room` columns.
+    """
     widths = [max(cell_len(name) + 1, MIN_SCORE_COLUMNS) for name in names]
     while sum(widths) > room and max(widths) > MIN_SCORE_COLUMNS:
         widths[widths.index(max(widths))] -= 1

@@ -234,7 +234,10 @@ def scale_line(
 
 
 def _ramp_text(scale: Scale, colors: Scale, screen: Screen, ramp: str, max_columns: int) -> Text:
-    """Return the cells of a scale in its colours; without colours the letters of `ramp`."""
+    """Return the cells of a scale in its colours; without colours the letters of `ramp`.
+
+    There are `max_columns` cells, fewer on a narrow screen. `colors`: the scale with the colours.
+    """
     if not screen.colored:
         return Text(ramp, end="")
     width = max_columns if screen.room >= 40 else NARROW_LEGEND_COLUMNS

@@ -145,7 +145,10 @@ def _bar_rows(grid: Grid, row: int, columns: list[int], screen: Screen) -> Itera
 
 
 def value_bar(grid: Grid, cell: tuple[int, int], room: int, reach: float, screen: Screen) -> Text:
-    """Return a bar from 0 in the value's colour, `room` columns long if the value is `reach`."""
+    """Return a bar from 0 in the value's colour, `room` columns long if the value is `reach`.
+
+    `cell`: the row and column of the value in the grid. The bar shows its size, without the sign.
+    """
     value = grid.values[cell[0], cell[1] : cell[1] + 1]
     length = round(min(abs(float(value[0])) / reach, 1.0) * room * 8)  # on a linear scale always
     bar = FULL_BLOCK * (length // 8) + EIGHTH_BLOCKS[length % 8].strip()

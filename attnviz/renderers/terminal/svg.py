@@ -55,7 +55,10 @@ def _prompt_lines(command: Command | None, screen: Screen) -> list[Text]:
 
 
 def terminal_svg(lines: Sequence[Text], colors: Theme, words: Sequence[str] = ()) -> str:
-    """Return an SVG of lines in the cells of a terminal; `words`: elements of metadata, as SVG."""
+    """Return an SVG of lines as a terminal shows them; `colors`: of paper and letters.
+
+    `words`: elements of metadata, already as SVG.
+    """
     width = 2 * SVG_MARGIN + SVG_COLUMNS * SVG_CELL_WIDTH
     height = 2 * SVG_MARGIN + len(lines) * SVG_CELL_HEIGHT
     console = Console(width=SVG_COLUMNS, color_system="truecolor", force_terminal=True)
@@ -103,7 +106,7 @@ def _hex_color(color: Color) -> str:
 
 
 def _rectangle(left: float, top: float, columns: int, height: float, color: str) -> str:
-    """Return an SVG rectangle of some columns."""
+    """Return an SVG rectangle, `columns` cells of the terminal wide and `height` pixels high."""
     # Slightly larger than its cells, or the paper would show through between two of them.
     return (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{columns * SVG_CELL_WIDTH + 0.3:.1f}" '

@@ -191,7 +191,7 @@ class TerminalTable:
             yield self._line(line, name if self.has_row_names else "")
 
     def _line(self, line_number: int, name: str) -> Text:
-        """Return one line of cells behind a name."""
+        """Return one line of cells behind a name; `line_number` counts from the first cells."""
         start = fit_columns(name, self.label_width - 1) + " " if self.has_row_names else ""
         line = Text(start, end="")
         if self.form.cells == "halves":
@@ -343,7 +343,10 @@ def _letter_clusters(label: str) -> Iterator[str]:
 
 
 def _place_letter(letter: str, width: int, numbers: bool) -> str:
-    """Return a letter one column before the end of a number, or at the beginning of a block."""
+    """Return a letter one column before the end of a number, or at the beginning of a block.
+
+    `numbers`: whether the cells below are numbers. `width`: that of a cell.
+    """
     if numbers:
         return _align_right(bidi_isolated(letter), width - 1) + " "
     return bidi_isolated(letter) + " " * (width - cell_len(letter))
