@@ -99,16 +99,24 @@ TYPER_OPTIONS: dict[str, Any] = {
 
 
 class CommandGroup(ParsingMixin, TyperGroup):
-    """A group of commands, from a table; a command is imported when it is called."""
+    """A group of commands from a table; the module of a command is imported only when it is called.
+
+    `table` holds for each name the path of a function (empty for the group `example`) and a line of
+    help. `default_command` gets all words of which the first is no command.
+    """
 
     table = COMMANDS
     default_command = "run"
 
     def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands, in the order of the help."""
         return [*self.table]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words, with the default command before options of its own or a bare dash."""
+        """Parse the words; if they begin with a dash, put the default command before them.
+
+        The group's own options, such as --version, stay first.
+        """
         ctx.meta[WORDS_META_KEY] = tuple(args)
         own_options = {name for parameter in self.get_params(ctx) for name in parameter.opts}
         if args and args[0].startswith("-") and args[0].partition("=")[0] not in own_options:
@@ -116,7 +124,11 @@ class CommandGroup(ParsingMixin, TyperGroup):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the first word names, else the default one."""
+        """Return the command that the first word names, else the default one with all words.
+
+        Refuses a first word that is probably a misspelt or mistaken command, except during
+        completion.
+        """
         if args[0] in self.table:
             return super().resolve_command(ctx, args)
         if not ctx.resilient_parsing:
@@ -124,7 +136,10 @@ class CommandGroup(ParsingMixin, TyperGroup):
         return super().resolve_command(ctx, [self.default_command, *args])
 
     def refuse_misspelt(self, args: Sequence[str]) -> None:
-        """Refuse a first word that looks like a command; a sentence or any other word is a text."""
+        """Refuse a first word that looks like a misspelt or mistaken command, with a suggestion.
+
+        Any other first word passes: it is taken for a sentence.
+        """
         word = args[0]
         line, problem = parsing.suggest_command(args), f"there is no command '{word}'"
         if line and word.lower() in parsing.COMMAND_ALIASES:
@@ -137,6 +152,7 @@ class CommandGroup(ParsingMixin, TyperGroup):
             raise AttnvizError(problem, f"try: {line}")
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command and return it as a click command; refuse an unknown name."""
         if cmd_name not in self.table:
             raise unknown_name_error("command", cmd_name, self.table)
         path, _ = self.table[cmd_name]
@@ -147,6 +163,7 @@ class CommandGroup(ParsingMixin, TyperGroup):
         return typer.main.get_command(single_app)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands with their lines of help, under headings, then the options."""
         groups: dict[str, list[tuple[str, str]]] = {}
         heading = "Commands"
         for name, (_, about) in self.table.items():
@@ -165,7 +182,7 @@ class ExampleCommandGroup(CommandGroup):
     default_command = "show"
 
     def refuse_misspelt(self, args: Sequence[str]) -> None:
-        """Refuse a first word that is no example's name, which alone is enough to show one."""
+        """Refuse a first word that is neither a command nor the name or file of an example."""
         from attnviz.examples import names
 
         word = args[0]
@@ -176,7 +193,7 @@ class ExampleCommandGroup(CommandGroup):
 
 
 def _build_example_app() -> typer.Typer:
-    """Return `attnviz example`, a group whose help lists its own commands."""
+    """Return the typer app of `attnviz example`, a group whose help lists its own commands."""
     group = typer.Typer(name="example", cls=ExampleCommandGroup, **TYPER_OPTIONS)
 
     @group.callback(invoke_without_command=True)
@@ -195,12 +212,14 @@ app = typer.Typer(name="attnviz", cls=CommandGroup, **TYPER_OPTIONS)
 
 
 def _version_callback(context: typer.Context, is_given: bool) -> None:
+    """Print the version and exit, if --version is given."""
     if is_given and not context.resilient_parsing:
         typer.echo(f"attnviz {__version__}")
         raise typer.Exit
 
 
 def _install_completion(context: typer.Context, is_given: bool) -> None:
+    """Install the completion of a shell and exit, if --install-completion is given."""
     if is_given and not context.resilient_parsing:
         path = help.install_completion(_shell_after_option(context, "--install-completion"))
         typer.echo(f"wrote {path}; it takes effect in the next shell")
@@ -208,13 +227,14 @@ def _install_completion(context: typer.Context, is_given: bool) -> None:
 
 
 def _show_completion(context: typer.Context, is_given: bool) -> None:
+    """Print the script of a shell's completion and exit, if --show-completion is given."""
     if is_given and not context.resilient_parsing:
         typer.echo(help.completion_script(_shell_after_option(context, "--show-completion")))
         raise typer.Exit
 
 
 def _shell_after_option(context: typer.Context, option: str) -> str | None:
-    """Return the shell named after an option; None if there is none, and it is to be detected."""
+    """Return the word after `option` on the command line; None if it is missing or an option."""
     words = context.meta[WORDS_META_KEY]
     following = words[words.index(option) + 1 :][:1] if option in words else ()
     return next((word for word in following if not word.startswith("-")), None)
@@ -260,7 +280,11 @@ def attnviz_callback(
 
 
 def run_command_line(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit status; bugs come out with their traceback."""
+    """Run a command line (None: that of the process) and return its exit status.
+
+    An AttnvizError, too little memory and a full disk are printed as two lines and give 2, Ctrl-C
+    130, a reader that has quit 0. Any other exception is raised, with its traceback.
+    """
     _prepare_streams()
     help.prepare_completion()
     try:
@@ -295,7 +319,7 @@ def run_command_line(arguments: Sequence[str] | None = None) -> int:
 
 
 def _prepare_streams() -> None:
-    """Replace closed streams by empty ones; print the codes of characters that cannot be shown."""
+    """Replace missing standard streams by empty ones; let others escape unencodable characters."""
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BytesIO())
     for name in ("stdout", "stderr"):
@@ -306,7 +330,7 @@ def _prepare_streams() -> None:
 
 @contextmanager
 def _printing_notes() -> Iterator[None]:
-    """Print each Note that is warned of in the block as a line on standard error."""
+    """Print each warning of category Note in the block as a line on standard error."""
     with warnings.catch_warnings():
         default_show = warnings.showwarning
 
@@ -322,13 +346,13 @@ def _printing_notes() -> Iterator[None]:
 
 
 def _discard_output() -> int:
-    """Redirect standard output to nowhere, so that Python's last flush cannot fail."""
+    """Redirect standard output to nowhere, so that Python's last flush cannot fail; return 0."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
     return 0
 
 
 def _print_error(problem: str, hint: str) -> int:
-    """Print two lines on standard error, the problem and what to try; return exit status 2."""
+    """Print an error as two lines on standard error, problem and hint; return the exit status 2."""
     colored = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     print_message(problem, prefix="error: ", color="red" if colored else None)
     print_message(hint, prefix=" hint: ")

@@ -29,7 +29,11 @@ LUMINANCE_WEIGHTS = (0.299, 0.587, 0.114)  # of red, green and blue
 
 
 def terminal_theme() -> str:
-    """Return ATTNVIZ_THEME, else the terminal's own theme, else that of COLORFGBG, else light."""
+    """Return the name of the theme for the terminal: 'light' or 'dark'.
+
+    It is the variable ATTNVIZ_THEME (an unknown name in it is refused), else what the terminal
+    answers when it is asked for its background, else that of COLORFGBG, else 'light'.
+    """
     theme_name = os.environ.get(THEME_VARIABLE)
     if theme_name:
         return _check_theme(theme_name)
@@ -41,6 +45,7 @@ def terminal_theme() -> str:
 
 
 def _check_theme(name: str) -> str:
+    """Return a name of a theme from ATTNVIZ_THEME; refuse an unknown one."""
     if name not in THEMES:
         error = unknown_name_error("theme", name, THEMES)
         raise AttnvizError(f"{THEME_VARIABLE}: {error}", error.hint)
@@ -48,13 +53,13 @@ def _check_theme(name: str) -> str:
 
 
 def _is_colorfgbg_light() -> bool | None:
-    """Whether COLORFGBG names a light background, as `0;15` does; None if it names none."""
+    """Return whether COLORFGBG has a light background, as `0;15` does; None if it has none."""
     background = os.environ.get("COLORFGBG", "").split(";")[-1]
     return background in ("7", "15") if background.isdigit() else None
 
 
 def _is_terminal_light() -> bool | None:
-    """Whether the terminal's background is light; None if it does not answer."""
+    """Return whether the background is light, by asking the terminal; None without an answer."""
     if os.name != "posix" or os.environ.get("TERM", "dumb") == "dumb":
         return None
     if not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
@@ -66,11 +71,12 @@ def _is_terminal_light() -> bool | None:
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
+    """Return whether a stream exists, is open and is a terminal."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
 def is_light_background(answer: bytes) -> bool | None:
-    """Whether an answer names a light colour; None if it names none.
+    """Return whether a terminal's answer holds a light colour; None if it holds no colour.
 
     >>> answers = b"\\x1b]11;rgb:ffff/ffff/dddd\\x1b\\\\", b"\\x1b]11;rgb:1e/1e/1e\\x07"
     >>> [is_light_background(answer) for answer in answers]
@@ -88,9 +94,10 @@ def is_light_background(answer: bytes) -> bool | None:
 
 
 def _ask_terminal(terminal_input: int, terminal_output: int) -> bytes:
-    """Return what the terminal answers in time; nothing in the background, or with input waiting.
+    """Ask the terminal for its background; return what it answers within a twentieth of a second.
 
-    A process in the background that touched the terminal would be stopped.
+    Nothing is asked, and b'' returned, in a background process, which touching the terminal would
+    stop, or if there is typed input. An incomplete answer is discarded later.
     """
     if os.tcgetpgrp(terminal_input) != os.getpgrp():
         return b""
@@ -108,11 +115,15 @@ def _ask_terminal(terminal_input: int, terminal_output: int) -> bytes:
 
 
 def discard_late_answers() -> None:
-    """Discard answers that terminals still owe, before anybody else reads the input."""
+    """Discard answers that terminals still owe, and restore the echo, before others read input."""
     _UNANSWERED.close()
 
 
 def _discard_late_answer(terminal: int, deadline: float, drop_input: Callable[[], None]) -> None:
+    """Read until the terminal's last answer or `deadline`; without it, call `drop_input`.
+
+    That drops all typed input. A terminal that has gone is no error.
+    """
     with suppress(OSError):  # the terminal has gone
         if not DEVICE_ANSWER.search(_read_answer(terminal, deadline - time.monotonic())):
             drop_input()
@@ -131,7 +142,7 @@ def silent_terminal() -> Iterator[None]:
 
 @contextmanager
 def _without_echo(terminal: int) -> Iterator[Callable[[], None]]:
-    """Let a terminal pass on input at once and without echo; yield a function that drops the input.
+    """Let a terminal deliver keys at once and without echo; yield a function that drops its input.
 
     The terminal's attributes are restored, whatever happens.
     """
@@ -152,7 +163,7 @@ def _without_echo(terminal: int) -> Iterator[Callable[[], None]]:
 
 
 def _read_answer(terminal: int, seconds: float) -> bytes:
-    """Read until the last answer came, or so many seconds have passed."""
+    """Return what the terminal sends, up to its last answer, for at most so many seconds."""
     deadline, answer = time.monotonic() + seconds, b""
     while not DEVICE_ANSWER.search(answer):
         seconds_left = deadline - time.monotonic()

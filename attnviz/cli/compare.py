@@ -66,7 +66,10 @@ _ASPECT_SUMMARIES = dict.fromkeys(TRAINING_ASPECTS, "with --learn") | {
 
 
 def _complete_aspect_values(typed: Mapping[str, Any]) -> Sequence[str]:
-    """Return the values that --values can take, for completion, without loading torch."""
+    """Return the values that completion offers for --values, given the options `typed` before.
+
+    They depend on --by and --learn; torch is not loaded, so that there are none for devices.
+    """
     by = typed.get("by") or "scale"
     aspects = TRAINING_ASPECTS if typed.get("learn") is not None else ASPECTS
     return () if by == "device" or by not in aspects else aspects[by].values()
@@ -74,7 +77,7 @@ def _complete_aspect_values(typed: Mapping[str, Any]) -> Sequence[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonOptions:
-    """What is compared with what."""
+    """The options of `attnviz compare` about what is compared with what."""
 
     other: Annotated[
         str | None,
@@ -153,13 +156,16 @@ class ComparisonOptions:
     curves: Annotated[bool, _comparison_option("--curves", help="Show only the curves.")] = False
 
     def value_names(self) -> list[str] | None:
-        """Return the values after --values; None leaves them to what is compared."""
+        """Return the values after --values, split at commas; None if the option is not given."""
         if self.values is None:
             return None
         return [value.strip() for value in self.values.split(",") if value.strip()]
 
     def refuse_incomparable(self, settings: Settings) -> None:
-        """Refuse what cannot be compared, before anything is computed."""
+        """Refuse any --head, and values, a reference, a layer or settings that cannot be compared.
+
+        What only the tokens or torch can tell is left for later: nothing is loaded.
+        """
         by = self.aspect
         if self.head is not None:
             raise AttnvizError(
@@ -182,11 +188,14 @@ class ComparisonOptions:
 
     @property
     def aspect(self) -> str:
-        """What differs: --by, or what the other options imply."""
+        """What differs, such as 'scale' or 'dim': --by, or what --values and OTHER imply."""
         return choose_aspect(self.by, self.values, texts=self.other is not None)
 
     def shared_query(self, outputs: OutputOptions) -> str | None:
-        """Return --query; None where the ways compared do not have the same tokens."""
+        """Return --query; None if tokenizers or two sentences are compared.
+
+        The compared alternatives then have different tokens.
+        """
         return None if self.aspect in ("tokenizer", TEXT_ASPECT) else outputs.query
 
 
@@ -255,7 +264,10 @@ def _deliver_comparison(
     outputs: OutputOptions,
     pictures: PictureOptions,
 ) -> None:
-    """Show ways of attending side by side, of a text or of a saved trace."""
+    """Compare alternatives of attention on a text, or on the saved trace `base`, and show the view.
+
+    Refuses what cannot be compared; at the end it prints notes about likely mistakes in the texts.
+    """
     options.refuse_incomparable(settings)
     if base is None:
         comparison = _compare_texts(text, settings, options, outputs, pictures)
@@ -272,7 +284,10 @@ def _deliver_comparison(
 def _move_text_to_other(
     text: TextOptions, options: ComparisonOptions, trace: str | None, typed_text: dict[str, Any]
 ) -> tuple[TextOptions, ComparisonOptions, dict[str, Any]]:
-    """Take the text as the second sentence, if a saved trace is the first."""
+    """Return the options with the text as the second sentence, if a saved trace is the first.
+
+    The typed options then come back without `text`; otherwise everything comes back unchanged.
+    """
     if trace is None or text.text is None or options.other is not None:
         return text, options, typed_text
     typed_others = {name: value for name, value in typed_text.items() if name != "text"}
@@ -286,7 +301,10 @@ def _compare_texts(
     outputs: OutputOptions,
     pictures: PictureOptions,
 ) -> Comparison:
-    """Compare ways of attending on a text, or two texts."""
+    """Return the comparison of alternatives of attention on a text, or of two texts.
+
+    Refuses a missing or unusable text, and two texts with different numbers of tokens.
+    """
     words = source.read_text_if_needed(text, settings, "attnviz compare")
     early_checks.refuse_unusable_text(words, settings, options.shared_query(outputs))
     with source.suggesting_file_contents(words, options.other):
@@ -296,7 +314,7 @@ def _compare_texts(
 
 
 def _refuse_training_options(names: Iterable[str]) -> None:
-    """Refuse options about training without --learn: a comparison of attention trains nothing."""
+    """Refuse the first of the typed options about training: without --learn nothing is trained."""
     for name in names:
         raise AttnvizError(
             f"{option_name(name)} is about training, and no task is given",
@@ -311,7 +329,7 @@ def _read_base_trace(
     pictures: PictureOptions,
     settings: dict[str, object],
 ) -> Trace | None:
-    """Read the trace that --trace names, to be attended anew; return None where a text is given."""
+    """Read the trace that --trace names, with its settings replaced; None without --trace."""
     if file is None:
         return None
 
@@ -323,7 +341,10 @@ def _read_base_trace(
 def build_comparison(
     text: str | Trace | None, settings: Settings, options: ComparisonOptions, command: str
 ) -> Comparison:
-    """Return the comparison that the options ask for."""
+    """Return the Comparison of a text or trace that the options describe.
+
+    Refuses a number of --repeats that is not possible. `command`: the command line, as provenance.
+    """
     from attnviz.analysis import comparison, seeds  # torch, for which errors need not wait
 
     seeds.refuse_odd_repeats(options.repeats)
@@ -342,7 +363,7 @@ def build_comparison(
 def comparison_view(
     comparison: Comparison, options: ComparisonOptions, outputs: OutputOptions
 ) -> View:
-    """Return the view of a comparison."""
+    """Return the view of a comparison; curves over seeds are computed with a progress bar."""
     track = partial(with_progress_bar, label="drawing seeds", quiet=outputs.quiet)
     return comparison.view(
         query=outputs.query,

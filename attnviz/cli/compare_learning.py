@@ -46,7 +46,10 @@ def deliver_learning_comparison(
     pictures: PictureOptions,
     typed: TypedOptions,
 ) -> None:
-    """Train the models, and show the comparison; Ctrl-C shows what is learned so far."""
+    """Train a model for each compared value and seed, and show the comparison.
+
+    Ctrl-C shows what is learned so far. Refuses options that have no meaning beside --learn.
+    """
     refuse_with_learn(typed)
     repeats = options.repeats if "repeats" in typed.names else DEFAULT_TRAINING_SEEDS
     by = options.by or "scale"
@@ -75,7 +78,7 @@ def deliver_learning_comparison(
 
 
 def refuse_with_learn(typed: TypedOptions) -> None:
-    """Refuse options that a comparison of learning would ignore."""
+    """Refuse typed options that a comparison of learning would ignore, such as --query."""
     for name in REFUSED_WITH_LEARN:
         if name in typed.names:
             option_text = name.upper() if name in ("text", "other") else option_name(name)
@@ -86,7 +89,11 @@ def refuse_with_learn(typed: TypedOptions) -> None:
 
 
 def compared_task_settings(task: Task, by: str, typed: dict[str, Any]) -> Settings:
-    """Return the task's settings with what was typed; with wide heads to compare scales."""
+    """Return the task's settings, with the typed options in their place.
+
+    If scales are compared (`by` 'scale') and no width was typed, the heads become wide: scaling
+    makes no difference in narrow ones.
+    """
     settings = task_settings_with(task, typed)
     if by != "scale" or any(name in typed for name in WIDTH_OPTIONS):
         return settings
@@ -99,9 +106,13 @@ def compared_task_settings(task: Task, by: str, typed: dict[str, Any]) -> Settin
 def steps_until_stopped(
     stopped: Callable[[], bool], *, quiet: bool
 ) -> Callable[[Sequence[int]], Iterable[int]]:
-    """Return a function that yields steps until `stopped` says so, with a progress bar."""
+    """Return a function that yields given steps, with a progress bar, until `stopped()` is true.
+
+    After the first steps a training that will take minutes is announced, unless `quiet`.
+    """
 
     def until_stopped(steps: Sequence[int]) -> Iterator[int]:
+        """Yield the steps, until `stopped()`."""
         started = time.perf_counter()
         for step in with_progress_bar(steps, label="learning", quiet=quiet):
             if stopped():
@@ -114,7 +125,7 @@ def steps_until_stopped(
 
 
 def note_long_training(seconds: float) -> None:
-    """Warn of a training that takes minutes."""
+    """Print how many minutes a training takes, if it takes 90 seconds or more."""
     if seconds >= LONG_TRAINING_SECONDS:
         print_message(
             f"note: this takes up to {counted(math.ceil(seconds / 60), 'minute')}; fewer "

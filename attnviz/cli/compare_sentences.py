@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
-MODEL_RUN_ASPECTS = ("dtype", "device")  # ways in which one model can be run twice
+MODEL_RUN_ASPECTS = ("dtype", "device")  # in which two runs of one model may differ
 DEFAULT_ASPECT_VALUES = {"dtype": ["float32", "bfloat16"]}
 REFUSED_WITH_MODEL = ("repeats", "curves", "mean", "reference")
 PATTERN_EXAMPLE = 'attnviz compare "it was too tired" "it was too wide" --model minilm'
@@ -36,7 +36,10 @@ def deliver_sentence_comparison(
     pictures: PictureOptions,
     typed: TypedOptions,
 ) -> None:
-    """Run the model on both sentences, and show how the attention of its heads changes."""
+    """Run a trained model on two sentences, or on one in two precisions or devices; show changes.
+
+    `saved`: a trace that is the first run; None: the text is.
+    """
     refuse_sentence_options(options, typed)
     early_checks.refuse_impossible_settings(settings)
     first = saved or str(source.read_text_if_needed(text, settings, "attnviz compare"))
@@ -63,7 +66,11 @@ def _compare_two_runs(
     looking: InspectOptions,
     command: str,
 ) -> Sentences:
-    """Compare two sentences; or one sentence, as the model computes it in two ways."""
+    """Return the comparison of two sentences, or of two runs of one sentence (--by dtype, device).
+
+    `first`: the first sentence, or its saved trace; the model that made a saved trace must be the
+    same.
+    """
     from attnviz.analysis.inspection import sentences  # torch, for which errors need not wait
     from attnviz.traces.from_text import trace
     from attnviz.traces.trained.tracing import reload_model
@@ -88,7 +95,10 @@ def _compare_two_runs(
 
 
 def refuse_sentence_options(options: ComparisonOptions, typed: TypedOptions) -> None:
-    """Refuse ways in which no trained model can be compared, before it is loaded."""
+    """Refuse options by which a trained model cannot be compared, before it is loaded.
+
+    That is: options that change the attention, no second sentence, and --by or --values beside one.
+    """
     for name in REFUSED_WITH_MODEL:
         if name in typed.names:
             raise AttnvizError(
@@ -126,7 +136,10 @@ def refuse_sentence_options(options: ComparisonOptions, typed: TypedOptions) -> 
 
 
 def _two_values(options: ComparisonOptions) -> list[str]:
-    """Return the two values in which one sentence is computed; refuse any other number of them."""
+    """Return the two values of --values, such as precisions; without --values the default ones.
+
+    Refuses any other number of them, and two equal ones.
+    """
     by = str(options.by)
     names = options.value_names()
     values = DEFAULT_ASPECT_VALUES.get(by, [*ASPECTS[by].values()]) if names is None else names

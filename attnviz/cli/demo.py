@@ -55,7 +55,7 @@ def demo_command() -> None:
 
 
 def _run_tour_command(command: str) -> None:
-    """Run a command in this process, so that torch is loaded only once."""
+    """Run a command line of the tour in this process, so that torch is loaded only once."""
     from attnviz.cli.app import app  # which imports this module by its name
 
     sys.stdout.flush()
@@ -65,7 +65,7 @@ def _run_tour_command(command: str) -> None:
 
 
 def _wait_for_enter() -> bool:
-    """Wait for a key; return whether it was Enter, and neither Ctrl-C nor Ctrl-D."""
+    """Print a prompt and wait for a line; return whether Enter came, not Ctrl-C or Ctrl-D."""
     background.discard_late_answers()  # which would be read as a line
     handler_before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

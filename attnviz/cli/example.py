@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleOptions:
-    """Which example is shown."""
+    """The options that choose an example, and an item of its batch."""
 
     name: Annotated[
         str,
@@ -124,7 +124,7 @@ def check_command(
 
 
 def _counts_sentence(results: CheckedExamples) -> str:
-    """Say how many examples, expectations and printed numbers were checked."""
+    """Return how many examples, expectations and printed numbers were checked, as a phrase."""
     from attnviz.examples.checking import printed_number_count
 
     examples = results.findings_by_example
@@ -137,7 +137,7 @@ def _counts_sentence(results: CheckedExamples) -> str:
 
 
 def _verdict_sentence(wrong: int, refused: int) -> str:
-    """Say how many expectations are not met, and how many examples are refused.
+    """Return a phrase: how many expectations failed, and how many examples were refused.
 
     >>> _verdict_sentence(0, 0), _verdict_sentence(2, 1), _verdict_sentence(0, 1)
     ('all ✓', '✗ 2 expectations not met, and 1 example refused', '✓, and 1 example refused')
@@ -148,14 +148,17 @@ def _verdict_sentence(wrong: int, refused: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class CheckedExamples:
-    """Examples with their findings, and the errors of the examples that are broken."""
+    """Examples with the findings of their checks, and the errors of examples that were refused."""
 
     findings_by_example: list[tuple[Example, list[ExpectationFinding]]]
     errors: list[AttnvizError]
 
 
 def _check_examples(names: Sequence[str], quiet: bool) -> CheckedExamples:
-    """Check examples, and print their findings; a broken file does not keep the others back."""
+    """Check examples by name or file, and print their findings; print and keep errors of others.
+
+    With `quiet` only what differs is printed.
+    """
     from attnviz.traces.structured_text import options_as_keys
 
     findings_by_example: list[tuple[Example, list[ExpectationFinding]]] = []
@@ -182,7 +185,7 @@ def _check_examples(names: Sequence[str], quiet: bool) -> CheckedExamples:
 def _print_findings(
     example: Example, findings: Iterator[ExpectationFinding], quiet: bool
 ) -> list[ExpectationFinding]:
-    """Return an example's findings, each printed as soon as it is known."""
+    """Print each finding as soon as it is computed, and return them all; `quiet`: only failures."""
     printed_findings = []
     if not quiet:
         print_result_line(f"{example.name}: {example.title}")

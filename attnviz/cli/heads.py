@@ -23,7 +23,10 @@ ANSWERING_MODELS = [name for name in shipped_names() if name in TASKS]
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweringModelOptions(ModelOptions):
-    """A model that answers a task: an ablated head can cost only such a model accuracy."""
+    """The option --model of `attnviz heads`: a model that answers a task.
+
+    Only of such a model can a head that is switched off cost accuracy.
+    """
 
     model: Annotated[
         str | None,
@@ -44,7 +47,7 @@ class AnsweringModelOptions(ModelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadsOptions:
-    """The task on which the heads are tested."""
+    """The option --task of `attnviz heads`: the task on which the heads are tested."""
 
     task: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""Help as plain text, and completion for shells; typer's own boxes take longer than the rest.
+"""Help as plain text, and completion for shells.
 
 typer's own boxes cost more time than the rest of --help.
 """
@@ -24,7 +24,7 @@ NameSource = Iterable[str] | Mapping[str, str] | Callable[[], Iterable[str] | Ma
 
 
 class Heading(str):
-    """The heading that the help lists an option under, with what else its declaration says.
+    """The heading that the help lists an option under, with facts of the option's declaration.
 
     `short`: its line on the first screen of help; an option without one is listed by --help-all
     alone. `example`: a value that works, for errors.
@@ -34,6 +34,7 @@ class Heading(str):
     example: str
 
     def __new__(cls, text: str, short: str = "", example: str = "") -> Heading:
+        """Return the heading `text`, whose attributes are `short` and `example`."""
         heading = super().__new__(cls, text)
         heading.short, heading.example = short, example
         return heading
@@ -52,9 +53,10 @@ def section_option(
 ) -> Any:
     """Declare an option that the help lists under a heading.
 
-    `among`: the names that completion offers; `among_by` returns them for what else was typed.
-    `short`: its line on the first screen of help; without one only --help-all lists the option. The
-    option is named after its field, unless `names` are given.
+    `names`: such as '--seed', '-s'; by default that of its field. `short`: its line on the first
+    screen of help; without one only --help-all lists it. `example`: a value for errors. `among`:
+    the names that completion offers; `among_by` returns them for the values typed before.
+    `several`: names are separated by commas. `more` goes to typer.Option.
     """
     panel = Heading(heading, short, example)
     if among is not None:
@@ -73,7 +75,10 @@ def section_argument(
     among_by: Callable[[Mapping[str, Any]], NameSource] | None = None,
     **more: Any,
 ) -> Any:
-    """Declare an argument, a word without an option, as `section_option` declares an option."""
+    """Declare an argument, a word without an option, that the help lists under a heading.
+
+    The parameters are those of `section_option`; `more` goes to typer.Argument.
+    """
     if among is not None:
         more["autocompletion"] = build_completer(among)
     if among_by is not None:
@@ -87,19 +92,21 @@ class SectionedCommand(ParsingMixin, TyperCommand):
     allow_extra_args = True  # parse_args refuses them with a better hint
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words; refuse those that no parameter takes, such as a text without quotes."""
         rest = super().parse_args(ctx, args)
         if rest and not ctx.resilient_parsing:
             refuse_extra_words(self, ctx, rest)
         return rest
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options with a short line of help; if there are none, all of them."""
         if any(_short_help(parameter) for parameter in self.params):
             _write_main_options(self, ctx, formatter)
         else:
             write_sections(self, ctx, formatter)
 
     def full_help(self, ctx: Any) -> str:
-        """Return the help with every option, each under its heading."""
+        """Return the usage, the description and every option under its heading, as a text."""
         formatter = ctx.make_formatter()
         self.format_usage(ctx, formatter)
         self.format_help_text(ctx, formatter)
@@ -108,6 +115,7 @@ class SectionedCommand(ParsingMixin, TyperCommand):
 
 
 def write_sections(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write every argument and option of a command into the help, each under its heading."""
     sections: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
@@ -122,6 +130,7 @@ def write_sections(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 def _write_main_options(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write the options with a short line of help, and how to list the others."""
     with formatter.section("The options that matter most"):
         formatter.write_dl(_main_option_records(command))
     count = sum(parameter.param_type_name == "option" for parameter in command.params)
@@ -130,6 +139,7 @@ def _write_main_options(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 def _main_option_records(command: Any) -> Iterator[tuple[str, str]]:
+    """Yield (names and metavar, short help) of each option or argument that has a short help."""
     for parameter in command.params:
         if _short_help(parameter):
             names = sorted(parameter.opts, key=len) if parameter.param_type_name == "option" else []
@@ -137,10 +147,12 @@ def _main_option_records(command: Any) -> Iterator[tuple[str, str]]:
 
 
 def _short_help(parameter: Any) -> str:
+    """Return a parameter's line on the first screen of help; empty if it has none."""
     return str(getattr(getattr(parameter, "rich_help_panel", None), "short", ""))
 
 
 def _print_full_help(context: typer.Context, is_given: bool) -> None:
+    """Print the help with every option (in a pager if long) and exit, if --help-all is given."""
     if is_given and not context.resilient_parsing:
         from attnviz.cli.messages import paged_output  # loads subprocess: --help need not wait
 
@@ -165,15 +177,17 @@ HelpAll = Annotated[
 def build_completer(
     among: NameSource, *, several: bool = False
 ) -> Callable[[str], list[tuple[str, str]]]:
-    """Return a function that completes a word to names, each with a description.
+    """Return a function that completes the beginning of a word to pairs (name, description).
 
-    With `several`, the last of some names separated by commas is completed.
+    `among`: names, descriptions by name, or a function that returns either. `several`: the last of
+    some names separated by commas is completed, and names already there are not offered again.
 
     >>> build_completer(["weights", "context"], several=True)("weights,c")
     [('weights,context', '')]
     """
 
     def complete(incomplete: str) -> list[tuple[str, str]]:
+        """Return (completed word, description) for each name that begins so."""
         names = among() if callable(among) else among
         summaries = names if isinstance(names, Mapping) else dict.fromkeys(names, "")
         finished, comma, prefix = incomplete.rpartition(",") if several else ("", "", incomplete)
@@ -190,9 +204,14 @@ def build_completer(
 def build_context_completer(
     among: Callable[[Mapping[str, Any]], NameSource], *, several: bool = False
 ) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
-    """Return a completer whose names depend on what was typed before."""
+    """Return a function that completes a word to names that depend on what was typed before.
+
+    `among` returns these names for the values of the other options; `several`: they are separated
+    by commas.
+    """
 
     def complete(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+        """Return completions for the values typed before."""
         return build_completer(among(context.params), several=several)(incomplete)
 
     # typer tells the parameters apart by their annotations.
@@ -201,7 +220,7 @@ def build_context_completer(
 
 
 def prepare_completion() -> None:
-    """Tell typer which shells there are, if a shell asks for completions."""
+    """Let typer register its shells, if a shell asks for completions; otherwise do nothing."""
     if COMPLETION_VARIABLE in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
@@ -209,7 +228,10 @@ def prepare_completion() -> None:
 
 
 def completion_script(shell: str | None = None) -> str:
-    """Return the lines that make a shell complete attnviz; by default the current shell."""
+    """Return the script that makes a shell complete attnviz; None: the shell that runs it.
+
+    Refuses a shell other than bash, zsh and fish.
+    """
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     text: str = get_completion_script(
@@ -219,7 +241,10 @@ def completion_script(shell: str | None = None) -> str:
 
 
 def install_completion(shell: str | None = None) -> Path:
-    """Write the lines of completion where the shell reads them at its start; return the path."""
+    """Install the completion script where the shell reads it at its start; return its path.
+
+    None: the shell that runs it. Refuses other shells, and a file that cannot be written.
+    """
     from typer.completion import install  # type: ignore[attr-defined]
 
     try:
@@ -235,6 +260,7 @@ def install_completion(shell: str | None = None) -> Path:
 
 
 def _check_shell(shell: str | None) -> str:
+    """Return a shell's name, None becoming the current shell; refuse an unsupported shell."""
     if shell is None:
         return current_shell()
     if shell not in SHELLS:
@@ -243,7 +269,10 @@ def _check_shell(shell: str | None) -> str:
 
 
 def current_shell() -> str:
-    """Return the shell that attnviz was called from, else the one that SHELL names."""
+    """Return the name of the shell that runs attnviz, else of the one in the variable SHELL.
+
+    Refuses to go on if that is none of bash, zsh and fish.
+    """
     shell = _parent_shell() or Path(os.environ.get("SHELL", "")).name
     if shell not in SHELLS:
         missing = f"completion is not available for the shell '{shell}'"
@@ -253,6 +282,7 @@ def current_shell() -> str:
 
 
 def _parent_shell() -> str:
+    """Return the shell among the parent processes; empty if there is none, or it is unsupported."""
     import shellingham
 
     try:

@@ -47,12 +47,16 @@ MODEL_DECIDED_OPTIONS = tuple(  # options of attention that a trained model fixe
 
 
 def _described(names: Mapping[str, str], separator: str = "; ") -> str:
+    """Return names with their descriptions, as one text: 'mean (…); max (…)'.
+
+    `separator` stands between them, '; ' by default.
+    """
     return separator.join(f"{name} ({about})" for name, about in names.items())
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookingOptions:
-    """Which heads are shown, and how."""
+    """The options of `attnviz inspect` about which heads are shown, and how."""
 
     layer: Annotated[
         int | None,
@@ -162,7 +166,7 @@ class LookingOptions:
     ] = False
 
     def build_looking(self, outputs: OutputOptions) -> InspectOptions:
-        """Return the options of an inspection, which refuse what does not fit together."""
+        """Return the InspectOptions, with --query of `outputs`; refuse options that contradict."""
         names = InspectOptions.__dataclass_fields__.keys() - {"query"}
         return InspectOptions(**{n: getattr(self, n) for n in names}, query=outputs.query)
 

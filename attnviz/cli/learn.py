@@ -37,7 +37,7 @@ EXCLUDED_LEARN_OPTIONS = ("embeddings", "dropout", "memory", "dtype")
 
 @dataclass(frozen=True, kw_only=True)
 class LearnOptions:
-    """What is learned, and what is saved."""
+    """The options of `attnviz learn` about what is learned, and where the model is saved."""
 
     task: Annotated[
         str | None,
@@ -144,7 +144,10 @@ def learn_command(
 
 
 def _train_watched(training: Training, outputs: OutputOptions, pictures: PictureOptions) -> bool:
-    """Train until it is done, or until Ctrl-C; return whether it was drawn on a screen."""
+    """Train until it is done, or until Ctrl-C; return whether the progress was drawn on a screen.
+
+    Refuses a --query that the watched sentence does not have.
+    """
     if outputs.query is not None:
         find_query(training.task.vocabulary.as_read(training.watched), outputs.query)
 
@@ -155,7 +158,7 @@ def _train_watched(training: Training, outputs: OutputOptions, pictures: Picture
 
 
 def list_tasks_or_refuse(typed: TypedOptions) -> None:
-    """List the tasks; refuse options without a task."""
+    """Print the tasks if no option was typed; refuse options without a task."""
     if typed.names:
         raise AttnvizError(
             "there is no task to learn",
@@ -167,7 +170,11 @@ def list_tasks_or_refuse(typed: TypedOptions) -> None:
 
 
 def begin_training(options: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Training:
-    """Return the training of a new model."""
+    """Return the training of a new model, not yet begun.
+
+    `typed`: options in place of the task's settings. Refuses an unknown task, --file beside a task,
+    and impossible settings.
+    """
     request = build_task_request(options)
     task = requested_task(request)
     settings = task_settings_with(task, typed)
@@ -178,7 +185,10 @@ def begin_training(options: LearnOptions, choices: Choices, typed: dict[str, Any
 
 
 def build_task_request(options: LearnOptions) -> dict[str, str]:
-    """Return where the task comes from: its name, or a file of lines and its tokenizer."""
+    """Return where the task comes from: {'task': name} or {'file': path, 'tokenizer': name}.
+
+    Refuses --tokenizer without --file, and --file beside a task.
+    """
     if options.file is None:
         if options.tokenizer is not None:
             raise AttnvizError(
@@ -196,7 +206,12 @@ def build_task_request(options: LearnOptions) -> dict[str, str]:
 
 
 def continue_training(options: LearnOptions, choices: Choices, typed: dict[str, Any]) -> Training:
-    """Return a saved training to continue; refuse options that would change the model."""
+    """Return the training saved in the folder of --from, ready to continue.
+
+    Refuses options that would change the model (`typed` except the device, --watch, --tokenizer), a
+    folder without a training, and a task that is another or has changed. Choices that are not given
+    are those of the saved training.
+    """
     folder = options.from_
     assert folder is not None
     device_setting = {"device": typed.pop("device")} if "device" in typed else {}
@@ -227,7 +242,10 @@ def continue_training(options: LearnOptions, choices: Choices, typed: dict[str, 
 def _renew_task_request(
     options: LearnOptions, saved_request: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return where the saved task comes from; a file that is named again may have moved."""
+    """Return where the saved task comes from, with the path that was typed now, if any.
+
+    A file may have moved; another task, or a file of another name, is refused.
+    """
     if options.task is None and options.file is None:
         return saved_request
     kind, typed = next(iter(build_task_request(options).items()))
@@ -245,7 +263,7 @@ def _renew_task_request(
 def _refuse_changed_task(
     task: Task, request: Mapping[str, str], progress: Progress, folder: Path
 ) -> None:
-    """Refuse a task file whose words or readings have changed since the training was saved."""
+    """Refuse a task whose words or measures of heads differ from those of the saved training."""
     name = request.get("task", request.get("file"))
     same_words = task.vocabulary == progress.model.vocabulary
     if same_words and {reading.name for reading in task.readings} == {*progress.moments[0].scores}:
@@ -258,7 +276,7 @@ def _refuse_changed_task(
 
 
 def _refuse_finished_training(training: Training, folder: Path) -> None:
-    """Refuse to continue a training that is done, if no file is asked for either."""
+    """Refuse to continue a training that is done, whether by its steps or by its accuracy."""
     if not training.done:
         return
     last = training.moments[-1]
@@ -284,7 +302,11 @@ def _deliver_learned(
     *,
     on_screen: bool,
 ) -> None:
-    """Show what was learned: on a screen that drew the training, only a sentence."""
+    """Write or print the view of what was learned, and its headline where no table is printed.
+
+    `on_screen`: the training was drawn on a screen, so that without --out or --json only the
+    headline is printed. A training that ended in NaN gets a note.
+    """
     view = learned.view(query=outputs.query, command=line)
     if outputs.out or outputs.json or not on_screen:
         output.deliver_view(view, outputs, pictures)
@@ -295,6 +317,7 @@ def _deliver_learned(
 
 
 def _save_training(folder: Path, progress: Progress, *, quiet: bool) -> None:
+    """Write a training into a folder; unless `quiet`, print how the model is used."""
     from attnviz.learning.progress import write_progress
 
     write_progress(folder, progress)

@@ -60,7 +60,7 @@ def list_examples() -> None:
 
 
 def list_tasks() -> None:
-    """List the tasks, what each teaches, and how long it takes."""
+    """Print the tasks, what each teaches and how long it takes, then commands to try."""
     from attnviz.learning.names import TASKS
 
     _print_name_table(
@@ -82,6 +82,7 @@ def print_version() -> None:
 
 
 def _complete_command_names(typed: Mapping[str, Any]) -> list[str]:
+    """Return the names of commands that complete `attnviz help`, for the words typed before."""
     from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS  # which names this file
 
     words = [*(typed.get("words") or ())]
@@ -113,17 +114,19 @@ def print_help(
 
 
 def _print_sentence(sentence: str) -> None:
+    """Print an empty line, then a sentence wrapped to the width of a list."""
     typer.echo()
     for line in textwrap.wrap(sentence, _list_width()):
         typer.echo(line)
 
 
 def _list_width() -> int:
+    """Return the columns of the terminal, at most 80."""
     return min(get_terminal_size().columns, MAX_LIST_COLUMNS)
 
 
 def _print_name_table(rows: Iterable[tuple[str, str]]) -> None:
-    """Print names, each with its wrapped description beside it."""
+    """Print (name, description) rows: names in a column, descriptions wrapped beside them."""
     entries = list(rows)
     start = max(len(name) for name, _ in entries) + 2
     for name, about in entries:
@@ -134,7 +137,7 @@ def _print_name_table(rows: Iterable[tuple[str, str]]) -> None:
 
 
 def _print_command_table(*rows: tuple[str, str]) -> None:
-    """Print commands to try next, each with its purpose beside it if all fit."""
+    """Print (command, purpose) rows to try next; without the purposes if one does not fit."""
     width = max(len(command) for command, _ in rows)
     fits_beside = width + 2 + max(len(about) for _, about in rows) <= get_terminal_size().columns
     typer.echo()

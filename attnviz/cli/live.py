@@ -42,7 +42,11 @@ StopCheck = Callable[[], bool]
 def watch_training(
     training: Training, stopped: StopCheck, outputs: OutputOptions, pictures: PictureOptions
 ) -> bool:
-    """Train until it is done or stopped; return whether it was drawn on a screen."""
+    """Train until it is done or `stopped()`; return whether it was drawn on a screen.
+
+    Elsewhere, or with --json, lines of progress go to standard error; with --quiet nothing is
+    shown.
+    """
     is_on_screen = is_screen() and not (outputs.json or outputs.quiet)
     if is_on_screen:
         _train_on_screen(training, stopped, outputs, pictures)
@@ -54,7 +58,7 @@ def watch_training(
 
 
 def is_screen() -> bool:
-    """Whether standard output is a terminal whose lines can be redrawn."""
+    """Return whether standard output is a UTF-8 terminal that can be redrawn, and large enough."""
     if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         return False
     columns, lines = os.get_terminal_size(sys.stdout.fileno())
@@ -63,19 +67,21 @@ def is_screen() -> bool:
 
 
 def _train(training: Training, stopped: StopCheck, show: Callable[[Moment], None]) -> None:
+    """Train until it is done or `stopped()`, and call `show` with each measured moment."""
     training.stopped = stopped
     for moment in training:
         show(moment)
 
 
 class _ProgressLines:
-    """Prints a line at the first step, at the last, and at ever longer intervals between."""
+    """Prints a line of progress at the first step, at the last, and ever less often between."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
         self._next = 0
 
     def __call__(self, moment: Moment) -> None:
+        """Print a line for a moment of the training, if one is due."""
         last = self._training.is_last(moment)
         if moment.step >= self._next or last:
             print_message(moment_line(self._training.task, moment))
@@ -87,6 +93,7 @@ class _ProgressLines:
 def _train_on_screen(
     training: Training, stopped: StopCheck, outputs: OutputOptions, pictures: PictureOptions
 ) -> None:
+    """Train and redraw the picture in place; a short training is replayed slowly at the end."""
     console = Console(highlight=False, markup=False, emoji=False)
     screen = screen_from_options(console, outputs, pictures)
     background.discard_late_answers()
@@ -100,7 +107,7 @@ def _train_on_screen(
 
 @contextmanager
 def _live_display(console: Console) -> Iterator[Live]:
-    """Yield a display that is redrawn in place, while the terminal does not echo what is typed."""
+    """Yield a display that is redrawn in place; the terminal does not echo keys meanwhile."""
     show_cursor = partial(os.write, sys.stdout.fileno(), SHOW_CURSOR)
     live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
     with exit_handling.undo_on_signal(show_cursor), background.silent_terminal(), live:
@@ -108,7 +115,7 @@ def _live_display(console: Console) -> Iterator[Live]:
 
 
 class _TrainingPicture:
-    """The picture on the screen; it is redrawn seldom enough to cost little time."""
+    """The picture of a training on the terminal, redrawn seldom enough to cost little time."""
 
     def __init__(self, training: Training, live: Live, screen: Screen) -> None:
         self._training, self._live, self._screen = training, live, screen
@@ -122,6 +129,7 @@ class _TrainingPicture:
         return time.perf_counter() - self._started
 
     def __call__(self, moment: Moment) -> None:
+        """Redraw the picture for a moment of the training, if enough time has passed."""
         now = self.seconds
         self._first = self._first or moment
         if now < self._next:
@@ -130,7 +138,7 @@ class _TrainingPicture:
         self._next = now + max(1 / MAX_FRAMES_PER_SECOND, (self.seconds - now) / MAX_DRAWING_SHARE)
 
     def replay(self, stopped: StopCheck) -> None:
-        """Show the moments again, slowly enough to be seen."""
+        """Show the history of the training again, slowly, in 25 frames, until `stopped()`."""
         moments = self._training.moments
         stride = max(1, -(-len(moments) // REPLAY_FRAMES))
         for count in range(1, len(moments), stride):
@@ -140,13 +148,16 @@ class _TrainingPicture:
                 return
 
     def end(self) -> None:
-        """Draw the last frame, which stays."""
+        """Draw the last frame, with the seconds taken and the speed; it stays on the screen."""
         moments = self._training.moments
         seconds = moments[-1].seconds
         self._draw(moments, f"{seconds:.1f} s", *_speed_notes(moments[-1].step, seconds))
 
     def _pace_notes(self, moment: Moment, now: float) -> Sequence[str]:
-        """Return the time left and the steps per second; nothing before either can be measured."""
+        """Return the time left and the steps per second; nothing before either can be measured.
+
+        `now`: the seconds since the picture appeared.
+        """
         assert self._first is not None
         steps_done = moment.step - self._first.step
         if not steps_done or now < 1 / MAX_FRAMES_PER_SECOND:
@@ -155,7 +166,10 @@ class _TrainingPicture:
         return (self._time_left_text(seconds_left), *_speed_notes(steps_done, now))
 
     def _time_left_text(self, seconds_left: float) -> str:
-        """Say when the training is usually done, if known; else how long it takes at most."""
+        """Return near which step the training usually ends, if known; else the most time left.
+
+        It is known for a task of attnviz with its own settings and choices.
+        """
         training = self._training
         usual_steps = TASKS[training.task.name].usual_steps if training.task.name in TASKS else 0
         is_usual_training = (
@@ -167,6 +181,7 @@ class _TrainingPicture:
         return f"at most {_duration_text(seconds_left)} left"
 
     def _draw(self, moments: Sequence[Moment], *notes: str) -> None:
+        """Draw the moments so far, with notes for the status line, at the terminal's size."""
         size = self._live.console.size
         free_lines = FREE_LINES if size.height >= HIGH_SCREEN_LINES else 0
         screen = replace(self._screen, width=size.width, height=size.height - free_lines)
@@ -186,6 +201,7 @@ class _ScreenFrame:
     lines: Sequence[Text]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        """Yield the lines as segments for rich."""
         for number, line in enumerate(self.lines):
             if number:
                 yield Segment.line()
@@ -193,11 +209,12 @@ class _ScreenFrame:
 
 
 def _speed_notes(steps: int, seconds: float) -> Sequence[str]:
+    """Return ('… steps/s',); nothing if steps or seconds are 0."""
     return (f"{steps / seconds:,.0f} steps/s",) if steps and seconds else ()
 
 
 def _duration_text(seconds: float) -> str:
-    """Return a time in seconds, or in minutes from 100 seconds on.
+    """Return a time, rounded up, in seconds, or in minutes from 100 seconds on.
 
     >>> _duration_text(4.2), _duration_text(130.0)
     ('5 s', '3 minutes')

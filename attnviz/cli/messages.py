@@ -34,9 +34,10 @@ StepItem = TypeVar("StepItem")
 
 
 def print_message(line: str, *, prefix: str = "", color: str | None = None) -> None:
-    """Print a line on standard error; one with a prefix is wrapped below itself.
+    """Print a line on standard error; behind a `prefix` it is wrapped to the terminal.
 
-    A full disk behind standard error must not change the result.
+    `color` is that of the prefix. An error of writing, such as a full disk, is ignored: it must not
+    change the result.
     """
     text = printable_text(line)
     with suppress(OSError, ValueError):
@@ -47,7 +48,10 @@ def print_message(line: str, *, prefix: str = "", color: str | None = None) -> N
 
 
 def print_result_line(line: str, *, err: bool = False) -> None:
-    """Print a line of a result, wrapped to the terminal or to COLUMNS; a pipe gets one line."""
+    """Print a line, wrapped to the terminal or to COLUMNS; a pipe gets one line.
+
+    It goes to standard output, with `err` to standard error.
+    """
     text, columns = printable_text(line), get_terminal_size((UNLIMITED_COLUMNS, 1)).columns
     lines = textwrap.wrap(
         text,
@@ -60,7 +64,10 @@ def print_result_line(line: str, *, err: bool = False) -> None:
 
 
 def _wrap_message(text: str, indent: int) -> str:
-    """Wrap a text between words, for a terminal that is too narrow for it."""
+    """Return a message, wrapped between words if standard error is a terminal too narrow for it.
+
+    Further lines are indented by `indent` columns, the width of the prefix.
+    """
     columns = get_terminal_size().columns - indent
     if not sys.stderr.isatty() or columns < MIN_WRAP_COLUMNS or len(text) <= columns:
         return text
@@ -70,7 +77,10 @@ def _wrap_message(text: str, indent: int) -> str:
 
 @contextmanager
 def paged_output() -> Iterator[None]:
-    """Show what the block prints in a pager, if it is longer than the terminal."""
+    """Show in a pager what the block prints, if it is longer than the terminal.
+
+    Elsewhere than on a terminal, or without a pager, it is printed as usual.
+    """
     if not sys.stdout.isatty():
         yield
         return
@@ -87,7 +97,10 @@ def paged_output() -> Iterator[None]:
 
 
 def show_in_pager(text: str) -> bool:
-    """Show a text in PAGER, else in less; return False if there is none, or it failed."""
+    """Show a text in the command PAGER, else in less; return whether that worked.
+
+    False: there is no pager, PAGER is empty or cat, or it failed; the caller prints the text.
+    """
     command = os.environ.get("PAGER", DEFAULT_PAGER).strip()
     if command in NO_PAGERS or (command == DEFAULT_PAGER and shutil.which("less") is None):
         return False
@@ -111,14 +124,17 @@ def show_in_pager(text: str) -> bool:
 
 
 def _pager_environment() -> dict[str, str]:
-    """Let a pager named without options quit if the text fits, and keep colours."""
+    """Return this process's variables, with defaults that make less and lv quit early and colour.
+
+    The process's own values of these variables stay.
+    """
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     characters = {"LESSCHARSET": "utf-8"} if utf8 else {}
     return {"LESS": "FRX", "LV": "-c", **characters, **os.environ}
 
 
 def with_progress_bar(steps: Sequence[StepItem], *, label: str, quiet: bool) -> Iterable[StepItem]:
-    """Return the steps, with a progress bar on a terminal; it goes when they are done."""
+    """Return the steps; on a terminal they draw a progress bar, which vanishes at the end."""
     if quiet or not sys.stderr.isatty():
         return steps
     from rich.console import Console
@@ -129,13 +145,14 @@ def with_progress_bar(steps: Sequence[StepItem], *, label: str, quiet: bool) -> 
 
 @contextmanager
 def with_timer(label: str, *, quiet: bool) -> Iterator[None]:
-    """Show a label and the elapsed time on a terminal, if the block takes over a second."""
+    """Show a label and the elapsed time on a terminal while the block runs, if that takes 1 s."""
     if quiet or not sys.stderr.isatty():
         yield
         return
     lines: list[Progress] = []
 
     def show() -> None:
+        """Show the line with the label and the time."""
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -146,6 +163,7 @@ def with_timer(label: str, *, quiet: bool) -> Iterator[None]:
         lines[0].start()
 
     def hide() -> None:
+        """Remove the line, if it was shown."""
         for line in lines:
             line.stop()  # and shows the cursor again
 

@@ -47,12 +47,12 @@ _HELP_ALL = inspect.Parameter(
 
 @dataclass(frozen=True)
 class TypedOptions:
-    """The names of the options on the command line, also of those that repeat a default."""
+    """The names of the options typed on the command line, even with their default values."""
 
     names: frozenset[str] = frozenset()
 
     def values_of(self, *groups: Any) -> dict[str, Any]:
-        """Return the typed options of some groups, with their values."""
+        """Return {name: value} of the typed options among the fields of these groups."""
         return {
             option.name: getattr(group, option.name)
             for group in groups
@@ -64,14 +64,16 @@ class TypedOptions:
 def accept_options(
     *, without: Collection[str] = (), rarely: Collection[str] = (), of_a_task: Collection[type] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the fields of its parameters' groups as options, and call it with the groups.
+    """Return a decorator: a command gets the fields of its groups as options, called with groups.
 
     `without`: options that the command lacks; they keep their defaults. `rarely`: options that only
     --help-all lists. `of_a_task`: groups whose defaults are the task's. A command with a parameter
-    `typed` is also told which options were typed.
+    `typed` also gets a TypedOptions. Before the command runs, output over an input file and too
+    little address space are refused.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        """Return the command as typer sees it, with every option as a parameter."""
         hints = get_type_hints(command)
         groups = [hint for name, hint in hints.items() if name not in ("typed", "return")]
         parameters = [
@@ -82,6 +84,7 @@ def accept_options(
         ]
 
         def call(context: typer.Context, **values: Any) -> None:
+            """Refuse unsafe output, then call the command with its groups."""
             memory.refuse_too_few_addresses()
             file_names = (values[name] for name in FILE_OPTIONS if values.get(name) is not None)
             refuse_overwriting(values.get("out", ()), [*file_names])
@@ -103,12 +106,17 @@ def accept_options(
 
 
 def _typed_options(context: typer.Context) -> TypedOptions:
+    """Return the names of the options that the command line gave, as TypedOptions."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     names = (name for name, source in sources.items() if source and source.name == "COMMANDLINE")
     return TypedOptions(frozenset(names))
 
 
 def _group_parameters(group: type, is_of_task: bool) -> list[inspect.Parameter]:
+    """Return the fields of a group as parameters of a command, each with its default.
+
+    `is_of_task`: their help says that the default is the task's, except for seed and device.
+    """
     hints = get_type_hints(group, include_extras=True)
     parameters = [
         inspect.Parameter(
@@ -137,7 +145,7 @@ def _without_short_help(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def _with_task_default(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return the parameter with a help text that names the task's default instead of `run`'s."""
+    """Return the parameter with a help text in which the default is the task's."""
     kind, declared = get_args(parameter.annotation)
     heading, task_option = declared.rich_help_panel, copy(declared)
     short = re.sub(", if not [0-9]+", "", heading.short)
@@ -149,7 +157,7 @@ def _with_task_default(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def _option_default(declared: Field[Any]) -> Any:
-    """Return the default of an option; Parameter.empty if it must be given."""
+    """Return the default of an option; Parameter.empty if the option must be given."""
     if declared.default_factory is not MISSING:
         return declared.default_factory()
     return inspect.Parameter.empty if declared.default is MISSING else declared.default
@@ -164,7 +172,11 @@ def settings_from_options(
     | BlockOptions
     | WithoutOptions,
 ) -> Settings:
-    """Return the Settings that the options of a command line make."""
+    """Return the Settings made of the options of a command line.
+
+    `groups`: all others but the text, of which only the tokenizer is taken. Refuses a variant that
+    is one of the common mistakes.
+    """
     for group in groups:
         if isinstance(group, AttentionOptions):
             refuse_mistake(group.variant)
@@ -175,7 +187,7 @@ def settings_from_options(
 
 
 def refuse_mistake(variant: str) -> None:
-    """Refuse a common mistake as a variant: it is shown only beside the correct way."""
+    """Refuse a variant that is a common mistake: it is shown only beside the correct attention."""
     if variant in MISTAKES:
         raise AttnvizError(
             f"'{variant}' is a mistake, not a variant ({MISTAKES[variant].about})",
@@ -184,7 +196,10 @@ def refuse_mistake(variant: str) -> None:
 
 
 def refuse_beside_trace(trace: str | None, others: Mapping[str, Any]) -> None:
-    """Refuse options that say how a trace is made beside --trace, which names a finished one."""
+    """Refuse a text, or typed options that say how a trace is made, beside --trace.
+
+    `trace`: the file after --trace; without it nothing is refused.
+    """
     if trace is None:
         return
     if "text" in others:
@@ -197,7 +212,7 @@ def refuse_beside_trace(trace: str | None, others: Mapping[str, Any]) -> None:
 
 
 def take_model_options(trace: str | None, typed: dict[str, Any]) -> dict[str, Any]:
-    """Remove from `typed` and return the options that name the model of a saved trace.
+    """Remove from `typed`, and return, --model and --trust-remote-code; {} without a saved trace.
 
     A saved trace may not choose which model is loaded, nor whether its code is trusted.
     """
@@ -206,14 +221,19 @@ def take_model_options(trace: str | None, typed: dict[str, Any]) -> dict[str, An
 
 
 def refuse_model_conflicts(model: str | None, options: Mapping[str, Any]) -> None:
-    """Refuse options that a small model has decided, even with the model's own values."""
+    """Refuse typed options that contradict what a small model was made with.
+
+    A trained transformer, or no model, refuses nothing here.
+    """
     if model is not None and not is_trained(model):
         names = Settings.__dataclass_fields__.keys() & options
         load_card(model).refuse_other_settings({n: v for n, v in options.items() if n in names})
 
 
 def command_line(name: str, *groups: Any) -> str:
-    """Return the command line that these options make, for the provenance of a result.
+    """Return the command line made of all options that differ from their defaults.
+
+    It is the provenance of a result.
 
     >>> command_line("run", TextOptions(text="I am"), AttentionOptions(causal=False, heads=2))
     "attnviz run 'I am' --heads 2 --no-causal"
@@ -222,9 +242,9 @@ def command_line(name: str, *groups: Any) -> str:
 
 
 def typed_command_line(name: str, typed: TypedOptions, *groups: Any) -> str:
-    """Return the command line of all options that were typed, even with `run`'s defaults.
+    """Return the command line of all options that were typed, even with the defaults of `run`.
 
-    A task has defaults of its own, so a default of `run` is a choice there.
+    A task has defaults of its own, so that a default of `run` is a choice there.
     """
     options = typed.values_of(*groups)
     if name == "learn" and "task" in options:
@@ -233,6 +253,7 @@ def typed_command_line(name: str, typed: TypedOptions, *groups: Any) -> str:
 
 
 def _format_command_line(name: str, options: dict[str, Any]) -> str:
+    """Return a command line: `text` or `name`, then `other`, are arguments, the rest options."""
     argument = options.pop("text", options.pop("name", None))
     second = options.pop("other", None)
     return Command(name=name, argument=argument, second=second, options=options).line

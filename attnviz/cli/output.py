@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 def refuse_undeliverable(
     outputs: OutputOptions, pictures: PictureOptions, suffixes: Sequence[str]
 ) -> None:
-    """Refuse formats, file names and sizes that cannot be written, before computing anything."""
+    """Refuse outputs that cannot be written, before anything is computed; set the limit of files.
+
+    That is: folders, formats not among `suffixes` or not installed, misused {step} and {page},
+    paths that cannot be written, a look that cannot be drawn, and slides that are too small.
+    """
     files.set_size_limit(outputs.limit)
     for path in outputs.out:
         files.refuse_folder(path)
@@ -52,6 +56,7 @@ def refuse_undeliverable(
 
 
 def _refuse_pages_of_text(path: Path) -> None:
+    """Refuse {page} in the name of a file that is no picture."""
     if PAGE_PLACEHOLDER in path.name and FORMATS[path.suffix.lower()].kind != "picture":
         raise AttnvizError(
             f"{PAGE_PLACEHOLDER} stands for the pages of a picture, and '{path}' is not a picture",
@@ -72,7 +77,10 @@ def _refuse_deck_placeholders(path: Path) -> None:
 def deliver_view(
     view: View, outputs: OutputOptions, pictures: PictureOptions, seconds: float = Look.seconds
 ) -> None:
-    """Write a view to its files, as JSON, or as tables on the terminal."""
+    """Write a view to the files of --out, print it as JSON with --json, else print its tables.
+
+    --title replaces the title and the headline. `seconds`: how long an animation shows each step.
+    """
     if pictures.title is not None:
         view = replace(view, title=pictures.title, headline=pictures.title, titled=True)
     if outputs.out:
@@ -84,7 +92,7 @@ def deliver_view(
 
 
 def write_view_files(view: View, outputs: OutputOptions, look: Look) -> None:
-    """Write the files, and name them on standard error."""
+    """Write the files of --out, and print their paths and notes on standard error."""
     from attnviz.renderers import saving
 
     with with_timer("writing", quiet=outputs.quiet):
@@ -105,6 +113,7 @@ def print_json(view: View) -> None:
 
 
 def print_tables(view: View, outputs: OutputOptions, pictures: PictureOptions) -> None:
+    """Print a view as tables; in a pager if it is longer than the terminal, unless --no-pager."""
     from rich.console import Console
 
     from attnviz.renderers.terminal.lines import heading_lines, view_lines
@@ -125,6 +134,7 @@ def print_tables(view: View, outputs: OutputOptions, pictures: PictureOptions) -
 
 
 def _print_paged(console: Console, lines: Iterable[Text]) -> bool:
+    """Show lines in a pager, with their colours; return whether that worked."""
     from attnviz.cli.messages import show_in_pager
 
     background.discard_late_answers()  # the pager would take a late answer for keys
@@ -134,6 +144,7 @@ def _print_paged(console: Console, lines: Iterable[Text]) -> bool:
 
 
 def _print_lines(console: Console, lines: Iterable[Text]) -> None:
+    """Print lines: with colours on a terminal, as plain text without trailing spaces elsewhere."""
     if console.is_terminal:
         for line in lines:
             console.print(line, crop=False, no_wrap=True, overflow="ignore", end="\n")

@@ -64,7 +64,7 @@ Limit = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ShowOptions:
-    """Which part of a trace is shown."""
+    """The options of `attnviz run` about which part of a trace is shown, and if it is checked."""
 
     show: Annotated[
         str | None,
@@ -108,7 +108,7 @@ class ShowOptions:
     ] = False
 
     def part_names(self) -> tuple[str, ...] | None:
-        """Return the names after --show; None leaves them to the command."""
+        """Return the names after --show, split at commas; None if the option is not given."""
         if self.show is None:
             return None
         return tuple(name.strip() for name in self.show.split(",") if name.strip())
@@ -121,7 +121,7 @@ class ShowOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """What is shown, and where it goes."""
+    """The options about what is shown, and where it goes: --query, --out, --json and others."""
 
     query: Annotated[
         str | None,
@@ -165,7 +165,7 @@ class OutputOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PictureOptions:
-    """How pictures look; theme, colors and numbers hold for the terminal, too."""
+    """The options about how pictures look; theme, colors and numbers hold for the terminal, too."""
 
     theme: Annotated[
         str | None,
@@ -231,7 +231,10 @@ class PictureOptions:
 
 
 def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
-    """Return the Look of the pictures."""
+    """Return the Look of the pictures; refuse sizes and colours that cannot be drawn.
+
+    `seconds`: how long an animation shows each step.
+    """
     size, dpi = size_and_dpi(pictures.size, pictures.dpi)
     return Look(
         theme=Look.theme if pictures.theme is None else pictures.theme,
@@ -249,7 +252,10 @@ def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -
 def screen_from_options(
     console: Console, outputs: OutputOptions, pictures: PictureOptions
 ) -> Screen:
-    """Return the Screen of standard output: its size, colours and theme."""
+    """Return the Screen for standard output: its columns, lines, colours and theme.
+
+    The theme is --theme, else that of the terminal, which is asked; dark if there are no colours.
+    """
     from attnviz.cli.background import terminal_theme
     from attnviz.renderers.terminal.screen import Screen
 
@@ -268,7 +274,10 @@ def screen_from_options(
 
 
 def _screen_columns(console: Console, outputs: OutputOptions) -> int | None:
-    """Return the width of a terminal; of a pipe COLUMNS or 80, and None with --full."""
+    """Return the width for lines of text: that of the terminal, or COLUMNS; 80 for a pipe.
+
+    None, which cuts nothing, for a pipe with --full.
+    """
     columns_variable = os.environ.get("COLUMNS", "")
     if console.is_terminal or (columns_variable.isdigit() and int(columns_variable)):
         return console.width or PIPE_COLUMNS
@@ -278,7 +287,9 @@ def _screen_columns(console: Console, outputs: OutputOptions) -> int | None:
 def size_and_dpi(
     size: str | None, dpi: int | None
 ) -> tuple[tuple[float, float] | None, int | None]:
-    """Return a size in inches, and pixels per inch; a size in pixels gives both.
+    """Return a size in inches and pixels per inch; a size in pixels, above 100, gives both.
+
+    What is not given stays None. Refuses a size that cannot be read or drawn.
 
     >>> size_and_dpi("1920x1080", None), size_and_dpi("1920x1080", 96), size_and_dpi("8x5", None)
     (((13.333333333333334, 7.5), 144), ((20.0, 11.25), 96), ((8.0, 5.0), None))
@@ -294,7 +305,11 @@ def size_and_dpi(
 def _size_from_pixels(
     width: float, height: float, dpi: int | None
 ) -> tuple[tuple[float, float], int]:
-    """Return the inches of a size in pixels: as wide as a slide, unless --dpi says otherwise."""
+    """Return a size in inches and pixels per inch for a size in pixels.
+
+    Without `dpi` the picture is as wide as a slide. Refuses sizes outside the limits of pixels and
+    inches.
+    """
     if max(width, height) > MAX_SIDE_PIXELS:
         raise AttnvizError(
             f"--size is {width:g} by {height:g} pixels, and at most {MAX_SIDE_PIXELS:,} can be "
@@ -313,7 +328,7 @@ def _size_from_pixels(
 
 
 def parse_picture_size(size: str) -> tuple[float, float]:
-    """Return a width and a height, in inches or, above 100, in pixels.
+    """Return a width and a height, in inches or, above 100, in pixels; refuse any other text.
 
     >>> parse_picture_size("16:9"), parse_picture_size("8x5")
     ((13.333, 7.5), (8.0, 5.0))
@@ -330,7 +345,9 @@ def parse_picture_size(size: str) -> tuple[float, float]:
 
 
 def parse_text_size(text_size: str) -> float:
-    """Return how many times as large as usual letters are.
+    """Return how many times as large as usual letters are, for 'large' or points such as '20pt'.
+
+    Refuses unknown names, and points outside 8 to 72.
 
     >>> parse_text_size("medium"), parse_text_size("36")
     (1.0, 2.0)

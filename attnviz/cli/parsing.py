@@ -133,10 +133,9 @@ _HINTS_BY_WORD = {name: hint for names, hint in OPTION_HINTS.items() for name in
 
 
 class ParsingMixin:
-    """How a command, or a group of them, parses its words.
+    """The parsing of words by a command or a group: conversion of values, aliases and errors.
 
-    typer would convert values with a library that loads slowly, and that words its errors in its
-    own way.
+    typer would convert values with a library that loads slowly, and with its own wording of errors.
     """
 
     @cached_property
@@ -146,6 +145,7 @@ class ParsingMixin:
         return {} if callback is None else get_type_hints(callback)
 
     def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, each of which converts its value as attnviz does."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in parameters:
             parameter.process_value = partial(
@@ -154,7 +154,7 @@ class ParsingMixin:
         return parameters
 
     def make_parser(self, ctx: Any) -> Any:
-        """Return a parser that also takes the aliases of options, which no help lists."""
+        """Return a parser that also takes the aliases of options (--colour), which help hides."""
         parser: Any = super().make_parser(ctx)  # type: ignore[misc]
         for parameter in self.get_params(ctx):
             aliases = [a for a, option in OPTION_ALIASES.items() if option in parameter.opts]
@@ -165,6 +165,7 @@ class ParsingMixin:
         return parser
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words and return those left over; refuse unknown options and missing values."""
         words = tuple(args)
         try:
             rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
@@ -174,7 +175,7 @@ class ParsingMixin:
 
 
 def refuse_extra_words(command: Any, ctx: Any, rest: Sequence[str]) -> None:
-    """Refuse words that no parameter takes: most likely a text without quotes."""
+    """Raise an AttnvizError for words that no parameter takes (`rest`), mostly an unquoted text."""
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     argument_values = [ctx.params.get(argument.name) for argument in arguments]
     words = [word for word in (*argument_values, *rest) if isinstance(word, str)]
@@ -216,7 +217,11 @@ def _parser_error(command: Any, ctx: Any, words: Sequence[str], error: Any) -> A
 
 
 def _process_value(parameter: Any, kind: Any, context: Any, value: Any) -> Any:
-    """Return a parameter's value, converted to its type."""
+    """Return a parameter's value, or each of several, converted to its type `kind`.
+
+    Refuses a required value that is missing, and text that is no number. A callback gets the value
+    and returns another.
+    """
     if value is None and parameter.required:
         raise AttnvizError(
             f"{context.command_path} needs a {parameter.metavar}",
@@ -231,7 +236,7 @@ def _process_value(parameter: Any, kind: Any, context: Any, value: Any) -> Any:
 
 
 def _element_type(kind: Any) -> Any:
-    """Return the type of one value of an option.
+    """Return the type of one value of an option: of a list that of its elements, without None.
 
     >>> _element_type(list[Path] | None) is Path, _element_type(int) is int
     (True, True)
@@ -241,12 +246,14 @@ def _element_type(kind: Any) -> Any:
 
 
 def _parse_whole_number(parameter: Any, value: Any) -> int:
+    """Return a value as a whole number; refuse text that is none."""
     if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,300}", value.strip()):
         raise _number_error(parameter, value, "a whole number")
     return int(value)
 
 
 def _parse_number(parameter: Any, value: Any) -> float:
+    """Return a value as a number; refuse text that is none."""
     try:
         return float(value)
     except ValueError:
@@ -261,24 +268,29 @@ _VALUE_PARSERS: Mapping[Any, Callable[[Any, Any], Any]] = {
 
 
 def _number_error(parameter: Any, value: str, kind: str) -> AttnvizError:
+    """Return the error for a value that is no number; `kind`: 'a number' or 'a whole number'."""
     name = parameter.opts[0]
     problem = f"{name} is '{_shorten_word(value)}', and must be {kind}"
     return AttnvizError(problem, f"try {name} {_example_value(parameter)}")
 
 
 def _example_value(parameter: Any) -> str:
-    """Return a value that works: the one that the option declares, else its default."""
+    """Return a value that works: the declared example, else the default, else the metavar."""
     declared_example = getattr(getattr(parameter, "rich_help_panel", None), "example", "")
     default = parameter.default if isinstance(parameter.default, (int, float, str)) else None
     return str(declared_example or default or parameter.metavar)
 
 
 def _shorten_word(word: str) -> str:
+    """Return a word, cut with an ellipsis to 40 letters."""
     return word if len(word) <= MAX_QUOTED_LETTERS else f"{word[: MAX_QUOTED_LETTERS - 1]}…"
 
 
 def unknown_option_error(name: str, typed_word: str, command: Any, ctx: Any) -> AttnvizError:
-    """Return the error for an unknown option, with the one that is probably meant."""
+    """Return the error for an unknown option, with a hint at the one that is probably meant.
+
+    `typed_word`: the whole word, which may be a text that begins with a dash.
+    """
     if " " in typed_word.partition("=")[0]:
         return AttnvizError(
             f"'{typed_word}' looks like an option", f'put -- before it: {ctx.command_path} -- "…"'
@@ -291,6 +303,7 @@ def unknown_option_error(name: str, typed_word: str, command: Any, ctx: Any) -> 
 
 
 def _option_hint(name: str, known_options: Sequence[str], command: Any, ctx: Any) -> str:
+    """Return a hint for an unknown option: which one is meant, who has it, or how to list all."""
     hint = _HINTS_BY_WORD.get(name.lstrip("-").replace("_", "-"), "")
     if ctx.command_path in hint and (nearest := _nearest_options(name, known_options, 0.8)):
         return f"did you mean {nearest[0]}?"
@@ -315,7 +328,10 @@ def _option_hint(name: str, known_options: Sequence[str], command: Any, ctx: Any
 
 
 def _nearest_options(name: str, known_options: Sequence[str], cutoff: float) -> list[str]:
-    """Return the options that begin with a word, else those that are spelt nearly like it."""
+    """Return the options that begin with the word, else at most one that is spelt nearly like it.
+
+    `cutoff`: how alike the spelling must be, from 0 to 1.
+    """
     word = name.lstrip("-").replace("_", "-")  # leading dashes would make all names alike
     names = [option.removeprefix("--") for option in known_options if option.startswith("--")]
     longer_names = [name for name in names if len(word) > 2 and name.startswith(word)]
@@ -323,13 +339,14 @@ def _nearest_options(name: str, known_options: Sequence[str], cutoff: float) -> 
 
 
 def _option_names(command: Any, ctx: Any) -> Iterator[str]:
+    """Yield the names of all options of a command: '--seed', '-s', '--no-scale'."""
     for parameter in command.get_params(ctx):
         if parameter.param_type_name == "option":
             yield from (*parameter.opts, *parameter.secondary_opts)
 
 
 def _options_below_group(group: Any, ctx: Any, path: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield every command of a group, as it is typed, with the names of its options."""
+    """Yield (command as it is typed, names of its options) for every command below a group."""
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
         if hasattr(command, "list_commands"):
@@ -339,7 +356,7 @@ def _options_below_group(group: Any, ctx: Any, path: str) -> Iterator[tuple[str,
 
 
 def suggest_command(args: Sequence[str]) -> str | None:
-    """Return the command line that is probably meant; None if the first word belongs to a text.
+    """Return the command line that is probably meant; None if the first word may belong to a text.
 
     >>> suggest_command(["visualize", "hello world"]), suggest_command(["hello", "world"])
     ('attnviz run "hello world"', None)
@@ -355,7 +372,7 @@ def suggest_command(args: Sequence[str]) -> str | None:
 
 
 def is_misspelling(word: str, names: Iterable[str]) -> bool:
-    """Whether a single word is most likely a misspelling of one of the names.
+    """Return whether a single word is most likely a misspelling of one of the names.
 
     >>> [is_misspelling(word, ["run", "steps"]) for word in ("runn", "I am", "hello")]
     [True, False, False]

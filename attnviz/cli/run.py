@@ -89,7 +89,10 @@ def run_command(
 
 
 def refuse_undrawable(show_options: ShowOptions, outputs: OutputOptions) -> None:
-    """Refuse a value of --as in which none of the requested parts or files can be drawn."""
+    """Refuse a value of --as in which none of the parts shown, or of the files, can be drawn.
+
+    Without --as nothing is refused.
+    """
     if show_options.as_ is None:
         return
     refuse_impossible_way(
@@ -102,7 +105,7 @@ def refuse_undrawable(show_options: ShowOptions, outputs: OutputOptions) -> None
 
 
 def refuse_lines_without_picture(way: str | None, outputs: OutputOptions) -> None:
-    """Refuse --as arcs unless a picture or a slide deck is written."""
+    """Refuse --as arcs unless a picture or a slide deck is written; `way`: the value of --as."""
     kinds = {FORMATS[path.suffix.lower()].kind for path in outputs.out}
     if way == "arcs" and not kinds & {"picture", "slides"}:
         raise AttnvizError(
@@ -119,10 +122,11 @@ def trace_from_options(
     layers: tuple[int, ...] | None = None,
     model_overrides: Mapping[str, object] = MappingProxyType({}),
 ) -> Trace:
-    """Return the trace of the command's text, or read the one that --trace names.
+    """Return the trace of the command's text, or read the one after --trace.
 
-    `layers`: indices of the layers of a trained model to keep; None keeps all of them.
-    `model_overrides`: the model that made a saved trace, where it is named again.
+    Refuses impossible settings and unusable texts before torch is loaded. `layers`: indices of the
+    layers of a trained model to keep; None keeps all of them. `model_overrides`: the model that
+    made a saved trace, where it is named again. `groups`: other options, for the command line.
     """
     if saved.trace is None:
         early_checks.refuse_impossible_settings(settings)
@@ -145,7 +149,7 @@ def trace_from_options(
 
 
 def print_checks(trace: Trace, outputs: OutputOptions) -> None:
-    """Print the self-checks of a trace; exit with status 1 if one fails unexpectedly."""
+    """Print the self-checks of a trace, with --json on standard error; exit with 1 if one fails."""
     from attnviz.analysis.checks import verify_trace
 
     checks = verify_trace(trace)

@@ -15,9 +15,9 @@ OPTIONS_WITHOUT_EFFECT = {"quiet", "no_pager", "limit"}  # on what a file holds
 
 
 def read_saved_trace(name: str, file: str, *groups: Any, **settings: Any) -> Trace:
-    """Read a trace, with some settings replaced, and the command that shows it as its provenance.
+    """Read a trace from a file, replace some settings, and give it the current command line.
 
-    `groups` are the options of the command `name`. A command that repeats the one that made the
+    `name`, `groups`: the command and its options. A command that repeats the one that made the
     trace keeps its provenance, so that a file written again is the same to the byte. Any other
     command line starts from the text; from this file only where no text makes the trace.
     """
@@ -33,7 +33,10 @@ def read_saved_trace(name: str, file: str, *groups: Any, **settings: Any) -> Tra
 
 
 def _draws_same_options(name: str, made_by: str, groups: tuple[Any, ...]) -> bool:
-    """Whether the command that made a trace had the same options, apart from names of files."""
+    """Return whether the command line `made_by` is this command with the same options.
+
+    Names of files may differ, and only kinds of files that it wrote may be written now.
+    """
     names = {option.name for group in groups for option in fields(group)} - OPTIONS_WITHOUT_EFFECT
     commands = [
         parse_command(line)

@@ -29,14 +29,21 @@ EXAMPLE_WORD_COUNT = 3  # words, of those that a model knows
 
 
 def read_text_if_needed(source: TextOptions, settings: Settings, command: str) -> str | None:
-    """Return the text; None if there is none and a file of matrices may name the tokens."""
+    """Return the text of a command; None if only --given is there, whose file may name the tokens.
+
+    The text is the argument, the file of --file, or standard input, without the last line break.
+    Refuses a text beside --file, a missing text, and bytes that are not UTF-8.
+    """
     if settings.given is not None and source.text is None and source.file is None:
         return None
     return _read_text_source(source, settings.model, command)
 
 
 def _read_text_source(source: TextOptions, model: str | None, command: str) -> str:
-    """Return the text, without the line break that ends a file."""
+    """Return the argument, the content of --file, or standard input, without a last line break.
+
+    Refuses two sources, none, and bytes that are not UTF-8. `model`, `command`: for the hint.
+    """
     if source.text is not None and source.file is not None:
         raise AttnvizError("a text and --file are both given", "give one of them")
     if source.file is not None:
@@ -55,7 +62,10 @@ def _read_text_source(source: TextOptions, model: str | None, command: str) -> s
 
 
 def _example_sentence_for(model: str | None) -> str:
-    """Return a sentence as it is typed, in words that the model knows, if one is given."""
+    """Return an example sentence, quoted for a shell, in words that the model knows.
+
+    If a model is given, the option --model follows.
+    """
     if model is None:
         return '"I am learning this"'
     if is_trained(model):
@@ -69,7 +79,10 @@ def _example_sentence_for(model: str | None) -> str:
 
 
 def _knows_all_words(card: Card, text: str) -> bool:
-    """Whether all words are in a model's vocabulary; a model of lines may bear a task's name."""
+    """Return whether a model's vocabulary holds all words of a text.
+
+    A model of lines may bear a task's name, but not know its words.
+    """
     try:
         return bool(card.cut(text))
     except AttnvizError:
@@ -77,6 +90,7 @@ def _knows_all_words(card: Card, text: str) -> bool:
 
 
 def _standard_input() -> bytes:
+    """Return the bytes of standard input; refuse input that cannot be read or is too large."""
     try:
         return files.read_stream(sys.stdin.buffer, "standard input", "text")
     except OSError as error:
@@ -87,13 +101,13 @@ def _standard_input() -> bytes:
 
 
 def note_text_names_file(text: str | None, *, quiet: bool) -> None:
-    """Ask whether the contents are meant, where a text is the name of a file."""
+    """Print a note that --file may be meant, if a text is the name of a file; not if `quiet`."""
     if text is not None and _is_file(text):
         _print_note(f"there is a file of this name: did you mean --file {text}?", quiet)
 
 
 def note_texts_name_files(first: str | None, second: str | None, *, quiet: bool) -> None:
-    """Ask whether the contents are meant, where one of two sentences is the name of a file."""
+    """Print a note that contents may be meant, if one of two sentences is the name of a file."""
     file_names = [text for text in (first, second) if text is not None and _is_file(text)]
     if first is None or second is None:
         note_text_names_file(first, quiet=quiet)
@@ -107,7 +121,7 @@ def note_texts_name_files(first: str | None, second: str | None, *, quiet: bool)
 
 @contextmanager
 def suggesting_file_contents(first: str | None, second: str | None) -> Iterator[None]:
-    """Give an error in the block another hint, if a sentence is the name of a file."""
+    """Give an AttnvizError of the block another hint, if one of two sentences names a file."""
     try:
         yield
     except AttnvizError as error:
@@ -117,7 +131,7 @@ def suggesting_file_contents(first: str | None, second: str | None) -> Iterator[
 
 
 def _file_contents_hint(*texts: str) -> str:
-    """Suggest the arguments, with the contents in place of each name of a file."""
+    """Return a hint: the arguments, with `$(cat file)` in place of each name of a file."""
     arguments = [
         f'"$(cat {shlex.quote(text)})"' if _is_file(text) else shlex.quote(text) for text in texts
     ]
@@ -125,7 +139,10 @@ def _file_contents_hint(*texts: str) -> str:
 
 
 def note_split_sentence(first: str | None, second: str | None, *, quiet: bool) -> None:
-    """Ask whether two single words, neither the name of a file, are meant as one sentence."""
+    """Print a note that one quoted sentence may be meant, if both texts are single words.
+
+    Names of files do not count.
+    """
     words = [text for text in (first, second) if text and len(text.split()) == 1]
     if len(words) == 2 and not any(map(_is_file, words)):
         _print_note(
@@ -136,17 +153,19 @@ def note_split_sentence(first: str | None, second: str | None, *, quiet: bool) -
 
 
 def note_first_item(trace: Trace | None, item: int | None, *, quiet: bool) -> None:
-    """Say which item of a batch is shown, where nobody chose one."""
+    """Print a note that item 1 of a batch is shown, if there are several and `item` is None."""
     if item is None and trace is not None and trace.items != 1:
         _print_note(f"a batch of {trace.items}: item 1 is shown (the next with --item 2)", quiet)
 
 
 def _print_note(note: str, quiet: bool) -> None:
+    """Print a note on standard error, unless `quiet`."""
     if not quiet:
         print_message(f"note: {note}")
 
 
 def _is_file(name: str) -> bool:
+    """Return whether a text is the name of an existing file."""
     try:
         return Path(name).is_file()
     except (OSError, ValueError):  # too long for a name, or with a zero byte
@@ -154,4 +173,5 @@ def _is_file(name: str) -> bool:
 
 
 def _without_last_break(text: str) -> str:
+    """Return a text without the line break at its end, if there is one."""
     return text.removesuffix("\n").removesuffix("\r")

@@ -40,7 +40,7 @@ _steps_option = partial(section_option, "Steps")
 
 @dataclass(frozen=True, kw_only=True)
 class StepOptions:
-    """Which steps are shown, and how their numbers are written."""
+    """The options of `attnviz steps` about which steps are shown, and how numbers are written."""
 
     step: Annotated[
         str | None,
@@ -87,7 +87,7 @@ class StepOptions:
     ] = Look.seconds
 
     def walk_options(self, outputs: OutputOptions) -> dict[str, Any]:
-        """Return the arguments of `views.steps.walk.steps`."""
+        """Return the keyword arguments of `views.steps.walk.steps`, with --query and --full."""
         own = {name: getattr(self, name) for name in ("key", "step", "head", "layer", "digits")}
         return own | {"query": outputs.query, "full": outputs.full}
 
@@ -149,7 +149,10 @@ def refuse_step_options(options: StepOptions, outputs: OutputOptions) -> None:
 
 
 def refuse_missing_steps(options: StepOptions, saved: SavedOptions, settings: Settings) -> None:
-    """Refuse a layer or head that does not exist, unless only a file says how many there are."""
+    """Refuse a --layer or --head that does not exist, where that is known before computing.
+
+    Of a saved trace, a file of matrices or a trained transformer it is not known yet.
+    """
     if saved.trace is None and settings.given is None and not is_trained(settings.model):
         decided_settings = early_checks.with_model_settings(settings)
         early_checks.refuse_missing_layer(options.layer or 0, decided_settings.layers or 1)

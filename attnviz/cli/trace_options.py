@@ -46,12 +46,13 @@ _VARIANTS_TEXT = "; ".join(f"{name} ({variant.about})" for name, variant in VARI
 
 
 def _known_models() -> tuple[str, ...]:  # a lambda in an annotation would not see these names
+    """Return the names of the models that --model completes."""
     return (*models(), MINILM)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
-    """Where the sentence comes from, and how it is cut into tokens."""
+    """The options about where the sentence comes from, and how it is cut into tokens."""
 
     text: Annotated[
         str | None,
@@ -88,7 +89,7 @@ class TextOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """A model whose weights are used in place of random ones."""
+    """The option --model: a model whose weights are used in place of random ones."""
 
     model: Annotated[
         str | None,
@@ -109,7 +110,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedOptions:
-    """Options of trained transformers alone."""
+    """The options of trained transformers alone: their attention, target text and generation."""
 
     attention: Annotated[
         AttentionKind | None,
@@ -154,7 +155,7 @@ class TrainedOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionOptions:
-    """The fields of Settings that say what attention does; None leaves it to the variant."""
+    """The options that say what attention does, as in Settings; None is the variant's choice."""
 
     variant: Annotated[
         str,
@@ -315,7 +316,7 @@ class AttentionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixOptions:
-    """Matrices of one's own."""
+    """The options about matrices of one's own: their file, and an item of its batch."""
 
     given: Annotated[
         str | None,
@@ -339,7 +340,7 @@ class MatrixOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SavedOptions:
-    """A saved trace."""
+    """The option --trace: a saved trace in place of a text."""
 
     trace: Annotated[
         str | None,
@@ -353,7 +354,7 @@ class SavedOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class WithoutOptions:
-    """Heads that are switched off."""
+    """The option --without: heads that are switched off."""
 
     without: Annotated[
         str | None,
@@ -369,7 +370,7 @@ class WithoutOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockOptions:
-    """The transformer blocks around the attention."""
+    """The options about the transformer blocks around the attention."""
 
     layers: Annotated[
         int | None,

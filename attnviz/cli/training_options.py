@@ -23,7 +23,7 @@ FEED_FORWARD_OPTIONS = ("feed_forward", "activation")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """How long a model learns, from how many sentences at once, and how far a step goes."""
+    """The options about training: --steps, --until, --batch and --rate."""
 
     steps: Annotated[
         int | None,
@@ -64,14 +64,18 @@ class TrainingOptions:
 
     @property
     def choices(self) -> Choices:
-        """The options as Choices: --steps without --until asks for exactly so many steps."""
+        """The options as Choices; --steps without --until asks for exactly so many steps."""
         takes_all_steps = self.steps is not None and self.until is None
         until = math.inf if takes_all_steps else self.until
         return Choices(steps=self.steps, until=until, batch=self.batch, rate=self.rate)
 
 
 def task_settings_with(task: Task, typed: dict[str, Any]) -> Settings:
-    """Return the task's settings, with what was typed in their place."""
+    """Return the task's settings, with the typed options in their place.
+
+    A typed option of feed-forward switches feed-forward on. Refuses impossible settings, and a
+    variant that is a common mistake.
+    """
     refuse_mistake(typed.get("variant", ""))
     if any(name in typed for name in FEED_FORWARD_OPTIONS):
         typed = {"attention_only": False, **typed}

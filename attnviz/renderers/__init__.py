@@ -49,12 +49,12 @@ PAGE_DIVIDER = "attnviz.renderers.picture.files:divide_pages"
 
 
 def suffixes(*without: FormatKind) -> list[str]:
-    """Return the suffixes of files that can be written, without those of some kinds."""
+    """Return the suffixes ('.png', …) of files that can be written, but not of kinds `without`."""
     return [suffix for suffix, file_format in FORMATS.items() if file_format.kind not in without]
 
 
 def refuse_uninstalled(suffix: str) -> None:
-    """Refuse a format whose optional package is missing, before anything is computed."""
+    """Refuse a format whose optional package is missing; `suffix`: a known one, such as '.pptx'."""
     file_format = FORMATS[suffix]
     if file_format.needs and find_spec(file_format.needs) is None:
         raise AttnvizError(
@@ -64,7 +64,10 @@ def refuse_uninstalled(suffix: str) -> None:
 
 
 def render_chunks(view: View, suffix: str, look: Look | None = None) -> Iterable[bytes]:
-    """Yield the file of a view, chunk by chunk; only this imports the renderer."""
+    """Return the bytes of a view's file, chunk by chunk; only this imports the renderer.
+
+    Refuses an unknown suffix, and one whose package is missing. Without `look`, the default one.
+    """
     if suffix not in FORMATS:
         raise unknown_name_error("renderer for", suffix, FORMATS)
     refuse_uninstalled(suffix)
@@ -74,14 +77,16 @@ def render_chunks(view: View, suffix: str, look: Look | None = None) -> Iterable
 
 
 def divide_into_pages(view: View, look: Look) -> list[View]:
-    """Return the view as several pages of a picture, on which labels can be read."""
+    """Return the view as several views: the pages of a picture, on which labels can be read."""
     divided_views: list[View] = pkgutil.resolve_name(PAGE_DIVIDER)(view, look)
     return divided_views
 
 
 @with_checked_arguments
 def render(view: View, suffix: str, **looks: Any) -> bytes:
-    """Return the content of a file of this format.
+    """Return the bytes of a view's file; `looks`: fields of Look, such as theme='dark'.
+
+    Refuses an unknown suffix, a missing package, and impossible looks.
 
     >>> from attnviz import render, trace
     >>> render(trace("I am").view(show=["tokens"]), ".csv").splitlines()[0].decode()

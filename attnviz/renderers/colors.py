@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours around the data."""
+    """The colours around the data: of paper, letters, masked cells and lines."""
 
     paper: str
     ink: str
@@ -127,13 +127,17 @@ DEFAULT_THEME = "light"
 
 
 def find_theme(name: str) -> Theme:
+    """Return the theme of a name; refuse an unknown name."""
     if name not in THEMES:
         raise unknown_name_error("theme", name, THEMES)
     return THEMES[name]
 
 
 def color_anchors(palette: str, theme_name: str, kind: str) -> Float[ndarray, "anchor 3"]:
-    """Return the anchors of a scale of colour, as red, green and blue from 0 to 255."""
+    """Return the anchor colours of a scale, from its low end to its high one, as RGB from 0 to 255.
+
+    `kind` 'diverging' takes them from the theme, any other from the palette. Refuses unknown names.
+    """
     import numpy as np
 
     if palette not in PALETTES:
@@ -150,7 +154,10 @@ def color_anchors(palette: str, theme_name: str, kind: str) -> Float[ndarray, "a
 def color_values(
     values: Shaped[ndarray, "*shape"], low: float, high: float, anchors: Float[ndarray, "anchor 3"]
 ) -> Colors:
-    """Return the colour of each value; values beyond an end have the colour of that end."""
+    """Return the RGB colour of each value on the scale from `low` to `high`, between its anchors.
+
+    Values beyond an end have the colour of that end.
+    """
     import numpy as np
 
     shares = np.clip((values.astype(float) - low) / (high - low), 0, 1)
@@ -161,7 +168,7 @@ def color_values(
 
 
 def fade_colors(colors: Colors, theme_name: str) -> Colors:
-    """Return the colours in grey and closer to the paper, for heads that are switched off."""
+    """Return the colours as greys mixed with the theme's paper, for heads that are switched off."""
     import numpy as np
 
     paper = np.array(list(bytes.fromhex(find_theme(theme_name).paper.removeprefix("#"))))
@@ -172,7 +179,7 @@ def fade_colors(colors: Colors, theme_name: str) -> Colors:
 
 
 def needs_dark_ink(colors: Colors) -> Shaped[ndarray, "*shape"]:
-    """Whether black is easier to read on a colour than white.
+    """Return for each colour whether black letters are easier to read on it than white ones.
 
     By WCAG's contrast ratio black is better above a luminance of 0.18. White is kept up to 0.2,
     since it reads better on saturated blue; its ratio never falls below 4.2.

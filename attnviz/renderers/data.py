@@ -32,13 +32,16 @@ SPREADSHEET_FORMULA = re.compile(r"[=@＝＋－＠].|[+-](?![\d.,]*$)", re.DOTAL
 
 
 def json(view: View, look: Look) -> Iterator[bytes]:
-    """Yield an object, whose arrays have a line for each row, so that they can be compared."""
+    """Yield the view's data as a JSON object in bytes, with a line for each row of an array."""
     yield from _json_chunks(_json_contents(view), "")
     yield b"\n"
 
 
 def npz(view: View, look: Look) -> Iterator[bytes]:
-    """Yield an archive of arrays, named by paths into the JSON, such as `layers.0.weights`."""
+    """Yield the view's data as an archive of arrays, named by their paths: `layers.0.weights`.
+
+    None is left out; the provenance and the trace's origin are one JSON text each.
+    """
     sink = _ChunkSink()
     with ZipFile(sink, "w") as file:  # type: ignore[call-overload]  # a sink has all it needs
         for name, value in _flat_leaves(_json_contents(view), ""):
@@ -49,7 +52,7 @@ def npz(view: View, look: Look) -> Iterator[bytes]:
 
 
 def csv(view: View, look: Look) -> Iterator[bytes]:
-    """Yield a line for each row; a cell without a number is empty."""
+    """Yield the view's data as CSV: a header, then a line per row; missing numbers are empty."""
     data = _data_of_view(view)
     yield ",".join(data.header).encode()
     yield from map(_csv_lines, data.lines())
@@ -57,25 +60,31 @@ def csv(view: View, look: Look) -> Iterator[bytes]:
 
 
 class _ChunkSink:
-    """The file that a zip archive is written to; it keeps only what is not yet taken."""
+    """A file that a zip archive is written to; it keeps the chunks until they are taken."""
 
     def __init__(self) -> None:
         self._chunks: list[bytes] = []
 
     def write(self, chunk: bytes | memoryview) -> int:
+        """Keep a chunk, and return its length."""
         self._chunks.append(bytes(chunk))
         return len(chunk)
 
     def flush(self) -> None:
+        """Do nothing; ZipFile calls it."""
         pass
 
     def take_chunks(self) -> list[bytes]:
+        """Return the chunks written since the last call, and forget them."""
         chunks, self._chunks = self._chunks, []
         return chunks
 
 
 def _write_array(file: ZipFile, name: str, array: np.ndarray) -> Iterator[None]:
-    """Write one array, a few megabytes at a time; floats hardly compress, and are stored."""
+    """Write an array into the archive, yielding after each few megabytes.
+
+    Floats hardly compress, and are stored as they are; other numbers are compressed.
+    """
     member = ZipInfo(f"{name}.npy")  # of the year 1980: the same bytes on every day
     member.compress_type = ZIP_STORED if array.dtype.kind == "f" else ZIP_DEFLATED
     dtype_text = np.lib.format.dtype_to_descr(array.dtype)
@@ -89,7 +98,10 @@ def _write_array(file: ZipFile, name: str, array: np.ndarray) -> Iterator[None]:
 
 
 def _csv_lines(lines: TableLines) -> bytes:
-    """Return lines with the same first words, each behind a line break; orjson writes them."""
+    """Return CSV lines that share their first words, each behind a line break.
+
+    orjson writes them, since it is fast.
+    """
     words = (word if isinstance(word, int) else _csv_word(word) for word in lines.start)
     start = "".join(f"{word}," for word in words)
     *numbers, last = lines.numbers
@@ -103,18 +115,22 @@ def _csv_lines(lines: TableLines) -> bytes:
 
 
 def _csv_cells(column: NumberColumn) -> list[Any]:
-    """Return numbers for orjson, with an empty cell for NaN and None."""
+    """Return a column of numbers as orjson can write them, NaN and None as empty cells."""
     if not isinstance(column, np.ndarray):
         return [Fragment(_number_digits(number)) for number in column]
     return column.tolist() if np.isfinite(column).all() else _csv_cells(column.tolist())
 
 
 def _number_digits(number: float | None) -> str:
+    """Return a number in as many digits as JSON has; empty for None."""
     return "" if number is None else standard_json.dumps(number)
 
 
 def _last_cells(column: NumberColumn, words: WordColumns) -> list[Fragment]:
-    """Return the last cell of each line, together with the start of the next line."""
+    """Return the last cell of each line, each followed by the start of the next line.
+
+    `words`: the words that begin the lines.
+    """
     if isinstance(column, np.ndarray) and column.dtype == bool:
         true, false = _uniform_last_cells("true", words), _uniform_last_cells("false", words)
         return list(true if column.all() else np.where(column, true, false))
@@ -125,13 +141,16 @@ def _last_cells(column: NumberColumn, words: WordColumns) -> list[Fragment]:
 
 @lru_cache(maxsize=8)  # the same keys are beside each query
 def _uniform_last_cells(cell: str, words: WordColumns) -> np.ndarray:
-    """Return the last cells of lines that all end in this one."""
+    """Return the last cells of lines that all end in the text `cell`, such as 'true'.
+
+    Each is followed by the start of the next line, from `words`.
+    """
     return np.array([Fragment(cell + begin) for begin in (*_line_starts(words)[1:], "")])
 
 
 @lru_cache(maxsize=8)
 def _line_starts(words: WordColumns) -> list[str]:
-    """Return the words of each line, behind the break before them."""
+    """Return the words that begin each line, separated by commas, behind a line break."""
     words_by_line = zip(*words.columns, strict=True)
     return [f"\n{','.join(map(_csv_word, line_words))}" for line_words in words_by_line]
 
@@ -152,17 +171,22 @@ def _csv_word(word: str) -> str:
 
 
 def _data_of_view(view: View) -> TableData:
+    """Return the data of a view, which must have some."""
     assert view.data is not None, "a view of something that has no data"
     return view.data
 
 
 def _json_contents(view: View) -> dict[str, Any]:
+    """Return the object that the JSON file holds: the provenance, then the view's data."""
     provenance = None if view.provenance is None else asdict(view.provenance)
     return {"attnviz": provenance, **_data_of_view(view).document()}
 
 
 def _json_chunks(value: Any, indent: str) -> Iterator[bytes]:
-    """Yield objects with a line for each key, and arrays with a line for each innermost row."""
+    """Yield a value as JSON: objects with a line for each key, arrays with one for each row.
+
+    `indent`: the spaces before lines at this depth.
+    """
     deeper = indent + " "
     if isinstance(value, np.ndarray) and (value.ndim < 2 or not value.size):
         yield _json_array(value)
@@ -182,12 +206,14 @@ def _json_chunks(value: Any, indent: str) -> Iterator[bytes]:
 
 
 def _is_list_of_objects(value: Any) -> bool:
+    """Return whether a value is a list that begins with a dict."""
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
 def _json_items(
     brackets: str, items: Iterable[tuple[str, Iterable[bytes]]], indent: str
 ) -> Iterator[bytes]:
+    """Yield (start, chunks) items on lines of their own between `brackets`, '[]' or '{}'."""
     separator = brackets[0]
     for start, chunks in items:
         yield f"{separator}\n{indent} {start}".encode()
@@ -197,7 +223,7 @@ def _json_items(
 
 
 def _json_matrix(matrix: np.ndarray, indent: str) -> Iterator[bytes]:
-    """Yield the rows of a matrix, a line for each, as many at once as is fast."""
+    """Yield the rows of a matrix, a line for each, as many at once as is fast; without brackets."""
     rows_at_once = max(1, JSON_NUMBERS_AT_ONCE // max(1, matrix.shape[1]))
     for first in range(0, len(matrix), rows_at_once):
         rows = _json_array(matrix[first : first + rows_at_once])
@@ -205,7 +231,10 @@ def _json_matrix(matrix: np.ndarray, indent: str) -> Iterator[bytes]:
 
 
 def _json_array(numbers: np.ndarray) -> bytes:
-    """Return an array as JSON: floats in the fewest digits that give the same float64."""
+    """Return an array as JSON on one line: floats in the fewest digits that give the same float64.
+
+    NaN and infinities are written as Python's json writes them.
+    """
     if numbers.ndim and np.isfinite(numbers).all():
         exact = numbers.astype(np.float64) if numbers.dtype.kind == "f" else numbers
         return orjson.dumps(np.ascontiguousarray(exact), option=orjson.OPT_SERIALIZE_NUMPY)
@@ -214,7 +243,10 @@ def _json_array(numbers: np.ndarray) -> bytes:
 
 
 def _flat_leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield every leaf with its path; None is left out."""
+    """Yield (path, value) of every leaf, such as ('layers.0.weights', …); None is left out.
+
+    The provenance and the trace's origin count as leaves.
+    """
     if isinstance(value, Mapping) and path not in SINGLE_TEXT_PATHS:
         for key, inner in value.items():
             yield from _flat_leaves(inner, f"{path}.{key}" if path else key)

@@ -21,7 +21,7 @@ MAX_SIDE_PIXELS = 20_000  # a picture of 20,000 × 20,000 takes 1.6 GB to draw
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """How a picture looks."""
+    """The settings of a picture's appearance; values that cannot be drawn are refused."""
 
     theme: str = DEFAULT_THEME
     palette: str = DEFAULT_PALETTE
@@ -34,6 +34,7 @@ class Look:
     footnote: bool | None = None  # the faint line of settings; None: except on pages of slides
 
     def __post_init__(self) -> None:
+        """Refuse an unknown theme or palette, and values outside their limits."""
         find_theme(self.theme)
         if self.palette not in PALETTES:
             raise unknown_name_error("colour map", self.palette, PALETTES)
@@ -44,7 +45,7 @@ class Look:
 
     @property
     def has_footnote(self) -> bool:
-        """Whether the settings are written below a picture; a slide has them in its notes."""
+        """Whether the settings are written below a picture: by default not on 16:9 and 4:3."""
         if self.footnote is not None or self.size is None:
             return self.footnote is not False
         width, height = self.size
@@ -54,6 +55,7 @@ class Look:
 
 
 def _refuse_size(size: tuple[float, float] | None) -> None:
+    """Refuse a size in inches with a side outside 2.5 to 40; None passes."""
     if size and not all(INCH_LIMITS[0] <= side <= INCH_LIMITS[1] for side in size):
         raise AttnvizError(
             f"--size is {size[0]:g} by {size[1]:g} inches, and each must be from "
@@ -63,7 +65,7 @@ def _refuse_size(size: tuple[float, float] | None) -> None:
 
 
 def refuse_small_slides(size: tuple[float, float] | None) -> None:
-    """Refuse slides without room for a title, a picture and a caption."""
+    """Refuse a size of slides with a side below 5 inches, too small for a picture; None passes."""
     if size and min(size) < MIN_SLIDE_INCHES:
         raise AttnvizError(
             f"slides of {size[0]:g} by {size[1]:g} inches have no room for a picture",
@@ -72,6 +74,7 @@ def refuse_small_slides(size: tuple[float, float] | None) -> None:
 
 
 def _refuse_dpi(dpi: int | None, size: tuple[float, float] | None) -> None:
+    """Refuse pixels per inch outside 30 to 1200, or that make a side too many pixels."""
     if dpi is None:
         return
     low, high = DPI_LIMITS
@@ -89,7 +92,7 @@ def _refuse_dpi(dpi: int | None, size: tuple[float, float] | None) -> None:
 
 
 def _refuse_seconds(seconds: float) -> None:
-    """Refuse a pace that is too fast or too slow to follow."""
+    """Refuse a pace of an animation outside 0.1 to 60 seconds per step."""
     low, high = SECONDS_LIMITS
     if not low <= seconds <= high:
         raise AttnvizError(
@@ -99,7 +102,7 @@ def _refuse_seconds(seconds: float) -> None:
 
 
 def _refuse_text_size(text_size: float) -> None:
-    """Refuse letters that are too small to read, or that fill the page."""
+    """Refuse a factor by which letters would be smaller than 8 or larger than 72 points."""
     low, high = (points / SLIDE_LABEL_POINTS for points in TEXT_POINT_LIMITS)
     if not low <= text_size <= high:
         raise AttnvizError(
@@ -110,7 +113,7 @@ def _refuse_text_size(text_size: float) -> None:
 
 
 def refuse_text_points(points: float) -> None:
-    """Refuse letters that are too small or too large, in points on a page as wide as a slide."""
+    """Refuse letters too small or too large, in points on a page 13.33 inches wide."""
     low, high = TEXT_POINT_LIMITS
     if not low <= points <= high:
         nearest = min(max(points, low), high)

@@ -26,7 +26,7 @@ HTML_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def md(view: View, look: Look) -> list[bytes]:
-    """Return a page of headings and tables, its parts an empty line apart."""
+    """Return the view as a Markdown file: headings, tables in full and notes."""
     title = f"# {escape_markdown(view.overhead)}" if view.overhead else ""
     parts = [title, escape_markdown(view.screen.caption)]
     panels = view.screen.panels
@@ -38,6 +38,7 @@ def md(view: View, look: Look) -> list[bytes]:
 
 
 def _panel_markdown(panel: Drawable, grids: Sequence[Grid]) -> Iterator[str]:
+    """Yield the paragraphs of a panel; `grids`: all tables, whose numbers are written alike."""
     if isinstance(panel, Section):
         return _section_markdown(panel)
     if isinstance(panel, Overview):
@@ -48,7 +49,7 @@ def _panel_markdown(panel: Drawable, grids: Sequence[Grid]) -> Iterator[str]:
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text in which no character is taken for Markdown or HTML.
+    """Return a text, its whitespace single spaces, in which nothing is taken for Markdown or HTML.
 
     >>> escape_markdown("a|b <c> $x$")
     'a\\\\|b &lt;c&gt; <span>&#36;</span>x<span>&#36;</span>'
@@ -63,6 +64,7 @@ def escape_markdown(text: str) -> str:
 
 
 def _section_markdown(section: Section) -> Iterator[str]:
+    """Yield the paragraphs of a step: heading, text, formula, tables, sums and remarks."""
     yield f"## {escape_markdown(section.heading)}"
     yield escape_markdown(section.about)
     yield _inline_code(section.shapes)
@@ -76,13 +78,14 @@ def _section_markdown(section: Section) -> Iterator[str]:
 
 
 def _grid_markdown(grid: Grid, grids: Sequence[Grid]) -> Iterator[str]:
+    """Yield the heading, the table and the note of a grid."""
     yield f"## {escape_markdown(grid.title)}"
     yield _markdown_table(grid, grids)
     yield _grid_note(grid)
 
 
 def _ranking_markdown(ranked: RankedBars) -> Iterator[str]:
-    """Yield a table with a row for each bar, and its remark in the last column."""
+    """Yield a heading, a table with a row for each bar and its remark last, and the note."""
     grid, write = ranked.grid, cell_format(ranked.grid, 2)
     lines = [["", *map(escape_markdown, grid.columns.names), ""]]
     lines.append([":--", *["--:"] * len(grid.columns), ":--"])
@@ -95,12 +98,13 @@ def _ranking_markdown(ranked: RankedBars) -> Iterator[str]:
 
 
 def _overview_markdown(overview: Overview) -> Iterator[str]:
-    """Yield a heading, and the maps as letters of shade."""
+    """Yield a heading, and the maps of all heads as letters of shade."""
     yield f"## {escape_markdown(overview.title)}"
     yield _code_block([line.plain.rstrip() for line in overview_lines(overview, Screen(None))])
 
 
 def _grid_note(grid: Grid) -> str:
+    """Return in italics a grid's note, and how hidden cells are written; empty without either."""
     sign = masked_sign(grid, MASKED_CELL)
     mask_note = f"{sign} = hidden by the mask" if grid.cells.has_hidden else ""
     note = ". ".join(filter(None, (grid.note, mask_note)))
@@ -108,7 +112,7 @@ def _grid_note(grid: Grid) -> str:
 
 
 def _inline_code(text: str) -> str:
-    """Return text between backticks, more of them than any run in the text."""
+    """Return a text as code, between more backticks than any run in the text; empty stays empty."""
     if not text:
         return ""
     ticks = "`" * (_longest_backtick_run(text) + 1)
@@ -117,7 +121,7 @@ def _inline_code(text: str) -> str:
 
 
 def _code_block(lines: Sequence[str]) -> str:
-    """Return lines behind a fence that none of them can close."""
+    """Return lines as a code block, behind a fence that none can close; empty without lines."""
     if not lines:
         return ""
     text = "\n".join(lines)
@@ -126,11 +130,12 @@ def _code_block(lines: Sequence[str]) -> str:
 
 
 def _longest_backtick_run(text: str) -> int:
+    """Return the length of the longest run of backticks in a text."""
     return max(map(len, re.findall("`+", text)), default=0)
 
 
 def _markdown_table(grid: Grid, grids: Sequence[Grid]) -> str:
-    """Return a grid as a table, with the name of each row first and numbers on the right."""
+    """Return a grid as a Markdown table, with row names first and numbers aligned on the right."""
     names = [escape_markdown(name) for name in grid.columns.names]
     lines = [_markdown_row(["", *names]), _markdown_row([":--", *["--:"] * len(names)])]
     write = cell_format(grid, 2, grids)
@@ -140,6 +145,7 @@ def _markdown_table(grid: Grid, grids: Sequence[Grid]) -> str:
 
 
 def _markdown_cells(grid: Grid, row: int, write: NumberFormat) -> Iterator[str]:
+    """Yield the texts of the cells of one row; hidden ones have a sign. `write` writes numbers."""
     values, hidden = grid.values[row].tolist(), grid.hidden[row].tolist()
     for column, (value, masked) in enumerate(zip(values, hidden, strict=True)):
         number = cell_text(value, masked, write, MASKED_CELL)
@@ -147,4 +153,5 @@ def _markdown_cells(grid: Grid, row: int, write: NumberFormat) -> Iterator[str]:
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
+    """Return cells as one line of a Markdown table."""
     return f"| {' | '.join(cells)} |"

@@ -28,7 +28,11 @@ COMMANDS_WITH_PACE = ("steps", "example show")
 
 
 def save_view(view: View, *paths: str | Path, **looks: Any) -> None:
-    """Write files of a view, all or none, with the command that would write the same."""
+    """Write the files of a view, all or none, with the command that writes the same.
+
+    Notes become warnings. `looks`: fields of Look, such as theme='dark'. Refuses paths and looks
+    that cannot be written.
+    """
     look = replace_choices(Look(), looks)
     _, notes = write_files(_with_output_command(view, paths, look), list(map(Path, paths)), look)
     for note in notes:
@@ -36,7 +40,11 @@ def save_view(view: View, *paths: str | Path, **looks: Any) -> None:
 
 
 def write_files(view: View, paths: Sequence[Path], look: Look) -> tuple[list[Path], list[str]]:
-    """Write all files or none; return their paths, and notes about them."""
+    """Write the files of a view, all or none; return their paths, and notes about them.
+
+    A path with {page}, or of a view with steps {step}, becomes several. Refuses paths that cannot
+    be written, before anything is drawn.
+    """
     views_by_path = [
         pair for path in dict.fromkeys(paths) for pair in _views_by_path(view, path, look)
     ]
@@ -50,7 +58,7 @@ def write_files(view: View, paths: Sequence[Path], look: Look) -> tuple[list[Pat
 
 
 def _views_by_path(view: View, path: Path, look: Look) -> Iterator[tuple[Path, View]]:
-    """Yield one path with its view; or one for each step or page, if the name has a placeholder."""
+    """Yield (path, view): one, or one for each step or page if the name has {step} or {page}."""
     if STEP_PLACEHOLDER in str(path) and view.sections:
         for section in view.sections:
             step = re.sub(r"^\d\b|^\d(?=\D)", r"0\g<0>", section.number)  # 5 is 05
@@ -64,7 +72,11 @@ def _views_by_path(view: View, path: Path, look: Look) -> Iterator[tuple[Path, V
 
 
 def _with_output_command(view: View, paths: Sequence[str | Path], look: Look) -> View:
-    """Return the view with a command in its provenance, unless there is one already."""
+    """Return the view with the command that writes these files in its provenance.
+
+    A command that is there already stays; a view without command or provenance comes back
+    unchanged.
+    """
     if view.command is None or view.provenance is None or view.provenance.command is not None:
         return view
     has_pace = view.command.name in COMMANDS_WITH_PACE

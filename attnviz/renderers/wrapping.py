@@ -18,14 +18,16 @@ VECTOR_OR_PARENTHESES = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
 
 
 def align_sums(sums: Sequence[Sum]) -> Iterator[str]:
-    """Yield the sums as text, with their first signs below each other."""
+    """Yield the sums as text, with their first equals signs below each other."""
     width = max((cell_len(sum_line.left) for sum_line in sums), default=0)
     for sum_line in sums:
         yield f"{sum_line.left}{' ' * (width - cell_len(sum_line.left))} = {sum_line.right_side}"
 
 
 def break_sum(text: str, fits: Callable[[str], bool], indent: str = "    ") -> Iterator[str]:
-    """Yield lines that fit; all but the first are indented.
+    """Yield a sum as lines for which `fits` is true, broken before signs where possible.
+
+    All lines but the first begin with `indent`.
 
     >>> list(break_sum("a = 0.5·2 + 0.25·4 = 2", lambda line: len(line) <= 14))
     ['a = 0.5·2', '    + 0.25·4', '    = 2']
@@ -38,7 +40,7 @@ def break_sum(text: str, fits: Callable[[str], bool], indent: str = "    ") -> I
 
 
 def _overflowing_letters(text: str, fits: Callable[[str], bool]) -> int | None:
-    """Return how many first letters do not fit, or None if all do.
+    """Return a number of first letters that do not fit on a line, or None if all fit.
 
     At most about twice the letters of a line are measured.
     """
@@ -51,7 +53,7 @@ def _overflowing_letters(text: str, fits: Callable[[str], bool]) -> int | None:
 
 
 def _last_break(text: str, fits: Callable[[str], bool], indent: int, *, whole: str) -> int:
-    """Return the last position at which a line that fits can end.
+    """Return the last position at which a line that fits can end; at least a letter is taken.
 
     That is before a sign of the sum, else before one in parentheses, else between words, else
     anywhere. `text` is the beginning of `whole`, whose vectors may end after it.
@@ -72,7 +74,7 @@ def _last_break(text: str, fits: Callable[[str], bool], indent: int, *, whole: s
 
 
 def _operator_positions(text: str, kept_together: re.Pattern[str], whole: str) -> Iterator[int]:
-    """Yield the positions of signs outside everything that `kept_together` matches."""
+    """Yield the positions of signs outside everything that `kept_together` matches in `whole`."""
     spans = (match.span() for match in kept_together.finditer(whole))
     inside = list(takewhile(lambda span: span[0] < len(text), spans))
     for match in OPERATOR_START.finditer(text):

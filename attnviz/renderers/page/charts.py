@@ -27,7 +27,7 @@ WORD_LINE_HEIGHT = 18.0
 
 
 def chart_markup(curves: Curves) -> Markup:
-    """Return a figure: the title, the names of the lines, and a box with the lines."""
+    """Return a figure of curves: title, names of the lines, and a box with axes and lines."""
     across, along = horizontal_span(curves), vertical_span(curves)
     lines = list(enumerate(curves.lines))
     drawing = tag(
@@ -46,29 +46,38 @@ def chart_markup(curves: Curves) -> Markup:
 
 
 def _legend_item(line: Curve, number: int) -> Markup:
-    """Return the name of a line, beside a piece of it."""
+    """Return a line's name beside a short piece of it, as an item of the legend.
+
+    `number`: its index among the lines, for its colour.
+    """
     piece = tag("path", d="M1 6H23", class_=_line_class(line, number))
     swatch = tag("svg", piece, viewBox="0 0 24 12", class_="swatch", aria_hidden="true")
     return tag("li", swatch, line.name)
 
 
 def _line_class(line: Curve, number: int) -> str:
+    """Return the CSS class of a line: its colour by `number`, and whether it is plain or dashed."""
     color = "line plain" if line.plain else f"line line-{number % SERIES_COLOR_COUNT}"
     return f"{color} dashed" if line.dashed else color
 
 
 def _x_coordinates(span: AxisSpan, x_values: np.ndarray) -> list[float]:
+    """Return where x values stand in the drawing, from the left edge, in its units."""
     return (BOX_LEFT + span.share(x_values) * (BOX_RIGHT - BOX_LEFT)).tolist()  # type: ignore[no-any-return]
 
 
 def _y_coordinates(span: AxisSpan, values: np.ndarray) -> list[float]:
+    """Return where y values stand in the drawing, from the top edge, in its units."""
     return (BOX_BOTTOM - span.share(values) * (BOX_BOTTOM - BOX_TOP)).tolist()  # type: ignore[no-any-return]
 
 
 def _line_pieces(
     curves: Curves, values: np.ndarray, across: AxisSpan, along: AxisSpan
 ) -> list[list[str]]:
-    """Return the points of a line, in pieces between missing numbers."""
+    """Return the points of a line, as 'x y' texts, in pieces between missing numbers.
+
+    `across`, `along`: the ranges of the x and the y axis. Points not yet reached are left out.
+    """
     x_coordinates = _x_coordinates(across, np.array(curves.x_values[: curves.reached_count]))
     y_coordinates = _y_coordinates(along, values[: curves.reached_count])
     pieces: list[list[str]] = [[]]
@@ -83,6 +92,10 @@ def _line_pieces(
 def _line_markup(
     curves: Curves, line: Curve, number: int, across: AxisSpan, along: AxisSpan
 ) -> Markup:
+    """Return a line as a path; a line of few points, unless dashed, has a dot at each.
+
+    `number`: its index among the lines, for its colour. `across`, `along`: the ranges of both axes.
+    """
     pieces = _line_pieces(curves, line.middle, across, along)
     line_class = _line_class(line, number)
     path = tag("path", d="".join(f"M{'L'.join(piece)}" for piece in pieces), class_=line_class)
@@ -96,7 +109,10 @@ def _line_markup(
 def _band_markup(
     curves: Curves, line: Curve, number: int, across: AxisSpan, along: AxisSpan
 ) -> Markup:
-    """Return the area between the low and the high end of a line; nothing if they are equal."""
+    """Return the area between a line's low and high values; nothing if they are equal.
+
+    `number`: its index among the lines, for its colour. `across`, `along`: the ranges of both axes.
+    """
     if np.array_equal(line.low, line.high, equal_nan=True):
         return NO_MARKUP
     lows, highs = (_line_pieces(curves, end, across, along) for end in (line.low, line.high))
@@ -106,6 +122,7 @@ def _band_markup(
 
 
 def _left_axis(along: AxisSpan) -> Iterator[Markup]:
+    """Yield a rule and a number for each round number of the y axis."""
     for number in round_numbers(along):
         (y,) = _y_coordinates(along, np.array([number]))
         yield tag("path", d=f"M{BOX_LEFT} {y:.1f}H{BOX_RIGHT}", class_="rule")
@@ -113,7 +130,7 @@ def _left_axis(along: AxisSpan) -> Iterator[Markup]:
 
 
 def _bottom_axis(curves: Curves, across: AxisSpan) -> Iterator[Markup]:
-    """Yield the measured x values that have room below the box, and the title of the axis."""
+    """Yield the x values that have room below the box, and the title of the x axis."""
     x_values = list(curves.x_ticks or curves.x_values)
     for x_value, x in _spaced_labels(x_values, _x_coordinates(across, np.array(x_values))):
         yield tag("text", f"{x_value:g}", x=f"{x:.1f}", y=BOX_BOTTOM + 18, class_="below")
@@ -122,7 +139,10 @@ def _bottom_axis(curves: Curves, across: AxisSpan) -> Iterator[Markup]:
 
 
 def _spaced_labels(x_values: Sequence[float], x: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the last label and the first, and all others that have room beside these."""
+    """Return (x value, coordinate) labels that have room: the last, the first, then others.
+
+    They come back in ascending order.
+    """
     labels: list[tuple[float, float]] = []
     pairs = list(zip(x_values, x, strict=True))
     for pair in (*pairs[-1:], *pairs[:-1]):
@@ -132,7 +152,7 @@ def _spaced_labels(x_values: Sequence[float], x: Sequence[float]) -> list[tuple[
 
 
 def round_numbers(span: AxisSpan) -> list[float]:
-    """Return a few round numbers in the range of an axis.
+    """Return a few round numbers in the range of an axis; powers of ten on a logarithmic one.
 
     >>> [round_numbers(AxisSpan(*ends)) for ends in ((0.0, 1.08, False), (0.5, 300.0, True))]
     [[0.0, 0.25, 0.5, 0.75, 1.0], [1.0, 10.0, 100.0]]
@@ -148,7 +168,7 @@ def round_numbers(span: AxisSpan) -> list[float]:
 
 
 def _round_powers(span: AxisSpan) -> list[float]:
-    """Return powers of ten, with 2 and 5 between them if there are hardly any."""
+    """Return powers of ten in the range, with 2 and 5 between them if there are hardly any."""
     ends = math.floor(math.log10(span.low)), math.ceil(math.log10(span.high))
     step = max(1, math.ceil((ends[1] - ends[0]) / MAX_POWERS))
     factors = (1, 2, 5) if span.high / span.low < 100 else (1,)
@@ -157,7 +177,7 @@ def _round_powers(span: AxisSpan) -> list[float]:
 
 
 def arrows_markup(plane: Plane) -> Markup:
-    """Return two vectors as arrows, with their names and lengths, and the angle between them."""
+    """Return a drawing of two vectors as arrows, with names, lengths and the angle between them."""
     tips = plane.tips
     low, high = min(0.0, tips[1][0]), max(tip[0] for tip in tips)
     top = max(tip[1] for tip in tips)
@@ -183,7 +203,10 @@ def arrows_markup(plane: Plane) -> Markup:
 def _arrow_markup(
     series: int, tip: tuple[float, float], start: tuple[float, float], unit: float, plane: Plane
 ) -> Markup:
-    """Return a line with a head; of two in one direction the second is a little higher."""
+    """Return one arrow; of two in one direction the second is a little higher.
+
+    `series`: 0 or 1, its colour. `unit`: drawing units for a length of 1.
+    """
     x, y = start[0], start[1] - (ARROW_DISTANCE if series and plane.on_a_line else 0)
     across, up = tip[0] * unit, tip[1] * unit
     turn = math.atan2(up, across)
@@ -197,6 +220,7 @@ def _arrow_markup(
 
 
 def _arrow_caption(words: list[str], number: int, top: float) -> Markup:
+    """Return line `number` of the words below the arrows, in the arrow's colour if it has one."""
     class_name = f"word-{number}" if number < 2 else None
     return tag(
         "text",

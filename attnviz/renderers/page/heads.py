@@ -46,7 +46,10 @@ SAFE_BYTE_SHARE = 0.97  # of the bytes left, since sizes are estimates
 
 
 def pack_heads(explorer: HeadExplorer) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the description of all heads, and by name the blocks that the script unpacks."""
+    """Return what the page's script needs of all heads: a description, and blocks of bytes by name.
+
+    The blocks are compressed, and in base64.
+    """
     heads = pack_each_head(explorer)
     tables = {
         f"{kind}-{number}": table
@@ -61,7 +64,10 @@ def pack_heads(explorer: HeadExplorer) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def pack_each_head(explorer: HeadExplorer) -> list[PackedHead]:
-    """Return all heads, in as many bits as fit; for a long text in blocks, with some rows."""
+    """Return all heads, in as many bits for a number as fit into the page.
+
+    Heads of a long text, which do not fit, are pooled into blocks of tokens, with some single rows.
+    """
     cells = sum(map(_cell_count, explorer.heads))
     finest = bits_per_number(cells)
     for bits in [finest] if finest > COARSE_BITS else range(COARSE_BITS, COARSEST_BITS - 1, -1):
@@ -74,7 +80,7 @@ def pack_each_head(explorer: HeadExplorer) -> list[PackedHead]:
 
 
 def _may_fit(heads: Sequence[HeadMap], bits: int) -> bool:
-    """Whether all heads probably fit, judging by some rows of some heads."""
+    """Return whether all heads probably fit into the page, judging by some rows of some heads."""
     if bits > COARSE_BITS:
         return True
     sampled_heads = heads[:: max(1, len(heads) // SAMPLED_HEADS)][:SAMPLED_HEADS]
@@ -85,6 +91,7 @@ def _may_fit(heads: Sequence[HeadMap], bits: int) -> bool:
 
 
 def _cell_count(head: HeadMap) -> int:
+    """Return how many cells the map of a head has."""
     rows, columns = head.weights.shape
     return rows * columns
 
@@ -95,6 +102,10 @@ def _heads_description(
     tables: Mapping[str, PackedTable],
     masks: Mapping[bytes, int],
 ) -> dict[str, Any]:
+    """Return the facts about all heads that the page's script reads, as JSON data.
+
+    `masks`: a number for each distinct mask of hidden cells.
+    """
     axes_by_id = {id(axis): axis for head in explorer.heads for axis in _head_axes(head)}
     axes = list(dict.fromkeys(axes_by_id.values()))
     blocks = blocks_note(explorer.heads[0], page_heads[0]) if "kept" in page_heads[0].about else ""
@@ -123,6 +134,7 @@ def _heads_description(
 def _head_descriptions(
     explorer: HeadExplorer, page_heads: Sequence[PackedHead], axes: Sequence[Axis]
 ) -> list[dict[str, Any]]:
+    """Return the facts about each head as JSON data; axes are given by index in `axes`."""
     axis_numbers = {
         id(axis): axes.index(axis) for head in explorer.heads for axis in _head_axes(head)
     }
@@ -147,7 +159,7 @@ def _head_descriptions(
 
 
 def accuracy_note(tables: Mapping[str, PackedTable]) -> str:
-    """Return the largest error of the page's numbers; empty if they are exact."""
+    """Return a note on the largest error of the page's numbers; empty if they are exact."""
     inexact = [table for name, table in tables.items() if name != "thumbnails" and table.error]
     if not inexact:
         return ""
@@ -160,11 +172,12 @@ def accuracy_note(tables: Mapping[str, PackedTable]) -> str:
 
 
 def _distinct_measures(explorer: HeadExplorer) -> list[str]:
+    """Return the measures of the heads, such as weights and scores, each once."""
     return list(dict.fromkeys(head.measure for head in explorer.heads))
 
 
 def _scale_descriptions(explorer: HeadExplorer, page_heads: Sequence[PackedHead]) -> dict[str, Any]:
-    """Return the scales of cells, rows and thumbnails, one of each for every measure."""
+    """Return the colour scales of cells, single rows and thumbnails, one of each per measure."""
     scales = _scales_by_measure(explorer, [head.scale for head in page_heads])
     row_scales = [head.row_scale or head.scale for head in page_heads]
     small_scales = [head.small_scale for head in page_heads]
@@ -177,6 +190,7 @@ def _scale_descriptions(explorer: HeadExplorer, page_heads: Sequence[PackedHead]
 
 
 def _scales_by_measure(explorer: HeadExplorer, scales: Sequence[Scale]) -> list[dict[str, Any]]:
+    """Return for each measure the scale common to all of its heads, as JSON data."""
     keys = max(len(head.key_axis) for head in explorer.heads)
     pairs = list(zip(explorer.heads, scales, strict=True))
     return [
@@ -188,7 +202,10 @@ def _scales_by_measure(explorer: HeadExplorer, scales: Sequence[Scale]) -> list[
 
 
 def _describe_scale(scale: Scale, keys: int) -> dict[str, Any]:
-    """Return what colours stand for, and where a logarithmic scale begins."""
+    """Return a scale as JSON data: its label, ends and kind, and where its logarithm begins.
+
+    `keys`: the most keys of a head, on which that beginning depends.
+    """
     return {
         "label": scale.label,
         "low": scale.low,
@@ -200,10 +217,12 @@ def _describe_scale(scale: Scale, keys: int) -> dict[str, Any]:
 
 
 def _head_axes(head: HeadMap) -> tuple[Axis, Axis]:
+    """Return the axes of the queries and of the keys of a head."""
     return head.query_axis, head.key_axis
 
 
 def _describe_axis(axis: Axis) -> dict[str, Any]:
+    """Return the labels, numbers and other facts of an axis, as JSON data."""
     names = ("labels", "numbers", "spaced", "special", "border")
     fields = {name: getattr(axis, name) for name in names}
     return {"title": axis.title, "counts": axis.unit, **fields}
@@ -211,7 +230,7 @@ def _describe_axis(axis: Axis) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackedHead:
-    """A head, as a page stores it."""
+    """A head as a page stores it: packed tables, thumbnail, and scales of colour."""
 
     tables: Mapping[str, PackedTable]
     scale: Scale
@@ -222,12 +241,15 @@ class PackedHead:
 
     @property
     def size(self) -> int:
-        """The size in bytes."""
+        """The size of the packed tables, in bytes."""
         return sum(len(table.block) for table in self.tables.values())
 
 
 def pack_whole_head(head: HeadMap, bits: int) -> PackedHead:
-    """Return a head with all its numbers; inexact weights have scores computed from them."""
+    """Return a head with all its numbers in `bits` bits; only 32 bits store scores of their own.
+
+    Otherwise scores are computed from the weights.
+    """
     weights = load_small_cells(head.weights)
     tables = {"weights": pack_table(weights, bits, head.scores)}
     if head.scores is not None and bits == EXACT_BITS:
@@ -242,17 +264,18 @@ def pack_whole_head(head: HeadMap, bits: int) -> PackedHead:
 
 
 def load_small_cells(cells: Cells) -> Cells:
-    """Read a table into memory, unless it is very large: it is read several times."""
+    """Read a table into memory, as it is read several times; return a very large one as it is."""
     rows, columns = cells.shape
     return load_cells(cells) if rows * columns <= MAX_CELLS_IN_MEMORY else cells
 
 
 def scale_of_seen(head: HeadMap, cells: Cells) -> Scale:
-    """Return the scale of a head, for the finite numbers of a table that are not hidden."""
+    """Return the colour scale of a head for the finite numbers of `cells` that are not hidden."""
     return head.scale(MappedCells(cells, _mask_unseen))
 
 
 def _mask_unseen(patch: Patch) -> Patch:
+    """Return the patch with numbers that are not finite set to 0 and hidden."""
     seen = ~patch.hidden & np.isfinite(patch.values)
     return Patch(np.where(seen, patch.values, 0), ~seen)
 
@@ -260,7 +283,10 @@ def _mask_unseen(patch: Patch) -> Patch:
 def pack_in_order(
     inputs: Sequence[HeadInput], keep: Callable[[HeadInput], PackedHead]
 ) -> Iterator[PackedHead]:
-    """Yield packed heads in order, a few packed at once; whoever stops early cancels the rest."""
+    """Yield `keep(input)` for each input, in order, a few computed at once in threads.
+
+    If the caller stops early, what has not begun is cancelled.
+    """
     threads = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1))
     try:
         yield from threads.map(keep, inputs)
@@ -269,7 +295,7 @@ def pack_in_order(
 
 
 def take_within_bytes(heads: Iterable[PackedHead], size: int) -> list[PackedHead] | None:
-    """Return all heads; None as soon as they exceed the size."""
+    """Return all heads as a list; None as soon as their tables exceed `size` bytes."""
     taken_heads, bytes_left = [], size
     for head in heads:
         taken_heads.append(head)
@@ -289,15 +315,20 @@ class SpacedRows:
 
     @property
     def row_slice(self) -> slice:
+        """The slice of these rows."""
         return slice(self.first, None, self.step)
 
     def describe_rows(self, head: HeadMap) -> dict[str, int]:
+        """Return the first row, the step and the count of these rows, as JSON data."""
         count = len(range(self.first, head.weights.shape[0], self.step))
         return {"first": self.first, "step": self.step, "count": count}
 
 
 def pack_heads_in_blocks(explorer: HeadExplorer, size: int) -> list[PackedHead]:
-    """Return all heads in blocks of tokens, with some single rows, in about so many bytes."""
+    """Return all heads pooled into blocks of tokens, with some single rows, in about `size` bytes.
+
+    The row of the followed token, if there is one, is among the rows, in as many bits as fit.
+    """
     heads = explorer.heads
     cells = _block_side(heads, BLOCKS_BYTE_SHARE * size)
     blocks = list(pack_in_order(heads, partial(_pack_head_in_blocks, cells=cells)))
@@ -310,7 +341,7 @@ def pack_heads_in_blocks(explorer: HeadExplorer, size: int) -> list[PackedHead]:
 
 
 def blocks_note(head: HeadMap, packed_head: PackedHead) -> str:
-    """Say what one cell stands for, and which rows the page has token by token."""
+    """Return a note: what one cell stands for, and which rows the page has token by token."""
     about, row_count = packed_head.about, head.weights.shape[0]
     step, count = about["kept"][-1]["step"], about["kept"][-1]["count"]
     added = "weights added over the keys, averaged over the queries"
@@ -323,13 +354,16 @@ def blocks_note(head: HeadMap, packed_head: PackedHead) -> str:
 
 
 def _block_side(heads: Sequence[HeadMap], size: float) -> int:
-    """Return the blocks on a side of a head, so that all heads fit; a visible cell takes a byte."""
+    """Return at how many blocks on a side all heads fit into `size` bytes.
+
+    A visible block takes a byte.
+    """
     seen = (1 - load_cells(head.weights, _sampled_rows(head)).hidden.mean() for head in heads)
     return max(1, math.isqrt(int(size / max(sum(seen), 1e-9))))
 
 
 def _query_row_bits(explorer: HeadExplorer, size: float) -> int:
-    """Return the most bits with which the query's rows fit; 0 if none do or there is no query."""
+    """Return the most bits with which the query's rows fit; 0 if none do, or without a query."""
     if explorer.query is None:
         return 0
     choices = (EXACT_BITS, FINE_BITS, COARSE_BITS)
@@ -337,24 +371,25 @@ def _query_row_bits(explorer: HeadExplorer, size: float) -> int:
 
 
 def _query_row_bytes(explorer: HeadExplorer, bits: int) -> int:
+    """Return the bytes of one row of every head, before compression."""
     return sum(head.weights.shape[1] for head in explorer.heads) * bits // 8
 
 
 def estimate_row_bytes(head: HeadMap, bits: int) -> float:
-    """Estimate the bytes of a head's rows from some of them."""
+    """Return about how many bytes all rows of a head take, judging by some of them."""
     _, table = _pack_rows(head, _sampled_rows(head), bits)
     return len(table.block) * head.weights.shape[0] / max(table.shape[0], 1)
 
 
 def _sampled_rows(head: HeadMap) -> slice:
-    """Return a slice of all rows of a small head, of evenly spaced rows of a large one."""
+    """Return a slice: all rows of a small head, evenly spaced rows of a large one."""
     rows, columns = head.weights.shape
     step = max(1, rows * columns // SAMPLED_CELLS)
     return slice(step // 2, None, step)
 
 
 def _pack_head_in_blocks(head: HeadMap, cells: int) -> PackedHead:
-    """Return a head in at most so many blocks on a side."""
+    """Return a head pooled into at most `cells` blocks on a side."""
     block_height, block_width = (block_side(count, cells) for count in head.weights.shape)
     pooled = head.weights.pooled(block_height, block_width, share=head.share)
     blocks = StoredCells(pooled.values, pooled.hidden)
@@ -371,7 +406,10 @@ def _pack_head_in_blocks(head: HeadMap, cells: int) -> PackedHead:
 def _add_rows(
     pair: tuple[HeadMap, PackedHead], query: int | None, bits: int, step: int
 ) -> PackedHead:
-    """Return a head in blocks with some of its rows: that of the query, then every so many."""
+    """Return a head in blocks with single rows: the query's, then every `step`-th up to the last.
+
+    `pair`: the head, and the head packed in blocks. `bits`: of the query's row; 0 leaves it out.
+    """
     head, packed_head = pair
     row_count = head.weights.shape[0]
     rows = [SpacedRows((row_count - 1) % step, step)]
@@ -388,6 +426,10 @@ def _add_rows(
 
 
 def _pack_rows(head: HeadMap, row_slice: slice, bits: int) -> tuple[StoredCells, PackedTable]:
+    """Return some rows of a head's weights in memory, and the same rows packed.
+
+    Scores, if the head has any, are packed with them.
+    """
     rows = load_cells(head.weights, row_slice)
     scores = None if head.scores is None else load_cells(head.scores, row_slice)
     return rows, pack_table(rows, bits, scores)

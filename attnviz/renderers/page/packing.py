@@ -34,7 +34,7 @@ RowNumbers = Float[np.ndarray, "row"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackedTable:
-    """A table in bytes, and what is needed to read them."""
+    """A table of numbers as compressed bytes, and what is needed to unpack them."""
 
     shape: tuple[int, int]
     block: bytes  # the reach of each row, what makes scores of weights, and codes; compressed
@@ -46,21 +46,24 @@ class PackedTable:
 
     @property
     def about(self) -> dict[str, Any]:
-        """All but the bytes."""
+        """The facts about the table as JSON data: all but the bytes."""
         names = ("bits", "signed", "error", "slack")
         facts = {name: getattr(self, name) for name in names}
         return {"rows": self.shape[0], "columns": self.shape[1], **facts}
 
 
 def bits_per_number(cells: int) -> int:
-    """Return how many bits a number has, on a page with so many cells."""
+    """Return how many bits a number gets on a page with `cells` cells in all: 32, 16 or 8."""
     fitting_bits = (bits for bits, max_cells in MAX_CELLS_BY_BITS.items() if cells <= max_cells)
     return next(fitting_bits, COARSE_BITS)
 
 
 @dataclass(frozen=True, eq=False)
 class CodedRows:
-    """Some rows of a table: the largest number of each, codes, and the errors of these."""
+    """Some rows of a table: the largest number of each, codes, and the largest errors.
+
+    `sums`: what makes scores of weights, None if they are not stored; `slack`: the error of scores.
+    """
 
     reach: RowNumbers
     codes: CellNumbers
@@ -70,9 +73,11 @@ class CodedRows:
 
 
 def pack_table(cells: Cells, bits: int, scores: Cells | None = None) -> PackedTable:
-    """Return a packed table, with what makes `scores` of weights that are their softmax.
+    """Return a table packed with `bits` bits for each visible number.
 
-    It is read in bands of rows, of which only the packed bytes are kept.
+    32 bits, and tables with a number that is not finite, keep numbers exact. Otherwise, if `scores`
+    are given and the table is their softmax, a number for each row is stored, by which scores are
+    computed from weights. The table is read in bands, of which only packed bytes are kept.
     """
     finite, signed = _finite_and_signed(cells)
     if bits == EXACT_BITS or not finite:
@@ -98,7 +103,7 @@ def pack_table(cells: Cells, bits: int, scores: Cells | None = None) -> PackedTa
 
 
 def _finite_and_signed(cells: Cells) -> tuple[bool, bool]:
-    """Whether all visible numbers are finite, and whether any is below 0."""
+    """Return whether all visible numbers are finite, and whether any is below 0."""
     finite, signed = True, False
     for band in cells.bands():
         numbers = band.values[~band.hidden]
@@ -108,6 +113,10 @@ def _finite_and_signed(cells: Cells) -> tuple[bool, bool]:
 
 
 def _code_rows(band: Patch, scores: Patch | None, max_code: int, *, signed: bool) -> CodedRows:
+    """Return the codes of some rows, with the largest errors of numbers and of scores.
+
+    Codes reach from 0, or from -max_code if `signed`, to max_code.
+    """
     seen, numbers = ~band.hidden, _as_floats(band.values[~band.hidden])
     reach = np.abs(np.where(seen, band.values, 0)).max(axis=1, initial=0).astype("<f4")
     reaches = np.repeat(reach, seen.sum(axis=1))
@@ -122,7 +131,7 @@ def softmax_log_sums(
     """Return the logarithm of each row's softmax denominator, and the largest error of scores.
 
     A score is the logarithm of its weight plus this sum: one number per row replaces one per cell.
-    None comes back where the weights are not the softmax of the scores.
+    Without scores, or if the weights are not their softmax, (None, None) comes back.
     """
     if scores is None:
         return None, None
@@ -141,20 +150,21 @@ def softmax_log_sums(
 
 
 def compress_codes(parts: bytes) -> bytes:
-    """Return the smallest deflated bytes of two strategies that look only for runs, or not even
-    these.
+    """Return bytes deflated by the better of two fast strategies.
 
-    A search for other repetitions takes ten times as long, and saves about 1 %.
+    They look for runs, or for nothing; a search for other repetitions takes ten times as long and
+    saves about 1 %.
     """
     return min((_deflate(parts, 6, strategy) for strategy in DEFLATE_STRATEGIES), key=len)
 
 
 def compress_bits(bits: bytes) -> bytes:
-    """Return deflated bits, whose rows are much like those above them."""
+    """Return deflated bits of a mask, whose rows are much like those above them."""
     return _deflate(bits, 9, zlib.Z_DEFAULT_STRATEGY)
 
 
 def _deflate(parts: bytes, level: int, strategy: int) -> bytes:
+    """Return bytes as a zlib stream, compressed with zlib's `level` and `strategy`."""
     compressor = zlib.compressobj(
         level, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, strategy
     )
@@ -162,18 +172,18 @@ def _deflate(parts: bytes, level: int, strategy: int) -> bytes:
 
 
 def encode_base64(block: bytes) -> str:
-    """Return bytes as text that a page can hold."""
+    """Return bytes as base64 text, which a page can hold."""
     return base64.b64encode(block).decode()
 
 
 def load_cells(cells: Cells, rows: slice = FULL_SLICE) -> StoredCells:
-    """Read a table, or some of its rows, into memory."""
+    """Read a table, or only some of its rows, into memory."""
     patch = cells.window(rows, FULL_SLICE)
     return StoredCells(patch.values, patch.hidden)
 
 
 def _pack_exact_table(cells: Cells) -> PackedTable:
-    """Return a table with every number as it is."""
+    """Return a packed table of exact numbers: float32 if that loses nothing, else float64."""
     parts = [(band.values[~band.hidden], _mask_bits(band)) for band in cells.bands(BITS_OF_A_BYTE)]
     numbers = _as_floats(np.concatenate([part for part, _ in parts]))
     stored = numbers.astype("<f4")
@@ -188,23 +198,27 @@ def _pack_exact_table(cells: Cells) -> PackedTable:
 
 
 def _as_floats(numbers: CellNumbers) -> CellNumbers:
+    """Return numbers as they are if float32 or float64, else converted to float32."""
     return numbers if numbers.dtype in (np.float32, np.float64) else numbers.astype(np.float32)
 
 
 def _mask_bits(band: Patch) -> tuple[bool, bytes]:
-    """Whether any cell of a band is hidden; and a bit for each of its cells."""
+    """Return whether any cell of a band is hidden, and a bit for each cell (1: visible)."""
     return bool(band.hidden.any()), np.packbits(~band.hidden, bitorder="little").tobytes()
 
 
 def _join_mask_bits(bands: Sequence[tuple[bool, bytes]]) -> bytes:
-    """Return the bits of all bands, each of which fills whole bytes; empty if nothing is hidden."""
+    """Return the bits of all bands, each of which fills whole bytes; b'' if nothing is hidden."""
     return b"".join(bits for _, bits in bands) if any(hides for hides, _ in bands) else b""
 
 
 def _encode_numbers(
     numbers: CellNumbers, reaches: RowNumbers, max_code: int, *, signed: bool
 ) -> CellNumbers:
-    """Return the square root of each number's share of its row's reach, as a whole number."""
+    """Return the code of each number: √(size / largest size in its row) · max_code, rounded.
+
+    `signed`: the code has the number's sign. `reaches`: that largest size, for each number.
+    """
     roots = np.abs(numbers) / np.maximum(reaches, MIN_REACH)
     roots = np.rint(np.sqrt(roots, out=roots) * max_code)
     dtype = f"{'<i' if signed else '<u'}{1 if max_code < 2**COARSE_BITS else 2}"
@@ -212,14 +226,20 @@ def _encode_numbers(
 
 
 def _decode_numbers(codes: CellNumbers, reaches: RowNumbers, max_code: int) -> CellNumbers:
-    """Return what the page's script computes from codes, to the last bit: doubles, as float32."""
+    """Return the numbers that the page's script computes from codes, exactly, as float32.
+
+    A number is ±(code / max_code)² times the largest size in its row (`reaches`, for each number).
+    """
     whole = codes.astype(np.float64)
     numbers = np.abs(whole) * whole * (reaches / np.float64(max_code**2))
     return np.asarray(numbers.astype(np.float32))
 
 
 def thumbnail_cells(cells: Cells, *, share: bool) -> StoredCells:
-    """Return a small table as it is, a large one in blocks; `share` adds the weights of a block."""
+    """Return a table in at most 32 by 32 cells: a small one as it is, a large one pooled.
+
+    `share`: the weights in a block of keys are added, not averaged.
+    """
     block_height, block_width = (block_side(count, THUMBNAIL_SIDE_CELLS) for count in cells.shape)
     if block_height == block_width == 1:
         return load_cells(cells)
@@ -229,12 +249,15 @@ def thumbnail_cells(cells: Cells, *, share: bool) -> StoredCells:
 
 
 def block_side(count: int, max_cells: int) -> int:
-    """Return how many cells make a block, so that at most `max_cells` blocks are left."""
+    """Return how many cells make a block along an axis of `count` cells.
+
+    At most `max_cells` blocks are left; 1 if there are no more cells than that.
+    """
     return 1 if count <= max_cells else block_size(count, math.ceil(count / max_cells))
 
 
 def pack_thumbnails(patches: Sequence[StoredCells]) -> PackedTable:
-    """Return a table with a row for each thumbnail; shorter rows end in hidden cells."""
+    """Return the thumbnails as one packed table, a row for each, ending in hidden cells."""
     longest = max(patch.values.size for patch in patches)
     values = np.zeros((len(patches), longest), dtype=np.float32)
     hidden = np.ones((len(patches), longest), dtype=bool)

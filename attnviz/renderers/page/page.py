@@ -92,7 +92,7 @@ MAX_STEP_LETTERS = 2_500_000  # of the steps of all tokens: about 200 kB in a pa
 
 
 def html(view: View, look: Look) -> Iterator[bytes]:
-    """Yield the page, its blocks of bytes one by one."""
+    """Yield the bytes of the page: its beginning, each block of packed numbers, and its end."""
     about, blocks = ({}, {}) if view.heads is None else pack_heads(view.heads)
     blocks |= pack_steps(view)
     words = _page_texts(view, look, about)
@@ -104,7 +104,7 @@ def html(view: View, look: Look) -> Iterator[bytes]:
 
 
 def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts of the names in page.html; `about` describes the heads."""
+    """Return the texts for the placeholders in page.html; `about` describes the heads, or is {}."""
     styles = [_read_page_file(f"style/{style_file}") for style_file in STYLE_FILES]
     style, script = theme_rules(look.palette) + "".join(styles), _join_scripts()
     theme_name = "" if look.theme == DEFAULT_THEME else look.theme
@@ -135,24 +135,28 @@ def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, s
 
 
 def _without_headline(note: str, headline: str) -> str:
-    """Return a note without the headline, if it begins with it."""
+    """Return a note without the headline and colon that it begins with, then with a capital."""
     start, rest = note[: len(headline) + 2], note[len(headline) + 2 :]
     return f"{rest[:1].upper()}{rest[1:]}" if headline and start == f"{headline}: " else note
 
 
 def _page_title(title: str) -> Markup:
-    """Return the title as a heading, in smaller letters if it is long."""
+    """Return the title as a heading, in smaller letters if it is long; numbers stay on one line."""
     parts = [tag("span", piece, class_="whole") if number % 2 else piece
              for number, piece in enumerate(UNBROKEN_WORDS.split(title))]  # fmt: skip
     return tag("h1", *parts, class_="long" if len(title) > LONG_TITLE_LETTERS else None)
 
 
 def _paragraph(text: str, element_id: str) -> Markup:
+    """Return a text as a paragraph with an id; nothing if the text is empty."""
     return tag("p", text, id=element_id) if text else NO_MARKUP
 
 
 def _theme_colors(look: Look) -> dict[str, Any]:
-    """Return the colours of both themes, and the theme asked for; empty for the system's."""
+    """Return the colours of both themes, and the theme of the look, '' for the reader's system's.
+
+    The light one is the default, so that it is never asked for.
+    """
     return {
         "theme": look.theme if look.theme != DEFAULT_THEME else "",
         "colors": {name: _color_table(look, name) for name in THEMES},
@@ -160,6 +164,7 @@ def _theme_colors(look: Look) -> dict[str, Any]:
 
 
 def _color_table(look: Look, name: str) -> dict[str, Any]:
+    """Return the colours of a theme and the anchors of its scales, as JSON data."""
     theme = find_theme(name)
     names = ("series", "heads", "paper", "ink", "faint", "hidden", "hatch")
     return {
@@ -176,21 +181,27 @@ def _escape_json(json: str) -> str:
 
 @lru_cache
 def _read_page_file(name: str) -> str:
+    """Return the text of a file beside this module, such as 'style/lines.css'."""
     return files("attnviz.renderers.page").joinpath(name).read_text("utf-8")
 
 
 @lru_cache
 def _join_scripts() -> str:
+    """Return all scripts as one, in a function of its own."""
     parts = "\n".join(_read_page_file(f"script/{script_file}") for script_file in SCRIPT_FILES)
     return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
 
 
 def _sha256_base64(text: str) -> str:
+    """Return the SHA-256 of a text in base64, as a content security policy has it."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def pack_steps(view: View) -> dict[str, str]:
-    """Return the block with the steps of each token; empty if no token can be followed."""
+    """Return {'steps': block} with the steps of each token; {} if no token can be followed.
+
+    Texts that several tokens share are stored once.
+    """
     if view.following is None or view.heads is None:
         return {}
     parts: dict[str, int] = {}
@@ -203,7 +214,10 @@ def pack_steps(view: View) -> dict[str, str]:
 
 
 def _steps_within_limit(view: View) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield tokens with the title and markup of their steps, the query first, up to a limit."""
+    """Yield (token, title, its steps as markup), the followed token first.
+
+    Once the markup exceeds a limit of letters, other tokens have no steps.
+    """
     assert view.heads is not None, "who looks at steps can follow a token"
     query = view.heads.query or 0
     positions = range(len(view.heads.heads[0].query_axis.labels))
@@ -218,7 +232,10 @@ def _steps_within_limit(view: View) -> Iterator[tuple[int, str, list[str]]]:
 
 
 def how_made(view: View) -> Markup:
-    """Return the command as it is typed, and behind a click all that the numbers depend on."""
+    """Return the command that made the view, and behind a click all that its numbers depend on.
+
+    Nothing without provenance.
+    """
     if view.provenance is None:
         return NO_MARKUP
     command = printable_text(view.provenance.command or "")
@@ -233,7 +250,7 @@ def how_made(view: View) -> Markup:
 
 
 def _provenance_rows(view: View) -> Iterator[tuple[Markup, Markup]]:
-    """Yield versions and settings by their names; those that are None are left out."""
+    """Yield versions and settings as pairs (name, value) of markup; None is left out."""
     provenance = view.provenance
     assert provenance is not None, "nobody knows how it was made"
     settings = {name: value for name, value in provenance.settings.items() if value is not None}
@@ -257,7 +274,7 @@ RESIZE_STYLE = "resize: vertical; padding-bottom: 12px"  # outside the frame, wh
 
 
 def framed_page(view: View) -> str:
-    """Return the page in a frame, with a corner below it to pull it higher."""
+    """Return the page as HTML for a notebook: in a sandboxed frame whose height can be dragged."""
     page = render(view, ".html").decode().replace("&", "&amp;").replace('"', "&quot;")
     title = escape(f"attnviz: {view.headline or view.title}")
     height = FRAME_HEIGHT if view.heads else WORDS_FRAME_HEIGHT

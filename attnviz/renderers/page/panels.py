@@ -40,7 +40,10 @@ ALL_NUMBERS_HINT = "-o numbers.json writes all of them"
 
 
 def page_panels(view: View) -> Markup:
-    """Return every panel except the heads that can be explored, after how to read them."""
+    """Return how to read the page, then every panel except heads that its script shows.
+
+    Tables too large to read become one sentence.
+    """
     shown_groups = (*view.screen.groups, *_picture_only_charts(view))
     groups = [_unexplored(group, view.heads) for group in shown_groups]
     panels = [panel for group in groups for panel in group]
@@ -58,12 +61,15 @@ def page_panels(view: View) -> Markup:
 
 
 def _is_unreadable_table(panel: Drawable) -> bool:
-    """Whether a panel is a table too large to read; several share one sentence."""
+    """Return whether a panel is a table with a title, too large to read."""
     return isinstance(panel, Grid) and panel.title != "" and not is_readable(panel)
 
 
 def _how_to_read(view: View, panels_below: Sequence[Drawable]) -> Markup:
-    """Return the small print, without what the page says elsewhere."""
+    """Return the caption without what the page says elsewhere, as a paragraph; nothing if empty.
+
+    It also explains the sign for masked cells, if `panels_below` have some.
+    """
     elsewhere = ["", *view.heads.note.split(CAPTION_SEPARATOR), MAPS_NOTE] if view.heads else [""]
     caption = view.screen.caption.removesuffix(view.settings).rstrip(CAPTION_SEPARATOR)
     caption = caption.removesuffix(view.screen.caveat)
@@ -73,7 +79,7 @@ def _how_to_read(view: View, panels_below: Sequence[Drawable]) -> Markup:
 
 
 def _picture_only_charts(view: View) -> Iterator[Group]:
-    """Yield the charts that only a picture has, since a screen writes their numbers."""
+    """Yield the charts of the picture that the screen has not, as one group."""
     screen_titles = {curves.title for curves in view.screen.panels if isinstance(curves, Curves)}
     picture_charts = [curves for curves in view.picture.panels if isinstance(curves, Curves)]
     missing_charts = tuple(curves for curves in picture_charts if curves.title not in screen_titles)
@@ -82,13 +88,14 @@ def _picture_only_charts(view: View) -> Iterator[Group]:
 
 
 def _unexplored(group: Group, heads: HeadExplorer | None) -> list[Drawable]:
-    """Return the panels of a group, without the heads that can be explored."""
+    """Return the panels of a group, except those that show a head of `heads`."""
     if heads is None:
         return list(group.all_panels)
     return [panel for panel in group.all_panels if not _is_explored(panel, heads)]
 
 
 def _is_explored(panel: Drawable, heads: HeadExplorer) -> bool:
+    """Return whether a panel shows what the page's script shows anyway: heads, or all heads."""
     if isinstance(panel, Overview):
         return True
     if isinstance(panel, Sentence):
@@ -100,7 +107,7 @@ def _is_explored(panel: Drawable, heads: HeadExplorer) -> bool:
 
 
 def _is_followed_row(sentence: Sentence, heads: HeadExplorer) -> bool:
-    """Whether a sentence shows the followed row of the first head, with which the page begins."""
+    """Return whether a sentence shows the followed token's row of the head that is shown first."""
     first, row = heads.heads[heads.first], sentence.grid.values
     if heads.query is None or row.shape != (1, first.weights.shape[1]):
         return False
@@ -108,9 +115,9 @@ def _is_followed_row(sentence: Sentence, heads: HeadExplorer) -> bool:
 
 
 def _shows_head(grid: Grid, head: HeadMap, query: int | None) -> bool:
-    """Whether a grid shows a head, judging by its first, middle and last row.
+    """Return whether a grid shows a head, judging by its first, middle and last row.
 
-    A grid of a single row may show the row of the followed token.
+    A grid of a single row may show the row of the followed token `query`.
     """
     if grid.cells.shape[1] != head.weights.shape[1] or not len(grid.rows):
         return False
@@ -129,7 +136,7 @@ def _shows_head(grid: Grid, head: HeadMap, query: int | None) -> bool:
 
 
 def _steps_list(sections: Sequence[Section]) -> Markup:
-    """Return links to the steps; nothing if there are only a few."""
+    """Return links to the steps; nothing if there are fewer than four."""
     if len(sections) < MIN_LISTED_STEPS:
         return NO_MARKUP
     links = [tag("a", step.heading, href=f"#{_section_anchor(step)}") for step in sections]
@@ -138,11 +145,12 @@ def _steps_list(sections: Sequence[Section]) -> Markup:
 
 
 def _section_anchor(section: Section) -> str:
+    """Return the id of a step's heading, such as 'step-5-scores'."""
     return f"step-{section.number}-{section.name}".replace(" ", "-")
 
 
 def _group_markup(drawables: Sequence[Drawable]) -> Iterator[Markup]:
-    """Yield tables of one kind side by side under a heading, then the other panels."""
+    """Yield tables of one kind side by side under a heading, then charts, steps, other panels."""
     grids = [panel for panel in drawables if isinstance(panel, Grid)]
     headings = list(dict.fromkeys(HEAD_SUFFIX.sub("", panel.title) for panel in grids))
     for heading in headings:
@@ -158,6 +166,7 @@ def _group_markup(drawables: Sequence[Drawable]) -> Iterator[Markup]:
 
 
 def _tables_under_heading(heading_text: str, grids: Sequence[Grid]) -> Markup:
+    """Return tables side by side under a heading; a single table has no caption of its own."""
     heading = tag("h2", heading_text) if heading_text else NO_MARKUP
     is_single = len(grids) == 1
     tables = [table_markup(grid, grids, "" if is_single else grid.title) for grid in grids]
@@ -165,7 +174,7 @@ def _tables_under_heading(heading_text: str, grids: Sequence[Grid]) -> Markup:
 
 
 def _charts_markup(charts: Sequence[Curves]) -> Iterator[Markup]:
-    """Yield charts side by side, each above its numbers."""
+    """Yield charts side by side under a heading, each above its numbers; nothing without charts."""
     if charts:
         summary = tag("summary", "as numbers")
         figures = [
@@ -176,6 +185,7 @@ def _charts_markup(charts: Sequence[Curves]) -> Iterator[Markup]:
 
 
 def _panel_markup(panel: Drawable) -> Markup:
+    """Return a ranking, sentence, step or table under its heading; an overview as a description."""
     if isinstance(panel, Section):
         return step_markup(panel)
     if isinstance(panel, RankedBars):
@@ -188,11 +198,12 @@ def _panel_markup(panel: Drawable) -> Markup:
 
 
 def _grid_heading(grid: Grid) -> Markup:
+    """Return a grid's title as a heading; nothing if it has none."""
     return tag("h2", grid.title) if grid.title else NO_MARKUP
 
 
 def step_markup(section: Section) -> Markup:
-    """Return a step: what it does and why, its tables, and its sums written out."""
+    """Return a step: what it does and why, its tables and arrows, and its sums written out."""
     shapes = tag("p", section.shapes, class_="shapes") if section.shapes else NO_MARKUP
     formula = tag("p", section.formula, class_="formula") if section.formula else NO_MARKUP
     sums = [tag("span", line) for line in align_sums(section.sums)]
@@ -223,7 +234,10 @@ def _stage_rows(section: Section) -> Iterator[Markup]:
 
 
 def _stage_row(tables: Sequence[Markup], line: Sequence[int | str]) -> Iterator[Markup]:
-    """Yield tables and signs in turn; the parts of one table stand close together."""
+    """Yield the tables of one equation (indices in `line`) and its signs in turn.
+
+    Tables with no sign between them stand close together.
+    """
     joined_tables: list[Markup] = []
     for item in (*line, SEPARATE_TABLES):
         if isinstance(item, int):
@@ -235,7 +249,10 @@ def _stage_row(tables: Sequence[Markup], line: Sequence[int | str]) -> Iterator[
 
 
 def table_markup(grid: Grid, grids: Sequence[Grid] = (), title: str | None = None) -> Markup:
-    """Return a table with its title, in a frame that scrolls; too large a one as a sentence."""
+    """Return a table with a title, in a frame that scrolls; one too large to read as a sentence.
+
+    `grids`: tables whose numbers are written alike. `title`: by default the grid's; '' is none.
+    """
     name = grid.title if title is None else title
     if not is_readable(grid):
         size = f"{_table_size_text(grid)} numbers are too many for a table: {ALL_NUMBERS_HINT}."
@@ -247,35 +264,40 @@ def table_markup(grid: Grid, grids: Sequence[Grid] = (), title: str | None = Non
 
 
 def strike_head_name(name: str) -> Markup:
-    """Return the name of a head, struck through if it is switched off."""
+    """Return the name of a head, struck through if it ends in the sign of a head switched off."""
     head, sign, rest = name.partition(OFF_SUFFIX)
     return join_markup([tag("s", head), f"{sign}{rest}"]) if sign else join_markup([name])
 
 
 def is_readable(grid: Grid) -> bool:
+    """Return whether a grid has few enough cells to be read as a table."""
     row_count, column_count = grid.cells.shape
     return row_count * column_count <= MAX_READABLE_CELLS
 
 
 def _table_size_text(grid: Grid) -> str:
+    """Return the numbers of rows and columns: '1,200 × 64'."""
     row_count, column_count = grid.cells.shape
     return f"{row_count:,} × {column_count:,}"
 
 
 def too_many_sentence(grids: Sequence[Grid]) -> Markup:
-    """Return one sentence for all tables that are too large to read."""
+    """Return one sentence that names all tables too large to read."""
     names = and_list([f"{grid.title} ({_table_size_text(grid)})" for grid in grids])
     sentence = f"Too many numbers for a table: {names}; {ALL_NUMBERS_HINT}."
     return tag("p", sentence, class_="too-many")
 
 
 def _scroll_frame(inner: Markup) -> Markup:
-    """Return a frame in which wide or high content scrolls."""
+    """Return content in a frame in which it scrolls if it is wide or high."""
     return tag("div", inner, class_="frame")
 
 
 def _table_head(grid: Grid) -> Markup:
-    """Return the row of column names, with the titles of both axes in its corner."""
+    """Return the row of column names, with the titles of both axes in its corner.
+
+    Nothing comes back if no column has a name.
+    """
     names = [tag("th", name, scope="col") for name in grid.columns.names]
     titles = grid.rows.title, grid.columns.title
     corner = tag("td", " \\ ".join(titles) if all(titles) else "")
@@ -283,6 +305,7 @@ def _table_head(grid: Grid) -> Markup:
 
 
 def _table_body(grid: Grid, grids: Sequence[Grid]) -> Markup:
+    """Return the rows of a table, each behind its name; numbers are written alike in `grids`."""
     write = cell_format(grid, TABLE_DECIMALS, grids)
     rows = []
     for row, name in enumerate(grid.rows.names):
@@ -292,6 +315,7 @@ def _table_body(grid: Grid, grids: Sequence[Grid]) -> Markup:
 
 
 def _table_cells(grid: Grid, row: int, write: NumberFormat) -> Iterator[Markup]:
+    """Yield the cells of one row, each with the class of its shade; hidden ones have a sign."""
     values, hidden = grid.values[row].tolist(), grid.hidden[row].tolist()
     classes, is_off = shade_classes(grid.scale, grid.values[row]), grid.is_off(row)
     for column, (value, masked) in enumerate(zip(values, hidden, strict=True)):
@@ -302,7 +326,7 @@ def _table_cells(grid: Grid, row: int, write: NumberFormat) -> Iterator[Markup]:
 
 
 def shade_classes(scale: Scale, values: np.ndarray) -> list[str | None]:
-    """Return the class of each number; None for NaN, or if the scale has no colours."""
+    """Return the CSS class of each number's shade; None for NaN, or if the scale has no colours."""
     if scale.kind == "none":
         return [None] * len(values)
     gaps = np.isnan(values.astype(float))
@@ -312,7 +336,7 @@ def shade_classes(scale: Scale, values: np.ndarray) -> list[str | None]:
 
 
 def ranking_markup(ranked: RankedBars) -> Markup:
-    """Return names with their bars, the longest first, and how many more there are."""
+    """Return at most 24 names with their bars, in order, and how many more there are."""
     grid, write = ranked.grid, cell_format(ranked.grid, TABLE_DECIMALS)
     row_count = min(len(grid.rows), MAX_RANKED_BARS)
     rows = [_ranked_row(ranked, row, write) for row in range(row_count)]
@@ -326,6 +350,7 @@ def ranking_markup(ranked: RankedBars) -> Markup:
 
 
 def _ranked_row(ranked: RankedBars, row: int, write: NumberFormat) -> Markup:
+    """Return one row of a ranking: name, number, bar (none if hidden) and remark."""
     grid = ranked.grid
     value, masked = float(grid.values[row, 0]), bool(grid.hidden[row, 0])
     bar = NO_MARKUP
@@ -341,7 +366,7 @@ def _ranked_row(ranked: RankedBars, row: int, write: NumberFormat) -> Markup:
 
 
 def bar_markup(share: float, mark: float | None = None) -> Markup:
-    """Return a bar of a share from 0 to 1, with a mark across it if there is one."""
+    """Return a bar of a `share` from 0 to 1, cut to it, with a line across at the share `mark`."""
     width = f"{100 * min(max(share, 0), 1):.1f}%"
     parts = [tag("rect", width=width, height="100%")]
     if mark is not None:
@@ -351,7 +376,7 @@ def bar_markup(share: float, mark: float | None = None) -> Markup:
 
 
 def sentence_markup(sentence: Sentence) -> Markup:
-    """Return the sentence, each token in the colour of its weight for the query."""
+    """Return the sentence, each token shaded by its weight, and the query token marked."""
     grid = sentence.grid
     shades = shade_classes(grid.scale, grid.values[0])
     words = zip_longest(grid.columns.labels, grid.columns.spaced, shades, grid.hidden[0].tolist())
@@ -367,6 +392,10 @@ def _word_markup(
     hides: bool,
     query: int | None,
 ) -> Markup:
+    """Return one token of a sentence, behind a space if it has one.
+
+    `spaced`: whether it has; None: all but the first have. `hides`: it is masked.
+    """
     gap = Markup(" ") if spaced or (spaced is None and position) else NO_MARKUP
     kind = tag("mark" if position == query else "span", label, class_="hides" if hides else shade)
     return join_markup([gap, kind])

@@ -7,7 +7,7 @@ from html import escape
 
 
 class Markup(str):
-    """HTML, which is written as it is."""
+    """HTML that is written as it is; any other str is escaped."""
 
     __slots__ = ()
 
@@ -16,7 +16,7 @@ NO_MARKUP = Markup()
 
 
 def tag(name: str, *inner: str, **attributes: str | int | bool | None) -> Markup:
-    """Return an element with its content and attributes.
+    """Return an element with its content, of which only Markup is not escaped, and its attributes.
 
     >>> tag("td", "a < b", class_="s3", hidden=True, title=None)
     '<td class="s3" hidden>a &lt; b</td>'
@@ -25,7 +25,7 @@ def tag(name: str, *inner: str, **attributes: str | int | bool | None) -> Markup
 
 
 def empty_tag(name: str, **attributes: str | int | bool | None) -> Markup:
-    """Return an element without content and end tag.
+    """Return an element that has neither content nor an end tag.
 
     >>> empty_tag("col", span=2)
     '<col span="2">'
@@ -34,12 +34,15 @@ def empty_tag(name: str, **attributes: str | int | bool | None) -> Markup:
 
 
 def join_markup(parts: Iterable[str]) -> Markup:
-    """Join words, which are escaped, and markup."""
+    """Join texts, which are escaped, and markup, which is not."""
     return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in parts))
 
 
 def _attributes(attributes: dict[str, str | int | bool | None]) -> str:
-    """Return attributes; their names are written as in Python: class_, aria_label."""
+    """Return attributes as HTML, each behind a space; None and False are left out.
+
+    Names are written as in Python: `class_`, `aria_label`. True is an attribute without a value.
+    """
     parts = []
     for name, value in attributes.items():
         if value is not None and value is not False:

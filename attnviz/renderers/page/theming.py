@@ -15,7 +15,11 @@ SHADED_SCALE_KINDS = ("sequential", "diverging")
 
 
 def theme_rules(palette: str) -> str:
-    """Return the CSS of both themes: light on paper; dark on screens that ask for it."""
+    """Return the CSS of both themes, and that of the classes of lines and shades.
+
+    The light theme is on paper, and by default; the dark one on screens whose system, or whose
+    page, asks for it.
+    """
     light, dark = (_theme_rule(name, palette) for name in ("light", "dark"))
     system = f"@media screen and (prefers-color-scheme: dark) {{ :root:not(.light) {{ {dark} }} }}"
     chosen_rule = f"@media screen {{ :root.dark {{ {dark} }} }}"
@@ -23,6 +27,7 @@ def theme_rules(palette: str) -> str:
 
 
 def _theme_rule(name: str, palette: str) -> str:
+    """Return the CSS variables of a theme, with the shades of a palette."""
     theme = find_theme(name)
     colors = {
         **{color: getattr(theme, color) for color in ("paper", "ink", "faint", "hidden", "hatch")},
@@ -39,7 +44,7 @@ def _theme_rule(name: str, palette: str) -> str:
 
 
 def _shade_variables(name: str, palette: str) -> Iterator[tuple[str, str]]:
-    """Yield the variables for the colour of each shade, and for the words on it."""
+    """Yield (name, colour) of the CSS variables of each shade, and of letters on it."""
     for kind in SHADED_SCALE_KINDS:
         shares, anchors = np.linspace(0, 1, SHADES_PER_SCALE), color_anchors(palette, name, kind)
         for number, color in enumerate(color_values(shares, 0, 1, anchors)):
@@ -48,6 +53,7 @@ def _shade_variables(name: str, palette: str) -> Iterator[tuple[str, str]]:
 
 
 def _color_classes() -> Iterator[str]:
+    """Yield the CSS rules for the classes of lines and of shades."""
     for number in range(len(find_theme("light").series)):
         yield f".line-{number} {{ color: var(--line-{number}) }}"
     for kind in SHADED_SCALE_KINDS:
@@ -57,7 +63,9 @@ def _color_classes() -> Iterator[str]:
 
 
 def shade_class(share: float, kind: str) -> str:
-    """Return the class of a cell, by its share of the scale from the low end to the high one.
+    """Return the CSS class of a cell's shade; `share`: from 0 at the scale's low end to 1, clipped.
+
+    `kind`: 'sequential' or 'diverging'.
 
     >>> shade_class(0.5, "diverging"), shade_class(1.0, "sequential")
     ('d8', 's16')
@@ -76,7 +84,7 @@ def _mix_colors(paper: str, ink: str, share: float) -> str:
 
 
 def _readable_ink(color: np.ndarray) -> str:
-    """Return black or white, whichever contrasts more: by WCAG's ratio at least 4.5 to 1."""
+    """Return black or white, whichever contrasts more with an RGB colour: at least 4.5 to 1."""
     part = color / 255
     linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
     luminance = float(linear @ np.array([0.2126, 0.7152, 0.0722]))

@@ -63,7 +63,10 @@ CORE_NAMESPACES = (
 
 
 def pptx(view: View, look: Look) -> list[bytes]:
-    """Return a deck: a slide for all panels, then one for each head, way or step."""
+    """Return the bytes of a deck: a slide for each step; or one for all panels, then one for each.
+
+    Refuses slides that are too small; warns if there are too many panels.
+    """
     size = look.size or SLIDE
     refuse_small_slides(size)
     look, slides = replace(look, size=size), divide_into_slides(view)
@@ -96,7 +99,10 @@ def _slide_layouts(
 def _add_slide(
     deck: Presentation, slide: Slide, slide_words: SlideWords, boxes: SlideBoxes, look: Look
 ) -> None:
-    """Add a slide, its shapes in the order in which they are read aloud."""
+    """Add a slide to the deck: title, caption, picture (if there is one) and speaker notes.
+
+    `boxes`: where they stand. Without a picture the caption fills the slide.
+    """
     new_slide, view = deck.slides.add_slide(slide_layout(deck)), slide.view
     parts = {shape.placeholder_format.idx: shape for shape in new_slide.placeholders}
     _write_paragraphs(parts[TITLE_PLACEHOLDER], [slide_words.title])
@@ -113,7 +119,7 @@ def _add_slide(
 
 
 def _insert_picture(placeholder: Any, view: View, boxes: SlideBoxes, look: Look) -> None:
-    """Insert the picture of a view, with its description as alternative text."""
+    """Insert a view's picture into its box, with its description as alternative text."""
     picture = placeholder.insert_picture(io.BytesIO(_picture_bytes(view, boxes, look)))
     picture.crop_left = picture.crop_right = picture.crop_top = picture.crop_bottom = 0
     picture.element.nvPicPr.cNvPr.set("descr", view.picture.description)
@@ -121,7 +127,7 @@ def _insert_picture(placeholder: Any, view: View, boxes: SlideBoxes, look: Look)
 
 
 def _write_paragraphs(shape: Any, paragraphs: Sequence[SlideParagraph]) -> None:
-    """Write paragraphs into a placeholder, in the font of its theme and sizes of their own."""
+    """Write paragraphs into a placeholder, each in letters of its own size; faint ones in grey."""
     frame = shape.text_frame
     for number, words in enumerate(paragraphs):
         paragraph = frame.add_paragraph() if number else frame.paragraphs[0]
@@ -132,7 +138,7 @@ def _write_paragraphs(shape: Any, paragraphs: Sequence[SlideParagraph]) -> None:
 
 
 def _picture_bytes(view: View, boxes: SlideBoxes, look: Look) -> bytes:
-    """Return the picture of a view, without the words that the slide has around it."""
+    """Return the picture of a view as a file, without the words that the slide has around it."""
     groups = view.picture.groups
     if len(view.picture.panels) == 1:  # the title of the slide says what its panel would repeat
         groups = tuple(
@@ -147,6 +153,7 @@ def _picture_bytes(view: View, boxes: SlideBoxes, look: Look) -> bytes:
 
 
 def _panel_without_title(panel: Drawable) -> Drawable:
+    """Return a panel without its title; a step also without number and text, with its tables."""
     if isinstance(panel, Section):
         return replace(panel, number="", title="", about="", grids=panel.tables)
     if isinstance(panel, Arcs | Sentence | RankedBars):
@@ -155,7 +162,10 @@ def _panel_without_title(panel: Drawable) -> Drawable:
 
 
 def speaker_notes(slide: Slide, slide_words: SlideWords, *, first: bool) -> str:
-    """Return a slide's notes, with words in full that the slide had no room for."""
+    """Return a slide's notes: full texts of what was cut, steps, how to read it, and the command.
+
+    `first`: the slide also has the concluding sentences of the view.
+    """
     view = slide.view
     title = view.headline if slide_words.title.text.endswith(ELLIPSIS) else ""
     parts = [title, *(view.notes if first else ()), *_step_notes(view), _reading_note(view)]
@@ -164,7 +174,7 @@ def speaker_notes(slide: Slide, slide_words: SlideWords, *, first: bool) -> str:
 
 
 def _step_notes(view: View) -> Iterator[str]:
-    """Yield what happens in each step, with all of its sums."""
+    """Yield the text, formula, shapes, sums and remarks of each step in the view's picture."""
     for panel in view.picture.panels:
         if isinstance(panel, Section):
             yield from (panel.about, panel.formula, panel.shapes)
@@ -173,21 +183,21 @@ def _step_notes(view: View) -> Iterator[str]:
 
 
 def _reading_note(view: View) -> str:
-    """Return what rows, columns, colours and numbers mean."""
+    """Return what rows, columns, colours, hatching and numbers mean, and the caveat."""
     panels = view.picture.panels
     hatched = HATCHED_NOTE if has_masked_cells(panels) else ""
     return " · ".join(filter(None, (*panel_notes(panels), hatched, view.picture.caveat)))
 
 
 def _command_note(view: View) -> Iterator[str]:
-    """Yield the command that made the view, or would make it; nothing if there is none."""
+    """Yield 'Made with: …', the command that made the view or would make it, if there is one."""
     typed_command = view.provenance.command if view.provenance else None
     if command := typed_command or (view.command.line if view.command else ""):
         yield f"Made with: {command}"
 
 
 def deck_bytes(deck: Presentation, view: View) -> bytes:
-    """Return the deck as python-pptx writes it, but without dates and authors."""
+    """Return the bytes of the deck, the same every time: without dates and authors."""
     original, repacked = io.BytesIO(), io.BytesIO()
     deck.save(original)
     with ZipFile(original) as parts, ZipFile(repacked, "w") as file:
@@ -199,7 +209,7 @@ def deck_bytes(deck: Presentation, view: View) -> bytes:
 
 
 def _core_properties(view: View) -> bytes:
-    """Return the title and subject of the file, with the provenance as its comments."""
+    """Return the XML with the file's title and subject, and the provenance as its comments."""
     properties = {
         "dc:title": view.headline or view.title,
         "dc:subject": view.picture.description,
@@ -215,7 +225,7 @@ def _core_properties(view: View) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Slide:
-    """A View whose picture, headline and caption have a slide."""
+    """A slide of the deck: the view whose picture, headline and caption it shows."""
 
     view: View
     left_out_note: str = ""  # which panels have no slide, and how they would get one
@@ -223,7 +233,7 @@ class Slide:
 
 
 def divide_into_slides(view: View) -> list[Slide]:
-    """Return a slide for each step; or one for all panels, and one for each of them."""
+    """Return a slide for each step; or one for all panels, then one for each of up to 40 panels."""
     sections = view.sections
     if sections and len(sections) == len(view.picture.panels):
         return [Slide(_step_view(view, section), kind=section.name) for section in sections]
@@ -243,24 +253,28 @@ def divide_into_slides(view: View) -> list[Slide]:
 
 
 def _is_on_first_slide(part: Group, view: View) -> bool:
-    """Whether the first slide shows exactly these panels."""
+    """Return whether the first slide shows exactly the panels of `part`."""
     panels = view.picture.panels
     return len(panels) == len(part.panels) and all(map(_is_same_panel, panels, part.panels))
 
 
 def _is_same_panel(one: Drawable, other: Drawable) -> bool:
-    """Whether two panels are the same; there is only one overview."""
+    """Return whether two panels are the same; two overviews always are, as there is only one."""
     return one is other or (isinstance(one, Overview) and isinstance(other, Overview))
 
 
 def _step_view(view: View, section: Section) -> View:
+    """Return the view of one step; a title given by the user stands before the step's."""
     step = view.of_section(section)
     headline = TITLE_SEPARATOR.join((view.headline, section.heading))
     return replace(step, headline=headline) if view.titled else step
 
 
 def _split_group(group: Group) -> Iterator[Group]:
-    """Yield each panel, and what stands below it; an equation stays whole, a course is left out."""
+    """Yield each panel of a group as a group of its own, then the panel that stands below it.
+
+    An equation stays whole; a group that is the history of a training yields nothing.
+    """
     if group.kind == "product":
         yield group
     elif group.kind != "course":
@@ -292,7 +306,10 @@ def _slide_titles(view: View, parts: Sequence[Group]) -> list[str]:
 
 
 def _common_title(view: View, part: Group) -> str:
-    """Return the headline if it covers the panel, as it does an equation; else the title."""
+    """Return what stands before a panel's name: the headline if it covers the panel.
+
+    Otherwise, the title of the view.
+    """
     is_said = view.titled or view.title in view.headline or part.kind == "product"
     return (
         view.headline
@@ -302,7 +319,7 @@ def _common_title(view: View, part: Group) -> str:
 
 
 def _panel_title(panel: Drawable) -> str:
-    """Return a panel's title; of a matrix in an equation without its letter."""
+    """Return a panel's title, without the letter that an equation puts before that of a matrix."""
     if isinstance(panel, Sentence):
         return panel.grid.title or "the sentence"
     if isinstance(panel, Arcs | RankedBars):
@@ -311,6 +328,6 @@ def _panel_title(panel: Drawable) -> str:
 
 
 def _panel_slide(view: View, part: Group, title: str) -> Slide:
-    """Return a slide for one panel, under its own title."""
+    """Return a slide for one panel, or for an equation of several, under the given title."""
     page = build_page([part], view.settings, view.picture.caveat)
     return Slide(replace(view, picture=page, headline=title), kind=part.name)

@@ -45,7 +45,7 @@ SlideBox = tuple[float, float, float, float]  # left, top, width and height in i
 
 
 def start_deck(look: Look, boxes: SlideBoxes, letters: Lettering) -> Presentation:
-    """Return a presentation without slides, with the layout and the colours of a theme."""
+    """Return a presentation without slides, with its size, the boxes of its layout and a theme."""
     deck = pptx.Presentation()
     for part in (deck.part, deck.part.package):
         for kind in UNWANTED_PARTS:
@@ -57,25 +57,25 @@ def start_deck(look: Look, boxes: SlideBoxes, letters: Lettering) -> Presentatio
 
 
 def slide_layout(deck: Presentation) -> SlideLayout:
-    """Return the layout that every slide has."""
+    """Return python-pptx's layout with title, picture and caption, which every slide has."""
     layout = deck.slide_layouts.get_by_name(LAYOUT_NAME)
     assert layout is not None
     return layout
 
 
 def set_box(shape: Any, box: SlideBox) -> None:
-    """Move and resize a shape."""
+    """Move and resize a shape to a box in inches."""
     shape.left, shape.top, shape.width, shape.height = map(Inches, box)
 
 
 def _drop_part(owner: Any, kind: str) -> None:
-    """Drop the related part of a kind, if there is one."""
+    """Drop the related part of a kind, such as a thumbnail, if there is one."""
     with suppress(KeyError):
         owner.drop_rel(owner.relate_to(owner.part_related_by(kind), kind))
 
 
 def _resize_deck(deck: Presentation, size: Size) -> None:
-    """Resize the slides, and stretch all shapes of all layouts with them."""
+    """Resize the slides to a size in inches, and stretch the shapes of all layouts with them."""
     assert deck.slide_width is not None
     assert deck.slide_height is not None
     across, down = Inches(size[0]) / deck.slide_width, Inches(size[1]) / deck.slide_height
@@ -92,7 +92,7 @@ def _resize_deck(deck: Presentation, size: Size) -> None:
 
 
 def _color_theme(deck: Presentation, name: str) -> None:
-    """Write the colours of paper and ink into the deck's theme, also for slides added by hand."""
+    """Write a theme's colours into the deck, so that slides added by hand have them, too."""
     master = deck.slide_master
     part = master.part.part_related_by(RELATIONSHIP_TYPE.THEME)
     part.blob = COLOR_SCHEME_PATTERN.sub(_color_scheme(name), part.blob.decode()).encode()
@@ -101,6 +101,7 @@ def _color_theme(deck: Presentation, name: str) -> None:
 
 
 def _color_scheme(name: str) -> str:
+    """Return the XML of a theme's colours; of the dark theme light and dark are exchanged."""
     colors = find_theme(name)
     light, dark = (colors.paper, colors.hidden), (colors.ink, colors.faint)
     if name == "dark":
@@ -115,7 +116,7 @@ def _color_scheme(name: str) -> str:
 
 
 def _arrange_layout(layout: SlideLayout, slide_boxes: SlideBoxes, letters: Lettering) -> None:
-    """Give title, picture and caption their boxes, and their sizes of letters."""
+    """Set the boxes of title, picture and caption in a layout, and the sizes of their letters."""
     boxes_and_points = {
         TITLE_PLACEHOLDER: (slide_boxes.title, letters.headline),
         PICTURE_PLACEHOLDER: (slide_boxes.picture, letters.note),
@@ -128,7 +129,7 @@ def _arrange_layout(layout: SlideLayout, slide_boxes: SlideBoxes, letters: Lette
 
 
 def _set_shape(shape: Any, points: float) -> None:
-    """Start the words of a shape in its top left corner, in letters of a size in points."""
+    """Start the words of a shape in its top left corner, in letters of so many points."""
     frame = shape.text_frame
     frame.vertical_anchor = MSO_ANCHOR.TOP
     frame.margin_left = frame.margin_right = frame.margin_top = frame.margin_bottom = 0
@@ -138,7 +139,7 @@ def _set_shape(shape: Any, points: float) -> None:
 
 @dataclass(frozen=True)
 class SlideBoxes:
-    """The boxes of a slide, in inches; a picture reaches from edge to edge."""
+    """The boxes of a slide's title, caption and picture, in inches."""
 
     size: Size
     title: SlideBox
@@ -148,19 +149,19 @@ class SlideBoxes:
 
     @property
     def picture(self) -> SlideBox:
-        """The box between title and caption, from edge to edge."""
+        """The box between title and caption, from the left edge of the slide to the right."""
         return 0.0, self.title_end, self.size[0], self.size[1] - self.title_end - self.caption_start
 
     @property
     def words_only_box(self) -> SlideBox:
-        """The box of a caption on a slide without a picture."""
+        """The box of a caption on a slide without a picture: all below the title."""
         left, top, width, height = self.caption
         start = self.title_end + self.title[1]
         return left, start, width, top + height - start
 
 
 def boxes_for(words: Iterable[SlideWords], size: Size, letters: Lettering) -> SlideBoxes:
-    """Return the boxes that fit all of several slides, so that nothing jumps between them."""
+    """Return boxes large enough for the words of several slides, so that nothing jumps between."""
     heights = [(slide_words.title.height, slide_words.height) for slide_words in words]
     title, caption = map(max, zip(*heights, strict=True))
     margin = letters.margin
@@ -177,7 +178,7 @@ def boxes_for(words: Iterable[SlideWords], size: Size, letters: Lettering) -> Sl
 
 @dataclass(frozen=True)
 class SlideParagraph:
-    """Words in letters of one size, in points."""
+    """A paragraph in letters of one size, in points, and how many lines it takes."""
 
     text: str
     size: float
@@ -186,6 +187,7 @@ class SlideParagraph:
 
     @property
     def height(self) -> float:
+        """The height of its lines, in inches."""
         return self.lines * self.size * POINT * LEADING
 
 
@@ -203,15 +205,17 @@ class SlideWords:
 
 
 def slide_words_for(view: View, look: Look, letters: Lettering) -> SlideWords:
-    """Return a view's title and how to read it; of a step, also what happens in it.
+    """Return the title of a view's slide, and its caption, cut to the room that they have.
 
-    They are measured in matplotlib's own font, which is a wide one, so that they fit in any other.
+    The caption is how to read the picture; of a step, first what happens in it. Words are measured
+    in matplotlib's own font, which is a wide one, so that they fit in any other.
     """
     with hermetic((), Captions()):
         return _measure_slide_words(view, look, letters)
 
 
 def _measure_slide_words(view: View, look: Look, letters: Lettering) -> SlideWords:
+    """Return the words of a slide, measured in the font that is set up."""
     assert look.size is not None
     width = look.size[0] - 2 * letters.margin
     captions, is_drawn = view_captions(view, look), has_drawing(view)
@@ -232,14 +236,14 @@ def _measure_slide_words(view: View, look: Look, letters: Lettering) -> SlideWor
 
 
 def has_drawing(view: View) -> bool:
-    """Whether there is something to draw: some steps have only words."""
+    """Return whether a view has something to draw: steps may have only words."""
     return not view.sections or any(
         section.grids or section.planes or section.sums for section in view.sections
     )
 
 
 def _title_paragraph(text: str, letters: Lettering, width: float) -> SlideParagraph:
-    """Return a title in one line of large letters, or in a few smaller ones."""
+    """Return a title in one line of large letters, or in a few smaller ones, cut if need be."""
     lines = list(headline_lines(measurable_text(text), letters.headline, width))
     shown_lines = [line.text for line in lines[:MAX_HEADLINE_LINES]]
     is_cut = len(lines) > MAX_HEADLINE_LINES or any(line.endswith(ELLIPSIS) for line in shown_lines)
@@ -249,12 +253,15 @@ def _title_paragraph(text: str, letters: Lettering, width: float) -> SlideParagr
 
 
 def _shorten_to_lines(text: str, shown_lines: Sequence[str]) -> str:
-    """Return the beginning of a text, as long as some lines are, with an ellipsis."""
+    """Return the beginning of a text, as long as `shown_lines` together, with an ellipsis."""
     return f"{text[: len(' '.join(shown_lines))].rstrip(ELLIPSIS)}{ELLIPSIS}"
 
 
 def _wrap_words(text: str, size: float, width: float) -> list[str]:
-    """Return lines of words; words longer than a line are broken anywhere."""
+    """Return a text as lines of a width in inches, in letters of `size` points.
+
+    Words longer than a line are broken anywhere.
+    """
     letters = max(int(width / (size * POINT)), 1)  # so many fit in any case
     pieces = [
         word[start : start + letters]
@@ -267,7 +274,7 @@ def _wrap_words(text: str, size: float, width: float) -> list[str]:
 def _fit_paragraphs(
     room: float, paragraphs: Iterator[SlideParagraph], width: float
 ) -> Iterator[SlideParagraph]:
-    """Yield paragraphs while there is room; the last one may be cut after some lines."""
+    """Yield paragraphs while there is room (in inches); the last may be cut after some lines."""
     for paragraph in paragraphs:
         line = replace(paragraph, lines=1).height
         line_count = min(paragraph.lines, int(room / line + 1e-6))

@@ -39,21 +39,21 @@ TextLines = list[Text]
 
 
 def glimpse_lines(glimpse: Glimpse, screen: Screen) -> TextLines:
-    """Return lines that fit on the screen."""
+    """Return the picture of a model while it learns, as lines that fit on the screen."""
     heading = list(_glimpse_heading(glimpse, screen))
     lines = [*heading, *_glimpse_body(glimpse, screen, max(screen.rows - len(heading), 1))]
     return [_truncate_line(line, screen.room) for line in lines[: screen.rows]]
 
 
 def _glimpse_heading(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
-    """Yield what is learned, and the status as far as it fits on a line."""
+    """Yield what is learned, on a line, and as much of the status as fits on the next."""
     full_title = f"{glimpse.title}: {glimpse.about}"
     yield Text(full_title if cell_len(full_title) <= screen.room else glimpse.title, BOLD_STYLE)
     yield Text(_join_fitting(glimpse.status_parts, screen.room), DIM_STYLE)
 
 
 def _join_fitting(parts: Iterable[str], room: int) -> str:
-    """Join the parts that fit on a line, and leave out the others."""
+    """Join the parts that fit on a line of `room` columns, ' · ' between; leave out others."""
     line = ""
     for part in parts:
         longer = f"{line} · {part}" if line else part
@@ -63,7 +63,10 @@ def _join_fitting(parts: Iterable[str], room: int) -> str:
 
 
 def _glimpse_body(glimpse: Glimpse, screen: Screen, rows: int) -> TextLines:
-    """Return maps of all heads, of the best heads or of one, with scores and curves."""
+    """Return in `rows` lines maps of all heads, of the best or of one, with scores and curves.
+
+    They stand beside the maps, else below them; without room, one map is pooled above the numbers.
+    """
     narrower = replace(screen, width=screen.room - SIDE_COLUMNS - GAP_COLUMNS)
     for layers in (glimpse.layers, *_fewer_heads(glimpse)):
         if screen.room >= MIN_COLUMNS_WITH_SIDE and rows >= MIN_LINES_WITH_SIDE:
@@ -85,13 +88,19 @@ def _glimpse_body(glimpse: Glimpse, screen: Screen, rows: int) -> TextLines:
 
 
 def _numbers_line(glimpse: Glimpse, screen: Screen) -> Text:
-    """Return the numbers that fit on a line, the last and most important first."""
+    """Return the last value of each measure, as far as they fit on a line.
+
+    The last measure comes first, as the most important one.
+    """
     numbers = [f"{history.name} {history.value_text}" for history in glimpse.histories[::-1]]
     return Text(_join_fitting(numbers, screen.room) or glimpse.histories[-1].value_text)
 
 
 def _fewer_heads(glimpse: Glimpse) -> Iterator[tuple[tuple[Grid, ...], ...]]:
-    """Yield the heads with the highest score in some column, then the first of them alone."""
+    """Yield smaller choices of heads: those with the highest score in a column, then one of them.
+
+    Each choice is one layer of heads.
+    """
     all_heads = [head for heads in glimpse.layers for head in heads]
     best_heads = dict.fromkeys(_best_heads(glimpse.scores)) or {0: None}
     if len(all_heads) > len(best_heads) > 1:
@@ -100,12 +109,13 @@ def _fewer_heads(glimpse: Glimpse) -> Iterator[tuple[tuple[Grid, ...], ...]]:
 
 
 def _best_heads(scores: Grid) -> list[int]:
-    """Return for each column of scores the row with the highest one."""
+    """Return for each column of scores the index of the head with the highest one."""
     values = np.nan_to_num(scores.values)
     return [int(row) for row in values.argmax(0)] if values.size else []
 
 
 def _join_side_by_side(left: TextLines, left_columns: int, right: TextLines) -> Iterator[Text]:
+    """Yield lines on the left padded to `left_columns`, each followed by one on the right."""
     for left_line, right_line in zip_longest(left, right, fillvalue=Text(end="")):
         line = left_line.copy()
         line.append(" " * (left_columns - line.cell_len))
@@ -113,7 +123,7 @@ def _join_side_by_side(left: TextLines, left_columns: int, right: TextLines) -> 
 
 
 def _side_lines(glimpse: Glimpse, screen: Screen, rows: int) -> TextLines:
-    """Return the scores of heads, curves, and the legend, as far as there is room."""
+    """Return what stands beside maps: scores of heads, curves and legend, as far as they fit."""
     curve_lines = 2 * len(glimpse.histories)  # for curves of one line, each below its name
     table = list(_score_table(glimpse.scores, screen, rows - curve_lines - 1))
     curve_height = min(MAX_CURVE_LINES, (rows - len(table) - 1) // len(glimpse.histories) - 1)
@@ -126,11 +136,12 @@ def _side_lines(glimpse: Glimpse, screen: Screen, rows: int) -> TextLines:
 
 
 def _history_label(history: MeasureHistory) -> Text:
+    """Return the name of a measure and its last value."""
     return Text.assemble((f"{history.name} ", DIM_STYLE), history.value_text, end="")
 
 
 def _lines_below_maps(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
-    """Yield the best head of each score, and a curve of one line for each measure."""
+    """Yield a line with the best head for each score, then a one-line curve for each measure."""
     scores = glimpse.scores
     best_heads = zip(scores.columns.labels, _best_heads(scores), strict=True)
     best_texts = [
@@ -150,7 +161,10 @@ def _lines_below_maps(glimpse: Glimpse, screen: Screen) -> Iterator[Text]:
 
 
 def _score_table(scores: Grid, screen: Screen, rows: int) -> Iterator[Text]:
-    """Yield a table of what heads attend to; of too many heads those with the highest scores."""
+    """Yield the scores of heads as a table of at most `rows` lines; nothing for fewer than two.
+
+    Of too many heads it has those with the highest scores.
+    """
     columns = range(len(scores.columns))
     if not columns or rows < 2:
         return
@@ -175,7 +189,10 @@ def _score_table(scores: Grid, screen: Screen, rows: int) -> Iterator[Text]:
 
 
 def _score_widths(names: Sequence[str], room: int) -> list[int]:
-    """Return columns as wide as their names; the widest are narrowed if they do not fit."""
+    """Return the width of each column of scores: that of its name and a space, at least five.
+
+    The widest are narrowed until all fit into `room` columns.
+    """
     widths = [max(cell_len(name) + 1, MIN_SCORE_COLUMNS) for name in names]
     while sum(widths) > room and max(widths) > MIN_SCORE_COLUMNS:
         widths[widths.index(max(widths))] -= 1
@@ -183,7 +200,7 @@ def _score_widths(names: Sequence[str], room: int) -> list[int]:
 
 
 def _best_rows(scores: Grid, max_rows: int) -> list[int]:
-    """Return all heads, or those with the highest scores."""
+    """Return in order the indices of at most `max_rows` heads: those with the highest scores."""
     order = np.argsort(-np.nan_to_num(scores.values).max(1), kind="stable")
     return sorted(int(row) for row in order[:max_rows])
 
@@ -191,7 +208,7 @@ def _best_rows(scores: Grid, max_rows: int) -> list[int]:
 def _curve_lines(
     glimpse: Glimpse, number: int, width: int, height: int, screen: Screen
 ) -> Iterator[Text]:
-    """Yield a measure from the first step to the last, as blocks stacked on each other."""
+    """Yield the history of measure `number` as blocks of letters, `height` lines high."""
     history, steps = glimpse.histories[number], glimpse.steps
     style = Style(color=find_theme(screen.theme).series[number]) if screen.colored else PLAIN_STYLE
     sampled_steps = np.linspace(0, steps[-1], min(width, len(steps)))  # a curve grows to the right
@@ -204,9 +221,11 @@ def _curve_lines(
 
 
 def _truncate_line(line: Text, room: int) -> Text:
+    """Cut a line to `room` columns, in place, and return it."""
     line.truncate(room)
     return line
 
 
 def _shorten_label(text: str, room: int) -> str:
+    """Return a text, cut to `room` columns with an ellipsis if it is longer."""
     return text if cell_len(text) <= room else fit_columns(text, room).rstrip()

@@ -34,9 +34,11 @@ RANKING_EXTRA_LINES = 3  # the title, the number of other rows, and the gap betw
 def view_lines(
     view: View, screen: Screen, *, quiet: bool = False, conclusion_first: bool = False
 ) -> list[Text]:
-    """Return a view as lines: heading, body and notes.
+    """Return a view as lines of text: heading, body and notes.
 
-    With `conclusion_first` the notes come before the tables, where a pager begins.
+    `quiet`: no heading, and only the notes that conclude. `conclusion_first`: the notes come before
+    the tables, where a pager begins. If it then fits on the screen, the heading is shortened, and
+    empty lines are left out.
     """
     heading_part = [] if quiet else list(heading_lines(view, screen))
     closing_part = list(closing_lines(view.closing if quiet else view.notes, screen))
@@ -56,7 +58,7 @@ def view_lines(
 
 
 def _short_heading(view: View, screen: Screen) -> Iterator[Text]:
-    """Yield the title and the settings on one line, cut if need be; then the caveat."""
+    """Yield the title and the settings on one line, cut to the screen; then the caveat."""
     line = Text.assemble(
         (view.overhead or view.title, BOLD_STYLE), (f" · {view.settings}", DIM_STYLE)
     )
@@ -66,7 +68,10 @@ def _short_heading(view: View, screen: Screen) -> Iterator[Text]:
 
 
 def _view_body(view: View, screen: Screen, above: int, below: int) -> list[Text]:
-    """Return the panels if they fit, else the excerpt, with a hint how to see the rest."""
+    """Return the panels if they fit on the screen, else the excerpt, with a hint how to see all.
+
+    `above`, `below`: the lines of heading and notes. Sentences with bars stand before other panels.
+    """
     if view.sentences:
         other_panels = [panel for group in view.screen.groups if group.name != READINGS_GROUP
                   for panel in group.all_panels]  # fmt: skip
@@ -86,7 +91,7 @@ def _view_body(view: View, screen: Screen, above: int, below: int) -> list[Text]
 
 
 def txt(view: View, look: Look) -> list[bytes]:
-    """Return the terminal's tables in full: no colour, nothing cut, nothing pooled."""
+    """Return the view as a text file: the terminal's tables in full, without colours."""
     screen = Screen(None, numbers=look.numbers)
     lines = [Text(line) for line in (view.overhead, view.settings, view.screen.caveat) if line]
     lines += [Text(), *panel_lines(view.screen.panels, screen), *closing_lines(view.notes, screen)]
@@ -95,7 +100,7 @@ def txt(view: View, look: Look) -> list[bytes]:
 
 
 def panel_lines(panels: Iterable[Drawable], screen: Screen, around: int = 0) -> Iterator[Text]:
-    """Yield all panels; tables of one kind stand side by side while they fit.
+    """Yield the lines of all panels; tables of one kind stand side by side while they fit.
 
     Overviews and rankings share the lines that all other panels, and `around` lines, leave on the
     screen.
@@ -113,7 +118,10 @@ def panel_lines(panels: Iterable[Drawable], screen: Screen, around: int = 0) -> 
 def _panel_blocks(
     panels: Iterable[Drawable], screen: Screen
 ) -> Iterator[list[Text] | Overview | RankedBars]:
-    """Yield blocks of lines; overviews and rankings as they are, until their room is known."""
+    """Yield the panels as blocks of lines, but overviews and rankings as they are.
+
+    Their height depends on the room that the others leave.
+    """
     tabular: list[Grid] = []
     for panel in panels:
         if not isinstance(panel, Section | Sentence | Overview | RankedBars):
@@ -130,12 +138,14 @@ def _panel_blocks(
 
 
 def _fit_in_room(panel: Overview | RankedBars, screen: Screen, room: int) -> Iterator[Text]:
+    """Yield the lines of an overview or a ranking, made to fit into `room` lines if possible."""
     if isinstance(panel, RankedBars):
         return ranking_lines(panel, screen, max(MIN_RANKED_ROWS, room - RANKING_EXTRA_LINES))
     return overview_lines(panel, screen, UNLIMITED_LINES if screen.full else room)
 
 
 def _block_lines(panel: Section | Sentence, screen: Screen) -> Iterator[Text]:
+    """Yield the lines of a step, or of a sentence."""
     if isinstance(panel, Sentence):
         return sentence_lines(panel.grid, screen, with_bars=panel.has_bars)
     return _section_lines(panel, screen)
@@ -150,7 +160,7 @@ def heading_lines(view: View, screen: Screen) -> Iterator[Text]:
 
 
 def closing_lines(notes: Sequence[str], screen: Screen) -> Iterator[Text]:
-    """Yield the notes after the tables, each as a paragraph."""
+    """Yield an empty line, then the notes that conclude a view, each wrapped; nothing if none."""
     if notes:
         yield Text()
     for note in notes:
@@ -158,7 +168,7 @@ def closing_lines(notes: Sequence[str], screen: Screen) -> Iterator[Text]:
 
 
 def _section_lines(section: Section, screen: Screen) -> Iterator[Text]:
-    """Yield a section: its heading and formula, its tables, its sums and its remarks."""
+    """Yield a step: its heading and formula, its tables, its sums and its remarks."""
     remarks = [line for remark in section.remarks for line in wrap_note(remark, screen)]
     opening = list(_section_opening(section, screen))
     sums = [line for text in align_sums(section.sums) for line in _break_to_screen(text, screen)]
@@ -167,6 +177,7 @@ def _section_lines(section: Section, screen: Screen) -> Iterator[Text]:
 
 
 def _section_opening(section: Section, screen: Screen) -> Iterator[Text]:
+    """Yield the heading of a step, what happens in it, and its formula."""
     yield from _section_heading(section, screen)
     yield from wrap_note(section.about, screen, PLAIN_STYLE)
     if section.formula:
@@ -175,7 +186,7 @@ def _section_opening(section: Section, screen: Screen) -> Iterator[Text]:
 
 
 def _section_heading(section: Section, screen: Screen) -> Iterator[Text]:
-    """Yield number and title, with the shapes on the same line if there is room."""
+    """Yield a step's number and title, with the shapes on the same line if there is room."""
     shapes = f"   {section.shapes}" if section.shapes else ""
     line = Text.assemble((section.heading, BOLD_STYLE), (shapes, DIM_STYLE))
     if line.cell_len <= screen.room:
@@ -186,6 +197,7 @@ def _section_heading(section: Section, screen: Screen) -> Iterator[Text]:
 
 
 def _break_to_screen(text: str, screen: Screen) -> list[Text]:
+    """Return a sum as lines that fit on the screen, broken before its signs and indented."""
     indent = "    " if screen.room >= 40 else "  "
     return [
         Text(line) for line in break_sum(text, lambda line: cell_len(line) <= screen.room, indent)

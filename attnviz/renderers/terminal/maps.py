@@ -56,7 +56,7 @@ HeadGrids = Sequence[Grid]
 
 @dataclass(frozen=True)
 class MapForm:
-    """How maps are drawn: the width of a cell, whether two rows share a line, and the labels.
+    """The form in which maps are drawn: the width of a cell, whether two rows share a line, labels.
 
     `has_column_letters`: words of one letter stand over the columns. `has_column_numbers`: the
     numbers of the row names stand over the columns, of the first maps alone.
@@ -70,16 +70,18 @@ class MapForm:
     has_column_numbers: bool = False
 
     def columns(self, grid: Grid) -> int:
+        """Return how many columns of the screen a map takes, without row names."""
         return self.cell_columns * len(grid.columns)
 
     def lines(self, grid: Grid) -> int:
+        """Return how many lines a map takes, with its title."""
         rows = len(grid.rows)
         return 1 + self.has_column_letters + ((rows + 1) // 2 if self.halves else rows)
 
 
 @dataclass(frozen=True)
 class MapArrangement:
-    """The form of maps, and which stand side by side."""
+    """The form of maps, and which of them stand side by side."""
 
     form: MapForm
     rows: tuple[tuple[int, ...], ...]  # indices of heads
@@ -87,9 +89,10 @@ class MapArrangement:
 
 
 def arrange_maps(layers: Sequence[HeadGrids], screen: Screen, lines: int) -> MapArrangement | None:
-    """Return the first arrangement in which all maps fit; None if there is none.
+    """Return the best arrangement in which all maps fit into `lines` lines; None if there is none.
 
-    A layer has one row or several, or all heads follow one another.
+    All maps have the shape of the first. A layer has one row of maps or several; else all heads
+    follow one another.
     """
     grid, counts = layers[0][0], [len(heads) for heads in layers]
     heads_by_layer = [
@@ -110,7 +113,10 @@ def arrange_maps(layers: Sequence[HeadGrids], screen: Screen, lines: int) -> Map
 def _arrangement_choices(
     forms: Sequence[MapForm], layers: Sequence[range], all_heads: Sequence[range]
 ) -> Iterator[tuple[Sequence[MapForm], Sequence[range], int]]:
-    """Yield forms, heads that stay together, and the most rows allowed, the best first."""
+    """Yield (forms, groups of heads, most rows of maps), the best choice first.
+
+    Heads of two groups never stand in one row. Forms with row names come before those without.
+    """
     named_forms, bare_forms = (
         [form for form in forms if form.has_row_names == names] for names in (True, False)
     )
@@ -122,7 +128,7 @@ def _arrangement_choices(
 
 
 def _map_forms(grid: Grid, screen: Screen) -> Iterator[MapForm]:
-    """Yield forms, from the one that says most to the one that needs least."""
+    """Yield the forms of maps, from the one that shows most to the one that needs least room."""
     letters = all(cell_len(label) == 1 for label in grid.columns.labels)
     sizes = [(2, False), (1, True), (1, False)] if screen.colored else [(2, False), (1, False)]
     for gap in MAP_GAPS:
@@ -139,7 +145,7 @@ def _map_forms(grid: Grid, screen: Screen) -> Iterator[MapForm]:
 
 
 def _has_room_for_numbers(grid: Grid, cell_columns: int) -> bool:
-    """Whether the numbers of columns fit above cells, with a gap between them."""
+    """Return whether the numbers of columns fit above cells, with a gap between them."""
     longest = max(map(len, grid.columns.numbers), default=0)
     return 0 < longest < cell_columns
 
@@ -147,7 +153,10 @@ def _has_room_for_numbers(grid: Grid, cell_columns: int) -> bool:
 def _split_into_rows(
     heads: Sequence[int], form: MapForm, grid: Grid, screen: Screen
 ) -> Iterator[tuple[int, ...]]:
-    """Yield rows of maps, about equally long; one empty row if not even one map fits."""
+    """Yield rows of maps, about equally long; one empty row if not even one map fits.
+
+    A row holds the indices of its heads.
+    """
     room = screen.room - (map_name_width(grid.rows, form) if form.has_row_names else 0) + form.gap
     maps_per_row = room // (form.columns(grid) + form.gap)
     if maps_per_row < 1:
@@ -162,7 +171,7 @@ def _split_into_rows(
 def draw_maps(
     layers: Sequence[HeadGrids], arrangement: MapArrangement, screen: Screen
 ) -> Iterator[Text]:
-    """Yield the lines of the maps."""
+    """Yield the lines of the maps of all heads, in an arrangement."""
     all_heads = [head for heads in layers for head in heads]
     for number, row in enumerate(arrangement.rows):
         if number and arrangement.has_blank_lines:
@@ -175,7 +184,7 @@ def draw_maps(
 
 
 def pool_to_fit(grid: Grid, screen: Screen, lines: int) -> Grid:
-    """Return the grid in blocks of cells, as small as one map can show."""
+    """Return the grid pooled into square blocks, as small as one map in so many lines can show."""
     room_for_rows = 2 * (lines - 1) if screen.colored else lines - 1
     fitting_cells = max(min(room_for_rows, screen.room), 1)
     size = max(1, -(-len(grid.columns) // fitting_cells))
@@ -183,13 +192,13 @@ def pool_to_fit(grid: Grid, screen: Screen, lines: int) -> Grid:
 
 
 def map_name_width(rows: Axis, form: MapForm) -> int:
-    """Return the columns of the longest row name and a space."""
+    """Return the columns that row names take beside maps: the longest, and a space."""
     return max(map(cell_len, _line_names(rows, form))) + 1
 
 
 @lru_cache(maxsize=64)
 def _line_names(rows: Axis, form: MapForm) -> list[str]:
-    """Return the name beside each line; beside two rows in one line, both names."""
+    """Return the name beside each line of a map; beside two rows in one line, both names."""
     words = [
         bidi_isolated(label or number)
         for label, number in zip(rows.labels, rows.numbers, strict=True)
@@ -203,13 +212,17 @@ def _line_names(rows: Axis, form: MapForm) -> list[str]:
 
 
 def _cut_word(word: str, max_columns: int) -> str:
+    """Return a word, cut with an ellipsis if it is wider than `max_columns`."""
     return word if cell_len(word) <= max_columns else fit_columns(word, max_columns)
 
 
 def _map_row_lines(
     heads: HeadGrids, form: MapForm, screen: Screen, names: Sequence[str]
 ) -> Iterator[Text]:
-    """Yield the lines of maps side by side."""
+    """Yield the lines of maps side by side: titles, letters or numbers of columns, and cells.
+
+    `names`: the name beside each line, or none.
+    """
     start = max(map(cell_len, names), default=-1) + 1
     width = form.columns(heads[0])
     yield _map_titles([head.title for head in heads], start, width, form.gap)
@@ -231,7 +244,10 @@ def _map_row_lines(
 
 
 def _map_titles(titles: Sequence[str], start: int, width: int, gap: int) -> Text:
-    """Return the titles of maps, cut to their widths; the first may begin over the row names."""
+    """Return a line with the titles of maps side by side, each cut to `width` columns.
+
+    The first may begin over the row names, which take `start` columns. `gap`: columns between maps.
+    """
     first, *others = titles
     line = fit_columns(_cut_word(first, start + width), start + width)
     for title in others:
@@ -240,7 +256,7 @@ def _map_titles(titles: Sequence[str], start: int, width: int, gap: int) -> Text
 
 
 def _map_lines(grid: Grid, form: MapForm, screen: Screen) -> Iterator[Text]:
-    """Yield a line for each row, in blocks of colour or of different heights."""
+    """Yield a line for each row of a map, in blocks of colour, or of several heights without."""
     paint = paint_values(grid.values, grid.scale, screen) if screen.colored else None
     for row, hidden in enumerate(grid.hidden.tolist()):
         cell_glyphs = [" "] * len(hidden) if paint else block_glyphs(grid.values[row], grid.scale)
@@ -260,7 +276,7 @@ def _map_lines(grid: Grid, form: MapForm, screen: Screen) -> Iterator[Text]:
 
 
 def _half_line_rows(grid: Grid, screen: Screen) -> Iterator[Text]:
-    """Yield lines of two rows each: a cell's upper half in one colour, its lower in another."""
+    """Yield the lines of a map with two rows on a line, in the halves of half blocks."""
     paint = paint_values(grid.values, grid.scale, screen)
     hidden, rows = grid.hidden.tolist(), len(grid.rows)
     for upper in range(0, rows, 2):
@@ -276,6 +292,10 @@ def _half_line_rows(grid: Grid, screen: Screen) -> Iterator[Text]:
 def _half_line_cell(
     paint: Paint, pair: Sequence[int], column: int, hidden: Sequence[Sequence[bool]]
 ) -> tuple[str, Style]:
+    """Return the glyph and style of a cell whose halves are the rows `pair`.
+
+    A hidden half is left out; if both are hidden, the glyph is a dot.
+    """
     visible_rows = [row for row in pair if not hidden[row][column]]
     if not visible_rows:
         return MASKED_SIGN, DIM_STYLE
@@ -288,13 +308,17 @@ def _half_line_cell(
 
 @lru_cache(maxsize=4096)
 def color_style(color: Color, behind: Color | None) -> Style:
+    """Return the style of letters in a colour, with another behind them."""
     return Style(color=color, bgcolor=behind)
 
 
 def overview_lines(
     overview: Overview, screen: Screen, lines: int = UNLIMITED_LINES
 ) -> Iterator[Text]:
-    """Yield maps under the names of their heads, what the heads do, and the legend."""
+    """Yield the small maps of all heads, what the heads do, the legend and notes.
+
+    The maps are pooled to take at most `lines` lines, but have a least size.
+    """
     smallest = overview.pooled_to(MIN_MAP_LINES, MIN_MAP_COLUMNS)
     for short in (False, True):
         lines_below = [
@@ -310,13 +334,17 @@ def overview_lines(
 
 
 def _overview_notes(overview: Overview, screen: Screen) -> Iterator[Text]:
+    """Yield the notes below the maps: how to read them, how they were pooled, what is hidden."""
     hidden = "blank = hidden" if overview.has_masked_cells else ""
     parts = (overview.note, COLOR_SCALE_NOTES[overview.bend], overview.pooled, hidden)
     return wrap_note(" · ".join(filter(None, parts)), screen)
 
 
 def _flag_lines(overview: Overview, screen: Screen, *, short: bool) -> Iterator[Text]:
-    """Yield the flags, `a previous token L0H2 .97   b next token …`, and the scale of colours."""
+    """Yield the flags, `a previous token L0H2 .97   b next token …`, and the scale of colours.
+
+    `short`: with short names and smaller gaps.
+    """
     room = FILE_COLUMNS if screen.width is None else screen.room
     gap = FLAG_GAP - short
     line = Text(end="")
@@ -332,6 +360,7 @@ def _flag_lines(overview: Overview, screen: Screen, *, short: bool) -> Iterator[
 
 
 def _flag_texts(overview: Overview, short: bool) -> Iterator[Text]:
+    """Yield the text of each flag: a letter, what the head does, its name and the number."""
     for letter, flag in zip(ascii_letters, overview.flags, strict=False):
         name, kind = overview.names[flag.map_index], flag.short if short else flag.kind
         yield Text.assemble(
@@ -340,7 +369,7 @@ def _flag_texts(overview: Overview, short: bool) -> Iterator[Text]:
 
 
 def _largest_sheet(overview: Overview, screen: Screen, lines: int) -> MapSheet:
-    """Return the largest maps that fit; at a least size they may take more lines."""
+    """Return the largest maps that fit into `lines` lines; at a least size they may take more."""
     start = max(map(cell_len, overview.rows.labels), default=0) + 1
     room = (FILE_COLUMNS if screen.width is None else screen.room) - start
     maps_per_line, (grid_rows, grid_columns) = _maps_per_line(overview, room), overview.shape
@@ -369,7 +398,10 @@ def _maps_per_line(overview: Overview, room: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class MapSheet:
-    """Maps in rows and columns; a cell is a letter wide, and half a line or a line high."""
+    """The maps of all heads, a row for each layer; a cell is a letter wide, and half a line high.
+
+    Without colours it is a whole line high. Of wide layers, parts stand below each other.
+    """
 
     overview: Overview
     screen: Screen
@@ -386,6 +418,7 @@ class MapSheet:
         return parts * (1 + bool(self.overview.groups) + lines_of_layers)
 
     def text(self) -> Iterator[Text]:
+        """Yield the lines of the sheet: for each part of the heads, headings and all layers."""
         columns = range(len(self.overview.columns))
         parts = [
             columns[first : first + self.maps_per_line] for first in columns[:: self.maps_per_line]
@@ -396,7 +429,10 @@ class MapSheet:
                 yield from self._layer(layer, part)
 
     def _headings(self, part: range) -> Iterator[Text]:
-        """Yield the names of heads, and above them the groups that share keys and values."""
+        """Yield the names of heads, and above them the groups that share keys and values.
+
+        `part`: the columns of the sheet that stand on a line.
+        """
         groups = self.overview.groups
         if groups:
             names = groupby(part, lambda column: groups[column])
@@ -413,6 +449,7 @@ class MapSheet:
         yield Text(" " * self.name_columns + heads.rstrip(), DIM_STYLE)
 
     def _layer(self, layer: int, part: range) -> Iterator[Text]:
+        """Yield the lines of one layer: its name, and the maps of its heads in `part`."""
         numbers_by_column = {
             column: number for number, column in self.overview.maps_in_layer(layer)
         }
@@ -432,12 +469,12 @@ class MapSheet:
 
     @cached_property
     def _tags(self) -> dict[int, str]:
-        """The letters of the maps with a flag; of several flags on a map, the first letter."""
+        """The letter of each map with a flag, by the map's index; of several the first."""
         flags = [*zip(ascii_letters, self.overview.flags, strict=False)]
         return {flag.map_index: letter for letter, flag in reversed(flags)}
 
     def _tag(self, number: int) -> StyledLetter:
-        """Return the letter of a map in its top right cell, not between two maps."""
+        """Return the letter of a flagged map, for its top right cell, in that cell's colour."""
         cell = number, 0, self.overview.shape[1] - 1
         if not self.screen.colored or self.overview.hidden[cell]:
             return self._tags[number], BOLD_STYLE
@@ -445,16 +482,18 @@ class MapSheet:
 
     @cached_property
     def _paint(self) -> Paint:
+        """The colours of all cells of all maps."""
         return paint_values(self.overview.values, self.overview.scale, self.screen)
 
     @cached_property
     def _shades(self) -> np.ndarray:
+        """The letter of shade of each cell of all maps; a space for hidden ones."""
         shares = self.overview.scale.shares(np.nan_to_num(self.overview.values))
         steps = np.minimum((shares * len(SHADE_BLOCKS)).astype(int), len(SHADE_BLOCKS) - 1)
         return np.array(list(SHADE_BLOCKS))[np.where(self.overview.hidden, 0, steps)]
 
     def _letters(self, number: int, line_number: int) -> Iterator[StyledLetter]:
-        """Yield the letters of one line of a map."""
+        """Yield the styled letters of one line of the map of head `number`."""
         map_rows, map_columns = self.overview.shape
         if not self.screen.colored:
             shades = self._shades[number, line_number : line_number + 1].flat

@@ -40,7 +40,7 @@ ColorDepth = Literal["none", "16", "256", "truecolor"]
 
 @dataclass(frozen=True)
 class Screen:
-    """What lines of text are for: a terminal, a pipe or a file.
+    """The properties of a terminal, pipe or file that lines of text are made for.
 
     A file has no width: nothing is cut or pooled. A pipe has no height.
     """
@@ -55,24 +55,33 @@ class Screen:
 
     @property
     def room(self) -> int:
+        """The columns that a line may take: at least 24; practically unlimited in a file."""
         return 10**9 if self.width is None else max(self.width, MIN_SCREEN_COLUMNS)
 
     @property
     def rows(self) -> int:
-        """How many lines can be seen at once, without that of the prompt."""
+        """The lines that can be seen at once, without that of the prompt.
+
+        Without a height they are practically unlimited.
+        """
         return 10**9 if self.height is None else max(self.height - 1, 1)
 
     @property
     def colored(self) -> bool:
+        """Whether there are any colours."""
         return self.colors != "none"
 
     @property
     def decimals(self) -> int:
+        """The decimals of numbers: four in a file, else two."""
         return 4 if self.width is None else 2
 
 
 def wrap_note(note: str, screen: Screen, style: Style = DIM_STYLE) -> Iterator[Text]:
-    """Yield a note in lines of at most the screen's width, broken between words."""
+    """Yield a note in lines of at most the screen's width, broken between words.
+
+    A longer word is cut. The default style is dim.
+    """
     line = ""
     for word in UNBROKEN_WORD.findall(note):
         longer = f"{line} {word}".strip()
@@ -85,7 +94,7 @@ def wrap_note(note: str, screen: Screen, style: Style = DIM_STYLE) -> Iterator[T
 
 
 def title_text(title: str, *, is_off: bool) -> Text:
-    """Return a bold title; the name of a head that is switched off is grey and struck through."""
+    """Return a bold title; a head's name that is switched off is grey and struck through."""
     if not is_off:
         return Text(title, BOLD_STYLE)
     name, sign, rest = title.partition(OFF_SUFFIX)
@@ -101,7 +110,7 @@ def join_blocks(blocks: Sequence[Sequence[Text]]) -> Iterator[Text]:
 
 
 def append_note(lines: Sequence[Text], note: str, screen: Screen) -> Iterator[Text]:
-    """Yield lines and a note after them, on the last of them if there is room."""
+    """Yield lines (at least one) and a note: on the last of them if it fits, else below."""
     *others, last = lines
     yield from others
     if last.cell_len + GAP_COLUMNS + cell_len(note) <= screen.room:
@@ -112,14 +121,14 @@ def append_note(lines: Sequence[Text], note: str, screen: Screen) -> Iterator[Te
 
 
 def fit_columns(text: str, width: int) -> str:
-    """Return the text padded to so many columns, or cut with an ellipsis."""
+    """Return the text padded to `width` columns, or cut to them with an ellipsis."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     return set_cell_size(text, width - 1) + "…"
 
 
 def line_segments(line: Text, console: Console) -> list[Segment]:
-    """Return the parts of a line, each in its own style, else in that of the line."""
+    """Return the parts of a line as rich's segments, each in its own style, else in the line's."""
     line_style = line.style if isinstance(line.style, Style) else Style()
     return [Segment(part.text, part.style or line_style) for part in line.render(console)]
 
@@ -139,7 +148,7 @@ ColorNumbers = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Paint:
-    """The colours of some values, in RGB; on a screen with few colours also by number."""
+    """The colours of an array of values: in RGB, and on a screen with few colours by number."""
 
     rgb: UInt8[np.ndarray, "*shape 3"]
     dark_ink: Bool[np.ndarray, "*shape"]
@@ -147,13 +156,14 @@ class Paint:
     numbers: Int[np.ndarray, "*shape"] | None = None
 
     def color(self, index: CellIndex) -> Color:
+        """Return the colour of the value at an index, as rich has it."""
         if self.numbers is not None:
             return _ansi_color(int(self.numbers[index]))
         red, green, blue = self.rgb[index].tolist()
         return _rgb_color(red, green, blue)
 
     def background_style(self, index: CellIndex) -> Style:
-        """Return the style of letters on this colour, in ink that can be read on it."""
+        """Return the style of letters on the colour of a value, in legible black or white."""
         ink = self.inks[0 if self.dark_ink[index] else 1]
         return _ink_style(ink, self.color(index))
 
@@ -163,7 +173,7 @@ def paint_values(
 ) -> Paint:
     """Return the colours of values on a screen; NaN has the colour of 0.
 
-    The weights of a head that `is_off` are grey.
+    `is_off`: the head is switched off, and its weights are grey.
     """
     filled_values = np.nan_to_num(values)
     if screen.colors in ("16", "256"):
@@ -182,9 +192,10 @@ def paint_values(
 def legend_lines(
     grids: Sequence[Grid], screen: Screen, colors: Scale | None = None
 ) -> Iterator[Text]:
-    """Yield the legend of a scale: `weight 0 ▁▂▃▄▅▆▇█ 1   · hidden`.
+    """Yield the legend of the first grid's scale: `weight 0 ▁▂▃▄▅▆▇█ 1   · hidden`.
 
-    `colors`: the scale that its colours are taken from, if it is another.
+    `colors`: the scale that its colours are taken from, if it is another. The sign for hidden cells
+    is explained only if a grid has some.
     """
     line = scale_line(grids[0].scale, screen, colors=colors)
     has_masked = any(grid.cells.has_hidden for grid in grids)
@@ -204,7 +215,11 @@ def scale_line(
     ramp: str = BLOCK_RAMP,
     width: int = LEGEND_COLUMNS,
 ) -> Text:
-    """Return a scale from end to end; one that is not linear shows the number at its middle."""
+    """Return a scale from end to end; one that is not linear shows the number at its middle.
+
+    Without colours it is made of the letters of `ramp`; else it is `width` columns wide. `colors`:
+    a scale that the colours are taken from in its place.
+    """
     low = f"{'≤ ' if scale.covers_smaller else ''}{scale.low:g}"
     line = Text.assemble((f"{scale.label} {low} ", DIM_STYLE), end="")
     ramp_text = _ramp_text(scale, colors or scale, screen, ramp, width)
@@ -219,6 +234,10 @@ def scale_line(
 
 
 def _ramp_text(scale: Scale, colors: Scale, screen: Screen, ramp: str, max_columns: int) -> Text:
+    """Return the cells of a scale in its colours; without colours the letters of `ramp`.
+
+    There are `max_columns` cells, fewer on a narrow screen. `colors`: the scale with the colours.
+    """
     if not screen.colored:
         return Text(ramp, end="")
     width = max_columns if screen.room >= 40 else NARROW_LEGEND_COLUMNS
@@ -229,7 +248,7 @@ def _ramp_text(scale: Scale, colors: Scale, screen: Screen, ramp: str, max_colum
 
 
 def block_glyphs(values: np.ndarray, scale: Scale) -> list[str]:
-    """Return a block for each value, the higher the larger it is; a space for NaN."""
+    """Return a block for each value, the higher the larger the value; a space for NaN."""
     shares = scale.shares(np.nan_to_num(values))
     steps = np.minimum((shares * len(BLOCK_RAMP)).astype(int), len(BLOCK_RAMP) - 1)
     return [
@@ -240,16 +259,19 @@ def block_glyphs(values: np.ndarray, scale: Scale) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _ansi_color(number: int) -> Color:
+    """Return a colour by its number in the terminal's table; cached, since rich is slow."""
     return Color.from_ansi(number)
 
 
 @lru_cache(maxsize=4096)
 def _rgb_color(red: int, green: int, blue: int) -> Color:
+    """Return a colour by its red, green and blue; cached, since rich is slow."""
     return Color.from_rgb(red, green, blue)
 
 
 @lru_cache(maxsize=4096)
 def _ink_style(ink: Color, behind: Color) -> Style:
+    """Return the style of letters in one colour on another; cached, since rich is slow."""
     return Style(color=ink, bgcolor=behind)
 
 
@@ -289,7 +311,10 @@ FIRST_GREY = 232
 
 
 def ramp_numbers(depth: FewColors, palette: str, theme: str, kind: str) -> ColorNumbers:
-    """Return the colour numbers of a scale, from its lowest value to its highest."""
+    """Return a scale's colours as numbers of the terminal's, from its lowest value to its highest.
+
+    `depth`: '16' or '256' colours. `kind` 'diverging' does not depend on the palette.
+    """
     if kind == "diverging":
         return DIVERGING_RAMPS[depth][theme]
     numbers = SEQUENTIAL_RAMPS[depth][palette]
@@ -297,14 +322,14 @@ def ramp_numbers(depth: FewColors, palette: str, theme: str, kind: str) -> Color
 
 
 def terminal_rgb(numbers: Int[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape 3"]:
-    """Return the red, green and blue of a terminal's colours, as xterm shows them."""
+    """Return the red, green and blue of the terminal's colour numbers, as xterm shows them."""
     table = np.array([_xterm_rgb(number) for number in range(256)], dtype=np.uint8)
     rgb: UInt8[np.ndarray, "*shape 3"] = table[numbers]
     return rgb
 
 
 def _xterm_rgb(number: int) -> tuple[int, int, int]:
-    """Return the red, green and blue of a colour number.
+    """Return the red, green and blue of a terminal's colour number from 0 to 255.
 
     >>> _xterm_rgb(17), _xterm_rgb(255), _xterm_rgb(4)
     ((0, 0, 95), (238, 238, 238), (0, 0, 238))

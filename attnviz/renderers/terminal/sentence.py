@@ -42,7 +42,11 @@ REMARK_GAP = 2  # columns before a row's remark
 
 
 def sentence_lines(grid: Grid, screen: Screen, *, with_bars: bool = True) -> Iterator[Text]:
-    """Yield, for each head, the sentence coloured by its weights, and a sorted list of bars."""
+    """Yield, for each head, the sentence coloured by its weights, and a sorted list of bars.
+
+    `grid`: a row for each head. `with_bars`: without, bars stand only where the sentence cannot: in
+    a file.
+    """
     yield Text(set_cell_size(grid.title, min(screen.room, cell_len(grid.title))), BOLD_STYLE)
     yield from wrap_note(_sentence_note(grid), screen)
     for row, name in enumerate(grid.rows.names):
@@ -60,13 +64,16 @@ def sentence_lines(grid: Grid, screen: Screen, *, with_bars: bool = True) -> Ite
 
 
 def _sentence_note(grid: Grid) -> str:
-    """Return the grid's note, which must not mention rows: none is shown."""
+    """Return the grid's note, with 'the weights' in place of rows, since none is shown."""
     of_each_head = " of each head" if len(grid.rows) > 1 else ""
     return grid.note.replace(ROW_SUM_NOTE, f"the weights{of_each_head} sum to 1")
 
 
 def _bars_per_head(grid: Grid, screen: Screen, above: int) -> int:
-    """Return how many bars of a head are shown: as many as fit, but a few at least."""
+    """Return how many bars a head gets: as many as fit, from 5 to 20; all in a file or with --full.
+
+    `above`: the lines over the bars of a head.
+    """
     if screen.full or screen.width is None:
         return len(grid.columns)
     lines = (screen.rows - LINES_AROUND_SENTENCE) // len(grid.rows) - above - LINES_AROUND_HEAD
@@ -74,7 +81,7 @@ def _bars_per_head(grid: Grid, screen: Screen, above: int) -> int:
 
 
 def _colored_sentence(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
-    """Yield the tokens as in the text, each in the colour of its weight."""
+    """Yield the tokens as in the text, wrapped to the screen, each in the colour of its weight."""
     line = Text(end="")
     for column, label in enumerate(grid.columns.labels):
         word = _colored_word(grid, row, column, label, screen)
@@ -88,6 +95,10 @@ def _colored_sentence(grid: Grid, row: int, screen: Screen) -> Iterator[Text]:
 
 
 def _colored_word(grid: Grid, row: int, column: int, label: str, screen: Screen) -> Text:
+    """Return one token in the colour of its weight; without colours with a block behind it.
+
+    A hidden token is dim, or has a dot behind it.
+    """
     label = fit_columns(label, screen.room - 1) if cell_len(label) >= screen.room else label
     if grid.hidden[row, column]:
         return Text(label if screen.colored else label + MASKED_SIGN, DIM_STYLE)
@@ -98,7 +109,10 @@ def _colored_word(grid: Grid, row: int, column: int, label: str, screen: Screen)
 
 
 def _bar_list(grid: Grid, row: int, screen: Screen, max_bars: int) -> Iterator[Text]:
-    """Yield the most read tokens with numbers and bars, and how much the others add up to."""
+    """Yield the `max_bars` most read tokens with numbers and bars, and what the others add up to.
+
+    Hidden tokens are only counted.
+    """
     values, write_number = grid.values[row], cell_format(grid, screen.decimals)
     order = [int(c) for c in np.argsort(-values, kind="stable") if not grid.hidden[row, c]]
     others = order[max_bars:]
@@ -112,6 +126,7 @@ def _bar_list(grid: Grid, row: int, screen: Screen, max_bars: int) -> Iterator[T
 
 
 def _bar_rows(grid: Grid, row: int, columns: list[int], screen: Screen) -> Iterator[Text]:
+    """Yield a line for each token (index in `columns`): name, number, bar; then the axis below."""
     names, write_number = row_names(grid.columns), cell_format(grid, screen.decimals)
     width = names_width(names, screen)
     starts = [
@@ -130,7 +145,10 @@ def _bar_rows(grid: Grid, row: int, columns: list[int], screen: Screen) -> Itera
 
 
 def value_bar(grid: Grid, cell: tuple[int, int], room: int, reach: float, screen: Screen) -> Text:
-    """Return a bar from 0, as long as the value, in its colour."""
+    """Return a bar from 0 in the value's colour, `room` columns long if the value is `reach`.
+
+    `cell`: the row and column of the value in the grid. The bar shows its size, without the sign.
+    """
     value = grid.values[cell[0], cell[1] : cell[1] + 1]
     length = round(min(abs(float(value[0])) / reach, 1.0) * room * 8)  # on a linear scale always
     bar = FULL_BLOCK * (length // 8) + EIGHTH_BLOCKS[length % 8].strip()
@@ -141,11 +159,15 @@ def value_bar(grid: Grid, cell: tuple[int, int], room: int, reach: float, screen
 
 
 def _row_paint(grid: Grid, row: int, values: np.ndarray, screen: Screen) -> Paint:
+    """Return the colours of values of a row for words and bars, grey if its head is off."""
     return paint_values(values, scale_on_paper(grid.scale), screen, is_off=grid.is_off(row))
 
 
 def scale_on_paper(scale: Scale) -> Scale:
-    """Return the scale for words and bars, whose faintest colour must differ from the paper."""
+    """Return the scale with a lower low end, so that its faintest colour differs from the paper.
+
+    A diverging scale comes back as it is.
+    """
     if scale.kind == "diverging":
         return scale
     if scale.bend == "log":
@@ -154,7 +176,10 @@ def scale_on_paper(scale: Scale) -> Scale:
 
 
 def ranking_lines(ranking: RankedBars, screen: Screen, max_rows: int) -> Iterator[Text]:
-    """Yield the first bars of a ranking, and how many more there are."""
+    """Yield the title and note of a ranking, its first bars, and how many more there are.
+
+    At most `max_rows` bars, and 20, are shown; all with --full or in a file.
+    """
     count = len(ranking.grid.rows)
     row_count = count if screen.full or screen.width is None else min(count, max_rows, MAX_BARS)
     yield from wrap_note(ranking.grid.title, screen, BOLD_STYLE)
@@ -168,6 +193,7 @@ def ranking_lines(ranking: RankedBars, screen: Screen, max_rows: int) -> Iterato
 
 
 def _ranking_rows(ranking: RankedBars, row_count: int, screen: Screen) -> Iterator[Text]:
+    """Yield a line for each of the first bars: name, number, bar and remark."""
     grid, write = ranking.grid, cell_format(ranking.grid, screen.decimals)
     names = row_names(grid.rows)
     name_columns = names_width(names[:row_count], screen)
@@ -185,7 +211,7 @@ def _ranking_rows(ranking: RankedBars, row_count: int, screen: Screen) -> Iterat
 
 
 def _ranking_bar(ranking: RankedBars, row: int, room: int, screen: Screen) -> Text:
-    """Return a bar with its mark in it or behind it; spaces for a hidden number."""
+    """Return a bar `room` columns wide, with its mark in or behind it; spaces if hidden."""
     grid, mark = ranking.grid, ranking.mark_length(row)
     if not room or grid.hidden[row, 0]:
         return Text(" " * room, end="")
@@ -201,7 +227,10 @@ def _ranking_bar(ranking: RankedBars, row: int, room: int, screen: Screen) -> Te
 
 
 def _room_for_bars(ranking: RankedBars, row_count: int, columns_before: int, screen: Screen) -> int:
-    """Return the columns that the longest remark leaves, at least a few; 0 in a file."""
+    """Return the columns that names, numbers and the longest remark leave for bars; 0 in a file.
+
+    Bars have a few columns at least, and 40 at most.
+    """
     if screen.width is None:
         return 0
     write = cell_format(ranking.grid, screen.decimals)
@@ -213,7 +242,10 @@ def _room_for_bars(ranking: RankedBars, row_count: int, columns_before: int, scr
 
 
 def _fitting_remark(text: str, room: int, columns_left: int) -> str:
-    """Return a remark behind its gap, cut to the columns that are left."""
+    """Return a remark behind a gap, cut to `columns_left`; empty if it is, or has no room.
+
+    `room`: the columns of bars; without bars the gap is a single space.
+    """
     gap = " " * (REMARK_GAP if room else 1)
     if not text or columns_left <= len(gap) + 1:
         return ""

@@ -31,7 +31,10 @@ SVG_FONTS = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
 
 def svg(view: View, look: Look) -> list[bytes]:
-    """Return what the command prints on a terminal of 80 columns, below the command itself."""
+    """Return an SVG file of what the command prints on a terminal of 80 columns.
+
+    The command stands above it.
+    """
     screen = Screen(
         SVG_COLUMNS,
         colors="truecolor",
@@ -44,7 +47,7 @@ def svg(view: View, look: Look) -> list[bytes]:
 
 
 def _prompt_lines(command: Command | None, screen: Screen) -> list[Text]:
-    """Return the command at a prompt, as one would type it to see the same."""
+    """Return the command at a prompt, without --as, and an empty line; [] without a command."""
     if command is None:
         return []
     options = {name: value for name, value in command.options.items() if name != "as_"}
@@ -52,7 +55,10 @@ def _prompt_lines(command: Command | None, screen: Screen) -> list[Text]:
 
 
 def terminal_svg(lines: Sequence[Text], colors: Theme, words: Sequence[str] = ()) -> str:
-    """Return lines in the cells of a terminal; `words` are elements of metadata."""
+    """Return an SVG of lines as a terminal shows them; `colors`: of paper and letters.
+
+    `words`: elements of metadata, already as SVG.
+    """
     width = 2 * SVG_MARGIN + SVG_COLUMNS * SVG_CELL_WIDTH
     height = 2 * SVG_MARGIN + len(lines) * SVG_CELL_HEIGHT
     console = Console(width=SVG_COLUMNS, color_system="truecolor", force_terminal=True)
@@ -71,7 +77,7 @@ def terminal_svg(lines: Sequence[Text], colors: Theme, words: Sequence[str] = ()
 
 
 def _svg_metadata(view: View) -> list[str]:
-    """Return elements for the title, the description and the provenance."""
+    """Return SVG elements for the headline, the description and the provenance that a view has."""
     texts_by_tag = {
         "title": view.headline,
         "desc": view.screen.description,
@@ -81,6 +87,7 @@ def _svg_metadata(view: View) -> list[str]:
 
 
 def _line_elements(segments: Sequence[Segment], top: float, colors: Theme) -> Iterator[str]:
+    """Yield the SVG elements of one line, `top` pixels from the top: colours behind, letters."""
     column = 0
     for segment in segments:
         style, text = segment.style or Style(), segment.text.rstrip("\n")
@@ -93,11 +100,13 @@ def _line_elements(segments: Sequence[Segment], top: float, colors: Theme) -> It
 
 
 def _hex_color(color: Color) -> str:
+    """Return a colour of rich as '#rrggbb'."""
     red, green, blue = color.get_truecolor()
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
 def _rectangle(left: float, top: float, columns: int, height: float, color: str) -> str:
+    """Return an SVG rectangle, `columns` cells of the terminal wide and `height` pixels high."""
     # Slightly larger than its cells, or the paper would show through between two of them.
     return (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{columns * SVG_CELL_WIDTH + 0.3:.1f}" '
@@ -108,7 +117,7 @@ def _rectangle(left: float, top: float, columns: int, height: float, color: str)
 def _text_elements(
     text: str, style: Style, left: float, top: float, colors: Theme
 ) -> Iterator[str]:
-    """Yield letters as text, and blocks as rectangles, which fill their cells in any font."""
+    """Yield letters as SVG text, and block characters as rectangles, which fit in any font."""
     ink = colors.faint if style.dim else colors.ink
     if style.color is not None:
         ink = _hex_color(style.color)

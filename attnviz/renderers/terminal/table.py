@@ -44,7 +44,7 @@ PAIR_SEPARATOR = " / "
 
 @dataclass(frozen=True)
 class TableForm:
-    """How a table is drawn: its cells, their width, and the headings of its columns.
+    """The form in which a table is drawn: its cells, their width, and the headings of its columns.
 
     Halves are cells half a line high, two rows on a line; beside them stand both names, or the
     range of both numbers.
@@ -58,16 +58,17 @@ class TableForm:
     stacked_lines: int = 0  # of headings that are broken between their words
 
     def part(self, columns: slice) -> TableForm:
-        """Return the form for some of the columns."""
+        """Return the form for a slice of the columns."""
         return replace(self, widths=self.widths[columns])
 
     def width_of(self, column: int) -> int:
+        """Return the width of a column, in columns of the screen."""
         return self.widths[column] if self.widths else self.width
 
 
 @dataclass(frozen=True, eq=False)
 class TerminalTable:
-    """A grid in its form.
+    """A grid in the form in which it is drawn, as a table for a screen.
 
     A table beside another of the same rows has no row names.
     """
@@ -81,30 +82,34 @@ class TerminalTable:
 
     @property
     def width(self) -> int:
+        """The columns of the screen that the table takes: names and cells, or its title."""
         title = min(cell_len(self._title_above), self.screen.room, MAX_TITLE_COLUMNS)
         return max(self.label_width + self.cells_width, title)
 
     @property
     def height(self) -> int:
+        """The lines that the table takes: title, headings, cells and rule."""
         rule = self._border is not None
         return bool(self._title_above) + len(self._headings) + len(self.names) + rule
 
     @property
     def _border(self) -> int | None:
-        """The row above which a rule is drawn; None between halves, where no line is free."""
+        """The row above which a rule is drawn; None if there is none, or rows share lines."""
         return None if self.form.cells == "halves" else self.grid.rows.border
 
     @property
     def title_excess(self) -> int:
-        """How many columns the title is wider than the names and cells."""
+        """The columns by which the title is wider than names and cells; 0 if it is not."""
         return self.width - self.label_width - self.cells_width
 
     @property
     def cells_width(self) -> int:
+        """The columns of the screen that all cells of a row take."""
         return sum(map(self.form.width_of, range(len(self.grid.columns))))
 
     @cached_property
     def label_width(self) -> int:
+        """The columns that row names take, with a space; 0 without them."""
         if not self.has_row_names:
             return 0
         if self.form.has_pair_names:
@@ -113,13 +118,14 @@ class TerminalTable:
 
     @cached_property
     def names(self) -> list[str]:
-        """The name beside each line of cells."""
+        """The name beside each line of cells; beside two rows on a line both, or their range."""
         if self.form.cells != "halves":
             return row_names(self.grid.rows)
         return (pair_names if self.form.has_pair_names else range_names)(self.grid.rows)
 
     @cached_property
     def _headings(self) -> list[str]:
+        """The lines of column headings."""
         columns, width, numbers = self.grid.columns, self.form.width, self.form.cells == "numbers"
         if self.form.heading == "across":
             widths = [*map(self.form.width_of, range(len(columns)))]
@@ -139,31 +145,37 @@ class TerminalTable:
 
     @property
     def _title_above(self) -> str:
+        """The title over the table; empty if it stands in the corner."""
         return "" if self._title_in_corner else self.grid.title
 
     @cached_property
     def _paint(self) -> Paint | None:
+        """The colours of the cells; None without colours."""
         return self._paint_grid(is_off=False)
 
     @cached_property
     def _off_paint(self) -> Paint | None:
-        """The colours of rows whose heads are switched off."""
+        """The colours of rows whose heads are switched off; None without colours."""
         return self._paint_grid(is_off=True)
 
     def _paint_grid(self, *, is_off: bool) -> Paint | None:
+        """Return the colours of all cells, grey if `is_off`; None without colours."""
         scale = self.grid.scale
         if not self.screen.colored or scale.kind == "none":
             return None
         return paint_values(self.grid.values, scale, self.screen, is_off=is_off)
 
     def _paint_of(self, row: int) -> Paint | None:
+        """Return the colours for the cells of a row: grey ones if its head is switched off."""
         return self._off_paint if self.grid.is_off(row) else self._paint
 
     @cached_property
     def _missing_values(self) -> np.ndarray:
+        """Where values are NaN."""
         return np.asarray(np.isnan(self.grid.values))
 
     def lines(self) -> Iterator[Text]:
+        """Yield the lines of the table: title, headings, then cells beside their names."""
         if self._title_above:
             width = min(self.width, cell_len(self._title_above))
             yield title_text(set_cell_size(self._title_above, width), is_off=self.grid.is_all_off)
@@ -179,6 +191,7 @@ class TerminalTable:
             yield self._line(line, name if self.has_row_names else "")
 
     def _line(self, line_number: int, name: str) -> Text:
+        """Return one line of cells behind a name; `line_number` counts from the first cells."""
         start = fit_columns(name, self.label_width - 1) + " " if self.has_row_names else ""
         line = Text(start, end="")
         if self.form.cells == "halves":
@@ -192,6 +205,7 @@ class TerminalTable:
         return line
 
     def _texts(self, row: int) -> Iterator[str]:
+        """Yield the texts of a row's cells, as wide as their columns: numbers, or blocks."""
         values, hidden = self.grid.values[row], self.grid.hidden[row].tolist()
         width = self.form.width
         if self.form.cells == "numbers":
@@ -205,6 +219,7 @@ class TerminalTable:
             yield MASKED_SIGN.ljust(width) if masked else text * width
 
     def _style(self, row: int, column: int) -> Style:
+        """Return the style of a cell: dim if hidden, plain if NaN, else on its colour."""
         if self.grid.hidden[row, column]:
             return DIM_STYLE
         paint = self._paint_of(row)
@@ -213,6 +228,7 @@ class TerminalTable:
         return paint.background_style((row, column))
 
     def _halves(self, line: Text, upper: int) -> Text:
+        """Append the cells of row `upper` and the one below it to a line; return the line."""
         rows = [row for row in (upper, upper + 1) if row < len(self.grid.rows)]
         for column in range(len(self.grid.columns)):
             line.append(*self._half(rows, column))
@@ -236,13 +252,13 @@ class TerminalTable:
 
 
 def headings_across(axis: Axis, widths: Sequence[int]) -> list[str]:
-    """Return words over numbers, on one line."""
+    """Return the labels over numbers, aligned on the right, as one line in a list."""
     words = zip(axis.labels, widths, strict=True)
     return ["".join(_align_right(bidi_isolated(label), width) for label, width in words)]
 
 
 def headings_stacked(axis: Axis, widths: Sequence[int], height: int) -> list[str]:
-    """Return names of several words over numbers, broken between words, on `height` lines."""
+    """Return labels over numbers, broken between words, on `height` lines."""
     names = [bidi_isolated(label).split() for label in axis.labels]
     padded_words = [[""] * (height - len(words)) + words for words in names]
     lines = zip(*padded_words, strict=True)
@@ -250,27 +266,30 @@ def headings_stacked(axis: Axis, widths: Sequence[int], height: int) -> list[str
 
 
 def max_stack_lines(axis: Axis) -> int:
-    """Return how many lines the headings take if they are broken between words."""
+    """Return how many lines headings take if labels are broken between words."""
     return max((len(label.split()) for label in axis.labels), default=0)
 
 
 def stacked_widths(axis: Axis) -> list[int]:
-    """Return how wide each heading is if it is broken between words."""
+    """Return the width of each heading if it is broken between words."""
     return [max(map(cell_len, bidi_isolated(label).split()), default=0) for label in axis.labels]
 
 
 def max_label_columns(axis: Axis) -> int:
-    """Return the width of the widest word; 0 if any label is missing."""
+    """Return the width of the widest label; 0 if any label is missing."""
     return max(map(cell_len, axis.labels), default=0) if all(axis.labels) else 0
 
 
 def max_downward_lines(axis: Axis) -> int:
-    """Return how many lines the headings take if they are written downwards."""
+    """Return how many lines headings take if labels are written downwards."""
     return max((len(_downward_letters(label)) for label in axis.labels), default=0)
 
 
 def headings_down(axis: Axis, width: int, *, numbers: bool) -> list[str]:
-    """Return words written downwards, each ending over its column."""
+    """Return lines of labels written downwards, each ending over its column.
+
+    `numbers`: the cells are numbers, and letters stand near their ends; else over their beginning.
+    """
     words, height = [_downward_letters(label) for label in axis.labels], max_downward_lines(axis)
     padded_words = [[""] * (height - len(word)) + word for word in words]
     return [
@@ -280,7 +299,10 @@ def headings_down(axis: Axis, width: int, *, numbers: bool) -> list[str]:
 
 
 def ruler_headings(axis: Axis, width: int) -> list[str]:
-    """Return numbers over blocks, each beginning above its own, as many as fit."""
+    """Return one line of numbers over blocks: only every fifth or so, each above its own block.
+
+    Of pooled columns (`81–160`) it is the first number.
+    """
     line = ""
     step = max(MIN_RULER_STEP, math.ceil((max(map(len, axis.numbers)) + 1) / width))
     pooled = "–" in axis.numbers[0]  # 1, 81, 161; else 1, 5, 10
@@ -293,12 +315,12 @@ def ruler_headings(axis: Axis, width: int) -> list[str]:
 
 
 def number_headings(axis: Axis, width: int) -> list[str]:
-    """Return numbers over numbers; labels where there are no numbers."""
+    """Return a line of numbers over numbers, labels where there are none, aligned on the right."""
     return ["".join(f"{name:>{width}}" for name in axis.headings)]
 
 
 def _downward_letters(label: str) -> list[str]:
-    """Return the letters, each with its combining characters; of too many only the first.
+    """Return a label's letters, with combining characters; of more than 12 the first and '…'.
 
     >>> _downward_letters("e\\u0301t"), _downward_letters("misunderstanding")[-2:]
     (['e\\u0301', 't'], ['a', '…'])
@@ -310,6 +332,7 @@ def _downward_letters(label: str) -> list[str]:
 
 
 def _letter_clusters(label: str) -> Iterator[str]:
+    """Yield the letters of a label, each with its combining characters."""
     letter = ""
     for character in label:
         if letter and cell_len(character):
@@ -320,18 +343,22 @@ def _letter_clusters(label: str) -> Iterator[str]:
 
 
 def _place_letter(letter: str, width: int, numbers: bool) -> str:
-    """Return a letter in the middle of a number, or at the beginning of a block."""
+    """Return a letter one column before the end of a number, or at the beginning of a block.
+
+    `numbers`: whether the cells below are numbers. `width`: that of a cell.
+    """
     if numbers:
         return _align_right(bidi_isolated(letter), width - 1) + " "
     return bidi_isolated(letter) + " " * (width - cell_len(letter))
 
 
 def _align_right(text: str, width: int) -> str:
+    """Return a text behind spaces, `width` columns wide in all; a wider one as it is."""
     return " " * (width - cell_len(text)) + text
 
 
 def row_names(axis: Axis) -> list[str]:
-    """Return numbers aligned on the right, then labels: ` 3 learning`."""
+    """Return numbers aligned on the right, then labels: ` 3 learning`; labels without numbers."""
     width = max((len(number) for number in axis.numbers), default=0)
     if not width:
         return [*axis.labels]
@@ -342,7 +369,7 @@ def row_names(axis: Axis) -> list[str]:
 
 
 def pair_names(axis: Axis) -> list[str]:
-    """Return a name for each two rows: `1 The / 2 old`."""
+    """Return a name for each two rows, `1 The / 2 old`, each part cut to 15 columns."""
     names = [
         fit_columns(name, min(cell_len(name), MAX_PAIR_NAME_COLUMNS)) for name in row_names(axis)
     ]
@@ -365,6 +392,6 @@ def range_names(axis: Axis) -> list[str]:
 
 
 def names_width(names: list[str], screen: Screen) -> int:
-    """Return the columns of the longest name, at most a third of the screen, and a space."""
+    """Return the columns for names: the longest and a space, at most a third of the screen."""
     widest = max(map(cell_len, names), default=0)
     return min(widest, max(screen.room // 3, MIN_NAME_COLUMNS)) + 1

@@ -52,6 +52,7 @@ TableRows = list[list[TerminalTable]]  # tables side by side, and rows of them o
 
 
 def table_lines(grids: Sequence[Grid], screen: Screen) -> Iterator[Text]:
+    """Yield the lines of grids as tables, and below each run of one kind how to read it."""
     for number, run in enumerate(_runs_of_one_kind(grids)):
         if number:
             yield Text()
@@ -59,7 +60,7 @@ def table_lines(grids: Sequence[Grid], screen: Screen) -> Iterator[Text]:
 
 
 def _tables_with_footer(grids: Sequence[Grid], rows: TableRows, screen: Screen) -> Iterator[Text]:
-    """Yield tables, then how to read them, without a gap if only so both fit.
+    """Yield tables, then how to read them, without an empty line if only so both fit.
 
     Of tables longer than the screen the beginning is in sight, so the notes come first.
     """
@@ -75,7 +76,11 @@ def _tables_with_footer(grids: Sequence[Grid], rows: TableRows, screen: Screen) 
 
 
 def fit_tables(grids: Sequence[Grid], screen: Screen) -> TableRows:
-    """Return the tables for grids of one kind: one for each, or several for a wide one."""
+    """Return the tables, in rows side by side, for grids of one kind: one for each.
+
+    Wide vectors are cut, or with --full divided into several tables; maps of tokens are pooled if
+    they do not fit.
+    """
     if grids[0].columns.unit != "token":
         vector_tables = [table for grid in grids for table in _vector_tables(grid, grids, screen)]
         return [_level_headings(row) for row in _pack_side_by_side(vector_tables, screen)]
@@ -83,7 +88,10 @@ def fit_tables(grids: Sequence[Grid], screen: Screen) -> TableRows:
 
 
 def _choose_form(grids: Sequence[Grid], screen: Screen) -> TableRows | None:
-    """Return the first tables that fit the screen, else the lowest; None if all are too wide."""
+    """Return the tables in the first form that fits the screen, else in the lowest form.
+
+    None: all forms are too wide. With --numbers only numbers are chosen, if they are possible.
+    """
     possible_forms = [
         (form, rows)
         for form in _table_forms(grids, screen)
@@ -101,7 +109,7 @@ def _choose_form(grids: Sequence[Grid], screen: Screen) -> TableRows | None:
 
 
 def _table_forms(grids: Sequence[Grid], screen: Screen) -> Iterator[TableForm]:
-    """Yield forms, from the one that says most to the one that needs least."""
+    """Yield the possible forms, from the one that shows most to the one that needs least room."""
     first = grids[0]
     words = 0 if screen.width is None else max_label_columns(first.columns)
     downwards = words > 0 and (len(first.rows) > 1 or max_downward_lines(first.columns) == 1)
@@ -126,7 +134,7 @@ def _table_forms(grids: Sequence[Grid], screen: Screen) -> Iterator[TableForm]:
 
 
 def _tables_in_form(grids: Sequence[Grid], form: TableForm, screen: Screen) -> TableRows | None:
-    """Return the tables in a form; None if one is too wide, or if words across would part heads."""
+    """Return the tables in a form; None if one is too wide, or labels across would part heads."""
     form_tables = [
         TerminalTable(grid, screen, form, cell_format(grid, screen.decimals, grids))
         for grid in grids
@@ -138,13 +146,16 @@ def _tables_in_form(grids: Sequence[Grid], form: TableForm, screen: Screen) -> T
 
 
 def _tables_height(grids: Sequence[Grid], rows: TableRows) -> int:
-    """Return how many lines the tables and their notes take."""
+    """Return how many lines rows of tables take, with gaps between and notes below."""
     line_count = sum(max(table.height for table in tables) for tables in rows)
     return line_count + len(rows) - 1 + len(list(_tables_footer(grids, rows)))
 
 
 def _pool_tables(grids: Sequence[Grid], screen: Screen) -> TableRows:
-    """Return tables of blocks of cells, as small as fit the width, and if many the height."""
+    """Return tables of pooled grids, with the smallest blocks that fit the width.
+
+    If many blocks are left, larger ones are taken until the height fits, too.
+    """
     count, size = len(grids[0].columns), _smallest_block(grids, screen)
     while True:
         size = block_size(count, size)
@@ -161,13 +172,17 @@ def _pool_tables(grids: Sequence[Grid], screen: Screen) -> TableRows:
 
 
 def _smallest_block(grids: Sequence[Grid], screen: Screen) -> int:
-    """Return a side below which blocks cannot fit; larger ones may not fit either."""
+    """Return how many tokens a block has at least: smaller ones cannot fit, larger ones may not."""
     across = math.ceil(len(grids[0].columns) / screen.room)
     lines = 2 * max(screen.rows - LINES_ABOVE_TABLES, 1) if screen.colored else len(grids[0].rows)
     return max(across, math.ceil(len(grids[0].rows) / lines))
 
 
 def _vector_tables(grid: Grid, grids: Sequence[Grid], screen: Screen) -> list[TerminalTable]:
+    """Return the tables of one grid of vectors: cut to 40 rows and to the columns that fit.
+
+    With --full all rows, and a table for each part of the columns; in a file everything in one.
+    """
     write = cell_format(grid, screen.decimals, grids)  # the same whichever columns are shown
     shown_grid = grid if screen.full or screen.width is None else grid.part(slice(MAX_VECTOR_ROWS))
     form = TableForm("numbers", _number_columns(grid, grids, screen))
@@ -182,7 +197,10 @@ def _vector_tables(grid: Grid, grids: Sequence[Grid], screen: Screen) -> list[Te
 
 
 def _dimension_names_form(grid: Grid, number: int, room: int) -> TableForm:
-    """Return the form for named dimensions: across, or downwards if that shows more."""
+    """Return the form for named dimensions: names across, or downwards if they do not fit.
+
+    `number`: the width of the widest number. `room`: the columns for cells.
+    """
     widths = tuple(max(number, width + 1) for width in stacked_widths(grid.columns))
     if sum(widths) > room:
         return TableForm("numbers", number, "down")
@@ -192,7 +210,7 @@ def _dimension_names_form(grid: Grid, number: int, room: int) -> TableForm:
 
 
 def _column_parts(form: TableForm, count: int, room: int) -> Iterator[slice]:
-    """Yield slices of the columns, as many as fit at once, at least one."""
+    """Yield slices of the columns, each with as many as fit into `room`, at least one."""
     start, taken_columns = 0, 0
     for column in range(count):
         if column > start and taken_columns + form.width_of(column) > room:
@@ -203,14 +221,17 @@ def _column_parts(form: TableForm, count: int, room: int) -> Iterator[slice]:
 
 
 def _number_columns(grid: Grid, grids: Sequence[Grid], screen: Screen) -> int:
-    """Return the width of the widest number or column name, with a space before it."""
+    """Return the width of the widest number or column heading, with a space before it."""
     heads = [cell_len(head) for head in grid.columns.headings]
     names = heads[-1:] if grid.columns.numbers[-1] else heads
     return max(_widest_number(grid, grids, screen), 1 + max(names))
 
 
 def _widest_number(grid: Grid, grids: Sequence[Grid], screen: Screen) -> int:
-    """Return the width of the widest number as it is written, with a space before it."""
+    """Return the width of the widest number as it is written, with a space before it.
+
+    `grids`: tables whose numbers are written alike.
+    """
     lowest, highest = grid.cells.extent
     extreme = -max(-lowest, highest) if lowest < 0 else highest
     write = cell_format(grid, screen.decimals, grids)
@@ -222,7 +243,7 @@ def _widest_number(grid: Grid, grids: Sequence[Grid], screen: Screen) -> int:
 
 
 def _runs_of_one_kind(grids: Sequence[Grid]) -> list[list[Grid]]:
-    """Return runs of grids of one kind, such as the weights of all heads."""
+    """Return consecutive grids of one kind together, such as the weights of all heads."""
     runs: list[list[Grid]] = []
     for grid in grids:
         if not runs or not _is_same_kind(runs[-1][0], grid):
@@ -232,7 +253,10 @@ def _runs_of_one_kind(grids: Sequence[Grid]) -> list[list[Grid]]:
 
 
 def _is_same_kind(first: Grid, grid: Grid) -> bool:
-    """Whether grids share their columns, or are vectors whose heads name dimensions differently."""
+    """Return whether two grids have the same note and columns, so that they are shown together.
+
+    Vectors may also differ in the names of their dimensions, if their rows are the same.
+    """
     if first.note != grid.note:
         return False
     both_named = first.columns.has_named_dimensions and grid.columns.has_named_dimensions
@@ -240,7 +264,10 @@ def _is_same_kind(first: Grid, grid: Grid) -> bool:
 
 
 def _pack_side_by_side(single_tables: Sequence[TerminalTable], screen: Screen) -> TableRows:
-    """Return rows of tables, side by side while they fit, with row names on the left."""
+    """Return rows of tables, side by side while they fit; one per row in a file.
+
+    A table has row names only if its rows differ from those of the first in its row.
+    """
     rows: TableRows = []
     for table in single_tables:
         if rows and screen.width is not None:
@@ -257,7 +284,7 @@ def _pack_side_by_side(single_tables: Sequence[TerminalTable], screen: Screen) -
 
 
 def _level_headings(row: Sequence[TerminalTable]) -> list[TerminalTable]:
-    """Return the tables of a row with headings of equal height, so that rows align."""
+    """Return the tables of a row; headings broken between words get equally many lines."""
     lines = max(table.form.stacked_lines for table in row)
     return [
         replace(table, form=replace(table.form, stacked_lines=lines))
@@ -268,7 +295,7 @@ def _level_headings(row: Sequence[TerminalTable]) -> list[TerminalTable]:
 
 
 def _row_of_tables(tables: Sequence[TerminalTable]) -> Iterator[Text]:
-    """Yield the lines of one row of tables; a lower table ends in empty space."""
+    """Yield the lines of tables side by side; below a lower table is empty space."""
     starts = _table_starts(tables)
     for parts in zip_longest(*(table.lines() for table in tables), fillvalue=Text(end="")):
         line = Text(end="")
@@ -279,7 +306,10 @@ def _row_of_tables(tables: Sequence[TerminalTable]) -> Iterator[Text]:
 
 
 def _table_starts(tables: Sequence[TerminalTable]) -> list[int]:
-    """Return the column where each table begins: at equal gaps between cells if they fit."""
+    """Return the column where each table begins, at equal gaps between their cells if these fit.
+
+    Titles may be wider than cells; otherwise gaps are counted from titles.
+    """
     widest = max(table.title_excess for table in tables)
     for gap in (widest + GAP_COLUMNS, max(GAP_COLUMNS, widest + TITLE_GAP)):
         distances = [table.width - table.title_excess + gap for table in tables]
@@ -289,7 +319,7 @@ def _table_starts(tables: Sequence[TerminalTable]) -> list[int]:
 
 
 def _tables_footer(grids: Sequence[Grid], rows: TableRows) -> Iterator[Text]:
-    """Yield how to read the tables, what was pooled, and how much is left out."""
+    """Yield how to read the tables: notes, legend, what was pooled, and how much is left out."""
     grid, table = grids[0], rows[0][0]
     screen, numbers = table.screen, table.form.cells == "numbers"
     yield from wrap_note(grid.note, screen)
@@ -309,7 +339,7 @@ def _tables_footer(grids: Sequence[Grid], rows: TableRows) -> Iterator[Text]:
 
 
 def _column_tokens_note(grid: Grid) -> str:
-    """List the tokens of columns that have numbers, unless the rows name them."""
+    """Return the tokens of the columns as a note; empty if rows name them, or they are too many."""
     if grid.columns.unit != "token" or grid.rows.unit != "token":
         return ""
     if set(grid.columns.names) <= set(grid.rows.names) or len(grid.columns) > MAX_COLUMN_TOKENS:
@@ -318,7 +348,10 @@ def _column_tokens_note(grid: Grid) -> str:
 
 
 def _row_tokens_note(table: TerminalTable) -> list[Text]:
-    """List the tokens of rows that have only ranges of numbers, if a line or two suffice."""
+    """Return a note with the tokens of rows that are shown as ranges of numbers only; else [].
+
+    Nor is there one if it takes more than two lines, or the table is pooled.
+    """
     halves = table.form.cells == "halves" and not table.form.has_pair_names
     if not halves or table.grid.pooled or not any(table.grid.rows.labels):
         return []
@@ -327,6 +360,10 @@ def _row_tokens_note(table: TerminalTable) -> list[Text]:
 
 
 def _missing_count_text(grid: Grid, table: TerminalTable) -> str:
+    """Return how many columns and rows a table leaves out: '24 dimensions and 8 tokens'.
+
+    Empty if none, or if the table is pooled.
+    """
     if table.grid.pooled:
         return ""
     counts = (
