@@ -150,7 +150,7 @@ def _filled_page(
 
 
 def count_labels(page: FilledPage) -> int:
-    """Return the least number of labels that rows or columns of a panel have; without any, 0."""
+    """Return the least number of labels on any side of a panel that has some; 0 if none has."""
     counts = (len(ticks.places) for ticks in (*page.best.row_ticks, *page.best.column_ticks))
     return min((count for count in counts if count), default=0)
 
