@@ -271,8 +271,10 @@ def _pooled_arcs(each: Arcs) -> Arcs:
 def _worth_across(
     drawn: Sequence[Arcs], across: int, room: Box, letters: Lettering
 ) -> tuple[float, float]:
-    """Return the worth of `across` panels in a row, to compare: the size of tokens, then the width
+    """Return what to compare `across` panels in a row by: first the size of tokens, then the width
     of lines.
+
+    The first is less where labels are left out or cut, or where lines are short.
     """
     box = panes(len(drawn), across, room, GAP)[0]
     below = _arcs_headings(drawn, letters).below(box)
@@ -303,8 +305,9 @@ def _arcs_title(each: Arcs) -> str:
 
 
 def _sides_in(drawn: Arcs, box: Box, letters: Lettering) -> ArcsPanel:
-    """Return a panel with the tokens of both sides, as large as the distance between two of them
-    allows. Lines have numbers if these can be read and leave the lines enough width.
+    """Return a panel with the tokens of both sides, as large as a box allows.
+
+    Its lines have numbers if these can be read and leave the lines enough width.
     """
     grid, (_, _, width, height) = drawn.grid, box
     pitch = height / max(grid.cells.shape)

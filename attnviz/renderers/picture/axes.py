@@ -208,8 +208,10 @@ def _column_labels(columns: Ticks, box: Box) -> Iterator[Words | Stroke]:
 def row_title(
     text: str, right: float, span: tuple[float, float], style: PanelStyle
 ) -> Iterator[Words]:
-    """Yield the title of the rows, upright, left of `right` and centred in `span` (lower and upper
-    end). It shrinks or loses what is in brackets to fit; nothing comes if it cannot.
+    """Yield the title of the rows, upright, left of `right`, in the middle of `span`.
+
+    `span` is the lower and the upper end. The title shrinks, or loses what is in brackets, to fit;
+    nothing comes if it cannot.
     """
     fitting, size = _fitted_axis_title(text, span[1] - span[0], style)
     if fitting:
@@ -220,9 +222,10 @@ def row_title(
 def column_title(
     text: str, top: float, span: tuple[float, float], style: PanelStyle
 ) -> Iterator[Words]:
-    """Yield the title of the columns, below `top` and centred in `span` (its left and right end).
+    """Yield the title of the columns, below `top`, in the middle of `span`.
 
-    It shrinks or loses what is in brackets to fit; nothing comes if it cannot.
+    `span` is the left and the right end. The title shrinks, or loses what is in brackets, to fit;
+    nothing comes if it cannot.
     """
     fitting, size = _fitted_axis_title(text, span[1] - span[0], style)
     if fitting:
@@ -231,8 +234,9 @@ def column_title(
 
 
 def _fitted_axis_title(text: str, room: float, style: PanelStyle) -> tuple[str, float]:
-    """Return the title of an axis and its size in points: as it is, smaller, or without its
-    brackets. The title is empty if it cannot be read in `room` inches.
+    """Return the title of an axis and its size in points: as it is, smaller, or without brackets.
+
+    The title is empty if it cannot be read in `room` inches.
     """
     for shorter in (text, text.partition(" (")[0]):
         size = min(style.axis, style.axis * room / max(text_width(shorter, style.axis), 1e-6))

@@ -62,8 +62,9 @@ class BarList:
 
     @property
     def left_out(self) -> str:
-        """The line that counts the rows that are not shown: the longest that fits its column, else
-        the shortest. Empty if all rows are shown.
+        """The line that counts the rows that are not shown; empty if all are.
+
+        It is the longest text that fits a column, else the shortest one.
         """
         if len(self.shown) == len(self.rows):
             return ""
@@ -166,8 +167,9 @@ def lines_in(height: float, size: float, below: float = 0.0) -> int:
 
 
 def columns_for(rows: int, lines: int, most: int) -> tuple[int, int]:
-    """Return a number of columns, and of the lines of each: as few columns as hold all rows, or
-    `most`. `lines` is how many have room in a column.
+    """Return in how many columns, and in how many lines of each, so many rows stand.
+
+    Columns are as few as hold all rows if each has room for `lines` of them, and at most `most`.
     """
     columns = min(max(math.ceil(rows / max(lines, 1)), 1), most)
     return columns, min(lines, math.ceil(rows / columns))

@@ -162,8 +162,10 @@ class TableBlock:
 def table_block(
     panels: CardPanels, across: int, larger: CellGrowth, fine: bool = False
 ) -> TableBlock:
-    """Return tables, `across` of them beside each other, with cells so many times as large as they
-    must be. `fine` tables have small cells without numbers.
+    """Return tables in rows of `across`, with cells that are larger than they must be.
+
+    `larger` is how many times as large, and how many times as wide then. `fine` tables have small
+    cells without numbers.
     """
     sizes = [table_size(each, *larger, fine=fine) for each in panels]
     content = tuple(map(_without_numbers, panels)) if fine else panels
@@ -173,8 +175,11 @@ def table_block(
 
 @lru_cache(maxsize=CACHED_GRIDS)  # the same one again, of which it is known what its numbers need
 def _without_numbers(each: Grid | Curves) -> Grid | Curves:
-    """Return a table whose rows have words, if they are tokens, and whose columns have their
-    numbers. Axes have no titles then; a chart stays as it is.
+    """Return a table without titles of axes, its rows with words alone and its columns with numbers
+    alone.
+
+    Rows without words keep their numbers, columns without words theirs as well; a chart stays as it
+    is.
     """
     if isinstance(each, Curves):
         return each
@@ -189,16 +194,19 @@ def _without_numbers(each: Grid | Curves) -> Grid | Curves:
 
 
 def table_blocks(panels: CardPanels, larger: CellGrowth, fine: bool = False) -> list[TableBlock]:
-    """Return tables in one column, in two, and so on to one row; as long as heads stand below each
-    other.
+    """Return the tables of a card in every possible arrangement, from one column to one row.
+
+    Heads are kept below each other. For no tables it is one empty block.
     """
     several = [table_block(panels, across, larger, fine) for across in _table_counts(panels)]
     return several or [TableBlock((), 1, larger)]
 
 
 def _table_counts(panels: Sequence[Grid | Curves]) -> list[int]:
-    """Return how many tables can stand beside each other, with each row whole or with
-    whole heads.
+    """Return the possible numbers of tables beside each other.
+
+    If each table is of a head, a row holds whole sets of heads, or equal parts of one. Otherwise up
+    to four tables stand only in rows that are all full.
     """
     count, heads = len(panels), _head_count(panels)
     across = sorted({math.ceil(count / rows) for rows in range(1, count + 1)})
@@ -216,7 +224,7 @@ def _head_count(panels: Sequence[Grid | Curves]) -> int:
 def _card_table(
     panels: Sequence[Grid | Curves], place: int, across: int, size: tuple[float, float]
 ) -> CardTable:
-    """Return the table at a place with its labels; a neighbour's on the left, or below, serve for
+    """Return the table at a place with its labels; a neighbour's, left or below, may serve for
     both.
     """
     each = panels[place]
@@ -239,9 +247,7 @@ def _card_table(
 
 
 def _ticks_or_none(make: Callable[..., Ticks], axis: Axis, length: float) -> Ticks:
-    """Return the labels of an axis that is `length` inches long; none if its positions have no
-    names.
-    """
+    """Return the labels of an axis of `length` inches; none if its positions have no names."""
     return make(axis, length / len(axis), CARD_STYLE) if any(axis.names) else no_ticks(axis)
 
 
@@ -254,8 +260,10 @@ def _can_align(panels: Sequence[Grid | Curves], across: int) -> bool:
 def _labelled_table(
     grid: Grid, width: float, height: float, rows: Ticks, columns: Ticks
 ) -> CardTable:
-    """Return a table with room for its labels; an axis has a title only if this is about as short
-    as it. That of the columns may reach beyond the table.
+    """Return a table with room for its labels and for titles of its axes.
+
+    That of the rows is left out if it is longer than the table is high; that of the columns may
+    reach beyond.
     """
     if text_width(rows.title, CARD_STYLE.axis) > height + 0.1:
         rows = replace(rows, title="")
@@ -278,8 +286,10 @@ def _label_overhang(label: str, ticks: Ticks) -> float:
 def table_size(
     each: Grid | Curves, grown: float, wider: float, *, fine: bool = False
 ) -> tuple[float, float]:
-    """Return the width and the height of a table whose cells are so many times as large as they
-    must be. `grown` is for both, `wider` for the width alone, of which some tables take less.
+    """Return the width and the height of a table, `grown` times as large as it must be.
+
+    It is `wider` times as wide then; large tables and charts are not, and square ones only up to a
+    limit. `fine` makes cells small, for colours without numbers.
     """
     if isinstance(each, Curves):
         return CHART_WIDTH * grown, CHART_WIDTH * grown * CHART_HEIGHT
@@ -400,7 +410,11 @@ class CardHead:
 
 
 def make_card(each: Drawable) -> Card:
-    """Return a card; a table that is alone on its card needs no title beside the card's."""
+    """Return the card of a section, a table or a chart.
+
+    A single table has no title of its own, as the card has one; sums wait until a number of lines
+    is set.
+    """
     assert not isinstance(each, Overview), "a page with one is no page of cards"
     if not isinstance(each, Section):
         content = each if isinstance(each, Curves) else panel_table(each)
@@ -413,10 +427,9 @@ def make_card(each: Drawable) -> Card:
 
 
 def without_axis_titles(grid: Grid) -> Grid:
-    """Return a grid with titles of axes only where both count the same, and the rows are more than
-    two.
+    """Return a grid that keeps titles of axes only if rows and columns count the same, as tokens.
 
-    Beside a row or two there is no room for theirs; the columns then still have one.
+    Even then one or two rows have no title, for beside them there is no room.
     """
     alike = grid.rows.unit == grid.columns.unit
     rows = grid.rows if alike and len(grid.rows) > 2 else replace(grid.rows, title="")
@@ -425,8 +438,8 @@ def without_axis_titles(grid: Grid) -> Grid:
 
 
 def _shortened_titles(grids: Sequence[Grid]) -> Iterator[Grid]:
-    """Yield tables with the end of `scores · head 0` and `scores · head 1`, if one is wider than
-    its table.
+    """Yield tables; of `scores · head 0` and `scores · head 1` the end alone, if one
+    is too wide.
     """
     parts = [grid.title.rpartition(" · ") for grid in grids]
     alike = len({start for start, _, _ in parts}) == 1 and all(start for start, _, _ in parts)
@@ -473,9 +486,7 @@ def _least_sums_width(card: Card) -> float:
 
 @lru_cache(maxsize=4096)
 def card_head(card: Card, width: float) -> CardHead:
-    """Return the head of a card of this width: the heading, and as many keys as there
-    is room for.
-    """
+    """Return the head of a card of this width: the heading, and as many keys as have room."""
     room = width - min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
     scales: list[Scale] = []
     for scale in reversed(color_scales(card.panels)):
@@ -531,9 +542,7 @@ def foot_height(card: Card, width: float) -> float:
 
 
 def card_items(card: Card, tables: TableBlock, left: float, top: float, width: float) -> Items:
-    """Yield a card: a rule, the heading with the keys to its colours, small print,
-    sums and tables.
-    """
+    """Yield a card: rule, heading with keys to its colours, small print, tables, and sums."""
     above = card_head(card, width)
     yield Stroke(((left, top), (left + width, top)))
     yield from _card_heading_words(above, left, top)

@@ -110,8 +110,9 @@ def _stand_apart(one: float, other: float, span: AxisSpan, width: float, size: f
 
 
 def _numbers_apart(numbers: Sequence[float], span: AxisSpan, most: float) -> list[float]:
-    """Return, sorted, the numbers that do not overlap where `most` lines of text fit above each
-    other. Numbers that are 0 or a power of ten are kept first, then larger before smaller ones.
+    """Return, sorted, the numbers that do not overlap where `most` lines of text have room.
+
+    Numbers that are 0 or a power of ten are kept first, and larger before smaller ones.
     """
     chosen: list[float] = []
     for number in sorted(numbers, key=lambda each: (_is_odd_number(each), -each)):

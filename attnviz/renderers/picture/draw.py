@@ -384,6 +384,7 @@ class CellImage(Artist):
     """Cells as pixels that fill their axes: what imshow does, in a quarter of its time."""
 
     def __init__(self, rgb: np.ndarray) -> None:
+        """Set the colour of each cell: red, green and blue from 0 to 255."""
         super().__init__()
         self._rgb = rgb
 
@@ -483,6 +484,7 @@ class ShownFigure(Figure):
     description = ""  # the alternative text, for people who cannot see the picture
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make a Figure, and remember in which type of font its PDF is to have letters."""
         super().__init__(*args, **kwargs)
         self._fonttype = matplotlib.rcParams["pdf.fonttype"]  # of the letters that it was made with
 

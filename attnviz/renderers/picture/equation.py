@@ -194,8 +194,10 @@ class Equations:
         return width <= room[2] + 1e-6 and height <= room[3] + 1e-6
 
     def worth(self, letters: Lettering) -> tuple[bool, float]:
-        """Return a pair to compare arrangements by: whether numbers can be read, then how large all
-        is. What counts are numbers if they can be read, labels, cells, and titles of axes.
+        """Return what to compare arrangements by: first, whether numbers can be read.
+
+        Second comes a number that grows with labels, cells, titles of axes, and numbers if these
+        can be read.
         """
         rows, columns = ([t.rows for t in self.terms], [t.columns for t in self.terms])
         worth = (_smallest_label(rows) * _smallest_label(columns)) ** LABELS_POWER
@@ -220,7 +222,7 @@ class EquationDrawing(Drawing):
 
     @property
     def width(self) -> float:
-        """The width of a page of its own: that of a slide for four equations and more."""
+        """The width of a page of its own: that of a slide for four groups and more."""
         return NATURAL_WIDTH if len(self.groups) < MOST_WHOLE else SLIDE[0]
 
     def body_height(self, letters: Lettering, width: float) -> float:
@@ -297,8 +299,9 @@ def _brief_titles(group: Group) -> Iterator[Grid]:
 
 @lru_cache(maxsize=4)  # asked for twice: what is legible, and where all stands
 def _best_equations(groups: tuple[Group, ...], room: Box, letters: Lettering) -> Equations:
-    """Return equations in cells of one width, if their numbers can be read; else the better of
-    these and of those with narrower dimensions.
+    """Return equations in cells of one width, if their numbers can be read.
+
+    Else the better of these and of equations with narrower dimensions comes back.
     """
     alike = _best_of_shapes(groups, NARROW[:1], room, letters)
     if alike.number_size(letters):
@@ -347,7 +350,7 @@ def _largest_cells(
     kinds = _kinds_of_equations(groups, form.across)
 
     def arranged(wide: float, high: float) -> Equations:
-        """Equations in cells of this size; of those that are alike one is measured."""
+        """Return equations in cells of this size; of those that are alike one is measured."""
         known = {
             kind: _make_equation(
                 groups[kind[0]], (wide, high), letters, form, len(groups) <= FEW, kind[1]
@@ -365,8 +368,9 @@ def _largest_cells(
 
 
 def _kinds_of_equations(groups: Sequence[Group], across: int) -> list[tuple[int, bool]]:
-    """Return for each equation the first one with the same axes, and whether its columns have
-    labels. They have none if the equation below has the same axes.
+    """Return for each equation the first with the same axes, and whether its columns have labels.
+
+    They have none if the equation beside or below that follows has the same axes.
     """
     sides = [tuple((grid.rows, grid.columns) for grid in _group_grids(group)) for group in groups]
     return [
@@ -468,8 +472,9 @@ def _panel_style(letters: Lettering, share: float) -> PanelStyle:
 
 
 def _term_items(placed: PlacedTerm, number: float, letters: Lettering) -> Items:
-    """Yield a panel with its labels, and with numbers of `number` points; for 0 only words and
-    numbers without colours are written.
+    """Yield a panel with its labels, and with numbers of `number` points.
+
+    If that is 0, only words and numbers without colours are written.
     """
     term = placed.term
     panel = panel_of(term.grid, placed.box, number or letters.number, letters.smallest)

@@ -190,7 +190,8 @@ def _with_grids(each: Drawable, grids: Iterator[Grid]) -> Drawable:
 def divide_pages(view: View, look: Look) -> list[View]:
     """Return a view on as many pages as each panel needs to keep the labels it would have alone.
 
-    Headlines then say which page it is (1 of 3); a view that fits one page comes back as it is.
+    Headlines then say which page it is, as in (1 of 3). A view that fits one page, or has one
+    panel, comes back as it is; steps are divided by what can be read of them.
     """
     panels = view.picture.panels
     sections = [each for each in panels if isinstance(each, Section)]

@@ -94,8 +94,9 @@ def walk_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFram
 
 
 def _on_one_scale(groups: Sequence[Group]) -> list[Group]:
-    """Return groups with one scale for all frames, moments included: a colour is the same number
-    everywhere.
+    """Return groups whose sections have one scale for all frames, moments included.
+
+    So a colour means the same number everywhere.
     """
     panels = [panel for group in groups for panel in group.all_panels]
     scales = {
@@ -113,8 +114,9 @@ def _on_one_scale(groups: Sequence[Group]) -> list[Group]:
 def _step_frames(
     groups: Sequence[Group], look: Look, captions: Captions, below: Captions
 ) -> Iterator[FilmFrame]:
-    """Yield a frame for each step, one for each moment, and a last one, all with the same small
-    print.
+    """Yield a frame for each step, one for each moment in which a step is computed, and a last one.
+
+    All have the same small print, so that nothing jumps; together they last at most five steps.
     """
     panels = [panel for group in groups for panel in group.all_panels]
     moving = [each for each in panels if isinstance(each, Section)]
@@ -136,9 +138,7 @@ def _step_frames(
 
 
 def _has_colors(each: Drawable) -> bool:
-    """Return whether there is more to see of a step than words and numbers that are
-    only counted.
-    """
+    """Return whether any grid of a panel has a scale of colour."""
     grids = [each for each in open_panels([each]) if isinstance(each, Grid)]
     return any(grid.scale.kind != "none" for grid in grids)
 
@@ -146,8 +146,8 @@ def _has_colors(each: Drawable) -> bool:
 def _last_walk_frame(
     computing: Sequence[Section], look: Look, size: Size, captions: Captions
 ) -> FilmFrame:
-    """Return the last frame of a walk: all computed rows, in letters that can be read when it is
-    small.
+    """Return the last frame of a walk: all computed rows, in letters that are large enough for a
+    small film.
     """
     grids = tuple(each.moments[-1].grids[-1] for each in computing)
     rows = tuple(grid for grid in grids if len(grid.rows) == 1) or grids
@@ -183,7 +183,10 @@ def _frame_of_step(each: Drawable, look: Look, size: Size, below: Captions) -> F
 def _moment_frames(
     section: Section, look: Look, size: Size, below: Captions
 ) -> Iterator[FilmFrame]:
-    """Yield how a step is computed, cell by cell; all its moments are laid out alike."""
+    """Yield frames in which a step is computed, cell by cell; none if the section has no moments.
+
+    All moments are laid out alike; one with a new sentence is shown for longer.
+    """
     if section.moments:
         sentence = ""
         layouts = _still_pages(section.moments, look, size, below)
@@ -200,9 +203,7 @@ def _moment_frames(
 def _still_pages(
     sections: Sequence[Section], look: Look, size: Size, below: Captions
 ) -> list[Layout]:
-    """Return each section on a page of its own, whose letters are as large on it as those of a
-    slide.
-    """
+    """Return each section on a page of its own, in the letters of a slide in proportion."""
     return section_pages(sections, replace(look, size=size), below)
 
 
@@ -300,8 +301,9 @@ def _gif_bytes(images: Iterator[Image.Image], seconds: Sequence[float], comment:
 def computing_layouts(
     moments: Sequence[Section], layouts: Sequence[Layout]
 ) -> Iterator[list[Layout]]:
-    """Yield for each moment its layouts: one without the new number, some with it on its way, and
-    the last. A moment without a new cell, or with pooled grids, has one alone.
+    """Yield for each moment its layouts: without the new number, with it on its way, and the last.
+
+    A moment without a new cell, or with pooled grids, has one alone.
     """
     before: Layout | None = None
     for moment, layout in zip(moments, layouts, strict=True):
@@ -324,8 +326,10 @@ def _newly_filled(before: Layout | None, layout: Layout) -> np.ndarray:
 
 
 def _moving_number(moment: Section, layout: Layout, new: np.ndarray) -> Iterator[Layout]:
-    """Yield the layouts of a moment: rings around the sources of a number, the number on its way,
-    and the cell. If the number stands in none of the sums, only the last comes.
+    """Yield the layouts of a moment, in which a new number flies from its sum into its cell.
+
+    First come rings around its sources, then one around the cell and the number on its way, and
+    last the filled cell. If no line has the number at its end, only the last comes.
     """
     *_, target = layout.panels
     rings = tuple(
@@ -362,8 +366,10 @@ def _with_items(layout: Layout, items: Iterable[Item]) -> Layout:
 
 
 def _result_of_sum(moment: Section, layout: Layout) -> tuple[Words, Words] | None:
-    """Return the last line of a sum, and the number that it ends with, where that stands; None
-    without one.
+    """Return the line on which a sum of a moment ends, and its result as words at their place
+    there.
+
+    It is None if no line ends with `= result` or `≈ result`.
     """
     for total in moment.sums:
         for line in layout.words:

@@ -40,9 +40,9 @@ def shrinking(largest: float, smallest: float, share: float = SMALLER_STEP) -> I
 
 
 def largest_length(fits: Callable[[float], bool], most: float) -> float:
-    """Return about the largest length, at most `most`, for which `fits` is true.
+    """Return about the largest length, at most `most`, for which `fits` is true, found by halving.
 
-    It is found by halving; where nothing fits, a length of a few thousandths of an inch comes back.
+    Where nothing fits it is 0.001.
     """
     if fits(most):
         return most

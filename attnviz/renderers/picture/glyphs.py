@@ -32,9 +32,10 @@ WIDEST_LETTER = "W"
 
 @contextmanager
 def hermetic(panels: Sequence[Drawable], captions: Captions) -> Iterator[None]:
-    """Have matplotlib draw while the block runs with its defaults, whatever a matplotlibrc says, in
-    fonts that have these texts and with nothing random in files. A note names characters that no
-    font has.
+    """Have matplotlib draw alike everywhere while the block runs: whatever a matplotlibrc says.
+
+    Fonts are those that these texts need, and files hold nothing random. A note names characters
+    that no font has.
     """
     texts = texts_in([*panels, captions])
     warn_of_missing(texts)
@@ -113,6 +114,7 @@ def texts_in(value: Any) -> list[str]:
     texts = list[str]()
 
     def collect(text: str, setting: Callable[[str], str]) -> str:
+        """Keep a text, and return it as it is."""
         texts.append(text)
         return text
 

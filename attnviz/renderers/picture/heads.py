@@ -55,13 +55,15 @@ Pieces = tuple[tuple[str, bool], ...]  # words, and whether they are bold
 
 @dataclass(frozen=True)
 class HeadsDrawing(Drawing):
-    """Small maps with their names, frames around those of which more is told, and the key."""
+    """Small maps with their names, frames around those that have a flag, and the key
+    to the flags.
+    """
 
     overview: Overview
 
     def body_height(self, letters: Lettering, width: float) -> float:
-        """Return the height at which maps fill the width; of few maps no more than lets each be
-        seen well.
+        """Return the height at which maps fill the width; few maps are no larger than 2.6 inches
+        high.
         """
         overview = self.overview
         heads = len(overview.columns)
@@ -96,7 +98,9 @@ class HeadsDrawing(Drawing):
 
 
 def _map_items(sheet: MapSheet) -> Items:
-    """Yield all maps, with a thin line around each and lines where the text was continued."""
+    """Yield all maps, with a thin line around each, and lines through it at the borders of its
+    axes.
+    """
     overview = sheet.overview
     boxes = tuple(sheet.box(*each) for each in overview.places)
     yield Maps(overview.scale, boxes, overview.values, overview.hidden)
@@ -154,8 +158,9 @@ def _map_titles(sheet: MapSheet) -> Iterator[Words]:
 
 
 def _every_few(axis: Axis, pitch: float, needed: float) -> range:
-    """Return every place of an axis, or every second, fourth, eighth one: what needs `needed`
-    inches fits.
+    """Return every place of an axis, or every second, fourth, eighth one.
+
+    Places are `pitch` inches apart, and a label takes `needed` inches.
     """
     step = 1
     while step < len(axis) and pitch * step < needed:
@@ -215,7 +220,7 @@ def _tags_items(sheet: MapSheet) -> Items:
 
 @dataclass(frozen=True, eq=False)
 class MapSheet:
-    """Maps in a room: how large they are, and where what is told of them stands."""
+    """Maps in a room: how large they are, and where their names and the key to the frames stand."""
 
     overview: Overview
     letters: Lettering
@@ -261,7 +266,9 @@ class MapSheet:
 
     @property
     def last_keys(self) -> list[Key]:
-        """What colours mean, and whatever else the last lines say."""
+        """The lines at the foot: what colours mean, what one cell stands for, what is hidden; and
+        the text.
+        """
         return last_lines(
             self.overview, self.letters, self.room[2], has_tokens=self.tokens is not None
         )
@@ -311,7 +318,7 @@ class MapSheet:
         return left + self.left, bottom + height - self.above
 
     def box(self, row: int, column: int) -> Box:
-        """Where a map stands; a layer that is alone may go on in the next row."""
+        """Return where a map stands; a layer that is alone may go on in the next row."""
         beyond, column = divmod(column, self.across)
         row += beyond
         (wide, high), (across, down), (left, top) = self.size, self.pitch, self.corner
@@ -361,8 +368,9 @@ def best_sheet(overview: Overview, room: Box, letters: Lettering) -> MapSheet:
 
 
 def _cells_that_fit(count: int, length: float) -> int:
-    """Return the number of cells of `count` that can be told apart; all, if that is at
-    least half.
+    """Return how many of `count` cells can be told apart in `length` inches.
+
+    It is all of them unless fewer than about half could be.
     """
     most = max(math.ceil(length / FINEST_CELL), 1)
     return count if count < 2 * most else most

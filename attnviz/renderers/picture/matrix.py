@@ -295,8 +295,9 @@ def panel_title_words(
     names: Sequence[tuple[int, Curve]],
     room: float,
 ) -> Iterator[Words]:
-    """Yield the lines above a panel; an empty line of a chart is for names of curves with their
-    numbers. `room` is the width for these names.
+    """Yield the lines above a panel; in place of an empty line above a chart, the names of curves.
+
+    `names` are these curves with their numbers, and `room` is the width for them.
     """
     y = box[1] + box[3] + ABOVE_A_PANEL * size * POINT
     for line in reversed(lines):

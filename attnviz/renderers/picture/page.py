@@ -237,7 +237,9 @@ class Drawing:
         raise NotImplementedError
 
     def legible(self, room: Box, letters: Lettering) -> int:
-        """Return how much can be read in a room, as a number to compare: labels, numbers."""
+        """Return how much can be read of the drawing and its labels, as a number to compare with
+        others.
+        """
         raise NotImplementedError
 
     def key_size(self, letters: Lettering) -> float:

@@ -166,9 +166,9 @@ def sections_fit(sections: Sequence[Section], size: Size, look: Look, captions: 
 
 
 def _readable_page(cards: Sequence[Card], frame: Frame, sums: Sequence[int]) -> Layout | None:
-    """Return the cards in letters that can be read, large ones if they have room; None if they do
-    not fit. `sums` are the numbers of lines of sums to try; more of them are better than larger
-    letters.
+    """Return the cards in letters that can be read, large ones if they have room; else None.
+
+    `sums` are the numbers of lines of sums to try, and more of them are better than larger letters.
     """
     least = frame.letters.smallest / CARD_POINTS
     ways = [_with_sums(cards, most, plain=plain) for most, plain in product(sums, (False, True))]

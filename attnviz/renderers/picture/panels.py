@@ -260,8 +260,9 @@ def _panel_texts(best: PanelRows, boxes: Sequence[Box], room: Box) -> Iterator[W
 def _named_lines(
     best: PanelRows, boxes: Sequence[Box], place: int
 ) -> tuple[list[tuple[int, Curve]], float]:
-    """Return the lines that the first chart of a row names for all in it, with numbers; and its
-    right end. For any other panel the list is empty.
+    """Return the curves that a chart names for all charts of its row, and where the last one ends.
+
+    Only the first chart of a row has some; for any other panel the list is empty.
     """
     row = best.places(place // best.columns)
     charts = [each for each in row if isinstance(best.drawn[each], Curves)]

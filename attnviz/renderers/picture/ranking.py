@@ -127,16 +127,22 @@ def _bars_of_one_size(
 
 
 def _largest_size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
-    """Return the largest size of letters, in points, in which five rows have room and bars have
-    length. If none has, it is the smallest size.
+    """Return the largest size of letters, in points, in which a few rows and long bars have room.
+
+    It is a label's size or more where bars can be long, smaller to fit five rows, and at worst the
+    smallest size.
     """
     roomy = max(_roomy_size(ranked, box, letters), letters.label)
     few = min(FEW_ROWS, len(ranked.grid.rows))
 
     def has_long_bars(size: float) -> bool:
+        """Return whether the longest bar has 0.4 of the width in letters of this size."""
         return _bar_list(ranked, box, size, letters).bar_length >= LONG_BAR * box[2]
 
     def fits(size: float) -> bool:
+        """Return whether a few rows have room in letters of this size, and their bars
+        some length.
+        """
         bars = _bar_list(ranked, box, size, letters)
         return bars.lines >= few and bars.bar_length >= SHORTEST_BAR * bars.unit
 
@@ -145,8 +151,9 @@ def _largest_size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
 
 
 def _roomy_size(ranked: RankedBars, box: Box, letters: Lettering, below: float = 0.0) -> float:
-    """Return the size of letters, in points, in which all rows fill the box, up to 1.4 times a
-    label's. `below` is what a remark below each bar adds to a row, in letters.
+    """Return the size of letters, in points, in which all rows fill the box.
+
+    It is at most 1.4 times a label's; `below` letters are added to each row for a remark.
     """
     room = box[3] - _title_height(ranked, letters)
     size = room / (max(len(ranked.grid.rows), 1) * (ROOMY_ROW + below) * POINT)
@@ -164,6 +171,7 @@ def _bar_list(
     lines = min(lines_in(room, size, BELOW_A_BAR if below else 0.0), count)
 
     def more(start: int) -> list[str]:
+        """Return the line that counts the rows from `start` on."""
         return [f"and {counted(count - start, f'more {ranked.unit}')}"]
 
     return BarList(_ranking_rows(ranked), size, box[2], max(lines, 1), more, remarks_below=below)
@@ -206,8 +214,10 @@ def _ranking_items(ranked: RankedBars, bars: BarList, box: Box, letters: Letteri
 
 
 def _mark_key(ranked: RankedBars, x: float, y: float, box: Box, letters: Lettering) -> Items:
-    """Yield a sample of the lines across bars, with what they mean, behind the title that ends at
-    `x`. Nothing comes if no bar has such a line, or if there is no room.
+    """Yield a sample of the lines across bars, with their meaning, behind the title that ends at
+    `x`.
+
+    Nothing comes if no bar has such a line, or if there is no room.
     """
     size, letter = letters.axis, letters.axis * POINT
     start, words = x + 2 * letter, f"mean of the {ranked.mark_title}"

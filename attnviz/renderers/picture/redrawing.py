@@ -64,9 +64,10 @@ def new_parts(before: Layout, layout: Layout) -> tuple[Layout, list[Box]] | None
 
 
 def parts_beside_cells(before: Layout, layout: Layout) -> tuple[Layout, list[Box]]:
-    """Return a layout with neither panels nor colour bars, and the boxes in which it is to be
-    drawn. The boxes are those of all charts and of the words that one of the two layouts has
-    alone; words outside of these boxes are left out.
+    """Return a layout with neither panels nor colour bars, and the boxes in which to draw it.
+
+    The boxes are those of all charts and of the words that one of the two layouts has alone; words
+    outside of these boxes are left out.
     """
     changed = set(before.words) ^ set(layout.words)
     boxes = [

@@ -140,8 +140,8 @@ def _section_bodies(sections: Sequence[Section], room: Box, letters: Lettering) 
 def _above_sums(
     sections: Sequence[Section], room: Box, letters: Lettering, share: float
 ) -> list[list[Item]]:
-    """Return what is drawn of each section with its sums below, which have about `share` of the
-    height. Bars have no sums below them.
+    """Return what is drawn of each section with its sums below it, in at most `share` of the height
+    or in what tables leave. Bars have no sums below them.
     """
     left, bottom, width, height = room
     low = max(share, 1 - max(_least_height(each, width, letters) for each in sections) / height)
@@ -190,8 +190,9 @@ def _beside_sums(section: Section, room: Box, letters: Lettering) -> list[Item]:
 
 
 def count_fitting_sums(section: Section, look: Look, captions: Captions) -> int:
-    """Return how many of its sums stand on the page of a section; all if it has bars, for these
-    have the numbers.
+    """Return how many of its sums stand on the page of a section.
+
+    It is all of them if it has bars, for these have the numbers.
     """
     if section.bars:
         return len(section.sums)
@@ -294,10 +295,11 @@ def _total_height(lines: Sequence[Line]) -> float:
 
 
 def sum_lines(sums: Sequence[Sequence[Sum]], room: Size, letters: Lettering) -> list[list[Line]]:
-    """Return the sums of each section as lines in one size; the first ones, where not all of them
-    fit.
+    """Return the sums (calculations in figures) of each section as lines, all in letters of one
+    size.
 
-    A size at which no sum has to be broken is better than a larger one.
+    Where not all of them have room, the first ones come. A size at which no sum has to be broken is
+    better than a larger one.
     """
     most = [_fitting_sums(each, room, letters) for each in sums]
     size = min((size for _, size in most), default=letters.text)
@@ -338,8 +340,9 @@ def _sums_fit(sums: Sequence[Sum], count: int, size: float, room: Size, unbroken
 
 
 def _lines_of_sums(sums: Sequence[Sum], count: int, size: float, room: Size) -> list[Line]:
-    """Return the lines of the first `count` sums; for 0, the beginning of the first with … below
-    it. A last line counts the sums that are left out.
+    """Return the lines of the first `count` sums, and a last one that counts the others.
+
+    With a `count` of 0 it is the beginning of the first sum, and `…`.
     """
     most = int(room[1] / Line("", size).height)
     lines = _broken_sums(sums[: max(count, 1)], size, room[0], most)

@@ -141,8 +141,9 @@ def _fitting_word(label: str, size: float, width: float) -> tuple[str, float]:
 
 
 def in_one_line(sentence: Sentence, width: float) -> float:
-    """Return the size of letters, in points, in which a whole sentence fills one line of this
-    width. It is 0 if the sentence has line breaks.
+    """Return the size of letters, in points, in which a whole sentence fills one line.
+
+    It is 0 if the sentence has line breaks.
     """
     if any(label.endswith(NEWLINE) for label in sentence.grid.columns.labels[:-1]):
         return 0.0
@@ -242,8 +243,10 @@ def arc_width(tint: Tint, widest: float, together: float) -> float:
 def _word_curve(
     start: Box, end: Box, heights: tuple[float, float], farthest: float
 ) -> tuple[Place, Place, Place, Place]:
-    """Return the points of an arch over one line; from line to line, of a curve that leaves and
-    arrives upright. `heights` are the room above the first line and that between two lines.
+    """Return the four points of an arch between two words.
+
+    On one line it rises to a share of the room above; from line to line it leaves and arrives
+    upright. `heights` are the room above the first line and that between two lines.
     """
     (x, to_x), top = (_box_middle(start), _box_middle(end)), start[1] + start[3]
     above_first, between = heights
@@ -264,7 +267,7 @@ def _box_middle(box: Box) -> float:
 
 @dataclass(frozen=True, eq=False)
 class SentencePanel:
-    """A sentence in its room: which letters it has, and how many bars."""
+    """A sentence in its room: its words in lines, its bars, and which of the WISHES it grants."""
 
     sentence: Sentence
     words: Paragraph
@@ -280,7 +283,7 @@ class SentencePanel:
 
     @property
     def worth(self) -> tuple[int, float]:
-        """A pair to compare panels by: the earlier wish is better, then larger letters."""
+        """What to compare panels by: the earlier wish is better, then larger letters."""
         return -self.wish, self.words.size
 
 
@@ -402,8 +405,9 @@ def _sentence_panel(
     height: float = math.inf,
     wish: int = len(WISHES),
 ) -> SentencePanel:
-    """Return a panel in letters of `size` points, with as many bars as there is room for in a
-    height.
+    """Return a panel in letters of `size` points, with as many bars as have room in this height.
+
+    `wish` is the place in WISHES that the panel grants.
     """
     words = paragraph(sentence, size, width)
     heading = min(size, letters.title) * POINT * HEADING_HEIGHT if sentence.grid.title else 0.0
@@ -452,6 +456,9 @@ def word_bars(sentence: Sentence, size: float, width: float, height: float) -> B
     wide = (width - (columns - 1) * between) / columns
 
     def more(start: int) -> list[str]:
+        """Return lines that count the words from `start` on and add up their weights, longest
+        first.
+        """
         grid, rest = sentence.grid, sentence.bars[start:]
         together = cell_format(grid, 2)(float(grid.values[0][rest].sum()))
         count = f"{len(rest):,} more"

@@ -40,7 +40,7 @@ class StagePiece:
 
 @dataclass(frozen=True, eq=False)
 class StageLine:
-    """A line of tables, whose first has the names of its rows beside it."""
+    """A line of tables; the labels of its rows stand beside the first of them."""
 
     pieces: tuple[StagePiece, ...]
     style: PanelStyle
@@ -258,8 +258,9 @@ class _StageRoom:
 def _fitted_titles(
     titles: Sequence[str], rooms: Sequence[float], letters: Lettering
 ) -> list[tuple[str, float]]:
-    """Return titles and their size in points, the same for all; `head 1` as `1` where there is less
-    room. If even these are too wide, each is cut at the smallest size.
+    """Return titles with their size in points, the same for all; `head 1` as `1` to save room.
+
+    If even these are too wide, each is cut at the smallest size.
     """
     short = [title.removeprefix("head ") for title in titles]
     for each in (titles, short):

@@ -71,7 +71,7 @@ class Tables:
 
     @property
     def style(self) -> PanelStyle:
-        """The style of the tables: cells are square."""
+        """The style of the tables: the sizes of their letters."""
         return panel_style(self.letters, SLIDE, 1.0, 1.0)
 
     @cached_property
@@ -212,7 +212,7 @@ class TrainingDrawing(Drawing):
 
     @property
     def tables(self) -> Group:
-        """The group that holds the tables; its rows or its films show a training."""
+        """The group that holds the tables of a training."""
         return next(group for group in self.groups if group.kind == "course")
 
     @property
@@ -251,7 +251,7 @@ class TrainingDrawing(Drawing):
         yield from charts_items(best.charts, letters)
 
     def legible(self, room: Box, letters: Lettering) -> int:
-        """Return how many of its tokens a table names, without any chart beside it."""
+        """Return how many tokens the rows of a table name, if tables have all of the room."""
         return len(largest_tables(self.tables, room[2], room[3], letters).rows.places)
 
     def keys(self) -> list[Key]:
@@ -266,9 +266,10 @@ class TrainingDrawing(Drawing):
         return letters.note
 
     def _best(self, room: Box, letters: Lettering) -> Course:
-        """Return the arrangement with all rows and columns, where tokens can be named; else with
-        fewer. Rows with remarks stay, and the first and the last columns; without names of rows,
-        the largest cells win.
+        """Return the first arrangement, from all rows and columns to fewer, that names all tokens.
+
+        If none does, it is the first whose cells are nearly the largest. Rows with remarks, the
+        first column and the last ones stay longest. Without names of rows the largest cells win.
         """
         tables = self.tables
         if not tables.row_titles:
@@ -395,9 +396,9 @@ def _table_name(name: PanelTitle, box: Box, letters: Lettering) -> Words:
 def _numbers_beside(
     more: Sequence[Sequence[PanelRemark]], rooms: Sequence[float], letters: Lettering
 ) -> tuple[list[list[tuple[str, int]]], float]:
-    """Return the remarks of each table as texts with colours, and their size, the same for all.
+    """Return the remarks of each table as texts with colours, and the one size of all, in points.
 
-    `rooms` are in inches; where whole remarks have no room, numbers alone stand there, or nothing.
+    Where whole remarks have no room (`rooms`, in inches), only their numbers come, or nothing.
     """
     ways = (
         [[(each.text, each.series) for each in texts] for texts in more],
