@@ -1,6 +1,7 @@
 """Pictures, drawn with matplotlib, which is imported here, before anything that needs it.
 
-What it reads then are settings that no picture here depends on: it says nothing about them.
+What it logs during this import, such as warnings about its settings, is not shown: no picture here
+depends on them.
 """
 
 from __future__ import annotations

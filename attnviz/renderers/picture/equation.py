@@ -370,7 +370,7 @@ def _largest_cells(
 def _kinds_of_equations(groups: Sequence[Group], across: int) -> list[tuple[int, bool]]:
     """Return for each equation the first with the same axes, and whether its columns have labels.
 
-    They have none if the equation beside or below that follows has the same axes.
+    They have none if the equation directly below has the same axes.
     """
     sides = [tuple((grid.rows, grid.columns) for grid in _group_grids(group)) for group in groups]
     return [
