@@ -1,6 +1,7 @@
 """Pictures, drawn with matplotlib, which is imported here, before anything that needs it.
 
-What it reads then are settings that no picture here depends on: it says nothing about them.
+What it logs during this import, such as warnings about its settings, is not shown: no picture here
+depends on them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ FOLDER = "MPLCONFIGDIR"  # where it keeps a list of fonts; one for a while, if t
 
 
 def _import_matplotlib() -> None:
+    """Import matplotlib's list of fonts, and have the folder deleted at exit that it creates for
+    itself. Refuses a setting (of matplotlibrc or MPLBACKEND) that matplotlib itself refuses.
+    """
     before = os.environ.get(FOLDER)
     try:
         importlib.import_module("matplotlib.font_manager")
@@ -36,6 +40,7 @@ def _import_matplotlib() -> None:
 
 @contextmanager
 def _silent(logger: logging.Logger) -> Iterator[None]:
+    """Log nothing from this logger below CRITICAL while the block runs."""
     before = logger.level
     logger.setLevel(logging.CRITICAL)
     try:

@@ -1,4 +1,4 @@
-"""Words on the left, words on the right, and a line for all that is read; lengths are inches.
+"""Words on the left, words on the right, and a line for each weight; lengths are inches.
 
 Two columns of words can be read at any length, and tell who reads from what is read.
 """
@@ -71,24 +71,27 @@ LINES_BESIDE_NUMBERS = 0.3  # of the width of a panel, at least, where lines hav
 
 @dataclass(frozen=True)
 class ArcsHeadings:
-    """Sizes of the title and of the names of the sides, in points; 0 if there are none."""
+    """Sizes of the title and of the names of the two columns, in points; 0 if there are none."""
 
     title: float
     axis: float
 
     @property
     def height(self) -> float:
+        """The inches that these lines take above a panel."""
         return HEADING_HEIGHT * (self.title + self.axis) * POINT
 
     def below(self, box: Box) -> Box:
-        """The part of a panel's box that is below these lines."""
+        """Return the part of a panel's box that is below these lines."""
         left, bottom, width, height = box
         return left, bottom, width, max(height - self.height, 0.1)
 
 
 @dataclass(frozen=True, eq=False)
 class ArcsPanel:
-    """One head: its tokens on both sides, and the room for lines between them."""
+    """One head: its queries on the left, its keys on the right, and the room for lines between
+    them.
+    """
 
     arcs: Arcs
     box: Box  # from the first word to the last, words and all
@@ -98,6 +101,7 @@ class ArcsPanel:
 
     @property
     def number_size(self) -> float:
+        """The size of the numbers of lines, in points."""
         return NUMBER_SIZE * self.left.size
 
     @property
@@ -116,7 +120,7 @@ class ArcsPanel:
 
     @property
     def whole(self) -> bool:
-        """Whether every token is written in full."""
+        """Whether no label is cut more than any label is, which is to 24 characters."""
         sides = (self.arcs.grid.rows, self.left), (self.arcs.grid.columns, self.right)
         return all(
             label in (shorten_label(axis.labels[place]), shorten_label(axis.names[place]))
@@ -126,10 +130,13 @@ class ArcsPanel:
 
     @property
     def pitch(self) -> float:
+        """The distance from one token to the next, on the side with more of them."""
         return self.box[3] / max(self.left.count, self.right.count)
 
     def height(self, place: int, count: int) -> float:
-        """The height of a token's middle; a side with fewer tokens is centred."""
+        """Return the height of the middle of a token in a column of `count`; a shorter column is
+        centred.
+        """
         middle = self.box[1] + self.box[3] / 2
         return middle + (count / 2 - place - 0.5) * self.pitch
 
@@ -143,9 +150,10 @@ class ArcsDrawing(Drawing):
 
     @cached_property
     def fitting(self) -> list[Arcs]:
-        """Of very many tokens several stand together; one that attends stands alone all the same.
+        """The heads with very many tokens in blocks, on common scales, and with titles cut to what
+        differs.
 
-        What all titles say is left out of them.
+        One token that is chosen as the query stays alone.
         """
         pooled = [_pooled_arcs(each) for each in self.heads]
         grids = with_common_scales([each.grid for each in pooled])
@@ -155,17 +163,20 @@ class ArcsDrawing(Drawing):
 
     @property
     def naturally_across(self) -> int:
+        """How many panels stand side by side on a page of its own."""
         return min(len(self.heads), math.ceil(math.sqrt(len(self.heads) * 1.6)))
 
     @property
     def width(self) -> float:
-        """The width of a page with one panel, or with several side by side."""
+        """The width of a page with one panel, or with several side by side, up to that
+        of a slide.
+        """
         across = self.naturally_across
         wide = across * NATURAL_WIDTH[len(self.heads) > 1] + (across - 1) * GAP
         return min(wide, SLIDE[0])
 
     def body_height(self, letters: Lettering, width: float) -> float:
-        """The height at which every token can be read."""
+        """Return the height at which every token can be read."""
         heads, across = self.fitting, self.in_a_layer or self.naturally_across
         count = max(max(each.grid.cells.shape) for each in heads)
         size = letters.smallest if count * len(heads) > MANY_WORDS else letters.label
@@ -174,12 +185,15 @@ class ArcsDrawing(Drawing):
         return rows * (high + _arcs_headings(heads, letters).height) + (rows - 1) * GAP
 
     def body(self, room: Box, letters: Lettering) -> Items:
+        """Yield the panels of all heads."""
         headed = _arcs_headings(self.heads, letters)
         for pair in zip(self.fitting, self._boxes(room, letters), strict=True):
             yield from _arcs_panel_items(*pair, headed, letters)
 
     def legible(self, room: Box, letters: Lettering) -> int:
-        """Twice the number of labelled tokens on the shortest side, plus one if no label is cut."""
+        """Return twice the number of labelled tokens on the shortest side, plus one if no label is
+        cut.
+        """
         headed = _arcs_headings(self.heads, letters)
         boxes = self._boxes(self.room_above_keys(room, letters), letters)
         alike = {
@@ -191,7 +205,7 @@ class ArcsDrawing(Drawing):
         return 2 * written + all(panel.whole for panel in panels)
 
     def crowded_out(self, room: Box, letters: Lettering) -> str:
-        """Names the tokens that have no room, if a page for each head would show them."""
+        """Return 'all words' if a page for each head would show more of them; else ""."""
         alone = ArcsDrawing(self.heads[:1]).legible(room, letters)
         return "all words" if self.legible(room, letters) < alone else ""
 
@@ -211,7 +225,7 @@ class ArcsDrawing(Drawing):
         )
 
     def keys(self) -> list[Key]:
-        """What the colours and the thickness of lines mean."""
+        """Return what the colours and the thickness of lines mean."""
         heads = self.fitting
         scales = dict.fromkeys(each.grid.scale for each in heads)
         meanings = [*map(scale_key, scales), Key("the thicker a line, the larger the weight")]
@@ -227,7 +241,9 @@ class ArcsDrawing(Drawing):
         return meanings
 
     def _boxes(self, room: Box, letters: Lettering) -> list[Box]:
-        """The boxes of the panels: a row for each layer, unless that makes panels far too small."""
+        """Return the boxes of the panels: a row for each layer, unless that makes panels far too
+        small.
+        """
         count = len(self.heads)
         worth = {n: _worth_across(self.fitting, n, room, letters) for n in range(1, count + 1)}
         across = max(worth, key=worth.__getitem__)
@@ -238,6 +254,10 @@ class ArcsDrawing(Drawing):
 
 
 def _pooled_arcs(each: Arcs) -> Arcs:
+    """Return a head whose queries and keys are at most 128 each: more are pooled in blocks.
+
+    Of a head with a chosen query only that row is kept, if it is pooled.
+    """
     if max(each.grid.cells.shape) <= MAX_WORDS:
         return each
     grid, query = each.grid, each.query
@@ -251,7 +271,11 @@ def _pooled_arcs(each: Arcs) -> Arcs:
 def _worth_across(
     drawn: Sequence[Arcs], across: int, room: Box, letters: Lettering
 ) -> tuple[float, float]:
-    """The worth of so many panels in a row: the size of tokens, then the width of lines."""
+    """Return what to compare `across` panels in a row by: first the size of tokens, then the width
+    of lines.
+
+    The first is less where labels are left out or cut, or where lines are short.
+    """
     box = panes(len(drawn), across, room, GAP)[0]
     below = _arcs_headings(drawn, letters).below(box)
     alike = {(each.grid.rows, each.grid.columns): each for each in drawn}  # often all of them
@@ -265,7 +289,9 @@ def _worth_across(
 
 
 def _arcs_headings(drawn: Sequence[Arcs], letters: Lettering) -> ArcsHeadings:
-    """The sizes of headings; many panels have small titles, and the key names their sides."""
+    """Return the sizes of headings; many panels have small titles, and a key says what their sides
+    are.
+    """
     few = len(drawn) <= FEW
     title = letters.title if few else letters.small_title
     return ArcsHeadings(
@@ -274,11 +300,15 @@ def _arcs_headings(drawn: Sequence[Arcs], letters: Lettering) -> ArcsHeadings:
 
 
 def _arcs_title(each: Arcs) -> str:
+    """Return the title of a head, with what a cell stands for if it is pooled."""
     return " · ".join(part for part in (each.grid.title, each.grid.pooled) if part)
 
 
 def _sides_in(drawn: Arcs, box: Box, letters: Lettering) -> ArcsPanel:
-    """The tokens of both sides, as large as the distance between two of them allows."""
+    """Return a panel with the tokens of both sides, as large as a box allows.
+
+    Its lines have numbers if these can be read and leave the lines enough width.
+    """
     grid, (_, _, width, height) = drawn.grid, box
     pitch = height / max(grid.cells.shape)
     widest = max((width * (1 - LINES_SHARE) - 4 * BESIDE) / 2, MARK)
@@ -295,7 +325,9 @@ def _sides_in(drawn: Arcs, box: Box, letters: Lettering) -> ArcsPanel:
 
 
 def _line_weights(drawn: Arcs) -> np.ndarray:
-    """The weights that have lines: not masked ones; only those of the query, if any."""
+    """Return the weights that have lines, and 0 for others: masked ones, and any but the chosen
+    query's.
+    """
     weights = np.where(drawn.grid.hidden, 0.0, np.nan_to_num(drawn.grid.values))
     if drawn.query is not None:
         weights[np.arange(len(weights)) != drawn.query] = 0.0
@@ -303,9 +335,11 @@ def _line_weights(drawn: Arcs) -> np.ndarray:
 
 
 def _line_numbers(drawn: Arcs, left: Ticks, right: Ticks) -> dict[int, str]:
-    """Numbers for the largest weight of each token that attends strongly; or for all of one query.
+    """Return numbers by token: each strong query's largest weight, or all weights of one chosen
+    query.
 
-    They stand beside words, each with a line of its own, where nothing covers them.
+    They stand beside words, each with a line of its own, where nothing covers them. There are none
+    unless the grid's values are shares.
     """
     if not drawn.grid.share:
         return {}
@@ -319,11 +353,13 @@ def _line_numbers(drawn: Arcs, left: Ticks, right: Ticks) -> dict[int, str]:
 
 
 def _side_in_letters(side: Ticks, size: float) -> Ticks:
+    """Return the labels of one side in letters of `size` points."""
     extent = max((text_width(label, size) for label in side.labels), default=0.0)
     return replace(side, size=size, extent=extent)
 
 
 def _arcs_panel_items(drawn: Arcs, box: Box, headed: ArcsHeadings, letters: Lettering) -> Items:
+    """Yield one head in its box: headings, tokens of both sides, numbers and lines."""
     panel = _sides_in(drawn, headed.below(box), letters)
     yield from _heading_words(panel, box, headed, letters)
     yield from _query_words(panel)
@@ -336,7 +372,7 @@ def _arcs_panel_items(drawn: Arcs, box: Box, headed: ArcsHeadings, letters: Lett
 def _heading_words(
     panel: ArcsPanel, box: Box, headed: ArcsHeadings, letters: Lettering
 ) -> Iterator[Words]:
-    """The title of the panel, and above each side what its tokens are: queries or keys."""
+    """Yield the title of the panel, and above each side what its tokens are: queries or keys."""
     left, bottom, width, height = box
     if title := _arcs_title(panel.arcs):
         text, size = fit_line(title, headed.title, letters.smallest, width)
@@ -354,7 +390,7 @@ def _heading_words(
 
 
 def _query_words(panel: ArcsPanel) -> Iterator[Words]:
-    """The tokens on the left; all but the query are faint, if there is one."""
+    """Yield the tokens on the left; all but the chosen query are faint, if there is one."""
     query, side = panel.arcs.query, panel.left
     right = panel.box[0] + panel.left.extent + BESIDE
     for place, label in zip(side.places, side.labels, strict=True):
@@ -364,7 +400,9 @@ def _query_words(panel: ArcsPanel) -> Iterator[Words]:
 
 
 def _key_words_and_blocks(panel: ArcsPanel) -> Iterator[Block | Words]:
-    """The tokens on the right; with a query, each on the colour of the weight that it gets."""
+    """Yield the tokens on the right; with a chosen query, each on the colour of the weight that it
+    gets.
+    """
     side, query, (x, _, width, _) = panel.right, panel.arcs.query, panel.box
     left = x + width - side.extent - BESIDE
     for place, label in zip(side.places, side.labels, strict=True):
@@ -381,7 +419,9 @@ def _key_words_and_blocks(panel: ArcsPanel) -> Iterator[Block | Words]:
 
 
 def _number_words(panel: ArcsPanel) -> Iterator[Words]:
-    """The numbers of lines, at the tokens on the left; with a query, at those on the right."""
+    """Yield the numbers of lines, at the tokens on the left; with a chosen query, at those on the
+    right.
+    """
     x, _, width, _ = panel.lines
     side, size = panel.left, panel.number_size
     right = x - BESIDE / 2
@@ -394,7 +434,9 @@ def _number_words(panel: ArcsPanel) -> Iterator[Words]:
 
 
 def _side_marks(panel: ArcsPanel) -> Iterator[Stroke]:
-    """Where only some tokens are labelled, a short line points from each label to its token."""
+    """Yield a short line from each label to its token, on a side where only some tokens are
+    labelled.
+    """
     x, _, width, _ = panel.lines
     for side, end, outward in ((panel.left, x, -MARK), (panel.right, x + width, MARK)):
         if len(side.places) < side.count:
@@ -404,7 +446,10 @@ def _side_marks(panel: ArcsPanel) -> Iterator[Stroke]:
 
 
 def _link_arcs(panel: ArcsPanel) -> Iterator[Arc]:
-    """A curve for each weight, the thickest on top; one too thin to be seen is left out."""
+    """Yield a curve for each of the 1000 largest weights, the thickest on top.
+
+    A weight at or below the low end of the scale has none.
+    """
     grid, weights = panel.arcs.grid, _line_weights(panel.arcs)
     pitch = min(panel.pitch / POINT, LARGEST_PITCH)
     for place in np.argsort(weights, axis=None, kind="stable")[-MAX_LINES:].tolist():
@@ -416,6 +461,7 @@ def _link_arcs(panel: ArcsPanel) -> Iterator[Arc]:
 
 
 def _link_curve(panel: ArcsPanel, row: int, column: int) -> tuple[Place, Place, Place, Place]:
+    """Return the four points of the curve from a query to a key."""
     x, _, width, _ = panel.lines
     y, to_y = panel.height(row, panel.left.count), panel.height(column, panel.right.count)
     bend = TURN_SHARE * width
@@ -423,5 +469,6 @@ def _link_curve(panel: ArcsPanel, row: int, column: int) -> tuple[Place, Place, 
 
 
 def _count_of_lines(drawn: Arcs) -> int:
+    """Return the number of weights that no mask hides, of the chosen query or of all."""
     rows = slice(None) if drawn.query is None else drawn.query
     return int((~drawn.grid.hidden[rows]).sum())

@@ -34,7 +34,9 @@ EMPTY_ROW = 0.08  # of a row: where nothing in it is above 0
 
 
 def planes_items(planes: Sequence[Plane], room: Box, letters: Lettering) -> Items:
-    """Planes side by side or below each other, all at one scale."""
+    """Yield planes with their two arrows, all at one scale, in the arrangement that makes this
+    largest.
+    """
     counts = range(1, len(planes) + 1)
     gap = PLANES_GAP * letters.text * POINT
     ways = (list(zip(planes, panes(len(planes), n, room, gap, 0.0), strict=True)) for n in counts)
@@ -51,7 +53,7 @@ def planes_items(planes: Sequence[Plane], room: Box, letters: Lettering) -> Item
 
 
 def _arrows_room(plane: Plane, room: Box, letters: Lettering) -> Box:
-    """The box of the arrows, between the title above and the names below."""
+    """Return the box of the arrows, between the title above and the names below."""
     left, bottom, width, height = room
     line = letters.text * POINT * LEADING
     above = (2.3 if plane.title else 1) * line
@@ -61,18 +63,22 @@ def _arrows_room(plane: Plane, room: Box, letters: Lettering) -> Box:
 
 
 def _is_narrow(plane: Plane) -> bool:
-    """Whether there is no room between the arrows for the number of their angle."""
+    """Return whether there is no room between the arrows for the number of their angle."""
     cosine = plane.cosine
     return cosine is not None and (plane.on_a_line or math.acos(cosine) < SMALLEST_ANGLE)
 
 
 def _extent(plane: Plane) -> tuple[float, float, float]:
-    """The furthest to the left and to the right, and how high, that the arrows reach."""
+    """Return the furthest to the left and to the right, and how high, that the arrows reach.
+
+    These are in units of the vectors, from the start of both arrows, which counts as well.
+    """
     across = [0.0, *(tip[0] for tip in plane.tips)]
     return min(across), max(across), plane.tips[KEY_SERIES][1]
 
 
 def _inches_of_1(plane: Plane, field: Box) -> float:
+    """Return the inches for a length of 1 at which both arrows fill a box; 1.0 if both are 0."""
     low, high, top = _extent(plane)
     possible = [field[2] / (high - low)] if high > low else []
     possible += [field[3] / top] if top > 0 else []
@@ -81,7 +87,7 @@ def _inches_of_1(plane: Plane, field: Box) -> float:
 
 @dataclass(frozen=True)
 class _PlaneDrawing:
-    """One plane in its part of the page."""
+    """One plane with its query and key as arrows, in its part of the page."""
 
     plane: Plane
     room: Box
@@ -90,6 +96,7 @@ class _PlaneDrawing:
 
     @property
     def letter(self) -> float:
+        """The size of a letter of the text, in inches."""
         return self.letters.text * POINT
 
     @property
@@ -101,14 +108,16 @@ class _PlaneDrawing:
         return x, bottom + (height - top * self.unit) / 2
 
     def at(self, point: Place) -> Place:
-        """The place on the page of a point of the plane."""
+        """Return the place on the page of a point of the plane."""
         return self.start[0] + point[0] * self.unit, self.start[1] + point[1] * self.unit
 
     def layout(self) -> Items:
+        """Yield everything that is drawn of the plane."""
         for part in (self._shadow, self._arc, self._arrows, self._title, self._names, self._angle):
             yield from part()
 
     def _arrows(self) -> Iterator[Stroke]:
+        """Yield both arrows; one of length 0 is left out."""
         for series, tip in enumerate(self.tips):
             if self.plane.arrows[series].length:
                 points = (self.origins[series], tip)
@@ -116,17 +125,22 @@ class _PlaneDrawing:
 
     @property
     def origins(self) -> tuple[Place, Place]:
-        """On one line the key stands a little above the query, or it would hide it."""
+        """Where the query and the key begin: on one line the key is a little higher, or it would
+        hide it.
+        """
         x, y = self.start
         return (x, y), (x, y + (ARROWS_APART * self.letter if self.plane.on_a_line else 0.0))
 
     @property
     def tips(self) -> tuple[Place, Place]:
+        """Where the arrows of the query and of the key end on the page."""
         query, key = map(self.at, self.plane.tips)
         return query, (key[0], key[1] + self.origins[KEY_SERIES][1] - self.origins[QUERY_SERIES][1])
 
     def _shadow(self) -> Iterator[Stroke]:
-        """The projection of the key onto the query: dashed lines and a right angle."""
+        """Yield the projection of the key onto the query: dashed lines and the sign of a right
+        angle. Nothing comes if both are on one line, or have no angle.
+        """
         if self.plane.on_a_line or not self.plane.angle:
             return
         tip = self.tips[KEY_SERIES]
@@ -144,10 +158,14 @@ class _PlaneDrawing:
 
     @property
     def _radius(self) -> float:
+        """The radius of the arc of the angle, in inches."""
         shorter = min(arrow.length for arrow in self.plane.arrows) * self.unit
         return min(ARC_SHARE * shorter, LARGEST_ARC * self.letter)
 
     def _arc(self) -> Iterator[Stroke]:
+        """Yield the arc of the angle between the arrows; nothing if they are on one line or have no
+        angle.
+        """
         cosine = self.plane.cosine
         if cosine is None or self.plane.on_a_line:
             return
@@ -157,17 +175,19 @@ class _PlaneDrawing:
         yield Stroke(tuple(self._around(turn, self._radius) for turn in turns), THIN_LINE * 1.5)
 
     def _around(self, angle: float, radius: float) -> Place:
+        """Return the place at this angle (in radians) and distance from the start of the arrows."""
         x, y = self.start
         return x + radius * math.cos(angle), y + radius * math.sin(angle)
 
     def _title(self) -> Iterator[Words]:
+        """Yield the title of the plane, if it has one."""
         left, bottom, _, height = self.room
         if self.plane.title:
             y = bottom + height - self.letters.title * POINT
             yield Words(self.plane.title, left, y, self.letters.title, bold=True)
 
     def _names(self) -> Iterator[Words]:
-        """The query below its arrow, the key above its own."""
+        """Yield the name of the query below its arrow, and that of the key above its tip."""
         lowest = self.start[1] - LEADING * self.letter
         highest = max(tip[1] for tip in self.tips) + 0.5 * self.letter
         middle = (self.origins[QUERY_SERIES][0] + self.tips[QUERY_SERIES][0]) / 2
@@ -175,7 +195,7 @@ class _PlaneDrawing:
         yield self._name(KEY_SERIES, self.tips[KEY_SERIES][0], highest)
 
     def _name(self, series: int, middle: float, y: float) -> Words:
-        """The name of an arrow, as near to its middle as the page allows."""
+        """Return the name of an arrow with its length, as near to `middle` as the page allows."""
         left, _, width, _ = self.room
         arrow, letters = self.plane.arrows[series], self.letters
         name = f"{arrow.name}, length {arrow.length_text}"
@@ -185,6 +205,10 @@ class _PlaneDrawing:
         return Words(text, x, y, size, across="center", series=series)
 
     def _angle(self) -> Iterator[Words]:
+        """Yield the number of the angle between the arrows, or below both if it is too narrow.
+
+        Nothing comes if there is no angle.
+        """
         cosine, size = self.plane.cosine, self.letters.text
         if cosine is None:
             return
@@ -199,14 +223,16 @@ class _PlaneDrawing:
         yield Words(self.plane.angle, self._beside_the_shadow(x), y, size)
 
     def _beside_the_shadow(self, x: float) -> float:
-        """Where the number of the angle begins, so that no dashes go through it."""
+        """Return where the number of the angle begins, near `x`, so that no dashes go
+        through it.
+        """
         between, foot = 0.3 * self.letter, self.tips[KEY_SERIES][0]
         ends = x + text_width(self.plane.angle, self.letters.text)
         return foot + between if x - between < foot < ends + between else x
 
 
 def upright_bars_items(columns: ColumnChart, room: Box, letters: Lettering) -> Items:
-    """All rows are of one height; a name stands below its column.
+    """Yield rows of upright bars, all of one height, with a name below each column.
 
     Letters are smaller where numbers and names would leave no room for the bars.
     """
@@ -217,12 +243,17 @@ def upright_bars_items(columns: ColumnChart, room: Box, letters: Lettering) -> I
 
 @dataclass(frozen=True)
 class _UprightBars:
+    """Rows of upright bars in a room, with the names of rows, names of columns, and
+    sums of rows.
+    """
+
     columns: ColumnChart
     room: Box
     letters: Lettering
 
     @property
     def letter(self) -> float:
+        """The size of a letter of a label, in inches."""
         return self.letters.label * POINT
 
     @property
@@ -233,15 +264,17 @@ class _UprightBars:
 
     @property
     def step(self) -> float:
-        """The room of one column."""
+        """The room of one column, in inches."""
         totals = [text_width(row.total, self.letters.axis) for row in self.columns.rows]
         right = self.room[0] + self.room[2] - max(totals) - BESIDE_BARS * self.letter
         return (right - self.left) / len(self.columns.names)
 
     def middle(self, place: int) -> float:
+        """Return where the middle of a column is."""
         return self.left + (place + 0.5) * self.step
 
     def layout(self) -> Items:
+        """Yield the names of columns, and each row with bars, line, numbers, name and sum."""
         rows = self.columns.rows
         below = self._names_height + BARS_GAP * self.letter
         high = (self.room[3] - below) / len(rows) - BARS_GAP * self.letter
@@ -260,28 +293,34 @@ class _UprightBars:
 
     @property
     def name_size(self) -> float:
+        """The size of the names of columns, in points."""
         if self._upright:
             return min(self.letters.label, LABEL_SHARE * self.step / POINT)
         return self.small_enough(self.columns.names)
 
     def small_enough(self, texts: tuple[str, ...]) -> float:
-        """The size in which each of these has room in its column."""
+        """Return the size in points, a label's at most, in which each of these has room in its
+        column.
+        """
         widest = max((text_width(typeset(text), 1.0) for text in texts), default=0.0)
         return min(self.letters.label, LABEL_SHARE * self.step / max(widest, 1e-9))
 
     @property
     def number_size(self) -> float:
+        """The size of all numbers, in points: each has room in its column."""
         return self.small_enough(
             tuple(text for row in self.columns.rows for text in row.value_texts)
         )
 
     @property
     def _names_height(self) -> float:
+        """The inches that the names of columns take below the bars."""
         if not self._upright:
             return LEADING * self.letter
         return max(text_width(name, self.name_size) for name in self.columns.names)
 
     def _names(self) -> Iterator[Words]:
+        """Yield the name of each column, level or upright."""
         foot = self.room[1] + (self._names_height if self._upright else 0.35 * self.letter)
         angle, across, along = UPRIGHT_NAMES if self._upright else LEVEL_NAMES
         for place, name in enumerate(self.columns.names):
@@ -300,6 +339,7 @@ class _UprightRow:
 
     @property
     def size(self) -> float:
+        """The size of its numbers, in points."""
         return self.drawing.number_size
 
     @property
@@ -317,16 +357,19 @@ class _UprightRow:
 
     @property
     def _line(self) -> float:
+        """The height of a line of numbers, in inches."""
         return LEADING * self.size * POINT
 
     @property
     def zero(self) -> float:
+        """The height of the line of 0 on the page."""
         low, high = self._reach
         if not high - low:
             return self.top - self.height * (1 - EMPTY_ROW)
         return self.top - self._line - high * self._unit
 
     def blocks(self) -> Iterator[Block]:
+        """Yield a bar for each value but 0; what a mask hides has a low one in its colour."""
         wide = min(BAR_WIDTH_SHARE * self.drawing.step, WIDEST_BAR * self.drawing.letter)
         for place, value in enumerate(self.row.values):
             if value is None:
@@ -346,11 +389,13 @@ class _UprightRow:
                 )
 
     def line(self) -> Stroke:
+        """Return the line of 0, from the first column to the last."""
         left, step = self.drawing.left, self.drawing.step
         right = left + step * len(self.row.values)
         return Stroke(((left, self.zero), (right, self.zero)), THIN_LINE)
 
     def words(self) -> Iterator[Words]:
+        """Yield the number at each bar, the name of the row in front, and its sum behind."""
         drawing, letters = self.drawing, self.drawing.letters
         size = self.size * POINT
         for place, (value, text) in enumerate(

@@ -1,4 +1,4 @@
-"""The sides of a panel: which labels they have, how large and how turned, and where these stand.
+"""The labels of rows and columns of a panel: which it has, how large and how turned, and where.
 
 Labels shrink until they can no longer be read, then they thin out (every n-th, numbered). All
 lengths are inches.
@@ -55,12 +55,15 @@ class PanelStyle:
 
     @property
     def axis_room(self) -> float:
+        """The room that the title of an axis takes, in inches."""
         return AXIS_TITLE * self.axis * POINT
 
 
 @dataclass(frozen=True)
 class Ticks:
-    """The labels of one side of a panel: which positions have one, their size and their angle."""
+    """The labels of the rows or of the columns of a panel: their positions, texts,
+    size and angle.
+    """
 
     title: str
     count: int
@@ -73,7 +76,7 @@ class Ticks:
 
 
 def panel_style(letters: Lettering, page: Size, stretch: float, squeeze: float) -> PanelStyle:
-    """Panels on a page with these letters."""
+    """Return the style of panels on a page, with letters of these sizes and cells of this shape."""
     return PanelStyle(
         letters.title,
         letters.axis,
@@ -88,15 +91,17 @@ def panel_style(letters: Lettering, page: Size, stretch: float, squeeze: float) 
 
 
 def row_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
+    """Return the labels of the rows of a panel, in which a row is `pitch` inches high."""
     ticks = _fitting_labels(axis, pitch, style)
     extent = widest_line((*ticks.labels, *axis.reserved), ticks.size)
     return replace(ticks, extent=extent + BESIDE_LABELS * ticks.size * POINT)
 
 
 def column_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
-    """Labels below a panel: level if they fit side by side, else slanted, else upright.
+    """Return labels for below a panel: level if they fit side by side, else slanted, else upright.
 
-    Labels that are no wider than high, as single letters are, would win nothing by being turned.
+    A column is `pitch` inches wide. Labels that are no wider than high, as single letters are,
+    would win nothing by being turned.
     """
     ticks = _fitting_labels(axis, pitch, style)
     places, size = ticks.places, ticks.size
@@ -111,7 +116,11 @@ def column_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
 
 
 def _fitting_labels(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
-    """Every label, smaller if need be; or every n-th, with its number."""
+    """Return every label of an axis, smaller if need be; or every n-th, with its number.
+
+    A position has `pitch` inches. Labels wider than the style allows shrink, and then lose their
+    ends.
+    """
     fitting = pitch / POINT * style.line
     if fitting >= style.smallest or len(axis) == 1:
         places, labels = range(len(axis)), _word_labels(axis)
@@ -131,7 +140,7 @@ def _fitting_labels(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
 
 
 def _cut_label(label: str, size: float, width: float) -> str:
-    """A label that is too wide loses its end."""
+    """Return a label, with `…` in place of its end if it is wider than `width` inches."""
     while len(label) > 2 and text_width(label, size) > width:
         label = label[: max(1, int(len(label) * 0.9) - 1)].rstrip("…") + "…"
     return label
@@ -139,7 +148,7 @@ def _cut_label(label: str, size: float, width: float) -> str:
 
 @lru_cache(maxsize=64)  # asked for at every size of cells that is tried
 def _word_labels(axis: Axis) -> tuple[str, ...]:
-    """The words alone; with their numbers where a word stands more than once."""
+    """Return the words of an axis alone; with their numbers where a word stands more than once."""
     times = Counter(axis.labels)
     return tuple(
         shorten_label(name if times[label] > 1 or not label else label)
@@ -148,20 +157,23 @@ def _word_labels(axis: Axis) -> tuple[str, ...]:
 
 
 def no_ticks(axis: Axis) -> Ticks:
+    """Return an axis of the same length without labels and title."""
     return Ticks("", len(axis))
 
 
 def labels_reach(ticks: Ticks, style: PanelStyle) -> float:
-    """The room that labels and the title of their axis take, in inches."""
+    """Return the inches that labels and the title of their axis take beside a panel,
+    or below it.
+    """
     return ticks.extent + (style.axis_room if ticks.title else 0.0)
 
 
 def axis_items(
     rows: Ticks, columns: Ticks, box: Box, style: PanelStyle
 ) -> Iterator[Words | Stroke]:
-    """The labels on the left of a panel and below it, and the titles of its two axes.
+    """Yield the labels on the left of a panel and below it, and the titles of its two axes.
 
-    Where not every place has a label, a short line shows which place a label belongs to.
+    If some positions have no label, a short line shows which position a label belongs to.
     """
     left, bottom, width, height = box
     x = left - BESIDE_LABELS * 0.7 * rows.size * POINT
@@ -177,6 +189,7 @@ def axis_items(
 
 
 def _column_labels(columns: Ticks, box: Box) -> Iterator[Words | Stroke]:
+    """Yield the labels below a panel, and short lines to their columns if some have no label."""
     left, bottom, width, _ = box
     angle, size = columns.angle, columns.size
     across, along = {0: ("center", "baseline"), 45: ("right", "top"), 90: ("right", "center")}[
@@ -195,7 +208,11 @@ def _column_labels(columns: Ticks, box: Box) -> Iterator[Words | Stroke]:
 def row_title(
     text: str, right: float, span: tuple[float, float], style: PanelStyle
 ) -> Iterator[Words]:
-    """The title of the rows, written upwards, to the left of `right`."""
+    """Yield the title of the rows, upright, left of `right`, in the middle of `span`.
+
+    `span` is the lower and the upper end. The title shrinks, or loses what is in brackets, to fit;
+    nothing comes if it cannot.
+    """
     fitting, size = _fitted_axis_title(text, span[1] - span[0], style)
     if fitting:
         x, y = right - 0.3 * style.axis * POINT, sum(span) / 2
@@ -205,7 +222,11 @@ def row_title(
 def column_title(
     text: str, top: float, span: tuple[float, float], style: PanelStyle
 ) -> Iterator[Words]:
-    """The title of the columns, below `top`."""
+    """Yield the title of the columns, below `top`, in the middle of `span`.
+
+    `span` is the left and the right end. The title shrinks, or loses what is in brackets, to fit;
+    nothing comes if it cannot.
+    """
     fitting, size = _fitted_axis_title(text, span[1] - span[0], style)
     if fitting:
         y = top - 0.25 * style.axis * POINT
@@ -213,7 +234,10 @@ def column_title(
 
 
 def _fitted_axis_title(text: str, room: float, style: PanelStyle) -> tuple[str, float]:
-    """The title of an axis: as it is, smaller, without what is in brackets; or empty."""
+    """Return the title of an axis and its size in points: as it is, smaller, or without brackets.
+
+    The title is empty if it cannot be read in `room` inches.
+    """
     for shorter in (text, text.partition(" (")[0]):
         size = min(style.axis, style.axis * room / max(text_width(shorter, style.axis), 1e-6))
         if size >= style.smallest:

@@ -22,7 +22,7 @@ TRACK = 0.8  # points: the line around the whole scale
 
 @dataclass(frozen=True)
 class BarRow:
-    """A bar, as a share of the longest one, with what is written at it."""
+    """A bar, as a share of the longest one, with its label, its number and perhaps a remark."""
 
     label: str
     number: str
@@ -34,7 +34,9 @@ class BarRow:
 
 @dataclass(frozen=True)
 class BarList:
-    """Rows in letters of one size; as many as there is room for, and how many are left out."""
+    """Rows of bars in letters of one size: as many as there is room for, and a count
+    of the others.
+    """
 
     rows: tuple[BarRow, ...]
     size: float  # points
@@ -47,17 +49,23 @@ class BarList:
 
     @property
     def unit(self) -> float:
+        """The size of a letter, in inches."""
         return self.size * POINT
 
     @property
     def shown(self) -> tuple[BarRow, ...]:
-        """All rows, or one fewer than there is room for: a line says how many more there are."""
+        """All rows; or, if not all have room, one fewer than there is room for, as a line counts
+        the others.
+        """
         most = self.lines * self.columns
         return self.rows if len(self.rows) <= most else self.rows[: max(most - 1, 0)]
 
     @property
     def left_out(self) -> str:
-        """How many more there are, as far as there is room to say it."""
+        """The line that counts the rows that are not shown; empty if all are.
+
+        It is the longest text that fits a column, else the shortest one.
+        """
         if len(self.shown) == len(self.rows):
             return ""
         texts = self.more(len(self.shown))
@@ -66,33 +74,39 @@ class BarList:
 
     @property
     def height(self) -> float:
-        """The least height of all lines, in inches."""
+        """The least height of a column, in inches."""
         return self.lines * ROW * self.unit
 
     @property
     def label_width(self) -> float:
+        """The width of the widest label of all rows."""
         return widest_line(tuple([row.label for row in self.rows]), self.size)
 
     @property
     def number_width(self) -> float:
+        """The width of the widest number of all rows."""
         return widest_line(tuple([row.number for row in self.rows]), self.size)
 
     @property
     def bar_start(self) -> float:
-        """From the left edge of a column to its bars."""
+        """The distance from the left edge of a column to its bars."""
         numbers = 0.0 if self.tracked else self.number_width + BESIDE * self.unit
         return self.label_width + BESIDE * self.unit + numbers
 
     @property
     def bar_length(self) -> float:
-        """Of the longest bar: what labels, numbers and remarks leave."""
+        """The length of the longest bar: the width of a column less labels, numbers and remarks."""
         behind = self.number_width if self.tracked else 0.0
         if not (self.tracked or self.remarks_below):
             behind = widest_line(tuple([row.remark for row in self.shown]), REMARK * self.size)
         return self.width - self.bar_start - BESIDE * self.unit - behind
 
     def items(self, left: float, top: float, height: float, highest: float) -> Items:
-        """The rows, spread over a height, but none higher than so many letters."""
+        """Yield the drawing of all shown rows from this upper left corner, spread over `height`.
+
+        No row is higher than `highest` letters; a line at the end counts the rows that have no
+        room.
+        """
         if not self.lines:
             return
         high = min(max(height / self.lines, ROW * self.unit), highest * self.unit)
@@ -111,6 +125,9 @@ class BarList:
             yield Words(self.left_out, x, y, self.size, faint=True)
 
     def _row(self, row: BarRow, box: Box) -> Items:
+        """Yield one row in its box: the bar, its outline and mark if it has them, label, number and
+        remark.
+        """
         left, bottom, width, high = box
         unit, start, long = self.unit, left + self.bar_start, self.bar_length
         under = BELOW_A_BAR * unit if self.remarks_below else 0.0
@@ -135,17 +152,24 @@ class BarList:
 
 
 def bar_mark(x: float, middle: float, thick: float) -> Block:
-    """A line across a bar that is so thick, and a little longer."""
+    """Return a short upright line across a bar that is `thick` inches high, centred on
+    (x, middle).
+    """
     wide, high = MARK_WIDTH * POINT, MARK_SHARE * thick
     return Block((x - wide / 2, middle - high / 2, wide, high), series=MARK_COLOR)
 
 
 def lines_in(height: float, size: float, below: float = 0.0) -> int:
-    """How many rows there is room for, in letters of this size."""
+    """Return how many rows fit in a height, in letters of `size` points; `below` letters are added
+    to each.
+    """
     return max(int(height / ((ROW + below) * size * POINT) + 1e-6), 0)
 
 
 def columns_for(rows: int, lines: int, most: int) -> tuple[int, int]:
-    """As few columns as hold all rows, or as many as there is room for; and their lines."""
+    """Return in how many columns, and in how many lines of each, so many rows stand.
+
+    Columns are as few as hold all rows if each has room for `lines` of them, and at most `most`.
+    """
     columns = min(max(math.ceil(rows / max(lines, 1)), 1), most)
     return columns, min(lines, math.ceil(rows / columns))

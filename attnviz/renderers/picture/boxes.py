@@ -1,7 +1,8 @@
-"""Boxes in boxes: how large rows, columns and grids are, and where all in them stands; in inches.
+"""Boxes in boxes: how large rows, columns and grids are, and where everything in them stands.
 
-A `Space` is the room of one thing; a `Row` or a `Column` holds spaces, rows or columns. Each knows
-its size, and places the boxes of its spaces, in their order, from its upper left corner.
+All lengths are inches. A `Space` is the room of one thing; a `Row` or a `Column` holds spaces, rows
+or columns. Each knows its size, and places the boxes of its spaces, in their order, from its upper
+left corner.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from attnviz.renderers.picture.text import Size
 
 @dataclass(frozen=True)
 class Space:
-    """The room of one thing, and of its labels on each side of it."""
+    """The room of one thing (`width`, `height`), and of its labels on each side of it."""
 
     width: float
     height: float
@@ -29,14 +30,18 @@ class Space:
 
     @property
     def size(self) -> Size:
+        """The width and the height of the thing together with its labels."""
         return self.left + self.width + self.right, self.above + self.height + self.below
 
     @property
     def over(self) -> float:
-        """From the line that its row is aligned by to its top."""
+        """The distance from the line by which a row aligns the space to the top of the space."""
         return self.above + self.middle * self.height
 
     def place(self, left: float, top: float) -> Iterator[Box]:
+        """Yield the box of the thing, without its labels, if the space's upper left
+        corner is here.
+        """
         bottom = top - self.above - self.height
         yield left + self.left, bottom, self.width, self.height
 
@@ -50,20 +55,26 @@ class Row:
 
     @cached_property
     def over(self) -> float:
+        """The distance from the line by which the parts are aligned to the top of the row."""
         return max(part.over for part in self.parts)
 
     @cached_property
     def size(self) -> Size:
+        """The width and the height of all parts with the gaps between them."""
         under = max(part.size[1] - part.over for part in self.parts)
         wide = sum(part.size[0] for part in self.parts) + sum(self._gaps)
         return wide, self.over + under
 
     @property
     def _gaps(self) -> Sequence[float]:
+        """The gap behind each part but the last."""
         gaps = self.gaps
         return gaps if isinstance(gaps, tuple) else [gaps] * (len(self.parts) - 1)
 
     def place(self, left: float, top: float) -> Iterator[Box]:
+        """Yield the boxes of all parts from left to right, if the row's upper left
+        corner is here.
+        """
         for part, gap in zip(self.parts, (*self._gaps, 0.0), strict=True):
             yield from part.place(left, top - self.over + part.over)
             left += part.size[0] + gap
@@ -78,14 +89,20 @@ class Column:
 
     @cached_property
     def size(self) -> Size:
+        """The width of the widest part, and the height of all parts with the gaps between them."""
         high = sum(part.size[1] for part in self.parts) + self.gap * (len(self.parts) - 1)
         return max(part.size[0] for part in self.parts), high
 
     @property
     def over(self) -> float:
+        """Half of the height: a row aligns a column by its middle."""
         return self.size[1] / 2
 
     def place(self, left: float, top: float) -> Iterator[Box]:
+        """Yield the boxes of all parts from the top down, if its upper left corner is here.
+
+        All parts begin at the same left edge.
+        """
         for part in self.parts:
             yield from part.place(left, top)
             top -= part.size[1] + self.gap
@@ -95,7 +112,10 @@ Part = Space | Row | Column
 
 
 def grid(spaces: Sequence[Space], across: int, gap: float, gap_below: float) -> Column:
-    """Rows of `across` spaces, whose left edges are aligned in each column."""
+    """Return a column of rows of `across` spaces each, with things aligned by their left edges.
+
+    Every space of one grid column gets the same width; `gap_below` is between two rows.
+    """
     columns = [spaces[start::across] for start in range(min(across, len(spaces)))]
     lefts = [max(space.left for space in column) for column in columns]
     rights = [max(space.width + space.right for space in column) for column in columns]
@@ -118,7 +138,9 @@ def grid(spaces: Sequence[Space], across: int, gap: float, gap_below: float) -> 
 def panes(
     count: int, across: int, room: Box, gap: float, gap_below: float | None = None
 ) -> list[Box]:
-    """So many equal boxes that fill a room, so many of them in a row.
+    """Return `count` equal boxes that fill `room` in rows of `across`, from the upper left.
+
+    `gap_below` is the gap between two rows; it is `gap` if None.
 
     >>> panes(3, 2, (0.0, 0.0, 5.0, 3.0), 1.0)[1:]
     [(3.0, 2.0, 2.0, 1.0), (0.0, 0.0, 2.0, 1.0)]

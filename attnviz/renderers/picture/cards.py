@@ -97,6 +97,7 @@ class CardTable:
 
     @property
     def below(self) -> float:
+        """How far its labels reach below it."""
         return labels_reach(self.columns, CARD_STYLE)
 
 
@@ -114,6 +115,7 @@ class TableBlock:
 
     @property
     def rows(self) -> list[tuple[CardTable, ...]]:
+        """The tables of each row."""
         starts = range(0, len(self.tables), self.across)
         return [self.tables[start : start + self.across] for start in starts]
 
@@ -127,7 +129,7 @@ class TableBlock:
 
     @property
     def title(self) -> float:
-        """The room for a title above each table."""
+        """The room for a title above each table; 0 if none has one."""
         return (
             CARD_STYLE.title * POINT * 1.7
             if any(each.content.title for each in self.tables)
@@ -136,11 +138,13 @@ class TableBlock:
 
     @property
     def width(self) -> float:
+        """The width of the widest row, with labels and gaps."""
         rows = (sum(map(_column_width, row)) + TABLE_GAP * (len(row) - 1) for row in self.columns)
         return max(rows, default=0.0)
 
     @property
     def height(self) -> float:
+        """The height of all rows, with titles, labels and gaps; 0 without tables."""
         if not self.tables:
             return 0.0
         return sum(self.title + _table_row_height(row) for row in self.rows) + LINE_GAP * len(
@@ -158,7 +162,11 @@ class TableBlock:
 def table_block(
     panels: CardPanels, across: int, larger: CellGrowth, fine: bool = False
 ) -> TableBlock:
-    """So many tables beside each other, their cells so many times as large as they must be."""
+    """Return tables in rows of `across`, with cells that are larger than they must be.
+
+    `larger` is how many times as large, and how many times as wide then. `fine` tables have small
+    cells without numbers.
+    """
     sizes = [table_size(each, *larger, fine=fine) for each in panels]
     content = tuple(map(_without_numbers, panels)) if fine else panels
     tables = (_card_table(content, place, across, sizes[place]) for place in range(len(panels)))
@@ -167,7 +175,12 @@ def table_block(
 
 @lru_cache(maxsize=CACHED_GRIDS)  # the same one again, of which it is known what its numbers need
 def _without_numbers(each: Grid | Curves) -> Grid | Curves:
-    """A table whose rows have words, if they are tokens, and whose columns their numbers."""
+    """Return a table without titles of axes, its rows with words alone and its columns with numbers
+    alone.
+
+    Rows without words keep their numbers, columns without words theirs as well; a chart stays as it
+    is.
+    """
     if isinstance(each, Curves):
         return each
     none = ("",) * len(each.rows)
@@ -181,13 +194,20 @@ def _without_numbers(each: Grid | Curves) -> Grid | Curves:
 
 
 def table_blocks(panels: CardPanels, larger: CellGrowth, fine: bool = False) -> list[TableBlock]:
-    """In one column, in two, and so on to one row; as long as heads stand below each other."""
+    """Return the tables of a card in every possible arrangement, from one column to one row.
+
+    Heads are kept below each other. For no tables it is one empty block.
+    """
     several = [table_block(panels, across, larger, fine) for across in _table_counts(panels)]
     return several or [TableBlock((), 1, larger)]
 
 
 def _table_counts(panels: Sequence[Grid | Curves]) -> list[int]:
-    """How many tables can stand beside each other."""
+    """Return the possible numbers of tables beside each other.
+
+    If each table is of a head, a row holds whole sets of heads, or equal parts of one. Otherwise up
+    to four tables stand only in rows that are all full.
+    """
     count, heads = len(panels), _head_count(panels)
     across = sorted({math.ceil(count / rows) for rows in range(1, count + 1)})
     if heads:
@@ -196,7 +216,7 @@ def _table_counts(panels: Sequence[Grid | Curves]) -> list[int]:
 
 
 def _head_count(panels: Sequence[Grid | Curves]) -> int:
-    """How many heads there are, if each table belongs to one."""
+    """Return how many heads there are, if the title of each table ends with one; else 0."""
     found = [HEAD_AT_END.search(each.title) for each in panels]
     return len({match[1] for match in found if match}) if all(found) else 0
 
@@ -204,7 +224,9 @@ def _head_count(panels: Sequence[Grid | Curves]) -> int:
 def _card_table(
     panels: Sequence[Grid | Curves], place: int, across: int, size: tuple[float, float]
 ) -> CardTable:
-    """The labels of a neighbour on the left, or below, serve for both."""
+    """Return the table at a place with its labels; a neighbour's, left or below, may serve for
+    both.
+    """
     each = panels[place]
     width, height = size
     if isinstance(each, Curves):
@@ -225,12 +247,12 @@ def _card_table(
 
 
 def _ticks_or_none(make: Callable[..., Ticks], axis: Axis, length: float) -> Ticks:
-    """The labels of a side; none if its positions have no names."""
+    """Return the labels of an axis of `length` inches; none if its positions have no names."""
     return make(axis, length / len(axis), CARD_STYLE) if any(axis.names) else no_ticks(axis)
 
 
 def _can_align(panels: Sequence[Grid | Curves], across: int) -> bool:
-    """Whether tables of one column have equal widths: others would stand far apart."""
+    """Return whether tables of one column have equal widths: others would stand far apart."""
     widths = [round(table_size(each, 1.0, 1.0)[0], 6) for each in panels]
     return across == 1 or all(len(set(widths[start::across])) == 1 for start in range(across))
 
@@ -238,7 +260,11 @@ def _can_align(panels: Sequence[Grid | Curves], across: int) -> bool:
 def _labelled_table(
     grid: Grid, width: float, height: float, rows: Ticks, columns: Ticks
 ) -> CardTable:
-    """An axis has a title only where this is no longer than its side."""
+    """Return a table with room for its labels and for titles of its axes.
+
+    That of the rows is left out if it is longer than the table is high; that of the columns may
+    reach beyond.
+    """
     if text_width(rows.title, CARD_STYLE.axis) > height + 0.1:
         rows = replace(rows, title="")
     beyond = max((text_width(columns.title, CARD_STYLE.axis) - width) / 2, 0.0)
@@ -252,7 +278,7 @@ def _labelled_table(
 
 
 def _label_overhang(label: str, ticks: Ticks) -> float:
-    """How far a label below a table reaches to the left of its place."""
+    """Return how far a label below a table reaches to the left of its place."""
     width, line = text_width(label, ticks.size), ticks.size * POINT
     return {0: width / 2, 45: width * math.sqrt(0.5) + 0.3 * line, 90: 0.6 * line}[ticks.angle]
 
@@ -260,6 +286,11 @@ def _label_overhang(label: str, ticks: Ticks) -> float:
 def table_size(
     each: Grid | Curves, grown: float, wider: float, *, fine: bool = False
 ) -> tuple[float, float]:
+    """Return the width and the height of a table, `grown` times as large as it must be.
+
+    It is `wider` times as wide then; large tables and charts are not, and square ones only up to a
+    limit. `fine` makes cells small, for colours without numbers.
+    """
     if isinstance(each, Curves):
         return CHART_WIDTH * grown, CHART_WIDTH * grown * CHART_HEIGHT
     rows, columns = each.values.shape
@@ -274,7 +305,10 @@ def table_size(
 
 
 def _table_cell(grid: Grid, rows: int, columns: int, most: int) -> tuple[float, float]:
-    """A cell that just holds its number; where there are very many, a small one without it."""
+    """Return the size of a cell that just holds its number; a small one without it in large tables.
+
+    Those have more than `most` rows or columns.
+    """
     number = longest_number(grid) * CELL_POINTS / 10 / NUMBER_SHARE + 1e-6
     if grid.scale.kind == "none":
         return number, CELL_HEIGHT if rows <= MAX_NUMBERED_SIDE else min(
@@ -298,24 +332,28 @@ def _table_cell(grid: Grid, rows: int, columns: int, most: int) -> tuple[float, 
 
 
 def _column_width(tables: Sequence[CardTable]) -> float:
+    """Return the width of a column of tables, with labels."""
     return max(each.left for each in tables) + max(_width_from_edge(each) for each in tables)
 
 
 def _width_from_edge(table: CardTable) -> float:
-    """From the left edge of its cells, above which its title starts."""
+    """Return the width from the left edge of a table's cells, above which its title starts."""
     return max(table.width + table.right, text_width(_pooled_title(table), SMALLEST_TITLE))
 
 
 def _pooled_title(table: CardTable) -> str:
+    """Return the title of a table, with what one cell stands for if it is pooled."""
     pooled = table.content.pooled if isinstance(table.content, Grid) else ""
     return " · ".join(part for part in (table.content.title, pooled) if part)
 
 
 def _table_row_height(tables: Sequence[CardTable]) -> float:
+    """Return the height of the highest table of a row, with its labels below."""
     return max(each.height + each.below for each in tables)
 
 
 def table_items(tables: TableBlock, left: float, top: float) -> Items:
+    """Yield the tables of a card, with its upper left corner here."""
     for row, columns in zip(tables.rows, tables.columns, strict=True):
         top -= tables.title
         start = left
@@ -329,6 +367,7 @@ def table_items(tables: TableBlock, left: float, top: float) -> Items:
 
 
 def _card_table_items(table: CardTable, box: Box) -> Items:
+    """Yield a table or a chart in its box, with title and labels."""
     each = table.content
     room = _width_from_edge(table) + TABLE_GAP * 0.6
     if isinstance(each, Curves):
@@ -341,7 +380,7 @@ def _card_table_items(table: CardTable, box: Box) -> Items:
 
 @dataclass(frozen=True, eq=False)
 class Card:
-    """What one card shows."""
+    """What one card shows, and how much of its sums and small print."""
 
     heading: str
     shapes: str
@@ -366,11 +405,16 @@ class CardHead:
 
     @property
     def height(self) -> float:
+        """The height from the rule to the tables, in inches."""
         return RULE + (HEADING_POINTS + len(self.lines) * PRINT_POINTS * CARD_LEADING) * POINT + 0.1
 
 
 def make_card(each: Drawable) -> Card:
-    """A table that is alone on its card needs no title beside the card's."""
+    """Return the card of a section, a table or a chart.
+
+    A single table has no title of its own, as the card has one; sums wait until a number of lines
+    is set.
+    """
     assert not isinstance(each, Overview), "a page with one is no page of cards"
     if not isinstance(each, Section):
         content = each if isinstance(each, Curves) else panel_table(each)
@@ -383,9 +427,9 @@ def make_card(each: Drawable) -> Card:
 
 
 def without_axis_titles(grid: Grid) -> Grid:
-    """Only where both sides count the same must it be said which is which.
+    """Return a grid that keeps titles of axes only if rows and columns count the same, as tokens.
 
-    Beside a row or two there is no room to say it.
+    Even then one or two rows have no title, for beside them there is no room.
     """
     alike = grid.rows.unit == grid.columns.unit
     rows = grid.rows if alike and len(grid.rows) > 2 else replace(grid.rows, title="")
@@ -394,7 +438,9 @@ def without_axis_titles(grid: Grid) -> Grid:
 
 
 def _shortened_titles(grids: Sequence[Grid]) -> Iterator[Grid]:
-    """Of `scores · head 0` and `scores · head 1` the end, if they are wider than their tables."""
+    """Yield tables; of `scores · head 0` and `scores · head 1` the end alone, if one
+    is too wide.
+    """
     parts = [grid.title.rpartition(" · ") for grid in grids]
     alike = len({start for start, _, _ in parts}) == 1 and all(start for start, _, _ in parts)
     wide = any(
@@ -405,7 +451,7 @@ def _shortened_titles(grids: Sequence[Grid]) -> Iterator[Grid]:
 
 
 def thin_card(card: Card) -> Card:
-    """As small as a card can be that has its tables, in colours without numbers."""
+    """Return a card as small as one can be that has its tables, in colours without numbers."""
     parts = [grid.title.rpartition(" · ") for grid in card.panels]
     starts = {start for start, _, _ in parts if start}
     titles = [end for _, _, end in parts]
@@ -421,7 +467,7 @@ def thin_card(card: Card) -> Card:
 
 
 def least_card_width(card: Card) -> float:
-    """The least width for the heading, its keys and the sums, whatever the tables need."""
+    """Return the least width for the heading, its keys and the sums, whatever the tables need."""
     heading = min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
     scales = color_scales(card.panels) if card.keyed else ()
     keys = max((_scale_key_width(scale) for scale in scales), default=0.0)
@@ -429,7 +475,7 @@ def least_card_width(card: Card) -> float:
 
 
 def _least_sums_width(card: Card) -> float:
-    """A width at which the sums are not broken all the time."""
+    """Return a width at which the sums are not broken all the time; 0 if none are shown."""
     if not card.most:
         return 0.0
     if any(len(each) > LONG_SUM for each in card.sums):  # to measure them would take long
@@ -440,7 +486,7 @@ def _least_sums_width(card: Card) -> float:
 
 @lru_cache(maxsize=4096)
 def card_head(card: Card, width: float) -> CardHead:
-    """The head of a card of this width: the heading, and as many keys as there is room for."""
+    """Return the head of a card of this width: the heading, and as many keys as have room."""
     room = width - min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
     scales: list[Scale] = []
     for scale in reversed(color_scales(card.panels)):
@@ -455,7 +501,10 @@ def card_head(card: Card, width: float) -> CardHead:
 
 
 def _small_print_lines(card: Card, width: float) -> Iterator[str]:
-    """The shapes; the formula and the sentence where they are short; or the sentence alone."""
+    """Yield the shapes; the formula and the sentence where they are short; or the sentence alone.
+
+    It is alone on a card without tables.
+    """
     width *= WIDTH_SLACK
     about = wrap_parts(card.about.split(), " ", PRINT_POINTS, width)
     if not card.panels:
@@ -470,7 +519,10 @@ def _small_print_lines(card: Card, width: float) -> Iterator[str]:
 
 @lru_cache(maxsize=4096)
 def card_foot(card: Card, width: float) -> tuple[str, ...]:
-    """The first of the sums, as many as stand on so many lines, and how many are left."""
+    """Return the lines of the first sums, as many as the card may show, and how many are left.
+
+    If not even one has room, it is its beginning, and `…`.
+    """
     lines: list[str] = []
     fits = partial(fits_width, size=SUM_POINTS, width=width * WIDTH_SLACK)
     for place, each in enumerate(card.sums if card.most else ()):
@@ -484,12 +536,13 @@ def card_foot(card: Card, width: float) -> tuple[str, ...]:
 
 
 def foot_height(card: Card, width: float) -> float:
+    """Return the height of the sums below the tables, with the gap above them."""
     lines = card_foot(card, width)
     return len(lines) * SUM_POINTS * POINT * SUMS_LEADING + (ABOVE_SUMS if lines else 0.0)
 
 
 def card_items(card: Card, tables: TableBlock, left: float, top: float, width: float) -> Items:
-    """A card: a rule, the heading with the keys to its colours, the small print, the tables."""
+    """Yield a card: rule, heading with keys to its colours, small print, tables, and sums."""
     above = card_head(card, width)
     yield Stroke(((left, top), (left + width, top)))
     yield from _card_heading_words(above, left, top)
@@ -504,6 +557,7 @@ def card_items(card: Card, tables: TableBlock, left: float, top: float, width: f
 
 
 def _card_heading_words(above: CardHead, left: float, top: float) -> Iterator[Words]:
+    """Yield the heading and the small print."""
     y = top - RULE - HEADING_POINTS * POINT
     yield Words(above.heading, left, y, above.size, bold=True)
     for line in above.lines:
@@ -512,7 +566,7 @@ def _card_heading_words(above: CardHead, left: float, top: float) -> Iterator[Wo
 
 
 def _head_bars(above: CardHead, right: float, top: float) -> Iterator[Bar]:
-    """Colour bars that lie at the right end of the heading."""
+    """Yield colour bars that lie at the right end of the heading."""
     y = top - RULE - HEADING_POINTS * POINT
     for scale in above.scales:
         high = text_width(_scale_ends(scale)[1], PRINT_POINTS)
@@ -521,15 +575,17 @@ def _head_bars(above: CardHead, right: float, top: float) -> Iterator[Bar]:
 
 
 def _scale_key_width(scale: Scale) -> float:
+    """Return the width of a colour bar with its two ends, in inches."""
     return sum(text_width(end, PRINT_POINTS) for end in _scale_ends(scale)) + KEY_SIZE[0] + 0.2
 
 
 def _scale_ends(scale: Scale) -> tuple[str, str]:
+    """Return the low and the high end of a scale as texts; ≥ before a high one that is exceeded."""
     return typeset(f"{scale.low:g}"), typeset(f"{'≥ ' if scale.is_exceeded else ''}{scale.high:g}")
 
 
 def _scale_end_words(key: Bar) -> Iterator[Words]:
-    """The two ends of a scale, on either side of its bar."""
+    """Yield the two ends of a scale, on either side of its bar."""
     left, bottom, width, _ = key.box
     low, high = _scale_ends(key.scale)
     yield Words(low, left - 0.04, bottom, PRINT_POINTS, faint=True, across="right")

@@ -22,6 +22,11 @@ MAX_POWERS = 6  # of ten, beside a logarithmic scale
 
 
 def curves_chart(curves: Curves, box: tuple[float, float, float, float]) -> Chart:
+    """Return the curves as lines in `box`, with each point as a share (0 to 1) of its two sides.
+
+    Only points that are reached already are drawn; lines that are not dashed have a mark at each
+    point, unless the curves have more than 24 of them.
+    """
     across, along, reached = (
         horizontal_span(curves),
         vertical_span(curves),
@@ -38,7 +43,11 @@ def curves_chart(curves: Curves, box: tuple[float, float, float, float]) -> Char
 
 
 def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tuple[Ticks, Ticks]:
-    """Round numbers on the left; below, places that were measured; in letters of a size."""
+    """Return the numbers on the left of a chart and those below it, in letters of `size` points.
+
+    Round numbers stand on the left; below stand those x values (or x ticks) that have room.
+    Positions are counted in thousandths of each side.
+    """
     across, along = horizontal_span(curves), vertical_span(curves)
     rows = _numbers_apart(_round_numbers_in(along), along, height / (NUMBER_PITCH * size * POINT))
     names = tuple(typeset(f"{number:g}") for number in rows)
@@ -68,7 +77,9 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
 
 
 def _round_numbers_in(span: AxisSpan) -> list[float]:
-    """A few round numbers inside a span."""
+    """Return a few round numbers inside a span; on a logarithmic scale, powers of ten or 1, 2, 5
+    times one.
+    """
     locator: ticker.Locator = ticker.MaxNLocator(nbins=4, steps=ROUND_STEPS)
     if span.logarithmic:
         within = (1, 2, 5) if span.high / span.low < 1000 else (1,)
@@ -80,7 +91,10 @@ def _round_numbers_in(span: AxisSpan) -> list[float]:
 def _places_with_room(
     places: Sequence[float], span: AxisSpan, width: float, size: float
 ) -> list[float]:
-    """The places whose numbers do not overlap; the last and the first place take precedence."""
+    """Return, sorted, the x values whose numbers do not overlap on a side of `width` inches.
+
+    The last value is kept first, then the others from the first one on.
+    """
     chosen: list[float] = []
     for place in (*places[-1:], *places[:-1]):
         if all(_stand_apart(place, other, span, width, size) for other in chosen):
@@ -89,14 +103,17 @@ def _places_with_room(
 
 
 def _stand_apart(one: float, other: float, span: AxisSpan, width: float, size: float) -> bool:
-    """Whether the numbers of two places stand apart."""
+    """Return whether two x values can both be written below a side of `width` inches."""
     first, second = (float(span.share(np.array(each))) * width for each in (one, other))
     half = (text_width(f"{one:g}", size) + text_width(f"{other:g}", size)) / 2
     return abs(first - second) >= half + 0.4 * size * POINT
 
 
 def _numbers_apart(numbers: Sequence[float], span: AxisSpan, most: float) -> list[float]:
-    """The numbers that do not overlap; 0 and powers of ten take precedence."""
+    """Return, sorted, the numbers that do not overlap where `most` lines of text have room.
+
+    Numbers that are 0 or a power of ten are kept first, and larger before smaller ones.
+    """
     chosen: list[float] = []
     for number in sorted(numbers, key=lambda each: (_is_odd_number(each), -each)):
         place = float(span.share(np.array(number)))
@@ -106,9 +123,10 @@ def _numbers_apart(numbers: Sequence[float], span: AxisSpan, most: float) -> lis
 
 
 def _is_odd_number(number: float) -> bool:
-    """Whether it is neither 0 nor a power of ten."""
+    """Return whether a number is neither 0 nor plus or minus a power of ten."""
     return number != 0 and not math.log10(abs(number)).is_integer()
 
 
 def _chart_step(span: AxisSpan, number: float) -> int:
+    """Return the position of a number along a side, in thousandths from 0 on."""
     return round(float(span.share(np.array(number))) * CHART_STEPS - 0.5)

@@ -58,6 +58,7 @@ SPACE_KEEPER = "|"  # behind it spaces have their width, too
 
 
 def draw_layout(layout: Layout, look: Look) -> ShownFigure:
+    """Return a figure with everything of a layout, in the theme and palette of `look`."""
     colors = find_theme(look.theme)
     figure = ShownFigure(figsize=layout.size, facecolor=colors.paper)
     _draw_maps(figure, layout, look)
@@ -75,7 +76,7 @@ def draw_layout(layout: Layout, look: Look) -> ShownFigure:
 
 
 def _draw_arcs(figure: Figure, layout: Layout, look: Look) -> None:
-    """All curves in one collection, in their order."""
+    """Draw all curves in one collection, in their order."""
     arcs = layout.all(Arc)
     if not arcs:
         return
@@ -95,6 +96,7 @@ def _draw_arcs(figure: Figure, layout: Layout, look: Look) -> None:
 
 
 def _draw_maps(figure: Figure, layout: Layout, look: Look) -> None:
+    """Draw all small maps, those on one scale as one image."""
     for maps in layout.all(Maps):
         colors = _value_colors(maps.values, maps.hidden, maps.scale, look)
         boxes = [_fraction(layout, box) for box in maps.boxes]
@@ -102,13 +104,13 @@ def _draw_maps(figure: Figure, layout: Layout, look: Look) -> None:
 
 
 def _fraction(layout: Layout, box: Box) -> Box:
-    """A box as matplotlib wants it: in parts of the figure."""
+    """Return a box as matplotlib wants it: in parts of the figure."""
     (left, bottom, width, height), (whole_width, whole_height) = box, layout.size
     return left / whole_width, bottom / whole_height, width / whole_width, height / whole_height
 
 
 def _draw_blocks(figure: Figure, layout: Layout, look: Look) -> None:
-    """Rectangles: in the colour of a number, or hatched where it is hidden."""
+    """Draw rectangles: in the colour of a number, or hatched where it is hidden."""
     colors = find_theme(look.theme)
     for block in layout.all(Block):
         left, bottom, width, height = _fraction(layout, block.box)
@@ -125,7 +127,10 @@ def _draw_blocks(figure: Figure, layout: Layout, look: Look) -> None:
 
 
 def _tint_color(tint: Tint, look: Look) -> list[int]:
-    """Red, green and blue of a number on its scale, or of what is hidden."""
+    """Return red, green and blue (0 to 255) of a number on its scale, or of what is hidden.
+
+    A head that is off has faded colours.
+    """
     if tint.value is None:
         return _rgb(find_theme(look.theme).hidden)
     scale = tint.scale
@@ -136,6 +141,9 @@ def _tint_color(tint: Tint, look: Look) -> list[int]:
 
 
 def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> None:
+    """Draw a grid: cells, hatching, frames of empty cells, numbers, borders; struck
+    through if off.
+    """
     grid, colors = panel.grid, find_theme(look.theme)
     axes = _framed_axes(figure, layout, panel.box, colors)
     rgb = _cell_colors(grid, look)
@@ -154,7 +162,7 @@ def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> Non
 
 
 def _draw_chart(figure: Figure, layout: Layout, chart: Chart, look: Look) -> None:
-    """A line and its band for each series; names and numbers are items of their own."""
+    """Draw a line and its band for each series; names and numbers are items of their own."""
     colors = find_theme(look.theme)
     axes = _framed_axes(figure, layout, chart.box, colors)
     axes.set(xlim=(0, 1), ylim=(0, 1))
@@ -173,7 +181,10 @@ def _draw_chart(figure: Figure, layout: Layout, chart: Chart, look: Look) -> Non
 
 
 def _framed_axes(figure: Figure, layout: Layout, box: Box, colors: Theme) -> Axes:
-    """Axes without ticks: matplotlib's cost a millisecond each, and ours are items."""
+    """Return new axes in a box, with a thin frame and without ticks.
+
+    Matplotlib's ticks cost a millisecond each; here they are items of the layout.
+    """
     axes = figure.add_axes(_fraction(layout, box), facecolor=colors.paper)
     axes.xaxis.set_visible(False)
     axes.yaxis.set_visible(False)
@@ -183,6 +194,9 @@ def _framed_axes(figure: Figure, layout: Layout, box: Box, colors: Theme) -> Axe
 
 
 def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
+    """Return the colour of each cell; rows of heads that are off are faded, and without a scale it
+    is paper.
+    """
     if grid.scale.kind == "none":
         return np.full((*grid.values.shape, 3), _rgb(find_theme(look.theme).paper), dtype=np.uint8)
     rgb = _value_colors(grid.values, grid.hidden, grid.scale, look)
@@ -193,7 +207,7 @@ def _cell_colors(grid: Grid, look: Look) -> np.ndarray:
 
 
 def _value_colors(values: np.ndarray, hidden: np.ndarray, scale: Scale, look: Look) -> np.ndarray:
-    """The colour of each value; empty cells look like paper, hidden ones are grey."""
+    """Return the colour of each value; empty cells look like paper, hidden ones are grey."""
     colors, filled = find_theme(look.theme), np.nan_to_num(values)
     rgb = color_values(
         scale.shares(filled), 0, 1, color_anchors(look.palette, look.theme, scale.kind)
@@ -204,6 +218,10 @@ def _value_colors(values: np.ndarray, hidden: np.ndarray, scale: Scale, look: Lo
 
 
 def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, between: str) -> None:
+    """Draw cells as shapes, or as one image if there are more than 4096.
+
+    `between` is the colour of the lines that separate them, if there are at most 40 on a side.
+    """
     rows, columns = grid.values.shape
     if rows * columns > VECTOR_CELLS:
         axes.add_artist(CellImage(rgb))
@@ -220,7 +238,7 @@ def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, between: str) -> None:
 
 
 def _draw_hidden(axes: Axes, grid: Grid, colors: Theme) -> None:
-    """Hatching over all masked cells, as one path."""
+    """Draw hatching over all masked cells, as one path."""
     if not grid.hidden.any():
         return
     path = _cells_path(_hidden_runs(grid.hidden))
@@ -229,21 +247,21 @@ def _draw_hidden(axes: Axes, grid: Grid, colors: Theme) -> None:
 
 
 def _draw_borders(axes: Axes, grid: Grid, colors: Theme) -> None:
-    """A line at each border of an axis."""
+    """Draw a line at each border of an axis."""
     for border, line in ((grid.columns.border, axes.axvline), (grid.rows.border, axes.axhline)):
         if border is not None:
             line(border, color=colors.ink, linewidth=BORDER_WIDTH)
 
 
 def _cells_path(runs: Iterable[tuple[int, int, int]]) -> Path:
-    """A path around runs of cells: row, first column, end."""
+    """Return a path around runs of cells: row, first column, end."""
     move, unit = matplotlib.transforms.Affine2D, Path.unit_rectangle()
     boxes = (move().scale(stop - start, 1).translate(start, row) for row, start, stop in runs)
     return Path.make_compound_path(*map(unit.transformed, boxes))
 
 
 def _hidden_runs(hidden: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """Row, first column and end of every stretch of hidden cells."""
+    """Yield row, first column and end of every stretch of hidden cells."""
     for row, cells in enumerate(hidden):
         edges = np.flatnonzero(np.diff(np.concatenate([[False], cells, [False]]).astype(int)))
         for start, stop in zip(edges[::2], edges[1::2], strict=True):
@@ -251,6 +269,7 @@ def _hidden_runs(hidden: np.ndarray) -> Iterator[tuple[int, int, int]]:
 
 
 def _draw_numbers(axes: Axes, panel: Panel, rgb: np.ndarray) -> None:
+    """Write the text of each cell, in black or in white, whichever its colour needs."""
     dark = needs_dark_ink(rgb)
     for (row, column), text in np.ndenumerate(panel.numbers):
         if text:
@@ -266,6 +285,7 @@ def _draw_numbers(axes: Axes, panel: Panel, rgb: np.ndarray) -> None:
 
 
 def _draw_bar(figure: Figure, layout: Layout, bar: Bar, look: Look) -> None:
+    """Draw a colour bar: level if its box is wider than high, else upright."""
     scale, colors = bar.scale, find_theme(look.theme)
     axes = _framed_axes(figure, layout, bar.box, colors)
     steps = scale.values_at(np.linspace(1, 0, BAR_STEPS))[:, None]
@@ -278,7 +298,7 @@ def _draw_bar(figure: Figure, layout: Layout, bar: Bar, look: Look) -> None:
 
 
 def _draw_strokes(figure: Figure, layout: Layout, colors: Theme) -> None:
-    """Lines and arrows, in the colours of lines in a chart."""
+    """Draw lines and arrows, and the lines through words that are struck."""
     width, height = layout.size
     whole = matplotlib.transforms.Affine2D().scale(1 / width, 1 / height) + figure.transFigure
     lines, inks, widths, styles = [], [], [], []
@@ -308,7 +328,7 @@ def _draw_strokes(figure: Figure, layout: Layout, colors: Theme) -> None:
 
 
 def _arrow_head(before: Place, end: Place, length: float) -> tuple[list[Place], Place]:
-    """The two barbs of an arrow; and where its line ends, inside of its head."""
+    """Return the two barbs of an arrow; and where its line ends, inside of its head."""
     run = math.dist(before, end) or 1.0
     x, y = (end[0] - before[0]) / run, (end[1] - before[1]) / run
     foot = end[0] - x * length, end[1] - y * length
@@ -318,7 +338,7 @@ def _arrow_head(before: Place, end: Place, length: float) -> tuple[list[Place], 
 
 
 def _draw_words(figure: Figure, layout: Layout, look: Look) -> None:
-    """Everything that is written."""
+    """Write all lines of text."""
     width, height = layout.size
     for text in (piece for words in layout.words for piece in text_pieces(words)):
         figure.text(
@@ -336,6 +356,9 @@ def _draw_words(figure: Figure, layout: Layout, look: Look) -> None:
 
 
 def _ink(text: Words, look: Look) -> str:
+    """Return the colour of a text: black or white on a colour, else its series', faint, or usual
+    ink.
+    """
     colors = find_theme(look.theme)
     if text.over is not None and text.over.value is not None:
         return "black" if needs_dark_ink(np.array(_tint_color(text.over, look))) else "white"
@@ -348,10 +371,12 @@ def _ink(text: Words, look: Look) -> str:
 
 
 def _series_color(number: int, colors: Theme) -> str:
+    """Return the colour of a line of a chart; the colours begin again after the last."""
     return colors.series[number % len(colors.series)]
 
 
 def _rgb(color: str) -> list[int]:
+    """Return red, green and blue of a colour such as '#1f77b4'."""
     return list(bytes.fromhex(color.removeprefix("#")))
 
 
@@ -359,10 +384,12 @@ class CellImage(Artist):
     """Cells as pixels that fill their axes: what imshow does, in a quarter of its time."""
 
     def __init__(self, rgb: np.ndarray) -> None:
+        """Set the colour of each cell: red, green and blue from 0 to 255."""
         super().__init__()
         self._rgb = rgb
 
     def draw(self, renderer: Any) -> None:
+        """Draw the cells in as many pixels as their axes have."""
         assert self.axes is not None
         scale = renderer.get_image_magnification()
         left, bottom, width, height = self.axes.bbox.bounds
@@ -375,7 +402,9 @@ class CellImage(Artist):
 
 
 def scale_cells(rgb: np.ndarray, width: int, height: int) -> np.ndarray:
-    """An image of cells in so many pixels: large cells keep their edges, small ones are blended."""
+    """Return an image of cells in so many pixels: large cells keep their edges, small ones are
+    blended.
+    """
     rows, columns = rgb.shape[:2]
     if width >= 4 * columns and height >= 4 * rows:
         down = (np.arange(height) * rows) // height
@@ -392,11 +421,12 @@ class MapImages(Artist):
     """Small maps, as one image with nothing between them: hundreds of images would take long."""
 
     def __init__(self, boxes: Sequence[Box], rgb: np.ndarray) -> None:
-        """Boxes are parts of the figure; of each map there are the colours of its cells."""
+        """Set the boxes, as parts of the figure, and the colours of the cells of each map."""
         super().__init__()
         self._boxes, self._rgb = np.array(boxes), rgb
 
     def draw(self, renderer: Any) -> None:
+        """Draw all maps, in as many pixels as their boxes have."""
         figure = self.get_figure(root=True)
         assert figure is not None
         scale = renderer.get_image_magnification()
@@ -415,7 +445,7 @@ class MapImages(Artist):
 
 
 def text_pieces(words: Words) -> Iterator[Words]:
-    """A text in pieces: on the line, and lowered in smaller letters, each at its place."""
+    """Yield a text in pieces: on the line, and lowered in smaller letters, each at its place."""
     texts = LOWERED.split(words.text)
     if len(texts) == 1:
         yield words
@@ -434,12 +464,15 @@ def text_pieces(words: Words) -> Iterator[Words]:
 
 
 def _piece_width(text: str, size: float, *, bold: bool) -> float:
+    """Return the width of a text in inches, spaces at its end included."""
     wide = text_width(text + SPACE_KEEPER, size) - text_width(SPACE_KEEPER, size)
     return wide * (BOLD if bold else 1.0)
 
 
 def _moved_words(words: Words, along: float, below: float) -> Words:
-    """Words moved along their own direction, which may be turned, and below it."""
+    """Return words moved `along` inches in their own direction, which may be turned, and `below`
+    it.
+    """
     turn = math.radians(words.angle)
     x = words.x + along * math.cos(turn) + below * math.sin(turn)
     return replace(words, x=x, y=words.y + along * math.sin(turn) - below * math.cos(turn))
@@ -451,15 +484,17 @@ class ShownFigure(Figure):
     description = ""  # the alternative text, for people who cannot see the picture
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make a Figure, and remember in which type of font its PDF is to have letters."""
         super().__init__(*args, **kwargs)
         self._fonttype = matplotlib.rcParams["pdf.fonttype"]  # of the letters that it was made with
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
-        """As any Figure; a PDF has letters as TrueType, wherever that can be."""
+        """Save as any Figure does; a PDF has letters as TrueType, wherever that can be."""
         with matplotlib.rc_context({"pdf.fonttype": self._fonttype}):
             super().savefig(*args, **kwargs)
 
     def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
+        """Return the picture for a notebook, with its description as the alternative text."""
         file = io.BytesIO()
         self.savefig(file, format="png")
         return file.getvalue(), {"alt": self.description}

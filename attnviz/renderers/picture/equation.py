@@ -100,7 +100,9 @@ class Equation:
     sign: float  # points
 
     def row(self, spare: float = 0.0) -> Row:
-        """Its row with spare width around the signs, up to a limit."""
+        """Return its terms as a row, with `spare` inches more around all signs together, up to a
+        limit.
+        """
         more = min(spare / max(len(self.signs), 1), WIDEST_GAP * self.sign * POINT)
         gaps = [_sign_width(sign, self.sign) + more for sign in self.signs]
         return Row(tuple(term.space for term in self.terms), tuple(gaps))
@@ -108,7 +110,7 @@ class Equation:
 
 @dataclass(frozen=True, eq=False)
 class PlacedTerm:
-    """A term in its place, and the sign behind it with its room."""
+    """A term at its place, the sign behind it, and the gap in which this stands."""
 
     term: Term
     box: Box
@@ -127,28 +129,36 @@ class Equations:
 
     @property
     def few(self) -> bool:
+        """Whether there are at most two equations: these have larger titles."""
         return len(self.equations) <= FEW
 
     @property
     def terms(self) -> list[Term]:
+        """The terms of all equations."""
         return [term for equation in self.equations for term in equation.terms]
 
     @property
     def number(self) -> float:
-        """How large all numbers can be; what has no colours has room for its own."""
+        """The size that all numbers can have, in points; what has no colours has room
+        for its own.
+        """
         return min(term.number for term in self.terms if term.grid.scale.kind != "none")
 
     @property
     def rows(self) -> list[tuple[Equation, ...]]:
+        """The equations in rows, so many side by side as the form says."""
         starts = range(0, len(self.equations), self.form.across)
         return [self.equations[start : start + self.form.across] for start in starts]
 
     @cached_property
     def column(self) -> Column:
+        """All equations with the least gaps between them."""
         return self._spread(0.0, 0.0)
 
     def _spread(self, wide: float, high: float) -> Column:
-        """Rows of equations, each with spare width, and with spare height between two rows."""
+        """Return all equations with `wide` inches more in each, and `high` more
+        between two rows.
+        """
         rows = []
         for equations in self.rows:
             parts = [equation.row(wide) for equation in equations]
@@ -160,7 +170,7 @@ class Equations:
         return Column(tuple(rows), (GAP if self.few else GAP / 2) + high)
 
     def place(self, room: Box) -> Iterator[PlacedTerm]:
-        """Every term in its place; spare room goes between the rows and around the signs."""
+        """Yield every term in its place; spare room goes between the rows and around the signs."""
         left, bottom, width, height = room
         wide = max(width - self.column.size[0], 0.0) / self.form.across
         high = max(height - self.column.size[1], 0.0) / len(self.rows)
@@ -179,11 +189,16 @@ class Equations:
                     yield PlacedTerm(term, box, sign, equation.sign, behind)
 
     def fits(self, room: Box) -> bool:
+        """Return whether the equations are no wider and no higher than a room."""
         width, height = self.column.size
         return width <= room[2] + 1e-6 and height <= room[3] + 1e-6
 
     def worth(self, letters: Lettering) -> tuple[bool, float]:
-        """Numbers that can be read, and large ones; then large labels and cells."""
+        """Return what to compare arrangements by: first, whether numbers can be read.
+
+        Second comes a number that grows with labels, cells, titles of axes, and numbers if these
+        can be read.
+        """
         rows, columns = ([t.rows for t in self.terms], [t.columns for t in self.terms])
         worth = (_smallest_label(rows) * _smallest_label(columns)) ** LABELS_POWER
         worth *= 1.0 if self.form.titled else UNTITLED_WORTH
@@ -193,7 +208,9 @@ class Equations:
         return False, worth * self.cell * narrow * (1.0 if narrow == 1 else NARROWER_WORTH)
 
     def number_size(self, letters: Lettering) -> float:
-        """All numbers are of one size where all can be read; 0 where they cannot."""
+        """Return the one size of all numbers, in points, at most the usual one; 0 if they cannot be
+        read.
+        """
         return min(self.number, letters.number) if self.number >= letters.smallest else 0.0
 
 
@@ -205,10 +222,13 @@ class EquationDrawing(Drawing):
 
     @property
     def width(self) -> float:
+        """The width of a page of its own: that of a slide for four groups and more."""
         return NATURAL_WIDTH if len(self.groups) < MOST_WHOLE else SLIDE[0]
 
     def body_height(self, letters: Lettering, width: float) -> float:
-        """With numbers in their full size, or as large as they can be in this width."""
+        """Return the height with numbers in their full size, or as large as they can be in this
+        width.
+        """
         across = 1 if len(self.groups) < MOST_WHOLE else 2
         room, side = (0.0, 0.0, width, width), NATURAL_CELL * letters.number * POINT
         forms = (Form(across, narrow, tallest=1.0) for narrow in NARROW)
@@ -216,6 +236,9 @@ class EquationDrawing(Drawing):
         return max(ways, key=lambda way: way.worth(letters)).column.size[1]
 
     def body(self, room: Box, letters: Lettering) -> Items:
+        """Yield the terms with their labels, titles and signs; shapes beside the titles if these
+        stay large.
+        """
         best = _best_equations(self._brief, room, letters)
         placed, number = list(best.place(room)), best.number_size(letters)
         largest = letters.title if best.few else letters.small_title
@@ -228,14 +251,18 @@ class EquationDrawing(Drawing):
             yield from _sign_items(each, letters)
 
     def legible(self, room: Box, letters: Lettering) -> int:
-        """How many labels of a hundred a side has, at least; fewer than all numbers are worth."""
+        """Return the percentage of labels that the worst side has, plus a million if numbers can be
+        read.
+        """
         best = _best_equations(self._brief, self.room_above_keys(room, letters), letters)
         sides = [side for t in best.terms for side in (t.rows, t.columns) if side.places]
         labels = min(100 * len(side.places) // side.count for side in sides)
         return labels + (ALL_NUMBERS if best.number_size(letters) else 0)
 
     def crowded_out(self, room: Box, letters: Lettering) -> str:
-        """Names the numbers and labels that only several pages would show."""
+        """Return a phrase for numbers and labels if the first equation alone would show more; else
+        "".
+        """
         if len(self.groups) == 1:
             return ""
         first = next(group for group in self.groups if group.kind == "product")
@@ -244,7 +271,7 @@ class EquationDrawing(Drawing):
         return "numbers and labels that can be read" if crowded else ""
 
     def keys(self) -> list[Key]:
-        """What colours mean, and what one cell stands for."""
+        """Return what colours mean, and what one cell stands for."""
         grids = [grid for group in self.groups for grid in _group_grids(group)]
         scales = color_scales(grids)
         hidden = [hidden_key(scales[0])] if any(grid.cells.has_hidden for grid in grids) else []
@@ -253,7 +280,7 @@ class EquationDrawing(Drawing):
 
     @cached_property
     def _brief(self) -> tuple[Group, ...]:
-        """Of many equations each says once of which head it is, and has letters for names."""
+        """The groups; of more than four equations with short titles, such as `Q  head 1`, `K`."""
         if sum(group.kind == "product" for group in self.groups) <= MOST_WHOLE:
             return self.groups
         return tuple(
@@ -263,6 +290,7 @@ class EquationDrawing(Drawing):
 
 
 def _brief_titles(group: Group) -> Iterator[Grid]:
+    """Yield the grids of an equation with only a letter as the title, behind the first the head."""
     for number, grid in enumerate(_group_grids(group)):
         letter = grid.title.split(" ")[0]
         head = PART_OF_HEAD.match(grid.title) if number == 0 else None
@@ -271,7 +299,10 @@ def _brief_titles(group: Group) -> Iterator[Grid]:
 
 @lru_cache(maxsize=4)  # asked for twice: what is legible, and where all stands
 def _best_equations(groups: tuple[Group, ...], room: Box, letters: Lettering) -> Equations:
-    """In cells of one width, if their numbers can be read; else with narrower dimensions."""
+    """Return equations in cells of one width, if their numbers can be read.
+
+    Else the better of these and of equations with narrower dimensions comes back.
+    """
     alike = _best_of_shapes(groups, NARROW[:1], room, letters)
     if alike.number_size(letters):
         return alike
@@ -282,7 +313,7 @@ def _best_equations(groups: tuple[Group, ...], room: Box, letters: Lettering) ->
 def _best_of_shapes(
     groups: Sequence[Group], narrow: Sequence[float], room: Box, letters: Lettering
 ) -> Equations:
-    """The best of all that have cells of these shapes.
+    """Return the best equations whose dimensions are as narrow as one of `narrow` says.
 
     So many may stand side by side that no row has room for one more than it holds.
     """
@@ -303,18 +334,23 @@ def _best_of_shapes(
 
 
 def _smallest_label(sides: Sequence[Ticks]) -> float:
-    """The smallest labels of any side, counted as smaller where some are left out."""
+    """Return the size of the smallest labels of any side, counted as smaller where some are left
+    out.
+    """
     return min(side.size * len(side.places) / side.count for side in sides if side.places)
 
 
 def _largest_cells(
     groups: Sequence[Group], form: Form, room: Box, letters: Lettering, largest: float
 ) -> Equations:
-    """Cells as wide as they fit, and as high as becomes them; very small ones if none do."""
+    """Return equations in cells, at most `largest` inches, as wide as they fit and about as high.
+
+    Very small cells come back if none fit.
+    """
     kinds = _kinds_of_equations(groups, form.across)
 
     def arranged(wide: float, high: float) -> Equations:
-        """Equations in cells of this size; of those that are alike one is measured."""
+        """Return equations in cells of this size; of those that are alike one is measured."""
         known = {
             kind: _make_equation(
                 groups[kind[0]], (wide, high), letters, form, len(groups) <= FEW, kind[1]
@@ -332,7 +368,10 @@ def _largest_cells(
 
 
 def _kinds_of_equations(groups: Sequence[Group], across: int) -> list[tuple[int, bool]]:
-    """Of each equation the first with the same sides; and whether its columns have labels."""
+    """Return for each equation the first with the same axes, and whether its columns have labels.
+
+    They have none if the equation directly below has the same axes.
+    """
     sides = [tuple((grid.rows, grid.columns) for grid in _group_grids(group)) for group in groups]
     return [
         (sides.index(own), own not in sides[number + across : number + across + 1])
@@ -341,6 +380,7 @@ def _kinds_of_equations(groups: Sequence[Group], across: int) -> list[tuple[int,
 
 
 def _with_own_numbers(arrangement: Equations, groups: Sequence[Group]) -> Equations:
+    """Return equations with the grids of their own groups, for alike ones were measured once."""
     equations = []
     for equation, group in zip(arrangement.equations, groups, strict=True):
         pairs = zip(equation.terms, _group_grids(group), strict=True)
@@ -350,6 +390,7 @@ def _with_own_numbers(arrangement: Equations, groups: Sequence[Group]) -> Equati
 
 
 def _group_grids(group: Group) -> list[Grid]:
+    """Return the panels of a group that are grids."""
     return [each for each in group.panels if isinstance(each, Grid)]
 
 
@@ -361,7 +402,11 @@ def _make_equation(
     few: bool,
     labelled: bool,
 ) -> Equation:
-    """Rows are named once, for they run through; columns where there are none like them below."""
+    """Return an equation in cells of this size: terms in a row, and signs if it is a product.
+
+    Rows that equal those of the first term are named there alone; columns only if `labelled`. `few`
+    asks for large titles.
+    """
     first, *others = grids = _group_grids(group)
     signs = SIGNS if group.kind == "product" else ("",) * len(others)
     above = HEADING * (letters.title if few else letters.small_title) * POINT
@@ -376,6 +421,7 @@ def _make_equation(
 
 
 def _names_alike(one: Axis, other: Axis) -> bool:
+    """Return whether two axes have the same unit, labels and numbers."""
     return (one.unit, one.labels, one.numbers) == (other.unit, other.labels, other.numbers)
 
 
@@ -389,7 +435,10 @@ def _term(
     labelled: bool,
     few: bool,
 ) -> Term:
-    """A panel; what has no colours is as wide as its numbers need."""
+    """Return a panel of an equation; one without colours is as wide as its numbers need.
+
+    `named` says that an earlier term names the rows; `labelled`, that columns have labels.
+    """
     style, below = _panel_style(letters, form.row), _panel_style(letters, form.column)
     wide, high = (
         side * (1.0 if axis.unit == "token" else form.narrow)
@@ -410,6 +459,7 @@ def _term(
 
 
 def _panel_style(letters: Lettering, share: float) -> PanelStyle:
+    """Return a style in which labels have a share of their largest size."""
     label = max(letters.label * share, letters.smallest)
     return PanelStyle(
         title=letters.title,
@@ -422,6 +472,10 @@ def _panel_style(letters: Lettering, share: float) -> PanelStyle:
 
 
 def _term_items(placed: PlacedTerm, number: float, letters: Lettering) -> Items:
+    """Yield a panel with its labels, and with numbers of `number` points.
+
+    If that is 0, only words and numbers without colours are written.
+    """
     term = placed.term
     panel = panel_of(term.grid, placed.box, number or letters.number, letters.smallest)
     if term.grid.scale.kind == "none":
@@ -434,7 +488,9 @@ def _term_items(placed: PlacedTerm, number: float, letters: Lettering) -> Items:
 
 
 def _title_place(placed: PlacedTerm, letters: Lettering) -> tuple[float, float]:
-    """Where a title begins, at the left end of its panel if it can; and how large it is."""
+    """Return where a title begins, at the left end of its panel if it can; and its
+    size in points.
+    """
     title, (left, _, width, _) = placed.term.grid.title, placed.box
     end = left + width + max(placed.gap - TITLE_GAP, 0.0)
     start = min(left, end - text_width(title, letters.smallest))
@@ -442,7 +498,7 @@ def _title_place(placed: PlacedTerm, letters: Lettering) -> tuple[float, float]:
 
 
 def _size_beside_shape(placed: PlacedTerm) -> float:
-    """How large a title can be that has its shape beside it."""
+    """Return the size in points that a title can have that has its shape beside it."""
     room = placed.box[2] + max(placed.gap - 2 * TITLE_GAP, 0.0)
     title, shape = f"{placed.term.grid.title}  ", bracketed_shape(*placed.term.grid.cells.shape)
     return room / (text_width(title, 1.0) + text_width(shape, SHAPE))
@@ -451,7 +507,7 @@ def _size_beside_shape(placed: PlacedTerm) -> float:
 def _title_items(
     placed: PlacedTerm, size: float, letters: Lettering, *, shapes: bool
 ) -> Iterator[Words]:
-    """The title of a panel, and its shape."""
+    """Yield the title of a panel, and with `shapes` its shape, such as [4 × 8]."""
     left, bottom, _, height = placed.box
     title, y = placed.term.grid.title, bottom + height + 0.4 * letters.axis * POINT
     start = left if shapes else _title_place(placed, letters)[0]
@@ -462,6 +518,7 @@ def _title_items(
 
 
 def _sign_items(placed: PlacedTerm, letters: Lettering) -> Iterator[Words]:
+    """Yield the sign behind a term, if there is one."""
     if placed.sign:
         left, bottom, width, height = placed.box
         points = placed.sign_size * LARGER_SIGNS.get(placed.sign, 1.0)
@@ -471,6 +528,7 @@ def _sign_items(placed: PlacedTerm, letters: Lettering) -> Iterator[Words]:
 
 
 def _sign_width(sign: str, size: float) -> float:
+    """Return the inches that a sign takes with room around it; for no sign, a gap."""
     if not sign:
         return GAP
     return text_width(sign, size * LARGER_SIGNS.get(sign, 1.0)) + 2 * AROUND_SIGN * size * POINT

@@ -40,6 +40,7 @@ WIDEST_PANEL_INCHES = 4  # inches: so many pixels a grid of many cells is pooled
 
 
 def png_picture(view: View, look: Look) -> list[bytes]:
+    """Return a view as a PNG, with title, description and provenance in its metadata."""
     texts = {
         "Title": view.headline,
         "Description": view.picture.description,
@@ -50,7 +51,9 @@ def png_picture(view: View, look: Look) -> list[bytes]:
 
 
 def svg_picture(view: View, look: Look) -> list[bytes]:
-    """Text stays text, and a title and a description say what is to be seen."""
+    """Return a view as an SVG whose text stays text, and whose title and description say what it
+    shows.
+    """
     metadata = {"Date": None, "Creator": "attnviz", "Description": view.provenance_text or None}
     drawn = _picture_bytes(view, look, "svg", metadata).decode()
     start = drawn.index("<svg ")
@@ -66,6 +69,9 @@ def svg_picture(view: View, look: Look) -> list[bytes]:
 
 
 def pdf_picture(view: View, look: Look) -> list[bytes]:
+    """Return a view as a PDF, with title, description and provenance in its metadata,
+    and no date.
+    """
     texts = {
         "Title": view.headline,
         "Subject": view.picture.description,
@@ -77,7 +83,9 @@ def pdf_picture(view: View, look: Look) -> list[bytes]:
 
 
 def view_captions(view: View, look: Look) -> Captions:
-    """What is written around panels; what stands on their axes is not said again."""
+    """Return what is written around the panels of a view; what stands on their axes is not said
+    again.
+    """
     on_axes = AXES_NOTE.split(BETWEEN_NOTES)
     panels = view.picture.panels
     reading = [note for note in panel_notes(panels) if note not in on_axes]
@@ -91,7 +99,10 @@ def view_captions(view: View, look: Look) -> Captions:
 
 
 def figure(view: View, **looks: Any) -> Figure:
-    """The picture, for those who go on with it in matplotlib; no window knows of it."""
+    """Return the picture of a view as a matplotlib figure that no window knows of.
+
+    `looks` are settings of `Look` by name, such as `theme`; unknown ones are refused.
+    """
     look = replace_choices(Look(), looks)
     captions = view_captions(view, look)
     with drawn_view(view, look, captions) as drawn:
@@ -101,7 +112,7 @@ def figure(view: View, **looks: Any) -> Figure:
 
 @contextmanager
 def drawn_view(view: View, look: Look, captions: Captions) -> Iterator[ShownFigure]:
-    """The whole way of a picture, from a view to a figure, to be saved while this lasts."""
+    """Yield the picture of a view as a figure, which must be saved while the block lasts."""
     with hermetic(view.picture.panels, captions):  # matplotlib's own settings, and our fonts
         groups = with_glyphs(view.picture.groups)  # only characters that some font here has
         pooled = pool_groups(groups, look)  # no more cells than there are pixels
@@ -110,7 +121,10 @@ def drawn_view(view: View, look: Look, captions: Captions) -> Iterator[ShownFigu
 
 
 def picture_between(view: View, look: Look, above: float, below: float) -> bytes:
-    """A PNG of what stands on a page between words of somebody else, cut out of it."""
+    """Return as a PNG what a page shows between its top and its foot, cut out of the page.
+
+    `above` and `below` are the inches that are left to others there; no captions are drawn.
+    """
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH)
     captions, drawn = Captions(above=above, below=below), io.BytesIO()
     with drawn_view(view, look, captions) as page:
@@ -126,6 +140,7 @@ def picture_between(view: View, look: Look, above: float, below: float) -> bytes
 
 
 def _picture_bytes(view: View, look: Look, kind: str, metadata: dict[str, Any]) -> bytes:
+    """Return a view drawn as a file of a kind ('png', 'svg' or 'pdf') with this metadata."""
     file = io.BytesIO()
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH)
     with drawn_view(view, look, view_captions(view, look)) as page:
@@ -141,9 +156,10 @@ def _picture_bytes(view: View, look: Look, kind: str, metadata: dict[str, Any]) 
 
 
 def pool_groups(groups: Sequence[Group], look: Look) -> list[Group]:
-    """Grids with more cells than there are pixels, in blocks of cells; no cell is left out.
+    """Return groups with any grid of more cells than pixels in blocks of cells; no cell is left
+    out.
 
-    Of one kind they have one scale, wherever they stand.
+    Pooled grids of one kind have one scale, wherever they stand.
     """
     pixels = int(WIDEST_PANEL_INCHES * (look.dpi or PIXELS_PER_INCH))
     panels = [panel for group in groups for panel in group.all_panels]
@@ -163,13 +179,20 @@ def pool_groups(groups: Sequence[Group], look: Look) -> list[Group]:
 
 
 def _with_grids(each: Drawable, grids: Iterator[Grid]) -> Drawable:
+    """Return a panel with the next of these grids in place of its own; other panels stay as they
+    are.
+    """
     if isinstance(each, Section):
         return replace(each, grids=tuple([next(grids) for _ in each.grids]))
     return next(grids) if isinstance(each, Grid) else each
 
 
 def divide_pages(view: View, look: Look) -> list[View]:
-    """The view on as many pages as each panel needs to keep the labels it would have alone."""
+    """Return a view on as many pages as each panel needs to keep the labels it would have alone.
+
+    Headlines then say which page it is, as in (1 of 3). A view that fits one page, or has one
+    panel, comes back as it is; steps are divided by what can be read of them.
+    """
     panels = view.picture.panels
     sections = [each for each in panels if isinstance(each, Section)]
     if sections and len(sections) == len(panels):
@@ -192,7 +215,10 @@ def divide_pages(view: View, look: Look) -> list[View]:
 
 
 def _section_groups(sections: Sequence[Section], view: View, look: Look) -> Iterator[Group]:
-    """As many steps on a page as can be read there; one alone in parts, if it has many sums."""
+    """Yield a group for each page, with as many steps as can be read there.
+
+    A step that is alone is divided if it has too many sums; moments of a walk are left out.
+    """
     size, together = look.size or SLIDE, list[Section]()
     captions = view_captions(view, look)
     with hermetic(view.picture.panels, captions):
@@ -208,7 +234,9 @@ def _section_groups(sections: Sequence[Section], view: View, look: Look) -> Iter
 
 
 def _sum_parts(sections: list[Section], look: Look, captions: Captions) -> Iterator[Group]:
-    """A page; or several, if it is of one step whose sums do not all fit."""
+    """Yield some steps as one page; or as several, if it is a single step whose sums do not all
+    fit.
+    """
     if len(sections) > 1:
         yield Group("steps", tuple(sections))
         return
@@ -221,7 +249,7 @@ def _sum_parts(sections: list[Section], look: Look, captions: Captions) -> Itera
 
 
 def _is_as_legible(groups: Sequence[Group], view: View, look: Look) -> bool:
-    """Whether a page is as legible as its first equation, or panel, would be alone."""
+    """Return whether a page is as legible as its first equation, or panel, would be alone."""
     units = [unit for _, unit in _all_units(groups)]
     first = next((unit for unit in units if unit.kind == "product"), units[0])
     return len(units) == 1 or _legible_labels(groups, view, look) >= _legible_labels(
@@ -230,6 +258,7 @@ def _is_as_legible(groups: Sequence[Group], view: View, look: Look) -> bool:
 
 
 def _legible_labels(groups: Sequence[Group], view: View, look: Look) -> int:
+    """Return how much of a page can be read, as a number to compare: above all its labels."""
     captions = view_captions(view, look)
     with hermetic(view.picture.panels, captions):
         drawn = pool_groups(with_glyphs(groups), look)
@@ -241,7 +270,9 @@ def _legible_labels(groups: Sequence[Group], view: View, look: Look) -> int:
 
 
 def _divided_groups(groups: Sequence[Group], most: int) -> Iterator[list[Group]]:
-    """So many panels on a page, in their order, with what belongs below them."""
+    """Yield the groups of each page, with `most` panels on one in their order, and what is below
+    them.
+    """
     units = _all_units(groups)
     for start in range(0, len(units), most):
         runs = groupby(units[start : start + most], key=itemgetter(0))
@@ -249,11 +280,14 @@ def _divided_groups(groups: Sequence[Group], most: int) -> Iterator[list[Group]]
 
 
 def _all_units(groups: Sequence[Group]) -> list[tuple[int, Group]]:
-    """What is never divided: a panel with what is below it, or all of an equation."""
+    """Return what is never divided, with the number of its group: a panel with what is below it, or
+    an equation.
+    """
     return [(place, unit) for place, group in enumerate(groups) for unit in _group_units(group)]
 
 
 def _group_units(group: Group) -> Iterator[Group]:
+    """Yield a group for each panel with what is below it; an equation as the whole that it is."""
     if group.kind == "product":
         yield group
         return
@@ -262,13 +296,14 @@ def _group_units(group: Group) -> Iterator[Group]:
 
 
 def _joined_units(units: Sequence[Group]) -> Group:
+    """Return parts of one group as one group again."""
     panels = tuple(panel for unit in units for panel in unit.panels)
     below = tuple(grid for unit in units for grid in unit.below)
     return replace(units[0], panels=panels, below=below)
 
 
 def _numbered_page(view: View, groups: Sequence[Group], number: int, count: int) -> View:
-    """One of several pages, which says so."""
+    """Return one of several pages of a view, with `(number of count)` in its headline."""
     headline = f"{view.headline} ({number} of {count})"
     return replace(
         view, picture=build_page(groups, view.settings, view.picture.caveat), headline=headline

@@ -62,7 +62,10 @@ ColorRow = Shaped[np.ndarray, "color"]
 
 
 def gif(view: View, look: Look) -> list[bytes]:
-    """Each step, then the moments of those that have some, and at last all steps on one page."""
+    """Return a view as a GIF: each step, then its moments, and at last all steps on one page.
+
+    A view of a training shows its film instead.
+    """
     resolution = look.dpi
     look = replace(look, dpi=look.dpi or PIXELS_PER_INCH, transparent=False)
     if look.size is None:  # as on slides of this shape, whose notes hold the settings
@@ -84,14 +87,17 @@ def gif(view: View, look: Look) -> list[bytes]:
 
 
 def walk_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFrame]:
-    """The frames of a walk through the steps."""
+    """Yield the frames of a walk through the steps of a computation."""
     groups = _on_one_scale(pool_groups(with_glyphs(view.picture.groups), look))
     below = replace(captions, title="", notes=view.picture.caveat)
     return _step_frames(groups, look, with_glyphs(captions), with_glyphs(below))
 
 
 def _on_one_scale(groups: Sequence[Group]) -> list[Group]:
-    """One scale for all frames, moments included: a colour means the same number everywhere."""
+    """Return groups whose sections have one scale for all frames, moments included.
+
+    So a colour means the same number everywhere.
+    """
     panels = [panel for group in groups for panel in group.all_panels]
     scales = {
         each.scale.label: each.scale for each in open_panels(panels) if isinstance(each, Grid)
@@ -108,7 +114,10 @@ def _on_one_scale(groups: Sequence[Group]) -> list[Group]:
 def _step_frames(
     groups: Sequence[Group], look: Look, captions: Captions, below: Captions
 ) -> Iterator[FilmFrame]:
-    """Every frame has the same small print: nothing may jump."""
+    """Yield a frame for each step, one for each moment in which a step is computed, and a last one.
+
+    All have the same small print, so that nothing jumps; together they last at most five steps.
+    """
     panels = [panel for group in groups for panel in group.all_panels]
     moving = [each for each in panels if isinstance(each, Section)]
     whole = (
@@ -129,7 +138,7 @@ def _step_frames(
 
 
 def _has_colors(each: Drawable) -> bool:
-    """Whether there is more to see of a step than words and numbers that are only counted."""
+    """Return whether any grid of a panel has a scale of colour."""
     grids = [each for each in open_panels([each]) if isinstance(each, Grid)]
     return any(grid.scale.kind != "none" for grid in grids)
 
@@ -137,7 +146,9 @@ def _has_colors(each: Drawable) -> bool:
 def _last_walk_frame(
     computing: Sequence[Section], look: Look, size: Size, captions: Captions
 ) -> FilmFrame:
-    """The last frame of a walk: all computed rows, in letters that can be read when it is small."""
+    """Return the last frame of a walk: all computed rows, in letters that are large enough for a
+    small film.
+    """
     grids = tuple(each.moments[-1].grids[-1] for each in computing)
     rows = tuple(grid for grid in grids if len(grid.rows) == 1) or grids
     large = replace(look, size=size, text_size=look.text_size * LAST_TEXT)
@@ -148,21 +159,21 @@ def _last_walk_frame(
 
 
 def _shortened_frames(frames: Sequence[FilmFrame], most: float) -> Iterator[FilmFrame]:
-    """All frames shown for less time, if together they take more than so many seconds."""
+    """Yield all frames, shown for less time if together they take more than `most` seconds."""
     share = min(most / sum(frame.seconds for frame in frames), 1.0)
     for frame in frames:
         yield replace(frame, seconds=frame.seconds * share)
 
 
 def _page_of_all_steps(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
-    """All steps on one page, as large as every frame."""
+    """Return all steps on one page, as large as every frame; without a note if it is full."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)  # that it is full: what it leaves out has been shown
         return page_layout(groups, replace(look, size=look.size or FILM_SIZE), captions)
 
 
 def _frame_of_step(each: Drawable, look: Look, size: Size, below: Captions) -> FilmFrame:
-    """A step on a page of its own."""
+    """Return a step on a page of its own."""
     if isinstance(each, Section):
         return FilmFrame(_still_pages([each], look, size, below)[0], look.seconds)
     look = replace(look, size=size)
@@ -172,7 +183,10 @@ def _frame_of_step(each: Drawable, look: Look, size: Size, below: Captions) -> F
 def _moment_frames(
     section: Section, look: Look, size: Size, below: Captions
 ) -> Iterator[FilmFrame]:
-    """How a step is computed, cell by cell; all its moments are laid out alike."""
+    """Yield frames in which a step is computed, cell by cell; none if the section has no moments.
+
+    All moments are laid out alike; one with a new sentence is shown for longer.
+    """
     if section.moments:
         sentence = ""
         layouts = _still_pages(section.moments, look, size, below)
@@ -189,11 +203,12 @@ def _moment_frames(
 def _still_pages(
     sections: Sequence[Section], look: Look, size: Size, below: Captions
 ) -> list[Layout]:
-    """Each on a page of its own, whose letters are as large beside it as those of a slide."""
+    """Return each section on a page of its own, in the letters of a slide in proportion."""
     return section_pages(sections, replace(look, size=size), below)
 
 
 def _pixel_size(size: Size, look: Look) -> tuple[int, int]:
+    """Return the width and the height of a page in pixels. Refuses more than 4000 on a side."""
     assert look.dpi is not None
     if max(size) * look.dpi > LARGEST_SIDE:
         raise AttnvizError(
@@ -207,7 +222,7 @@ def _pixel_size(size: Size, look: Look) -> tuple[int, int]:
 def _changed_pictures(
     layouts: Sequence[Layout], look: Look, size: tuple[int, int]
 ) -> Iterator[Pixels]:
-    """Moments differ in a cell and a sum, and only these are drawn again."""
+    """Yield a picture of each layout; only what differs from the one before is drawn again."""
     picture = _layout_pixels(layouts[0], look, size)
     yield picture
     for before, layout in itertools.pairwise(layouts):
@@ -223,7 +238,9 @@ def _changed_pictures(
 def _repainted_pictures(
     layouts: Sequence[Layout], look: Look, size: tuple[int, int]
 ) -> Iterator[Pixels]:
-    """Of a film other colours are put into cells, and only charts and words are drawn again."""
+    """Yield a picture of each shot; charts and words are drawn again, and cells get
+    other colours.
+    """
     draw = partial(_layout_pixels, look=look, size=size)
     picture, cells = draw(layouts[0]), plan_repainting(layouts[0], look, draw)
     yield picture
@@ -235,7 +252,7 @@ def _repainted_pictures(
 
 
 def _layout_pixels(layout: Layout, look: Look, size: tuple[int, int]) -> Pixels:
-    """A layout in so many pixels, whatever its size in inches."""
+    """Return a layout in so many pixels, whatever its size in inches."""
     figure = draw_layout(layout, look)
     figure.set_dpi(size[0] / layout.size[0])
     canvas = FigureCanvasAgg(figure)
@@ -248,7 +265,10 @@ def _layout_pixels(layout: Layout, look: Look, size: tuple[int, int]) -> Pixels:
 
 
 def _pixel_changes(pictures: Iterable[Pixels]) -> Iterator[Pixels]:
-    """Of the first picture everything, of the others what is unlike the one before."""
+    """Yield all of the first picture, and of each other one the pixels unlike the one before.
+
+    Pixels that stay the same are UNCHANGED; of two equal pictures one pixel counts as changed.
+    """
     before = np.array(UNCHANGED)  # no picture has this colour
     for number, picture in enumerate(pictures):
         same = before == picture
@@ -259,7 +279,9 @@ def _pixel_changes(pictures: Iterable[Pixels]) -> Iterator[Pixels]:
 
 
 def _gif_bytes(images: Iterator[Image.Image], seconds: Sequence[float], comment: str) -> bytes:
-    """A GIF that begins again when it has ended."""
+    """Return a GIF that begins again when it has ended; no frame is shorter than 20
+    milliseconds.
+    """
     file = io.BytesIO()
     next(images).save(
         file,
@@ -279,7 +301,10 @@ def _gif_bytes(images: Iterator[Image.Image], seconds: Sequence[float], comment:
 def computing_layouts(
     moments: Sequence[Section], layouts: Sequence[Layout]
 ) -> Iterator[list[Layout]]:
-    """For each moment a layout without the number, some with it on its way, and the last."""
+    """Yield for each moment its layouts: without the new number, with it on its way, and the last.
+
+    A moment without a new cell, or with pooled grids, has one alone.
+    """
     before: Layout | None = None
     for moment, layout in zip(moments, layouts, strict=True):
         new = _newly_filled(before, layout)
@@ -290,7 +315,7 @@ def computing_layouts(
 
 
 def _newly_filled(before: Layout | None, layout: Layout) -> np.ndarray:
-    """Which cells of the last panel are filled now, and were not; no mask hides them."""
+    """Return which cells of the last panel are filled now, and were not; no mask hides them."""
     if not layout.panels:
         return np.zeros((0, 0), dtype=bool)
     grid = layout.panels[-1].grid
@@ -301,6 +326,11 @@ def _newly_filled(before: Layout | None, layout: Layout) -> np.ndarray:
 
 
 def _moving_number(moment: Section, layout: Layout, new: np.ndarray) -> Iterator[Layout]:
+    """Yield the layouts of a moment, in which a new number flies from its sum into its cell.
+
+    First come rings around its sources, then one around the cell and the number on its way, and
+    last the filled cell. If no line has the number at its end, only the last comes.
+    """
     *_, target = layout.panels
     rings = tuple(
         _box_ring(_part_box(layout.panels[part[0]], part)) for part in moment.cell_sources
@@ -331,11 +361,16 @@ def _moving_number(moment: Section, layout: Layout, new: np.ndarray) -> Iterator
 
 
 def _with_items(layout: Layout, items: Iterable[Item]) -> Layout:
+    """Return a layout with these items in place of its own."""
     return replace(layout, items=tuple(items))
 
 
 def _result_of_sum(moment: Section, layout: Layout) -> tuple[Words, Words] | None:
-    """The last line of a sum, and the number that it ends with, where that stands."""
+    """Return the line on which a sum of a moment ends, and its result as words at their place
+    there.
+
+    It is None if no line ends with `= result` or `≈ result`.
+    """
     for total in moment.sums:
         for line in layout.words:
             if total.result and any(line.text.endswith(f"{s}{total.result}") for s in EQUALS_SIGNS):
@@ -346,6 +381,9 @@ def _result_of_sum(moment: Section, layout: Layout) -> tuple[Words, Words] | Non
 
 
 def _part_box(panel: Panel, part: CellSource) -> Box:
+    """Return the box of a cell, a row or a column of a panel; None for a row or column means all of
+    them.
+    """
     _, row, column = part
     new = np.zeros(panel.grid.values.shape, dtype=bool)
     new[slice(None) if row is None else row, slice(None) if column is None else column] = True
@@ -353,7 +391,7 @@ def _part_box(panel: Panel, part: CellSource) -> Box:
 
 
 def _cells_box(panel: Panel, cells: np.ndarray) -> Box:
-    """The box that holds some cells of a panel."""
+    """Return the box that holds the marked cells of a panel."""
     rows, columns = (np.flatnonzero(cells.any(axis=axis)).tolist() for axis in (1, 0))
     left, _, wide, high = cell_box(panel, rows[0], columns[0])
     _, bottom, _, _ = cell_box(panel, rows[-1], columns[-1])
@@ -361,6 +399,7 @@ def _cells_box(panel: Panel, cells: np.ndarray) -> Box:
 
 
 def _box_ring(box: Box) -> Stroke:
+    """Return a thick line around a box."""
     left, bottom, width, height = box
     right, top = left + width, bottom + height
     corners = (left, bottom), (right, bottom), (right, top), (left, top)
@@ -369,12 +408,16 @@ def _box_ring(box: Box) -> Stroke:
 
 @dataclass(frozen=True, eq=False)
 class FilmFrame:
+    """A layout, and for how many seconds it is shown."""
+
     layout: Layout
     seconds: float
 
 
 def film_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFrame]:
-    """A frame for each shot; all leave the room that the longest headline needs."""
+    """Yield a frame for each shot of a training; all leave the room that the longest headline
+    needs.
+    """
     titles = [view.headline if view.titled else shot.title for shot in view.film]
     around = [with_glyphs(replace(captions, title=title)) for title in titles]
     size = look.size or FILM_SIZE
@@ -396,7 +439,7 @@ def film_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFram
 
 @dataclass(frozen=True, eq=False)
 class Canvas:
-    """The pixels of a panel: how much of each is of its cell, and which cell that is."""
+    """The pixels of a panel: how much of each belongs to a cell, and to which cell."""
 
     rows: slice
     columns: slice
@@ -406,7 +449,10 @@ class Canvas:
     column: Shaped[np.ndarray, "1 across"]
 
     def painted(self, colors: Float[np.ndarray, "row column 3"], lowest: Color) -> Pixels:
-        """The pixels of the panel with these colours in its cells."""
+        """Return the pixels of the panel with these colours in its cells.
+
+        `lowest` is the colour that all cells have in `low`.
+        """
         return _pack_channels(self.low + self.share * (colors[self.row, self.column] - lowest))
 
 
@@ -418,7 +464,7 @@ class Repainting:
     look: Look
 
     def painted(self, picture: Pixels, layout: Layout) -> Pixels:
-        """A picture with the cells of this layout, whatever was in them."""
+        """Return a picture with the cells of this layout, whatever was in them."""
         pixels = np.array(picture)
         for canvas, panel in zip(self.canvases, layout.panels, strict=True):
             lowest, _ = _end_colors(panel, self.look)
@@ -428,14 +474,14 @@ class Repainting:
 
 
 def plan_repainting(layout: Layout, look: Look, draw: DrawPixels) -> Repainting:
-    """Which pixels belong to which cell, found by drawing a layout twice."""
+    """Return which pixels belong to which cell, found by drawing a layout twice."""
     low, high = (_color_channels(draw(_with_all_cells(layout, end))) for end in ("low", "high"))
     canvases = (_panel_canvas(panel, layout, low, high, look) for panel in layout.panels)
     return Repainting(tuple(canvases), look)
 
 
 def _with_all_cells(layout: Layout, end: str) -> Layout:
-    """The layout with every cell at one end of its scale."""
+    """Return the layout with every cell at one end of its scale ('low' or 'high')."""
     items = list[Item]()
     for item in layout.items:
         if isinstance(item, Panel):
@@ -446,6 +492,9 @@ def _with_all_cells(layout: Layout, end: str) -> Layout:
 
 
 def _panel_canvas(panel: Panel, layout: Layout, low: Picture, high: Picture, look: Look) -> Canvas:
+    """Return the pixels of a panel and their cells, from pictures with all cells low
+    and all high.
+    """
     (down, across, _), (left, bottom, width, height) = low.shape, panel.box
     pixels = across / layout.size[0]
     top = down - (bottom + height) * pixels  # counted from below, where a page ends at a pixel
@@ -461,19 +510,23 @@ def _panel_canvas(panel: Panel, layout: Layout, low: Picture, high: Picture, loo
 def _cell_pixels(
     start: float, length: float, count: int, most: int
 ) -> tuple[slice, Shaped[np.ndarray, "pixel"]]:
-    """The pixels of one side of a panel, and at which of its cells each of them is."""
+    """Return the pixels of one side of a panel, and at which of its `count` cells each of them is.
+
+    `most` is how many pixels the picture has there.
+    """
     part = slice(max(int(start) - 1, 0), min(int(start + length) + 2, most))
     shares = (np.arange(part.start, part.stop) + 0.5 - start) / length
     return part, np.clip((shares * count).astype(int), 0, count - 1)
 
 
 def _end_colors(panel: Panel, look: Look) -> tuple[Color, Color]:
-    """The colours of the two ends of its scale."""
+    """Return the colours of the low and the high end of a panel's scale."""
     anchors = color_anchors(look.palette, look.theme, panel.grid.scale.kind)
     return anchors[0], anchors[-1]
 
 
 def _panel_colors(panel: Panel, look: Look) -> Float[np.ndarray, "row column 3"]:
+    """Return the colour of each cell of a panel; empty cells count as 0."""
     grid, anchors = panel.grid, color_anchors(look.palette, look.theme, panel.grid.scale.kind)
     values = np.nan_to_num(grid.values)
     colors: Float[np.ndarray, "row column 3"] = color_values(
@@ -483,13 +536,17 @@ def _panel_colors(panel: Panel, look: Look) -> Float[np.ndarray, "row column 3"]
 
 
 def _pack_channels(channels: Picture) -> Pixels:
+    """Return red, green and blue, rounded, as one number for each pixel."""
     whole = np.clip(channels.round(), 0, 255).astype(np.uint32)
     packed: Pixels = whole[..., 0] << 16 | whole[..., 1] << 8 | whole[..., 2]
     return packed
 
 
 def to_palette(pixels: Pixels) -> Image.Image:
-    """At most 255 colours, those of the largest areas as they are, and one that is transparent."""
+    """Return an image of at most 255 colours and a transparent one, which is for unchanged pixels.
+
+    The colours of the largest areas stay as they are.
+    """
     colors = _colors_by_area(pixels)
     palette = colors if len(colors) <= PALETTE_COLORS else _reduced_palette(colors)
     nearest = np.empty(UNCHANGED + 1, dtype=np.uint8)  # a table by colour, with few entries
@@ -504,7 +561,10 @@ def to_palette(pixels: Pixels) -> Image.Image:
 
 
 def _colors_by_area(pixels: Pixels) -> ColorRow:
-    """Each colour once, that of the largest area first; counted by runs, of which there are few."""
+    """Return each colour once, that of the largest area first, without that of unchanged pixels.
+
+    They are counted by runs of equal pixels, of which there are few.
+    """
     row = pixels.ravel()
     starts = np.flatnonzero(np.concatenate([[True], row[1:] != row[:-1]]))
     lengths = np.diff(np.append(starts, len(row)))
@@ -515,7 +575,7 @@ def _colors_by_area(pixels: Pixels) -> ColorRow:
 
 
 def _nearest_colors(colors: ColorRow, palette: ColorRow) -> ColorRow:
-    """For each colour the place of the nearest of those that are kept."""
+    """Return for each colour the place of the nearest one in the palette."""
     near = _color_channels(palette)
     # (a - b)² = a² - 2ab + b², and a² is the same for all that are compared.
     distances = (near**2).sum(axis=1) - 2 * _color_channels(colors) @ near.T
@@ -524,7 +584,7 @@ def _nearest_colors(colors: ColorRow, palette: ColorRow) -> ColorRow:
 
 
 def _reduced_palette(colors: ColorRow) -> ColorRow:
-    """The most common colours, and a few that stand for all others."""
+    """Return the 160 most common colours, and a few that stand for all others."""
     rest = Image.fromarray(_color_channels(colors[MOST_COMMON:]).astype(np.uint8)[None])
     summed_up = rest.quantize(PALETTE_COLORS - MOST_COMMON, kmeans=1, dither=Image.Dither.NONE)
     channels = np.array(summed_up.getpalette(), dtype=np.uint32).reshape(-1, 3)
@@ -534,4 +594,5 @@ def _reduced_palette(colors: ColorRow) -> ColorRow:
 
 
 def _color_channels(colors: Shaped[np.ndarray, "color"]) -> Shaped[np.ndarray, "color 3"]:
+    """Return red, green and blue of colours that are one number each."""
     return np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=-1).astype(np.float64)

@@ -14,7 +14,7 @@ SMALLER_STEP = 0.93  # from one size that is tried to the next
 
 
 def first_fit(choices: Iterable[Choice], fits: Callable[[Choice], bool]) -> Choice:
-    """The first choice that fits; the last one if none does.
+    """Return the first choice for which `fits` is true; the last choice if there is none.
 
     >>> first_fit([5, 3, 1], lambda size: size < 4), first_fit([5, 3], lambda size: size < 2)
     (3, 3)
@@ -26,7 +26,8 @@ def first_fit(choices: Iterable[Choice], fits: Callable[[Choice], bool]) -> Choi
 
 
 def shrinking(largest: float, smallest: float, share: float = SMALLER_STEP) -> Iterator[float]:
-    """Sizes from the largest down to the smallest, each so many times the one before.
+    """Yield sizes from `largest` down to `smallest`, each `share` times the one before; `smallest`
+    last.
 
     >>> list(shrinking(8.0, 3.0, 0.5))
     [8.0, 4.0, 3.0]
@@ -39,7 +40,10 @@ def shrinking(largest: float, smallest: float, share: float = SMALLER_STEP) -> I
 
 
 def largest_length(fits: Callable[[float], bool], most: float) -> float:
-    """The largest length that fits; a very small one if none does."""
+    """Return about the largest length, at most `most`, for which `fits` is true, found by halving.
+
+    Where nothing fits it is 0.001.
+    """
     if fits(most):
         return most
     low, high = LEAST_LENGTH, most

@@ -1,4 +1,4 @@
-"""Draws only characters that some font here has, and finds that font."""
+"""Characters that can be drawn: which font has each, and code points for those that none has."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ WIDEST_LETTER = "W"
 
 @contextmanager
 def hermetic(panels: Sequence[Drawable], captions: Captions) -> Iterator[None]:
-    """Matplotlib's defaults, whatever a matplotlibrc says, and files without chance in them."""
+    """Have matplotlib draw alike everywhere while the block runs: whatever a matplotlibrc says.
+
+    Fonts are those that these texts need, and files hold nothing random. A note names characters
+    that no font has.
+    """
     texts = texts_in([*panels, captions])
     warn_of_missing(texts)
     fonts = font_families(texts)
@@ -54,17 +58,17 @@ def hermetic(panels: Sequence[Drawable], captions: Captions) -> Iterator[None]:
 
 
 def _as_printed(text: str) -> str:
-    """Our own words as they are typeset, in characters that can be drawn."""
+    """Return attnviz's own words as they are typeset, in characters that can be drawn."""
     return drawable_text(typeset(text))
 
 
 def _as_printed_names(text: str) -> str:
-    """Our own words that may name matrices, with these as in a formula."""
+    """Return attnviz's own words, which may name matrices, with these names as in a formula."""
     return typeset_names(_as_printed(text))
 
 
 def drawable_text(text: str) -> str:
-    """The same text with `U+1F389` for a character that no font here can draw."""
+    """Return a text with `U+1F389` in place of a character that no font here can draw."""
     return "".join(
         character if _font_of(character) is not None else f"U+{ord(character):04X}"
         for character in text
@@ -98,16 +102,19 @@ Anything = TypeVar("Anything")
 
 
 def with_glyphs(value: Anything) -> Anything:
-    """The same in characters that can be drawn; in a file's metadata words stay as they are."""
+    """Return groups, panels or captions with every text typeset and in characters that can be
+    drawn.
+    """
     changed: Anything = _set_texts(value, None, lambda text, setting: setting(text))
     return changed
 
 
 def texts_in(value: Any) -> list[str]:
-    """Everything in it that will be written."""
+    """Return every text in groups, panels or captions that will be drawn."""
     texts = list[str]()
 
     def collect(text: str, setting: Callable[[str], str]) -> str:
+        """Keep a text, and return it as it is."""
         texts.append(text)
         return text
 
@@ -116,6 +123,10 @@ def texts_in(value: Any) -> list[str]:
 
 
 def _set_texts(value: Any, setting: Setting, change: Callable[..., str]) -> Any:
+    """Return a value with `change(text, setting)` in place of each of the texts in it, at any
+    depth. The table TEXTS says which fields hold texts; a value of a type it lacks stays as it
+    is.
+    """
     if isinstance(value, tuple | list):
         return type(value)([_set_texts(part, setting, change) for part in value])
     if setting is not None:
@@ -126,18 +137,20 @@ def _set_texts(value: Any, setting: Setting, change: Callable[..., str]) -> Any:
 
 
 def font_families(texts: Iterable[str]) -> list[str]:
-    """The families that have all the characters that any font here has, the first one first."""
+    """Return the names of the fonts that these texts need, DejaVu Sans always first."""
     found = (_font_of(character) for character in _characters(texts))
     return list(dict.fromkeys([FIRST_FONT, *(_font_family(path) for path in found if path)]))
 
 
 def measurable_text(text: str) -> str:
-    """The text with a wide letter for each character that the first font does not have."""
+    """Return a text with `W` in place of each character that DejaVu Sans does not have."""
     return "".join(each if _font_of(each) == "" else WIDEST_LETTER for each in text)
 
 
 def warn_of_missing(texts: Iterable[str]) -> None:
-    """Say once which characters are drawn as code points."""
+    """Note once which characters no font has and are drawn as code points: up to eight
+    are listed.
+    """
     missing = [each for each in _characters(texts) if _font_of(each) is None]
     if missing:
         some = " ".join(missing[:8]) + (" …" if len(missing) > 8 else "")
@@ -145,12 +158,15 @@ def warn_of_missing(texts: Iterable[str]) -> None:
 
 
 def _characters(texts: Iterable[str]) -> list[str]:
+    """Return each character of some texts once, sorted."""
     return sorted({character for text in texts for character in text})
 
 
 @cache
 def _font_of(character: str) -> str | None:
-    """The file of the first font that has a glyph; "" if matplotlib's own has it."""
+    """Return the file of the first font that has a character: "" for DejaVu Sans, None if no font
+    has it.
+    """
     code = ord(character)
     if _has_glyph(_path_of_first(), code):
         return ""
@@ -159,30 +175,39 @@ def _font_of(character: str) -> str | None:
 
 @cache
 def _path_of_first() -> str:
+    """Return the file of DejaVu Sans."""
     return str(font_manager.findfont(FIRST_FONT))
 
 
 @cache
 def _installed_fonts() -> list[str]:
-    """Every font file, the plain ones first; matplotlib's own list may be older than some."""
+    """Return every installed font file, plain ones first; matplotlib's own list may
+    lack new ones.
+    """
     paths = map(Path, font_manager.findSystemFonts())
     return [str(path) for path in sorted(paths, key=_plainness)]
 
 
 def _plainness(path: Path) -> tuple[bool, bool, bool, str]:
+    """Return a key that sorts plain fonts first: no bold or italic ones, then sans,
+    then regular.
+    """
     name = path.stem.lower()
     styled = any(word in name for word in ("bold", "italic", "oblique", "light", "black", "thin"))
     return styled, "sans" not in name, "regular" not in name, str(path)
 
 
 def _has_glyph(path: str, code: int) -> bool:
+    """Return whether a font file can be read, has outlines, and has a character of this code."""
     font = _open_font(path)
     return font is not None and font.get_char_index(code) != 0
 
 
 @cache
 def _open_font(path: str) -> FT2Font | None:
-    """The font, if its glyphs are outlines; bitmaps, as in colour emoji, cannot be scaled."""
+    """Return the font of a file; None if it cannot be read, or holds bitmaps, which cannot be
+    scaled.
+    """
     try:
         font = FT2Font(path)
     except (RuntimeError, OSError):
@@ -192,6 +217,7 @@ def _open_font(path: str) -> FT2Font | None:
 
 @cache
 def _font_family(path: str) -> str:
+    """Register a font file with matplotlib, and return the name of its family."""
     font_manager.fontManager.addfont(path)
     font = _open_font(path)
     assert font is not None

@@ -1,4 +1,4 @@
-"""Very many heads as small maps: where each stands, and the strongest ones framed; in inches.
+"""Very many heads as small maps: where each stands, and which ones are framed; in inches.
 
 What frames mean stands on the right of the maps or below them, wherever it leaves them larger.
 """
@@ -55,12 +55,16 @@ Pieces = tuple[tuple[str, bool], ...]  # words, and whether they are bold
 
 @dataclass(frozen=True)
 class HeadsDrawing(Drawing):
-    """Small maps with their names, frames around those of which more is told, and the key."""
+    """Small maps with their names, frames around those that have a flag, and the key
+    to the flags.
+    """
 
     overview: Overview
 
     def body_height(self, letters: Lettering, width: float) -> float:
-        """So high that maps fill the width; of few maps no more than lets each be seen well."""
+        """Return the height at which maps fill the width; few maps are no larger than 2.6 inches
+        high.
+        """
         overview = self.overview
         heads = len(overview.columns)
         across = min(heads, round(math.sqrt(1.5 * heads))) if len(overview.rows) == 1 else heads
@@ -74,6 +78,7 @@ class HeadsDrawing(Drawing):
         return max(high * rows + titles, low) + endless.above + endless.below
 
     def body(self, room: Box, letters: Lettering) -> Items:
+        """Yield the maps, names, frames and the key, and the last lines below."""
         sheet = best_sheet(self.overview, room, letters)
         for part in (_map_items, _head_names, _token_labels, _frame_items, _tags_items):
             yield from part(sheet)
@@ -87,12 +92,15 @@ class HeadsDrawing(Drawing):
         yield from keys_items(sheet.last_keys, last, letters.note)
 
     def legible(self, room: Box, letters: Lettering) -> int:
-        """How many tokens have their names."""
+        """Return how many labels the queries of a map have; 0 if tokens have no names."""
         tokens = best_sheet(self.overview, room, letters).tokens
         return len(tokens[0].places) if tokens else 0
 
 
 def _map_items(sheet: MapSheet) -> Items:
+    """Yield all maps, with a thin line around each, and lines through it at the borders of its
+    axes.
+    """
     overview = sheet.overview
     boxes = tuple(sheet.box(*each) for each in overview.places)
     yield Maps(overview.scale, boxes, overview.values, overview.hidden)
@@ -101,7 +109,7 @@ def _map_items(sheet: MapSheet) -> Items:
 
 
 def _border_blocks(overview: Overview, box: Box) -> Iterator[Block]:
-    """Lines through a map, where something else begins on a side."""
+    """Yield lines through a map, where an axis has a border."""
     left, bottom, wide, high = box
     if overview.key_axis.border is not None:
         x = left + wide * overview.key_axis.border / len(overview.key_axis)
@@ -112,7 +120,11 @@ def _border_blocks(overview: Overview, box: Box) -> Iterator[Block]:
 
 
 def _head_names(sheet: MapSheet) -> Iterator[Words | Stroke]:
-    """Layers on the left, heads above; every so many, where there is no room for all."""
+    """Yield layers on the left and heads above; every so many, where there is no room for all.
+
+    Heads that share keys have `kv 0` above them; if a layer is in several rows, each map has its
+    name.
+    """
     overview, letters = sheet.overview, sheet.letters
     if sheet.wrapped:
         yield from _map_titles(sheet)
@@ -137,7 +149,7 @@ def _head_names(sheet: MapSheet) -> Iterator[Words | Stroke]:
 
 
 def _map_titles(sheet: MapSheet) -> Iterator[Words]:
-    """The name of each map over it."""
+    """Yield the name of each map over it."""
     size = sheet.letters.axis
     for name, place in zip(sheet.overview.names, sheet.overview.places, strict=True):
         left, bottom, wide, high = sheet.box(*place)
@@ -146,7 +158,10 @@ def _map_titles(sheet: MapSheet) -> Iterator[Words]:
 
 
 def _every_few(axis: Axis, pitch: float, needed: float) -> range:
-    """Every place, or every second, fourth, eighth one."""
+    """Return every place of an axis, or every second, fourth, eighth one.
+
+    Places are `pitch` inches apart, and a label takes `needed` inches.
+    """
     step = 1
     while step < len(axis) and pitch * step < needed:
         step *= 2
@@ -154,7 +169,9 @@ def _every_few(axis: Axis, pitch: float, needed: float) -> range:
 
 
 def _key_groups(sheet: MapSheet) -> Iterator[tuple[str, float, float]]:
-    """`kv 0`, and from where to where its heads stand."""
+    """Yield the name of each group of heads that share keys, such as `kv 0`, with its left and
+    right end.
+    """
     groups = sheet.overview.groups
     for group, columns in groupby(range(len(groups)), lambda column: groups[column]):
         every = list(columns)
@@ -163,7 +180,7 @@ def _key_groups(sheet: MapSheet) -> Iterator[tuple[str, float, float]]:
 
 
 def _token_labels(sheet: MapSheet) -> Iterator[Words | Stroke]:
-    """Beside the first maps of layers, and below those of the last."""
+    """Yield labels of tokens beside the first maps of layers, and below those of the last."""
     if sheet.tokens is None:
         return
     rows, columns = sheet.tokens
@@ -176,7 +193,7 @@ def _token_labels(sheet: MapSheet) -> Iterator[Words | Stroke]:
 
 
 def _frame_items(sheet: MapSheet) -> Items:
-    """A thick line around each map of which more is told, and the letter of what that is."""
+    """Yield a thick line around each map that has a flag, and the letter of its first flag."""
     seen = set[int]()
     for number, flag in enumerate(sheet.overview.flags):
         if flag.map_index in seen:
@@ -189,6 +206,7 @@ def _frame_items(sheet: MapSheet) -> Items:
 
 
 def _tags_items(sheet: MapSheet) -> Items:
+    """Yield the key of all letters, beside the maps or below them."""
     left, _, width, _ = sheet.room
     if sheet.beside:
         start = sheet.right + KEY_AIR * sheet.letters.axis * POINT
@@ -202,7 +220,7 @@ def _tags_items(sheet: MapSheet) -> Items:
 
 @dataclass(frozen=True, eq=False)
 class MapSheet:
-    """Maps in a room: how large they are, and where what is told of them stands."""
+    """Maps in a room: how large they are, and where their names and the key to the frames stand."""
 
     overview: Overview
     letters: Lettering
@@ -213,6 +231,7 @@ class MapSheet:
 
     @property
     def _letter(self) -> float:
+        """The size of a letter of the names, in inches."""
         return self.letters.axis * POINT
 
     @property
@@ -247,7 +266,9 @@ class MapSheet:
 
     @property
     def last_keys(self) -> list[Key]:
-        """What colours mean, and whatever else the last lines say."""
+        """The lines at the foot: what colours mean, what one cell stands for, what is hidden; and
+        the text.
+        """
         return last_lines(
             self.overview, self.letters, self.room[2], has_tokens=self.tokens is not None
         )
@@ -259,7 +280,7 @@ class MapSheet:
 
     @property
     def key(self) -> tuple[float, float]:
-        """The width, and the height, that the key takes."""
+        """The width and the height that the key takes from the maps; one of them is 0."""
         if self.beside:
             return tag_column_width(self.overview, self.letters) + KEY_AIR * self._letter, 0.0
         return 0.0, tag_lines_height(self.overview, self.letters, self.room[2])
@@ -297,7 +318,7 @@ class MapSheet:
         return left + self.left, bottom + height - self.above
 
     def box(self, row: int, column: int) -> Box:
-        """Where a map stands; a layer that is alone may go on in the next row."""
+        """Return where a map stands; a layer that is alone may go on in the next row."""
         beyond, column = divmod(column, self.across)
         row += beyond
         (wide, high), (across, down), (left, top) = self.size, self.pitch, self.corner
@@ -326,7 +347,11 @@ class MapSheet:
 
 
 def best_sheet(overview: Overview, room: Box, letters: Lettering) -> MapSheet:
-    """The sheet with the largest maps, and with names of tokens where there is room for them."""
+    """Return the sheet with the largest maps, and with names of tokens where there is room for
+    them.
+
+    Cells too small to be told apart are pooled.
+    """
     heads = len(overview.columns)
     across = range(1, heads + 1) if len(overview.rows) == 1 else (heads,)
     ways = product((True, False), across)
@@ -343,13 +368,19 @@ def best_sheet(overview: Overview, room: Box, letters: Lettering) -> MapSheet:
 
 
 def _cells_that_fit(count: int, length: float) -> int:
-    """The number of cells that can be told apart; all of them, if that is at least half."""
+    """Return how many of `count` cells can be told apart in `length` inches.
+
+    It is all of them unless fewer than about half could be.
+    """
     most = max(math.ceil(length / FINEST_CELL), 1)
     return count if count < 2 * most else most
 
 
 def _with_tokens(sheet: MapSheet) -> MapSheet | None:
-    """The same with the names of tokens, if all of them can be read."""
+    """Return the same sheet with the names of tokens; None if not all of them can be read.
+
+    Pooled maps, and such with more than 32 tokens, have none.
+    """
     overview, letters = sheet.overview, sheet.letters
     if (
         overview.shape != (len(overview.query_axis), len(overview.key_axis))
@@ -370,11 +401,15 @@ def _with_tokens(sheet: MapSheet) -> MapSheet | None:
 
 
 def _sheet_style(letters: Lettering) -> PanelStyle:
+    """Return the style of the labels of tokens."""
     return panel_style(letters, SLIDE, 1.0, 1.0)
 
 
 def tag_items(number: int, right: float, top: float, size: float) -> Items:
-    """A letter in a box, whose upper right end is here."""
+    """Yield a letter in a box, whose upper right end is here.
+
+    `number` 0 is `a`, 1 is `b`; after Z they begin again.
+    """
     side = TAG_SIDE * size * POINT
     box = (right - side, top - side, side, side)
     x, y = right - side / 2, top - side / 2 - MIDDLE * size * POINT
@@ -391,12 +426,12 @@ def tag_items(number: int, right: float, top: float, size: float) -> Items:
 
 
 def tag_size(side: float, letters: Lettering) -> float:
-    """How large the letter at a map can be."""
+    """Return the size in points of the letter at a map whose shorter side is this long."""
     return min(max(side * TAG_SHARE / POINT, letters.smallest), letters.label)
 
 
 def tag_column_width(overview: Overview, letters: Lettering) -> float:
-    """The width of the key in a column."""
+    """Return the width of the key in a column; 0 if there are no flags."""
     size = letters.axis
     widths = (
         _pieces_width(each, size)
@@ -408,11 +443,14 @@ def tag_column_width(overview: Overview, letters: Lettering) -> float:
 
 
 def tag_column_height(overview: Overview, letters: Lettering) -> float:
+    """Return the height of the key in a column."""
     return len(overview.flags) * (TAG_PAIR + TAG_LEADING) * letters.axis * POINT
 
 
 def tag_column_items(overview: Overview, room: Box, letters: Lettering) -> Items:
-    """What each letter means, in two lines, from the top."""
+    """Yield what each letter means, in two lines, from the top of a room; smaller if
+    it is too low.
+    """
     left, bottom, _, high = room
     needed = tag_column_height(overview, letters)
     size = max(letters.axis * min(high / max(needed, 1e-6), 1.0), letters.smallest)
@@ -427,13 +465,15 @@ def tag_column_items(overview: Overview, room: Box, letters: Lettering) -> Items
 
 
 def tag_lines_height(overview: Overview, letters: Lettering, room: float) -> float:
-    """The height of the key in lines, with a little room above it."""
+    """Return the height of the key in lines, with a little room above it; 0 if there
+    are no flags.
+    """
     count = len(_tag_lines(overview, letters, room))
     return (count * TAG_LINE + 0.7) * letters.axis * POINT if count else 0.0
 
 
 def tag_lines_items(overview: Overview, room: Box, letters: Lettering) -> Items:
-    """What each letter means, in lines from the top."""
+    """Yield what each letter means, in lines from the top of a room."""
     left, bottom, wide, high = room
     size, letter = letters.axis, letters.axis * POINT
     y = bottom + high - 1.7 * letter
@@ -451,9 +491,10 @@ def tag_lines_items(overview: Overview, room: Box, letters: Lettering) -> Items:
 def last_lines(
     overview: Overview, letters: Lettering, room: float, *, has_tokens: bool
 ) -> list[Key]:
-    """What colours mean and how they run, what one cell stands for, what is hidden; and the text.
+    """Return what colours mean and how they run, what one cell stands for, what is hidden; and the
+    text.
 
-    `named` says that tokens stand beside the maps.
+    `has_tokens` says that tokens stand beside the maps, so that the text is left out.
     """
     scale, bent = scale_key(overview.scale), COLOR_SCALE_NOTES[overview.bend]
     colors = replace(scale, meaning=f"{scale.meaning} ({bent})" if bent else scale.meaning)
@@ -465,19 +506,20 @@ def last_lines(
 
 
 def _token_texts(overview: Overview) -> list[str]:
-    """The tokens of the rows and of the columns, as a text."""
+    """Return the tokens of the rows and of the columns, as one text if they are the same."""
     rows, columns = _axis_text(overview.query_axis), _axis_text(overview.key_axis)
     return [rows] if rows == columns else [f"rows: {rows}", f"columns: {columns}"]
 
 
 def _axis_text(tokens: Axis) -> str:
+    """Return the tokens of an axis as a text, with spaces where they have some."""
     spaced = tokens.spaced or (True,) * len(tokens)
     words = zip(tokens.labels, spaced, strict=True)
     return "".join(f"{' ' * space}{label}" for label, space in words).strip()
 
 
 def _tag_lines(overview: Overview, letters: Lettering, room: float) -> list[list[int]]:
-    """The places of flags in lines that are no wider."""
+    """Return the numbers of flags in lines that are no wider than `room`."""
     lines, left = list[list[int]](), room
     for number, flag in enumerate(overview.flags):
         needed = _tag_width(_tag_line(overview, flag), letters.axis)
@@ -490,10 +532,12 @@ def _tag_lines(overview: Overview, letters: Lettering, room: float) -> list[list
 
 
 def _tag_width(pieces: Pieces, size: float) -> float:
+    """Return the inches that a letter with these words takes in a line, and the gap behind it."""
     return (TAG_SIDE + TAG_GAP + BETWEEN_TAGS) * size * POINT + _pieces_width(pieces, size)
 
 
 def _tag_line(overview: Overview, flag: Flag) -> Pieces:
+    """Return the words for a flag in one line: its kind, the head in bold, and its number."""
     return (
         (f"{flag.kind} ", False),
         (overview.names[flag.map_index], True),
@@ -502,17 +546,20 @@ def _tag_line(overview: Overview, flag: Flag) -> Pieces:
 
 
 def _tag_two_lines(overview: Overview, flag: Flag) -> tuple[Pieces, Pieces]:
+    """Return the words for a flag in two lines: the head in bold with its number, and its kind."""
     above = ((overview.names[flag.map_index], True), (f" {flag.number}", False))
     return above, ((flag.kind, False),)
 
 
 def _pieces_width(pieces: Pieces, size: float) -> float:
+    """Return the width of some words, bold ones among them, in inches."""
     return sum(text_width(text, size) * (BOLD if bold else 1.0) for text, bold in pieces)
 
 
 def _tag_words(
     pieces: Pieces, x: float, y: float, size: float, *, faint: bool = False
 ) -> Iterator[Words]:
+    """Yield some words, bold ones among them, from (x, y) on."""
     for piece in pieces:
         yield Words(piece[0], x, y, size, bold=piece[1], faint=faint)
         x += _pieces_width((piece,), size)

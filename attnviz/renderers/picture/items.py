@@ -21,6 +21,8 @@ LENGTHS = ("x", "y", "size", "width", "head", "outlined", "fitting", "smallest")
 
 @dataclass(frozen=True, eq=False)
 class Panel:
+    """A grid in a box, with the texts in its cells and the size that these can have."""
+
     grid: Grid
     box: Box
     numbers: np.ndarray  # what stands in the cells,
@@ -29,13 +31,17 @@ class Panel:
 
     @property
     def number_size(self) -> float:
-        """0 if the numbers could not be read."""
+        """The size of the texts in the cells, in points; 0 if there are none or if they would be
+        too small.
+        """
         return self.fitting if self.numbers.size and self.fitting >= self.smallest else 0.0
 
 
 @dataclass(frozen=True)
 class Tint:
-    """A number in the colour that its scale has for it; None is what a mask hides."""
+    """A number in the colour that its scale gives it; a value of None is a cell that a
+    mask hides.
+    """
 
     scale: Scale
     value: float | None
@@ -43,7 +49,9 @@ class Tint:
 
     @property
     def share(self) -> float:
-        """How far along the scale it lies, from 0 to 1."""
+        """How far along the scale the number lies, from 0 to 1; 0 if it is hidden or
+        not a number.
+        """
         if self.value is None or self.value != self.value:
             return 0.0
         part = (self.value - self.scale.low) / (self.scale.high - self.scale.low)
@@ -51,16 +59,19 @@ class Tint:
 
 
 def tint_of(grid: Grid, row: int, column: int) -> Tint:
-    """The colour of a cell."""
+    """Return the colour of a cell, with whether a mask hides it and whether its row's
+    head is off.
+    """
     value = None if grid.hidden[row, column] else float(grid.values[row, column])
     return Tint(grid.scale, value, grid.is_off(row))
 
 
 @dataclass(frozen=True)
 class Block:
-    """A rectangle: filled where it has a tint, with a line around it where it is outlined.
+    """A rectangle: filled if it has a tint, and with a line around it if `outlined` is above 0.
 
-    One that has the colour of a line in a chart is filled with it, or outlined in it.
+    One with a `series` has the colour of that line of a chart: as its outline if it is outlined,
+    else as its filling.
     """
 
     box: Box
@@ -81,7 +92,7 @@ class Arc:
 
 @dataclass(frozen=True)
 class Words:
-    """A line of text at a place of its own."""
+    """A line of text at a position of its own."""
 
     text: str
     x: float
@@ -111,7 +122,9 @@ class Stroke:
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """Small maps on one scale, of cells without numbers: where each stands, and what it holds."""
+    """Small maps on one scale, of cells without numbers: the box of each, its values and hidden
+    cells.
+    """
 
     scale: Scale
     boxes: tuple[Box, ...]
@@ -129,7 +142,7 @@ class Bar:
 
 @dataclass(frozen=True, eq=False)
 class Trail:
-    """A line in parts of its box, from 0 to 1 on either side."""
+    """A curve with a band around it, in shares (0 to 1) of the width and the height of a chart."""
 
     number: int
     x: np.ndarray
@@ -143,6 +156,8 @@ class Trail:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
+    """Curves in a box."""
+
     box: tuple[float, float, float, float]
     trails: tuple[Trail, ...]
 
@@ -160,32 +175,36 @@ class Layout:
     items: tuple[Item, ...]
 
     def all(self, kind: type[Kind]) -> tuple[Kind, ...]:
-        """The items of one kind, in their order."""
+        """Return the items of one kind, in their order."""
         return tuple(item for item in self.items if isinstance(item, kind))
 
     @property
     def words(self) -> tuple[Words, ...]:
+        """All lines of text, in their order."""
         return self.all(Words)
 
     @property
     def panels(self) -> tuple[Panel, ...]:
+        """All panels, in their order."""
         return self.all(Panel)
 
 
 def cell_box(panel: Panel, row: int, column: int) -> Box:
-    """Where a cell of a panel stands."""
+    """Return the box of one cell of a panel."""
     (left, bottom, width, height), (down, across) = panel.box, panel.grid.values.shape
     wide, high = width / across, height / down
     return left + column * wide, bottom + height - (row + 1) * high, wide, high
 
 
 def panel_boxes(items: Iterable[Item]) -> list[Box]:
-    """Where panels and charts stand."""
+    """Return the boxes of the panels and charts among some items."""
     return [item.box for item in items if isinstance(item, Panel | Chart)]
 
 
 def scale_item(item: Item, scale: float) -> Item:
-    """The same item on a page that is so many times as large: points, boxes, and all lengths."""
+    """Return an item for a page `scale` times as large: positions, boxes, letters and lines, except
+    that hairlines keep their width.
+    """
     changes: dict[str, Any] = {
         name: value * scale
         for name, value in vars(item).items()

@@ -61,7 +61,10 @@ TitledPanel = Grid | Curves | None
 def panel_of(
     grid: Grid, box: Box, largest: float = LARGEST_NUMBER, smallest: float = SMALLEST_NUMBER
 ) -> Panel:
-    """A panel with the numbers of its cells, in letters between two sizes."""
+    """Return a panel with the numbers of its cells, in letters between two sizes.
+
+    Words, and numbers without colours, are drawn however small.
+    """
     wide, high = box[2] / len(grid.columns), box[3] / len(grid.rows)
     fitting = 10 * wide * NUMBER_SHARE / longest_number(grid), high / POINT * HEIGHT_SHARE
     # What has no colours, or words in its cells, is nothing without them, however small.
@@ -70,14 +73,19 @@ def panel_of(
 
 
 def with_numbers_of(panel: Panel, full: Grid, largest: float = LARGEST_NUMBER) -> Panel:
-    """A panel whose numbers are written as if all of its cells were filled."""
+    """Return a panel with its numbers in the format and size that those of the grid `full` would
+    have.
+    """
     numbers = _written_cells(panel.grid, cell_format(full, 2))
     return replace(panel, numbers=numbers, fitting=panel_of(full, panel.box, largest).fitting)
 
 
 @lru_cache(maxsize=CACHED_GRIDS)  # asked for again and again while panels find their places
 def longest_number(grid: Grid) -> float:
-    """The width of the longest number of a grid, in letters of 10 points."""
+    """Return the width of the longest number of a grid, in inches in letters of 10 points.
+
+    If nothing is written in its cells, it is that of `−0.00`.
+    """
     numbers = _cell_numbers(grid)
     texts = {*numbers.flat} if grid.words else _longest_texts(numbers)
     widths = (text_width(text, 10) for text in texts)
@@ -86,11 +94,16 @@ def longest_number(grid: Grid) -> float:
 
 @lru_cache(maxsize=CACHED_GRIDS)
 def _cell_numbers(grid: Grid) -> np.ndarray:
+    """Return the texts of the cells of a grid, with two decimals as a rule; empty for very many
+    cells.
+    """
     return _written_cells(grid, cell_format(grid, 2))
 
 
 def _written_cells(grid: Grid, write: NumberFormat) -> np.ndarray:
-    """What stands in the cells, if there are few enough for it ever to fit."""
+    """Return what stands in the cells, written by `write`; an empty array for more
+    than 2500 cells.
+    """
     if grid.values.size > MAX_NUMBERED_CELLS:
         return np.empty((0, 0), dtype=object)
     numbers = np.empty(grid.values.shape, dtype=object)
@@ -101,18 +114,19 @@ def _written_cells(grid: Grid, write: NumberFormat) -> np.ndarray:
 
 
 def _longest_texts(numbers: np.ndarray) -> Iterator[str]:
+    """Return those of the texts that have the most characters, each once."""
     longest = max((len(text) for text in numbers.flat), default=0)
     return (text for text in dict.fromkeys(numbers.flat) if len(text) == longest)
 
 
 def color_scales(drawn: Sequence[Grid | Curves | None]) -> tuple[Scale, ...]:
-    """Each scale of colour once; where words stand in cells, their numbers stand there too."""
+    """Return each scale of colour once, but for scales of grids that have words in their cells."""
     grids = [each for each in drawn if isinstance(each, Grid) and not each.words]
     return tuple(dict.fromkeys(grid.scale for grid in grids if grid.scale.kind != "none"))
 
 
 def bars_width(scales: Sequence[Scale], letters: Lettering) -> float:
-    """The width that colour bars take, with what is written at them."""
+    """Return the inches that colour bars take with what is written at them; 0 for no scales."""
     if not scales:
         return 0.0
     letter = letters.axis * POINT
@@ -123,14 +137,14 @@ def bars_width(scales: Sequence[Scale], letters: Lettering) -> float:
 
 
 def _bar_letters(top: float, scales: Sequence[Scale], foot: float, letters: Lettering) -> Lettering:
-    """The same letters; smaller ones where all bars would reach below a foot of the page."""
+    """Return the same letters; with smaller ones for axes if all bars would reach below `foot`."""
     each = (top - foot) / max(len(scales), 1)
     fitting = each / ((LOWEST_BAR + _bar_name_room(scales)) * POINT)
     return replace(letters, axis=min(letters.axis, max(fitting, letters.smallest)))
 
 
 def _bar_name_room(scales: Sequence[Scale]) -> float:
-    """Room above each bar, in letters: a name may have several lines."""
+    """Return the room above each bar, in letters: a name may have several lines."""
     return BAR_NAME_HEIGHT + BAR_NAME_LEADING * (
         max((len(_bar_name_lines(each)) for each in scales), default=1) - 1
     )
@@ -139,7 +153,10 @@ def _bar_name_room(scales: Sequence[Scale]) -> float:
 def scale_bars(
     drawn: Iterable[Item], scales: Sequence[Scale], right: float, foot: float, letters: Lettering
 ) -> Items:
-    """One colour bar below the other, from the top of the panels on, ending above a foot."""
+    """Yield one colour bar below the other, from the top of the panels on, ending above `foot`.
+
+    They stand to the right of `right`, each with its name and numbers.
+    """
     boxes, name = panel_boxes(drawn), _bar_name_room(scales)
     top = max(bottom + height for _, bottom, _, height in boxes)
     letters = _bar_letters(top, scales, foot, letters)
@@ -155,7 +172,7 @@ def scale_bars(
 
 
 def _bar_items(bar: Bar, letters: Lettering) -> Iterator[Words | Stroke]:
-    """The name of a scale above its bar, and its ends and its middle beside it."""
+    """Yield the name of a scale above its bar, and its ends and its middle beside it."""
     left, bottom, width, height = bar.box
     letter = letters.axis * POINT
     for place, line in enumerate(reversed(_bar_name_lines(bar.scale))):
@@ -169,16 +186,20 @@ def _bar_items(bar: Bar, letters: Lettering) -> Iterator[Words | Stroke]:
 
 
 def _bar_name_size(letters: Lettering) -> float:
+    """Return the size of the name of a scale, in points."""
     return max(BAR_NAME_SHARE * letters.axis, min(letters.smallest, letters.axis))
 
 
 def _bar_name_lines(scale: Scale) -> list[str]:
-    """The name of a scale, one word on a line: bars are narrow."""
+    """Return the name of a scale, one word on a line: bars are narrow."""
     return scale.name.split()
 
 
 def _bar_numbers(scale: Scale) -> list[str]:
-    """What stands at the low end, in the middle and at the high end."""
+    """Return what stands at the low end, in the middle and at the high end of a bar.
+
+    Ends have ≤ or ≥ where values lie beyond them.
+    """
     digits = "g" if scale.bend == "straight" else ".2g"
     numbers = [
         f"{number:{digits}}" for number in scale.values_at(np.array(NUMBERED_SHARES)).tolist()
@@ -197,22 +218,29 @@ class PanelHeadings:
     whole: bool  # whether each fits on one line
 
     def worth(self, style: PanelStyle) -> float:
-        """From 1 to 0: large titles, each on one line, are worth larger panels."""
+        """Return from 1 to 0 how good titles are: large ones, each on one line, are worth larger
+        panels.
+        """
         whole = 1.0 if self.whole else BROKEN_WORTH
         return whole * math.sqrt(self.size / style.title)
 
     def width(self, place: int) -> float:
-        """The width of the longest line above a panel."""
+        """Return the width of the longest line above a panel, in inches."""
         return max((text_width(line, self.size) for line in self.lines[place]), default=0.0)
 
     def height(self, places: Sequence[int]) -> float:
-        """The room above some of the panels."""
+        """Return the inches that the most lines above any of these panels take; 0 if there are
+        none.
+        """
         most = max((len(self.lines[place]) for place in places), default=0)
         return (most * TITLE_LEADING + ABOVE_A_PANEL) * self.size * POINT if most else 0.0
 
 
 def fit_headings(contents: Sequence[TitledPanel], room: float, style: PanelStyle) -> PanelHeadings:
-    """Titles with so much room for each, in one line if letters can be small enough for it."""
+    """Return titles, each with `room` inches, in one line if letters can be small enough for it.
+
+    Above a chart a line is kept free for the names of its curves.
+    """
     titles = [panel_title(each) for each in contents]
     widest = max((text_width(title, 1.0) for title in titles), default=0.0)
     sizes = [style.title * share for share in TITLE_SHARES if style.title * share >= style.smallest]
@@ -229,7 +257,7 @@ def fit_headings(contents: Sequence[TitledPanel], room: float, style: PanelStyle
 
 
 def distinct_titles(titles: Sequence[str], scales: Sequence[str]) -> list[str]:
-    """Titles without the word that all begin with, or that the colour bar says already.
+    """Return titles without the word that all begin with, or that the colour bar says already.
 
     >>> distinct_titles(["weights · head 0", "weights · head 1"], ["weight"] * 2)
     ['head 0', 'head 1']
@@ -247,12 +275,12 @@ def distinct_titles(titles: Sequence[str], scales: Sequence[str]) -> list[str]:
 
 
 def with_bound_signs(title: str) -> str:
-    """A title in which a sign is never separated from its word."""
+    """Return a title in which ✗ is never separated from its word by a line break."""
     return title.replace("✗ ", "✗\u00a0")
 
 
 def panel_title(each: TitledPanel) -> str:
-    """What a panel shows, and what one cell of it stands for."""
+    """Return what a panel shows, and what one cell of it stands for; "" for an empty place."""
     if isinstance(each, Grid):
         return " · ".join(part for part in (each.title, each.pooled) if part)
     return "" if each is None else each.title
@@ -267,7 +295,10 @@ def panel_title_words(
     names: Sequence[tuple[int, Curve]],
     room: float,
 ) -> Iterator[Words]:
-    """The lines above a panel; of a chart the last is for names of lines, each with its number."""
+    """Yield the lines above a panel; in place of an empty line above a chart, the names of curves.
+
+    `names` are these curves with their numbers, and `room` is the width for them.
+    """
     y = box[1] + box[3] + ABOVE_A_PANEL * size * POINT
     for line in reversed(lines):
         if isinstance(each, Curves) and line == "":
@@ -281,7 +312,7 @@ def panel_title_words(
 
 
 def title_words(line: str, x: float, y: float, size: float, *, off: bool) -> Iterator[Words]:
-    """A title; the name of a head that is switched off is grey and struck through."""
+    """Yield a title; the name of a head that is switched off (`off`) is grey and struck through."""
     if not off:
         yield Words(line, x, y, size)
         return
@@ -297,7 +328,9 @@ def _curve_names_words(
     size: float,
     smallest: float,
 ) -> Iterator[Words]:
-    """The lines' names in the lines' colours; where there is no room for all, the dashed alone."""
+    """Yield names of curves in their colours; where there is no room for all, those of dashed ones
+    alone.
+    """
     size = _labels_size([_curve_label(line) for _, line in curves], size, room)
     if size < smallest:
         curves = [(number, line) for number, line in curves if line.dashed]
@@ -310,11 +343,14 @@ def _curve_names_words(
 
 
 def _curve_label(line: Curve) -> str:
+    """Return the name of a curve, behind `- -` if it is dashed."""
     return f"- - {line.name}" if line.dashed else line.name
 
 
 def _labels_size(names: Iterable[str], size: float, room: float) -> float:
-    """The size at which names fit beside each other."""
+    """Return the size, at most `size` points, at which names fit beside each other in `room`
+    inches.
+    """
     wide = sum(text_width(name, size) + CURVE_NAMES_GAP * size * POINT for name in names)
     return min(size, size * room / max(wide, 1e-6))
 
@@ -322,7 +358,7 @@ def _labels_size(names: Iterable[str], size: float, room: float) -> float:
 def one_line_titles(
     each: Grid | Curves, box: Box, size: float, smallest: float, room: float
 ) -> Iterator[Words]:
-    """What stands above a panel in one line: its title, and of a chart the names of its lines."""
+    """Yield a panel's title in one line, and above a chart the names of its curves as well."""
     title, points = fit_line(panel_title(each), size, smallest, room)
     lines, names = [title] if title else [], list[tuple[int, Curve]]()
     if isinstance(each, Curves):

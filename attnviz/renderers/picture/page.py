@@ -47,7 +47,9 @@ KEY_OUTLINE = 1.5  # points
 
 @dataclass(frozen=True)
 class Captions:
-    """What is written around all panels of a picture."""
+    """What is written around all panels of a picture, and the room that others need at top and
+    foot.
+    """
 
     title: str = ""
     notes: str = ""  # how to read the panels
@@ -59,7 +61,7 @@ class Captions:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of text in its size, which has yet to find its place."""
+    """A line of text in its size, without a position so far."""
 
     text: str
     size: float
@@ -68,6 +70,7 @@ class Line:
 
     @property
     def height(self) -> float:
+        """The height of the line in inches, with the gap to the next."""
         return self.size * POINT * LEADING
 
 
@@ -83,7 +86,7 @@ class Frame:
 
     @property
     def top(self) -> float:
-        """The top of its first line."""
+        """The height on the page, in inches from its foot, at which its first line begins."""
         return self.size[1] - max(self.letters.margin, self.free[0])
 
     @property
@@ -98,7 +101,7 @@ class Frame:
         return margin, bottom, max(self.size[0] - 2 * margin, 0.5), max(top - bottom, 0.5)
 
     def words(self) -> Iterator[Words]:
-        """The lines, each at its place."""
+        """Yield the lines above and below the panels, each at its place."""
         margin = self.letters.margin
         yield from stacked_words(self.above, margin, self.top)
         foot = max(0.6 * margin, self.free[1])
@@ -106,7 +109,10 @@ class Frame:
 
 
 def make_frame(captions: Captions, size: Size, letters: Lettering) -> Frame:
-    """The captions in lines that fit the page."""
+    """Return the captions in lines that fit the page.
+
+    A page with a side below 3.5 inches goes without notes and small print.
+    """
     width = size[0] - 2 * letters.margin
     small = min(size) < ROOM_FOR_NOTES
     notes = [] if small else _caption_lines(captions.notes, letters.note, width)
@@ -116,7 +122,10 @@ def make_frame(captions: Captions, size: Size, letters: Lettering) -> Frame:
 
 
 def headline_lines(text: str, size: float, width: float) -> Iterator[Line]:
-    """One line of large letters, or a few that are smaller."""
+    """Yield a headline as one line of large letters, or as a few that are smaller.
+
+    At worst its lines are cut.
+    """
     words = KEPT_TOGETHER.sub(lambda together: together[0].replace(" ", "\u00a0"), text).split(" ")
     for most, share in HEADLINE_SIZES:
         lines = wrap_parts(words, " ", size * share * BOLD, width)
@@ -131,7 +140,9 @@ def headline_lines(text: str, size: float, width: float) -> Iterator[Line]:
 
 
 def _even_lines(lines: list[str], words: Sequence[str], size: float, width: float) -> list[str]:
-    """The same number of lines, broken so that the last one is not much shorter, if possible."""
+    """Return the same number of lines, broken so that the last one is not much shorter, if
+    possible.
+    """
     room = width
     while (
         len(lines) > 1
@@ -147,7 +158,7 @@ def _even_lines(lines: list[str], words: Sequence[str], size: float, width: floa
 
 
 def stacked_words(lines: Sequence[Line], left: float, top: float) -> Iterator[Words]:
-    """Lines one below the other, each standing on the foot of its own height."""
+    """Yield lines one below the other from `top` on, all with their left end at `left`."""
     for line in lines:
         foot = top - line.size * POINT
         yield Words(line.text, left, foot, line.size, bold=line.bold, faint=line.faint)
@@ -155,18 +166,22 @@ def stacked_words(lines: Sequence[Line], left: float, top: float) -> Iterator[Wo
 
 
 def _caption_lines(text: str, size: float, width: float, *, faint: bool = False) -> list[Line]:
+    """Return notes in lines no wider than `width` inches, broken at ` · `; only long
+    notes inside.
+    """
     parts = wrap_parts(text.split(BETWEEN_NOTES), BETWEEN_NOTES, size, width)
     lines = [line for part in parts for line in _broken_part(part, size, width)]
     return [Line(*fit_line(line, size, size * SMALLEST_NOTE, width), faint=faint) for line in lines]
 
 
 def _broken_part(part: str, size: float, width: float) -> list[str]:
-    """The part in one line; a long one in several lines rather than in small letters."""
+    """Return a note in one line; a long one in several lines rather than in small letters."""
     long = text_width(part, size * SMALLEST_NOTE) > width
     return wrap_parts(part.split(" "), " ", size, width) if long else [part]
 
 
 def _lines_height(lines: Sequence[Line]) -> float:
+    """Return the height of some lines in inches."""
     return sum(line.height for line in lines)
 
 
@@ -180,6 +195,7 @@ class Key:
 
     @property
     def before(self) -> str:
+        """What stands before the sample: the name of a scale and its low end; else nothing."""
         if self.scale is None:
             return ""
         below = "≤ " if self.scale.covers_smaller else ""
@@ -187,11 +203,13 @@ class Key:
 
     @property
     def sample(self) -> tuple[float, float]:
+        """The width and the height of the sample, in letters; zeros for words alone."""
         if self.scale is not None:
             return KEY_BAR
         return KEY_SWATCH if self.block is not None else (0.0, 0.0)
 
     def width(self, size: float) -> float:
+        """Return the inches that the sample and its words take in letters of `size` points."""
         beside = BESIDE_KEY * (bool(self.before) + bool(self.sample[0]))
         words = text_width(self.before, size) + text_width(self.meaning, size)
         return words + (self.sample[0] + beside) * size * POINT
@@ -203,53 +221,66 @@ class Drawing:
 
     @property
     def width(self) -> float:
-        """Inches that a page of its own is wide."""
+        """The width of a page of its own, in inches."""
         return SLIDE[0]
 
     def keys(self) -> list[Key]:
-        """What its colours mean, each said once."""
+        """Return what its colours mean, each said once; nothing unless a subclass has some."""
         return []
 
     def body_height(self, letters: Lettering, width: float) -> float:
-        """How high it wants to be, without its keys."""
+        """Return the height in inches that the drawing wants in this width, without its keys."""
         raise NotImplementedError
 
     def body(self, room: Box, letters: Lettering) -> Items:
-        """Its items in the room above the keys."""
+        """Yield its items in a room, which is the one above the keys."""
         raise NotImplementedError
 
     def legible(self, room: Box, letters: Lettering) -> int:
-        """How much can be read in the room above its keys: labels, numbers."""
+        """Return how much can be read of the drawing and its labels, as a number to compare with
+        others.
+        """
         raise NotImplementedError
 
     def key_size(self, letters: Lettering) -> float:
+        """Return the size of the letters of keys, in points."""
         return letters.axis
 
     def _keys_height(self, letters: Lettering, width: float) -> float:
+        """Return the inches that its keys take below the drawing."""
         return keys_height(self.keys(), width, self.key_size(letters))
 
     def crowded_out(self, room: Box, letters: Lettering) -> str:
-        """Names what has no room there, but would have some on several pages; else ""."""
+        """Return a phrase for what has no room there, but would have some on several pages; else
+        "".
+        """
         return ""
 
     def refuse(self, room: Box, letters: Lettering) -> None:
-        """Raise AttnvizError if nobody could read it in this room."""
+        """Refuse a room in which nobody could read the drawing; any room will do unless a subclass
+        objects.
+        """
 
     def height(self, letters: Lettering, width: float) -> float:
+        """Return the height in inches that the drawing wants in this width, with its keys."""
         return self.body_height(letters, width) + self._keys_height(letters, width)
 
     def room_above_keys(self, room: Box, letters: Lettering) -> Box:
+        """Return the part of a room that the keys at its foot leave."""
         left, bottom, width, high = room
         foot = self._keys_height(letters, width)
         return left, bottom + foot, width, high - foot
 
     def items(self, room: Box, letters: Lettering) -> Items:
+        """Yield the drawing in a room, and its keys at the foot of the room."""
         yield from self.body(self.room_above_keys(room, letters), letters)
         yield from keys_items(self.keys(), room, self.key_size(letters))
 
 
 def scale_key(scale: Scale) -> Key:
-    """`weight 0 ▭ 1`; of one whose colours are bent the number in the middle, too."""
+    """Return the key `weight 0 ▭ 1` of a scale; with the number in the middle if its colours are
+    bent.
+    """
     end = f"{'≥ ' if scale.is_exceeded else ''}{scale.high:g}"
     if scale.bend == "straight":
         return Key(typeset(end), scale)
@@ -258,21 +289,23 @@ def scale_key(scale: Scale) -> Key:
 
 
 def hidden_key(scale: Scale) -> Key:
+    """Return the key of what a mask hides, in the look of this scale."""
     return Key("hidden by the mask", block=Block((0, 0, 0, 0), Tint(scale, None)))
 
 
 def query_key(meaning: str) -> Key:
+    """Return the key of a word with a line around it, with this meaning."""
     return Key(meaning, block=Block((0, 0, 0, 0), outlined=KEY_OUTLINE))
 
 
 def keys_height(keys: Sequence[Key], width: float, size: float) -> float:
-    """The height that keys need, with a little room above them."""
+    """Return the height that keys need in a width, with a little room above them; 0 for no keys."""
     lines = len(_key_lines(keys, width, size))
     return (lines * KEYS_LEADING + 0.4) * size * POINT if lines else 0.0
 
 
 def keys_items(keys: Sequence[Key], room: Box, size: float) -> Items:
-    """From the left, in as many lines as they need, at the foot of the room."""
+    """Yield keys at the foot of a room, from the left, in as many lines as they need."""
     left, bottom, width, _ = room
     lines = _key_lines(keys, width, size)
     for place, line in enumerate(reversed(lines)):
@@ -283,6 +316,7 @@ def keys_items(keys: Sequence[Key], room: Box, size: float) -> Items:
 
 
 def _key_lines(keys: Sequence[Key], width: float, size: float) -> list[list[Key]]:
+    """Return keys in lines no wider than `width` inches."""
     lines: list[list[Key]] = []
     left = 0.0
     for key in keys:
@@ -296,6 +330,7 @@ def _key_lines(keys: Sequence[Key], width: float, size: float) -> list[list[Key]
 
 
 def _key_items(key: Key, x: float, y: float, size: float) -> Items:
+    """Yield a key whose text begins at (x, y): words before the sample, the sample, its meaning."""
     unit = size * POINT
     width, high = key.sample
     start = x + (text_width(key.before, size) + BESIDE_KEY * unit if key.before else 0.0)

@@ -79,7 +79,9 @@ UPRIGHT_CELLS = 1.6  # so many give labels room beside each other, which makes c
 
 
 def page_layout(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
-    """The layout of a picture: a drawing, tables, one section, or a card for each section."""
+    """Return the layout of a picture: a drawing, tables, one section, or a card for
+    each section.
+    """
     panels = [panel for group in groups for panel in group.panels]
     if drawing := drawing_of(groups):
         return _drawing_layout(drawing, look, captions)
@@ -92,7 +94,10 @@ def page_layout(groups: Sequence[Group], look: Look, captions: Captions) -> Layo
 
 
 def _drawing_layout(drawing: Drawing, look: Look, captions: Captions) -> Layout:
-    """A drawing with the headline and the captions around it."""
+    """Return a page with a drawing, headline and captions, as high as it wants if no size is given.
+
+    Refuses what nobody could read there; a note names what has no room.
+    """
     like_a_slide = drawing.width, drawing.width * SLIDE[1] / SLIDE[0]
     letters = lettering(look.size or like_a_slide, look.text_size)
     size = look.size
@@ -107,7 +112,9 @@ def _drawing_layout(drawing: Drawing, look: Look, captions: Captions) -> Layout:
 
 
 def _named_groups(groups: Sequence[Group]) -> list[Group]:
-    """Groups whose grids have titles that say what others, and colour bars, do not."""
+    """Return groups whose grids have titles without what is common to all, or said by
+    colour bars.
+    """
     panels = [panel for group in groups for panel in group.all_panels]
     grids = [each for each in panels if _has_numbers(each)]
     titles = distinct_titles([g.title for g in grids], [g.scale.label for g in grids])
@@ -123,12 +130,15 @@ def _named_groups(groups: Sequence[Group]) -> list[Group]:
 
 
 def _has_numbers(panel: Drawable) -> TypeGuard[Grid]:
-    """Whether a panel is a grid of numbers; a grid of words needs its title."""
+    """Return whether a panel is a grid of numbers; a grid of words needs its title."""
     return isinstance(panel, Grid) and not panel.words
 
 
 def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Layout:
-    """On a slide where the cards fit on one, else on a page that is higher."""
+    """Return a slide with all cards where they fit on one, else a page that is higher.
+
+    On a page of a size that is given, cards lose sums and numbers, and letters shrink.
+    """
     size = look.size or SLIDE
     frames = [_cards_frame(captions, size, each) for each in smaller_text_sizes(look.text_size)]
     if look.size is None:
@@ -140,21 +150,26 @@ def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Lay
 
 
 def _cards_frame(captions: Captions, size: Size, text_size: float) -> Frame:
-    """A frame whose least size of letters grows with a larger text size."""
+    """Return a frame whose least size of letters grows with a larger text size."""
     letters = lettering(size, text_size)
     least = letters.smallest * max(text_size, 1.0)
     return make_frame(captions, size, replace(letters, smallest=least))
 
 
 def sections_fit(sections: Sequence[Section], size: Size, look: Look, captions: Captions) -> bool:
-    """Whether sections have room together on a page of this size, in letters that can be read."""
+    """Return whether sections have room together on a page of this size, in letters that can be
+    read.
+    """
     cards = _with_sums([make_card(each) for each in sections], SUM_LINES[0], plain=True)
     frame = _cards_frame(captions, size, look.text_size)
     return _have_room(cards, frame, LARGER_ON_PAGES * frame.letters.smallest / CARD_POINTS)
 
 
 def _readable_page(cards: Sequence[Card], frame: Frame, sums: Sequence[int]) -> Layout | None:
-    """In letters that can be read, large ones if they have room; rather with more of the sums."""
+    """Return the cards in letters that can be read, large ones if they have room; else None.
+
+    `sums` are the numbers of lines of sums to try, and more of them are better than larger letters.
+    """
     least = frame.letters.smallest / CARD_POINTS
     ways = [_with_sums(cards, most, plain=plain) for most, plain in product(sums, (False, True))]
     if not _have_room(ways[-1], frame, least):
@@ -166,13 +181,16 @@ def _readable_page(cards: Sequence[Card], frame: Frame, sums: Sequence[int]) -> 
 
 
 def _have_room(cards: Sequence[Card], frame: Frame, factor: float) -> bool:
-    """Whether all of them stand on the page, everything being so many times as large."""
+    """Return whether all cards stand on the page, everything being `factor` times as large."""
     room = _cards_room(frame, factor)
     return _flow_fits(flow_cards(cards, room[2], 1.0), room)
 
 
 def _thinned_page(cards: Sequence[Card], frames: Sequence[Frame]) -> Layout:
-    """A page without sums, then without numbers and keys, at last in smaller letters."""
+    """Return a page without sums, then without numbers and keys, at last in smaller letters.
+
+    A note says so.
+    """
     warn_with_note(TOO_FULL)
     without_numbers = [thin_card(card) for card in cards]
     without_keys = [replace(card, keyed=False) for card in without_numbers]
@@ -184,7 +202,9 @@ def _thinned_page(cards: Sequence[Card], frames: Sequence[Frame]) -> Layout:
 
 
 def _shrunk_page(cards: Sequence[Card], frame: Frame) -> Layout:
-    """In the largest letters that let everything stand on the page."""
+    """Return the cards in the largest letters that let everything stand on the page,
+    however small.
+    """
     factor = frame.letters.smallest / CARD_POINTS
     while not _have_room(cards, frame, factor):
         factor /= SHRINKING_STEP
@@ -192,12 +212,12 @@ def _shrunk_page(cards: Sequence[Card], frame: Frame) -> Layout:
 
 
 def _with_sums(cards: Sequence[Card], most: int, *, plain: bool = False) -> list[Card]:
-    """With so many lines of sums on each; plain ones have no small print."""
+    """Return cards with at most so many lines of sums on each; plain ones have no small print."""
     return [replace(card, most=most, plain=plain or card.fine) for card in cards]
 
 
 def _cards_page(cards: Sequence[Card], frame: Frame, factor: float) -> Layout:
-    """The cards, with everything so many times as large and cells larger where they can be.
+    """Return the cards, with everything `factor` times as large and cells larger where they can be.
 
     As few of them as possible stand beside each other, if there are few: that makes them wide.
     """
@@ -213,17 +233,20 @@ def _cards_page(cards: Sequence[Card], frame: Frame, factor: float) -> Layout:
 
 
 def _cards_room(frame: Frame, factor: float) -> Box:
-    """What is left for cards that will be so many times as large."""
+    """Return what is left for cards that will be `factor` times as large, in inches before that."""
     left, bottom, width, height = (length / factor for length in frame.room)
     return left, bottom, width, height - (RULE if frame.above else 0.0)
 
 
 def _flow_fits(flowing: CardFlow, room: Box) -> bool:
+    """Return whether rows of cards are no wider and no higher than a room."""
     return flowing.width <= room[2] + 1e-3 and flowing.height <= room[3] + 1e-3
 
 
 def _grown_page(cards: Sequence[Card], frame: Frame, captions: Captions) -> Layout:
-    """A page as wide as a slide, and as high as its cards need: without what makes it too high."""
+    """Return a page as wide as a slide, and as high as its cards need: without what makes it too
+    high.
+    """
     width, factor = frame.size[0], frame.letters.smallest / CARD_POINTS
     room = _cards_room(frame, factor)[2]
     cards = _narrow_cards(cards, room)
@@ -246,7 +269,10 @@ def _grown_page(cards: Sequence[Card], frame: Frame, captions: Captions) -> Layo
 
 
 def _narrow_cards(cards: Sequence[Card], width: float) -> list[Card]:
-    """Colours in place of numbers where those make a card wider than the page."""
+    """Return cards, with colours in place of numbers where those make a card wider than the page.
+
+    A note says so.
+    """
     narrow = [
         each if flow_cards([each], width, 1.0).width <= width else thin_card(each) for each in cards
     ]
@@ -257,7 +283,7 @@ def _narrow_cards(cards: Sequence[Card], width: float) -> list[Card]:
 
 @dataclass(frozen=True, eq=False)
 class CardBox:
-    """A card in its place in a row."""
+    """A card in one of its arrangements: with its tables so placed, and of this width."""
 
     card: Card
     body: TableBlock
@@ -265,6 +291,7 @@ class CardBox:
 
     @cached_property
     def height(self) -> float:
+        """The height of its head, its tables and its sums, in inches."""
         below = foot_height(self.card, self.width)
         return card_head(self.card, self.width).height + self.body.height + below
 
@@ -281,27 +308,36 @@ class CardFlow:
 
     @property
     def heights(self) -> list[float]:
+        """The height of each row."""
         return [_cards_height(row) for row in self.rows]
 
     @property
     def height(self) -> float:
+        """The height of all rows with the gaps between them."""
         return sum(self.heights) + ROW_GAP * (len(self.rows) - 1)
 
     @property
     def width(self) -> float:
+        """The width of the widest row."""
         return max(_cards_width(row) for row in self.rows)
 
 
 def flow_cards(
     cards: Sequence[Card], width: float, grown: float, beside: int = MAX_CARDS_IN_ROW
 ) -> CardFlow:
-    """The lowest of all ways to set the cards in rows, at most so many beside each other."""
+    """Return the lowest arrangement of cards in rows, at most `beside` of them beside each other.
+
+    Cells are `grown` times as large as they must be; rows are stretched to `width`.
+    """
     choices = [_card_choices(card, width, grown) for card in cards]
     return _stretch_rows(_lowest_rows(choices, width, beside), width)
 
 
 def _lowest_rows(choices: Sequence[CardChoices], width: float, beside: int) -> list[CardRow]:
-    """For each number of cards from the first on the lowest rows, made from those of fewer."""
+    """Return the rows of cards, in their order, that are lowest together.
+
+    They are found for each number of cards from the first on, made from those of fewer.
+    """
     best: list[tuple[float, list[CardRow]]] = [(0.0, [])]
     for stop in range(1, len(choices) + 1):
         ways = []
@@ -316,7 +352,7 @@ def _lowest_rows(choices: Sequence[CardChoices], width: float, beside: int) -> l
 
 
 def _lowest_row(choices: Sequence[CardChoices], width: float) -> CardRow:
-    """The lowest row of these cards that is no wider than this; else the narrowest."""
+    """Return the lowest row of these cards that is no wider than `width`; else the narrowest."""
     heights = sorted({piece.height for choice in choices for piece in choice})
     for height in heights:
         row = [_narrowest_choice(choice, height) for choice in choices]
@@ -326,7 +362,9 @@ def _lowest_row(choices: Sequence[CardChoices], width: float) -> CardRow:
 
 
 def _card_choices(card: Card, width: float, grown: float) -> list[CardBox]:
-    """With its tables beside or below each other; and wider, if sums would be broken often."""
+    """Return a card with its tables beside or below each other; and wider, if it has
+    sums to break.
+    """
     narrow, wide, large = (
         [_card_box(card, each) for each in table_blocks(card.panels, (grown, wider), card.fine)]
         for wider in (1 / grown, UPRIGHT_CELLS / grown, 1.0)
@@ -347,30 +385,37 @@ def _card_choices(card: Card, width: float, grown: float) -> list[CardBox]:
 
 
 def _card_box(card: Card, tables: TableBlock) -> CardBox:
+    """Return a card around its tables, as wide as these and its heading need."""
     return CardBox(card, tables, _round_up_width(max(tables.width, least_card_width(card))))
 
 
 def _round_up_width(width: float) -> float:
-    """Rounded up to a twentieth of an inch, so that cached sizes can be used again."""
+    """Return a width, rounded up to a twentieth of an inch, so that cached sizes can
+    be used again.
+    """
     return math.ceil(width * 20 - 1e-6) / 20
 
 
 def _narrowest_choice(choice: CardChoices, height: float) -> CardBox:
-    """Of the ways to set a card those that are low enough, or else the lowest."""
+    """Return the narrowest arrangement of a card that is at most `height` high, or
+    else the lowest.
+    """
     low = [piece for piece in choice if piece.height <= height]
     return min(low or choice, key=lambda piece: (piece.width if low else 0, piece.height))
 
 
 def _cards_height(row: Sequence[CardBox]) -> float:
+    """Return the height of the highest card of a row."""
     return max(piece.height for piece in row)
 
 
 def _cards_width(row: Sequence[CardBox]) -> float:
+    """Return the width of a row of cards with the gaps between them."""
     return sum(piece.width for piece in row) + CARD_GAP * (len(row) - 1)
 
 
 def _stretch_rows(rows: Sequence[Sequence[CardBox]], width: float) -> CardFlow:
-    """Rows made as wide as the page, each card by as much, but for those of words alone."""
+    """Return rows made as wide as the page, each card by as much, but for those of words alone."""
     filled = []
     for row in rows:
         growing = [piece for piece in row if piece.body.tables] or row
@@ -382,7 +427,9 @@ def _stretch_rows(rows: Sequence[Sequence[CardBox]], width: float) -> CardFlow:
 
 
 def _widened_card(piece: CardBox, more: float) -> CardBox:
-    """A card with more room; it goes to the cells, as long as they do not become too wide."""
+    """Return a card `more` inches wider; its cells grow with it, as long as they do not become too
+    wide.
+    """
     width = math.floor((piece.width + more) * 100 + 1e-6) / 100
     if not piece.body.tables:
         return CardBox(piece.card, piece.body, width)
@@ -397,7 +444,7 @@ def _widened_card(piece: CardBox, more: float) -> CardBox:
 
 
 def flow_items(flowing: CardFlow, room: Box) -> Items:
-    """The cards from the top of the room; what is left of it goes between the rows."""
+    """Yield the cards from the top of the room; what is left of it goes between the rows."""
     left, bottom, _, height = room
     top = bottom + height
     spare = max(height - flowing.height, 0.0) / len(flowing.rows)
@@ -411,7 +458,7 @@ def flow_items(flowing: CardFlow, room: Box) -> Items:
 
 
 def drawing_of(groups: Sequence[Group]) -> Drawing | None:
-    """The drawing of these groups; None if they are panels or sections."""
+    """Return the drawing of these groups; None if they are panels or sections."""
     panels = [panel for group in groups for panel in group.panels]
     overviews = [panel for panel in panels if isinstance(panel, Overview)]
     if panels and len(overviews) == len(panels):
@@ -434,6 +481,6 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
 
 
 def panels_in_a_layer(groups: Sequence[Group]) -> int:
-    """How many panels each layer has, where there are several with as many each; else 0."""
+    """Return how many panels each layer has, where there are several with as many each; else 0."""
     counts = {len(group.panels) for group in groups}
     return min(counts) if len(groups) > 1 and len(counts) == 1 else 0

@@ -1,4 +1,4 @@
-"""Panels in rows and columns: which stand beside each other, how large, and with which labels.
+"""Panels in rows and columns: which are beside each other, how large, and with which labels.
 
 All lengths are inches.
 """
@@ -67,11 +67,15 @@ class PanelOrder:
 
     @property
     def rows(self) -> int:
+        """The number of rows."""
         return math.ceil(len(self.panels) / self.columns)
 
 
 def panel_orders(groups: Sequence[Group]) -> list[PanelOrder]:
-    """The ways to set groups that have panels; charts stand in rows of their own, below."""
+    """Return the possible arrangements of groups; charts stand in rows of their own, below.
+
+    Refuses groups without any panel.
+    """
     drawn = [group for group in groups if group.panels]
     if not drawn:
         raise AttnvizError("there is nothing to draw", "show some part of the result")
@@ -92,7 +96,11 @@ def panel_orders(groups: Sequence[Group]) -> list[PanelOrder]:
 
 
 def any_columns(panels: Sequence[Content], in_a_layer: int = 0) -> list[PanelOrder]:
-    """In rows of any length; rows of as many panels as a layer has are preferred."""
+    """Return panels in rows of any length; rows of as many panels as a layer has are preferred.
+
+    With `in_a_layer` above 0, only rows that hold whole layers, or whole parts of one, are
+    possible.
+    """
     return [
         PanelOrder(tuple(panels), columns, columns == in_a_layer)
         for columns in _possible_columns(len(panels))
@@ -101,7 +109,7 @@ def any_columns(panels: Sequence[Content], in_a_layer: int = 0) -> list[PanelOrd
 
 
 def is_strip(*panels: Content) -> bool:
-    """Whether all are a few rows of words, which stand in a strip below the other panels."""
+    """Return whether all are a few rows of words, which stand in a strip below the other panels."""
     contents = [each for each in panels if each]
     return bool(contents) and all(
         isinstance(each, Grid) and each.words and len(each.rows) <= STRIP_ROWS for each in contents
@@ -109,7 +117,7 @@ def is_strip(*panels: Content) -> bool:
 
 
 def _append_strip(above: PanelOrder, strip: Sequence[Content]) -> PanelOrder:
-    """Rows that are full, and the strip in one of its own."""
+    """Return the rows above, filled up with empty places, and the strip in a row of its own."""
     free_places = above.rows * above.columns - len(above.panels)
     panels = [*above.panels, *([None] * free_places), *strip]
     panels += [None] * (-len(panels) % above.columns)
@@ -117,16 +125,17 @@ def _append_strip(above: PanelOrder, strip: Sequence[Content]) -> PanelOrder:
 
 
 def _per_layer(groups: Sequence[Group]) -> int:
-    """How many panels each layer has, where there are several, all alike; else 0."""
+    """Return how many panels each layer has, where there are several, all alike; else 0."""
     alike = {len(group.panels) for group in groups}
     shapes = {each.cells.shape for each in _own_panels(groups) if isinstance(each, Grid)}
     return min(alike) if len(groups) > 1 and len(alike) == len(shapes) == 1 else 0
 
 
 def _columns_of(group: Group, charts: Sequence[Content]) -> list[int]:
-    """How many panels may stand in a row: all of a pair, for which there is nothing to wrap.
+    """Return the possible numbers of panels in a row for a group that has these charts below it.
 
-    Rows of one token stand below each other, key by key.
+    Panels of a pair that have one row each stand below each other, key by key; with charts all of a
+    pair stand in one row.
     """
     rows = [each for each in group.panels if isinstance(each, Grid) and len(each.rows) == 1]
     if group.kind == "pair" and not charts and len(rows) == len(group.panels):
@@ -142,7 +151,7 @@ def _columns_of(group: Group, charts: Sequence[Content]) -> list[int]:
 
 
 def _table_shapes(table: Group) -> Iterator[Group]:
-    """A table as it is, and on its side; or with several of its rows in one."""
+    """Yield a table as it is, and on its side; and each with several of its rows in one."""
     rows = (table.panels[start :: table.column_count] for start in range(table.column_count))
     panels, high = tuple(chain.from_iterable(rows)), len(table.panels) // table.column_count
     for each in (table, replace(table, panels=panels, column_count=high)):
@@ -155,12 +164,13 @@ def _table_shapes(table: Group) -> Iterator[Group]:
 
 
 def _possible_columns(count: int) -> list[int]:
-    """Numbers of columns that leave the fewest places free for their number of rows."""
+    """Return the numbers of columns that leave the fewest places free for their number of rows."""
     rows = {math.ceil(count / columns) for columns in range(1, min(count, MAX_COLUMNS) + 1)}
     return sorted({math.ceil(count / each) for each in rows})
 
 
 def _append_charts(group: Group, columns: int, charts: Sequence[Content]) -> PanelOrder:
+    """Return the rows of a group, and rows of charts below, all filled up with empty places."""
     rows = list(_rows_with_below(group, columns))
     starts = range(0, len(charts), columns)
     rows += [charts[start : start + columns] for start in starts]
@@ -169,7 +179,7 @@ def _append_charts(group: Group, columns: int, charts: Sequence[Content]) -> Pan
 
 
 def _rows_with_below(group: Group, columns: int) -> Iterator[Sequence[Content]]:
-    """Rows of panels, and below each what belongs to it.
+    """Yield rows of panels, and below each the row of what belongs to it.
 
     The first row is the one that is not full, so that labels stand below the last row alone.
     """
@@ -183,7 +193,7 @@ def _rows_with_below(group: Group, columns: int) -> Iterator[Sequence[Content]]:
 
 
 def _own_panels(groups: Sequence[Group]) -> list[Content]:
-    """Those that have a panel of their own, as sections and overviews have not."""
+    """Return what has a panel of its own in these groups; sections and overviews are left out."""
     panels = (panel for group in groups for panel in group.panels)
     return [
         panel if isinstance(panel, Curves) else panel_table(panel)
@@ -194,7 +204,7 @@ def _own_panels(groups: Sequence[Group]) -> list[Content]:
 
 @dataclass(frozen=True, eq=False)
 class PanelRows:
-    """Panels in rows and columns, with their labels."""
+    """Panels in rows and columns, with their labels and titles, and the room for one panel."""
 
     arranged: PanelOrder
     style: PanelStyle
@@ -206,26 +216,30 @@ class PanelRows:
 
     @property
     def drawn(self) -> tuple[Content, ...]:
+        """The panels row by row, None for an empty place."""
         return self.arranged.panels
 
     @property
     def columns(self) -> int:
+        """The number of panels in a row."""
         return self.arranged.columns
 
     def places(self, row: int) -> range:
-        """The panels of a row."""
+        """Return the places of the panels of a row."""
         start = row * self.columns
         return range(start, min(start + self.columns, len(self.drawn)))
 
     @cached_property
     def sizes(self) -> list[Size]:
+        """The width and the height of each panel, without its labels."""
         wide = [_panel_room(each, self.width, self.columns) for each in self.drawn]
         pairs = zip(self.drawn, wide, strict=True)
         return [_panel_size(each, width, self.height, self.style) for each, width in pairs]
 
     @cached_property
     def spaces(self) -> list[Space]:
-        """Panels with their labels; labels beside or above an empty place stand in it.
+        """The room of each panel with its labels and title; those beside or above an empty place
+        use that.
 
         A title may widen its column where there is room; a strip of words does not.
         """
@@ -253,12 +267,16 @@ class PanelRows:
         return wide, sum(max(s.above for s in row) + max(s.below for s in row) for row in rows)
 
     def column(self, gap: float) -> Column:
-        """The rows of panels, with this gap between two panels of a row."""
+        """Return the rows of panels, with this gap between two panels of a row."""
         return grid(self.spaces, self.columns, gap, GAP_BELOW * self.style.gap)
 
     @property
     def cell(self) -> float:
-        """The area of the smallest cell."""
+        """The area of the smallest cell, by which arrangements are compared.
+
+        It counts as larger if the arrangement is preferred, and as smaller with small or broken
+        titles.
+        """
         areas = (
             width * height / (each.values.size if isinstance(each, Grid) else CHART_CELLS)
             for each, (width, height) in zip(self.drawn, self.sizes, strict=True)
@@ -269,7 +287,10 @@ class PanelRows:
 
 
 def best_panel_rows(candidates: Sequence[PanelOrder], room: Box, style: PanelStyle) -> PanelRows:
-    """The panels as one of these ways sets them: the one with the largest cells."""
+    """Return the panels in that of some arrangements which has the largest cells in a room.
+
+    A few heads over the same tokens get square cells.
+    """
     if heads := _few_square_heads(candidates[0].panels):
         stretch = min(style.stretch, TWO_STRETCH if heads == 2 else 1.0)
         gap = SQUARE_PANELS_GAP * style.gap
@@ -278,10 +299,11 @@ def best_panel_rows(candidates: Sequence[PanelOrder], room: Box, style: PanelSty
 
 
 def _few_square_heads(panels: Sequence[Content]) -> int:
-    """How many heads these are, if they are a few that read the same tokens; else 0.
+    """Return how many grids these are, if they are two to four of one shape and kind; else 0.
 
-    Their cells are square, or nearly so: letters are then as large on both sides, and as many
-    heads stand in a row as makes them largest.
+    Their rows and columns must both be tokens (or count the same), and no chart may be among them.
+    Their cells are square, or nearly so: letters are then as large on both sides, and as many heads
+    stand in a row as makes them largest.
     """
     grids = [each for each in panels if isinstance(each, Grid)]
     alike = {(each.cells.shape, each.scale.label) for each in grids}
@@ -291,7 +313,9 @@ def _few_square_heads(panels: Sequence[Content]) -> int:
 
 
 def _fitted_rows(arranged: PanelOrder, room: Box, style: PanelStyle) -> PanelRows:
-    """Panels as large as labels leave them room: a few rounds, for labels depend on their size."""
+    """Return panels as large as labels leave them room: a few rounds, for labels depend on their
+    size.
+    """
     columns, rows = arranged.columns, arranged.rows
     strips = [_strip_height(each, style) for each in arranged.panels if is_strip(each)]
     width, height = room[2] / columns, room[3] / rows
@@ -307,7 +331,10 @@ def _fitted_rows(arranged: PanelOrder, room: Box, style: PanelStyle) -> PanelRow
 def rows_of_panels(
     arranged: PanelOrder, width: float, height: float, style: PanelStyle
 ) -> PanelRows:
-    """The labels that panels of this size have."""
+    """Return panels for which there is this width and height, with labels and titles that fit.
+
+    In a style without labels, names of layers stand beside rows, if each row is of one layer.
+    """
     layers: list[str] = []
     if style.bare:
         arranged, layers = with_layer_names(arranged)
@@ -325,7 +352,9 @@ def rows_of_panels(
 
 
 def _panel_headings(arranged: PanelOrder, room: float, style: PanelStyle) -> PanelHeadings:
-    """Titles; that of a strip has the room of a row, and makes no other smaller."""
+    """Return titles, each with `room` inches; that of a strip has a whole row, and makes no other
+    smaller.
+    """
     strips = [is_strip(each) for each in arranged.panels]
     if all(strips):
         return fit_headings(arranged.panels, room, style)
@@ -341,14 +370,16 @@ def _panel_headings(arranged: PanelOrder, room: float, style: PanelStyle) -> Pan
 
 
 def _panel_room(each: Content, width: float, columns: int) -> float:
-    """The width that a panel may have: a strip has all of its row."""
+    """Return the width that a panel may have: a strip has all of its row."""
     return width * columns if is_strip(each) else width
 
 
 def _all_ticks(
     arranged: PanelOrder, width: float, height: float, style: PanelStyle
 ) -> tuple[tuple[Ticks, ...], tuple[Ticks, ...]]:
-    """The labels of every panel; a neighbour's on the left, or below, serve for both."""
+    """Return the labels of rows, and those of columns, of every panel; none where a neighbour's
+    serve.
+    """
     drawn, columns = arranged.panels, arranged.columns
     ticks = []
     for place, each in enumerate(drawn):
@@ -363,7 +394,9 @@ def _all_ticks(
 
 
 def _panel_below(arranged: PanelOrder, place: int) -> Content:
-    """The panel whose labels serve for one above it: beyond an empty place that it stands over."""
+    """Return the panel whose labels serve for one above it: beyond an empty place that it stands
+    over.
+    """
     drawn, columns = arranged.panels, arranged.columns
     under = range(place + columns, len(drawn), columns)
     found = next((drawn[each] for each in under if drawn[each]), None)
@@ -375,6 +408,10 @@ def _panel_below(arranged: PanelOrder, place: int) -> Content:
 def _panel_ticks(
     each: Content, left: Content, below: Content, size: Size, style: PanelStyle
 ) -> tuple[Ticks, Ticks]:
+    """Return the labels of rows and of columns of a panel beside `left` and above `below`.
+
+    Rows or columns that equal a neighbour's have none.
+    """
     if each is None:
         return Ticks("", 1), Ticks("", 1)
     if isinstance(each, Curves):
@@ -397,9 +434,10 @@ def _panel_ticks(
 
 
 def _panel_size(each: Content, width: float, height: float, style: PanelStyle) -> Size:
-    """How much of its room a panel takes: cells are about square where both sides count the same.
+    """Return how much of its room a panel takes.
 
-    On a page of many panels they may be wider, for then their numbers can be larger.
+    Cells are about square where rows and columns count the same, such as tokens. On a page of many
+    panels they may be wider, for then their numbers can be larger.
     """
     if each is None:
         return 0.0, 0.0
@@ -421,14 +459,16 @@ def _panel_size(each: Content, width: float, height: float, style: PanelStyle) -
 
 
 def _strip_height(each: Content, style: PanelStyle) -> float:
-    """The height of a few rows of words."""
+    """Return the height of a few rows of words; 0 for what is no grid."""
     return STRIP_ROW * style.number * POINT * len(each.rows) if isinstance(each, Grid) else 0.0
 
 
 def with_layer_names(arranged: PanelOrder) -> tuple[PanelOrder, list[str]]:
-    """Panels with `H3` above the first row alone; and `L0`, `L1`, … beside the rows.
+    """Return panels with `H3` above the first row alone; and `L0`, `L1`, … to stand beside the
+    rows.
 
-    Where panels are no heads of layers, or rows no layers, they keep their titles.
+    Where panels are no heads of layers, or rows no layers, they keep their titles, and the list is
+    empty.
     """
     found = [LAYER_AND_HEAD.fullmatch(panel_title(each)) for each in arranged.panels]
     rows = [
@@ -447,6 +487,6 @@ def with_layer_names(arranged: PanelOrder) -> tuple[PanelOrder, list[str]]:
 
 
 def layer_ticks(title: str, name: str, style: PanelStyle) -> Ticks:
-    """The name of a layer beside its row."""
+    """Return the name of a layer as the only label beside its row, with the title of the rows."""
     extent = text_width(name, style.smallest) + BESIDE_LABELS * style.smallest * POINT
     return Ticks(title, 1, (0,), (name,), style.smallest, 0, extent)

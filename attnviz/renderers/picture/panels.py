@@ -67,7 +67,7 @@ class FilledPage:
 
     @property
     def fits(self) -> bool:
-        """Whether panels are at least as high and as wide as a label."""
+        """Whether panels are at least 1.2 letters of a label high and wide."""
         return (
             min(self.best.width, self.best.height) >= LEAST_PANEL * self.frame.letters.label * POINT
         )
@@ -76,7 +76,11 @@ class FilledPage:
 def lay_out(
     candidates: Sequence[PanelOrder], size: Size | None, captions: Captions, text_size: float = 1.0
 ) -> Layout:
-    """Panels in rows and columns, as many of each as make the cells largest."""
+    """Return a page with panels in that of some arrangements which makes the cells largest.
+
+    With a size of None the page is as large as its panels want; a note says if letters had to be
+    smaller.
+    """
     scales = color_scales(candidates[0].panels)
     if size is None:
         candidates, size, letters = natural_page(candidates, scales, captions, text_size)
@@ -91,6 +95,7 @@ def lay_out(
 
 
 def _note_smaller_letters(page: FilledPage, size: Size, text_size: float) -> None:
+    """Note that labels had to be smaller than usual on a page of this size, if they are."""
     usual, actual = lettering(size, text_size).label, page.frame.letters.label
     if actual < usual - 0.01:
         points = SLIDE_LABEL_POINTS * text_size
@@ -105,9 +110,9 @@ def _note_smaller_letters(page: FilledPage, size: Size, text_size: float) -> Non
 def fill_page(
     candidates: Sequence[PanelOrder], size: Size, captions: Captions, text_size: float
 ) -> FilledPage:
-    """A page of a given size, in letters that are smaller where they leave panels no room.
+    """Return a page of a given size, in letters that are smaller where they leave panels no room.
 
-    Where even small ones do, panels stand without their labels.
+    If even small ones do, panels stand without their labels.
     """
     form, possible = (STRETCH, SQUEEZE), list[FilledPage]()
     for share in SMALLER_LETTERS:
@@ -130,6 +135,10 @@ def _filled_page(
     *,
     bare: bool = False,
 ) -> FilledPage:
+    """Return a page in these letters with the best of some arrangements.
+
+    `form` is how many times as wide, and as high, cells may be; `bare` panels have no labels.
+    """
     frame = make_frame(captions, size, letters)
     left, bottom, width, height = frame.room
     bars = bars_width(color_scales(candidates[0].panels), letters)
@@ -141,7 +150,7 @@ def _filled_page(
 
 
 def count_labels(page: FilledPage) -> int:
-    """How many of the labels of its tokens a panel has, at least."""
+    """Return the least number of labels on any side of a panel that has some; 0 if none has."""
     counts = (len(ticks.places) for ticks in (*page.best.row_ticks, *page.best.column_ticks))
     return min((count for count in counts if count), default=0)
 
@@ -149,17 +158,17 @@ def count_labels(page: FilledPage) -> int:
 def panels_in_room(
     drawn: Sequence[Content], room: Box, style: PanelStyle = DEFAULT_STYLE
 ) -> tuple[list[Item], float]:
-    """The panels in a part of a page, with their labels; and where the last one ends."""
+    """Return the panels in a part of a page, with their labels; and where the last one ends."""
     return place_panels(best_panel_rows(any_columns(drawn), room, style), room)
 
 
 def natural_page(
     candidates: Sequence[PanelOrder], scales: Sequence[Scale], captions: Captions, text_size: float
 ) -> tuple[list[PanelOrder], Size, Lettering]:
-    """As large as the panels want to be: small ones for many heads, larger ones for many tokens.
+    """Return the best arrangement, a page as large as the panels want to be, and its letters.
 
-    Letters grow with the page, for the whole of it will be shown on one slide; and it grows to
-    the width of a slide, at most.
+    Panels are small for many heads, larger for many tokens. Letters grow with the page, for the
+    whole of it will be shown on one slide; and it grows to the width of a slide, at most.
     """
     letters = Lettering().scaled(NATURAL_SHARE * text_size)
     sizes = [_natural_size(each, scales, captions, letters) for each in candidates]
@@ -175,7 +184,9 @@ def natural_page(
 
 
 def _odd_shape(arranged: PanelOrder, size: Size) -> float:
-    """How far a page is from the preferred shape of a picture, as a logarithm."""
+    """Return how far a page is from a shape of 1.5 to 1, as a logarithm; less if it is
+    preferred.
+    """
     preferred = math.log(MUCH_LARGER) if arranged.preferred else 0.0
     return abs(math.log(size[0] / size[1] / NATURAL_SHAPE)) - preferred
 
@@ -183,7 +194,7 @@ def _odd_shape(arranged: PanelOrder, size: Size) -> float:
 def _natural_size(
     arranged: PanelOrder, scales: Sequence[Scale], captions: Captions, letters: Lettering
 ) -> Size:
-    """The natural size of a page, with the labels and words around its panels."""
+    """Return the natural size of a page, with the labels and words around its panels."""
     style = panel_style(letters, SLIDE, 1.0, 1.0)
     width, height = _natural_panel(arranged)
     found = rows_of_panels(arranged, width, height, style)
@@ -194,7 +205,7 @@ def _natural_size(
 
 
 def _natural_panel(arranged: PanelOrder) -> Size:
-    """The natural size of a panel among so many."""
+    """Return the natural size of a panel: smaller among many, larger for many columns."""
     columns, rows = arranged.columns, arranged.rows
     side = max(1.7, 4.4 / math.sqrt(max(rows, columns * 0.75)))
     grids = [each for each in arranged.panels if isinstance(each, Grid)]
@@ -209,13 +220,17 @@ def _natural_panel(arranged: PanelOrder) -> Size:
 
 
 def place_panels(best: PanelRows, room: Box) -> tuple[list[Item], float]:
-    """The panels at their places in a room, and where the last of them ends."""
+    """Return the panels with titles and labels at their places in a room, and where the last of
+    them ends.
+    """
     boxes, right = _panel_boxes_in(best, room)
     return [*_panel_or_chart(best, boxes), *_panel_texts(best, boxes, room)], right
 
 
 def _panel_boxes_in(best: PanelRows, room: Box) -> tuple[list[Box], float]:
-    """Panels from the left edge, in the middle of the height; and where they end."""
+    """Return the boxes of panels, from the left edge, in the middle of the height; and where they
+    end.
+    """
     gap, wide = best.style.gap, best.column(0.0).size[0]
     spare = (room[2] - wide) / max(best.columns - 1, 1)
     column = best.column(min(max(gap, spare), WIDEST_PANEL_GAP * gap))
@@ -227,7 +242,7 @@ def _panel_boxes_in(best: PanelRows, room: Box) -> tuple[list[Box], float]:
 
 
 def _panel_texts(best: PanelRows, boxes: Sequence[Box], room: Box) -> Iterator[Words | Stroke]:
-    """Titles above panels, labels beside and below, and what the sides are."""
+    """Yield titles above panels, labels beside and below, and the titles of axes."""
     style, titles = best.style, best.headings
     for place, (each, box) in enumerate(zip(best.drawn, boxes, strict=True)):
         names, end = _named_lines(best, boxes, place)
@@ -245,7 +260,10 @@ def _panel_texts(best: PanelRows, boxes: Sequence[Box], room: Box) -> Iterator[W
 def _named_lines(
     best: PanelRows, boxes: Sequence[Box], place: int
 ) -> tuple[list[tuple[int, Curve]], float]:
-    """The lines of all charts of a row, which the first of them names; and where its last ends."""
+    """Return the curves that a chart names for all charts of its row, and where the last one ends.
+
+    Only the first chart of a row has some; for any other panel the list is empty.
+    """
     row = best.places(place // best.columns)
     charts = [each for each in row if isinstance(best.drawn[each], Curves)]
     if not charts or place != charts[0]:
@@ -262,7 +280,7 @@ def _named_lines(
 
 
 def _row_titles(best: PanelRows, boxes: Sequence[Box], room: Box) -> Iterator[Words]:
-    """One title for all consecutive rows of panels that share it."""
+    """Yield one title for all consecutive rows of panels that share it."""
     for column in range(best.columns):
         places = range(column, len(boxes), best.columns)
         for title, run in _title_runs([best.row_ticks[place].title for place in places]):
@@ -273,7 +291,7 @@ def _row_titles(best: PanelRows, boxes: Sequence[Box], room: Box) -> Iterator[Wo
 
 
 def _column_titles(best: PanelRows, boxes: Sequence[Box], places: range) -> Iterator[Words]:
-    """One title for all columns of a row that share it."""
+    """Yield one title for all adjacent columns that share it, in the row of these places."""
     for title, run in _title_runs([best.column_ticks[place].title for place in places]):
         among = [places[each] for each in run]
         span = (boxes[among[0]][0], boxes[among[-1]][0] + boxes[among[-1]][2])
@@ -282,7 +300,9 @@ def _column_titles(best: PanelRows, boxes: Sequence[Box], places: range) -> Iter
 
 
 def _title_runs(titles: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
-    """Places that follow each other with the same title; places without one are passed over."""
+    """Yield each title with the places that follow each other with it; places without one are
+    skipped.
+    """
     run: list[int] = []
     for place, title in enumerate(titles):
         if title and run and titles[run[0]] != title:
@@ -294,6 +314,7 @@ def _title_runs(titles: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
 
 
 def _panel_or_chart(best: PanelRows, boxes: Sequence[Box]) -> Items:
+    """Yield each panel as cells or as a chart in its box; empty places are passed over."""
     for each, box in zip(best.drawn, boxes, strict=True):
         if isinstance(each, Curves):
             yield curves_chart(each, box)

@@ -46,30 +46,38 @@ SENTENCES_SHARE = 0.6  # of a page, that they have at most
 
 @dataclass(frozen=True)
 class RankingDrawing(Drawing):
-    """Sentences above, rankings below; what has no room there is counted."""
+    """Sentences above and rankings as bars below; rows that have no room are counted in a line."""
 
     panels: tuple[Sentence | RankedBars, ...]
 
     @property
     def rankings(self) -> list[RankedBars]:
+        """The panels that are rankings."""
         return [panel for panel in self.panels if isinstance(panel, RankedBars)]
 
     @property
     def sentences(self) -> SentenceDrawing:
+        """A drawing of those panels that are sentences."""
         return SentenceDrawing(tuple(p for p in self.panels if isinstance(p, Sentence)))
 
     def _sentences_height(self, letters: Lettering, width: float) -> float:
+        """Return the height of the sentences with the gap below them; 0 if there are none."""
         sentences = self.sentences
         return sentences.height(letters, width) + ABOVE if sentences.sentences else 0.0
 
     def body_height(self, letters: Lettering, width: float) -> float:
-        """Room for the sentences, and for a good many rows."""
+        """Return the height for all sentences, and for a title and at most ten rows of
+        a ranking.
+        """
         above, rankings = self._sentences_height(letters, width), self.rankings
         most = max((len(ranked.grid.rows) for ranked in rankings), default=0)
         rows = min(most, NATURAL_ROWS) * NATURAL_ROW * letters.label * POINT
         return above + (TITLE * letters.title * POINT + rows if rankings else 0.0)
 
     def body(self, room: Box, letters: Lettering) -> Items:
+        """Yield the sentences in at most 0.6 of the height of a room, and the rankings
+        below them.
+        """
         left, bottom, width, height = room
         above = min(self._sentences_height(letters, width), SENTENCES_SHARE * height)
         if above:
@@ -80,13 +88,18 @@ class RankingDrawing(Drawing):
             yield from _ranking_items(ranked, bars, box, letters)
 
     def legible(self, room: Box, letters: Lettering) -> int:
+        """Return the number of rankings, whatever the room."""
         return len(self.rankings)
 
 
 def _best_bars(
     rankings: Sequence[RankedBars], room: Box, letters: Lettering
 ) -> tuple[list[Box], list[BarList]]:
-    """In as few columns as show the most rows in letters of the usual size; none is left empty."""
+    """Return a box and a list of bars for each ranking: the arrangement that shows the most rows.
+
+    Among those that show as many, larger letters win, up to the usual size, then fewer columns. No
+    arrangement leaves a place empty.
+    """
     count = len(rankings)
     across = (each for each in range(1, count + 1) if count % each == 0)
     ways = [panes(count, each, room, GAP) for each in across]
@@ -100,7 +113,10 @@ def _best_bars(
 def _bars_of_one_size(
     rankings: Sequence[RankedBars], boxes: Sequence[Box], letters: Lettering
 ) -> list[BarList]:
-    """Remarks stand below their bars if all rows then have larger letters."""
+    """Return a list of bars for each ranking, all in letters of one size.
+
+    Remarks stand below their bars if all rows then have larger letters, else beside them.
+    """
     pairs = list(zip(rankings, boxes, strict=True))
     size, below = min(_largest_size(*pair, letters) for pair in pairs), False
     if any(any(ranked.remarks) for ranked in rankings):
@@ -111,15 +127,23 @@ def _bars_of_one_size(
 
 
 def _largest_size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
-    """The largest letters in which a few rows have room, and a bar has length."""
+    """Return the largest size of letters, in points, in which a few rows and long bars have room.
+
+    It is a label's size or more where bars can be long, smaller to fit five rows, and at worst the
+    smallest size.
+    """
     roomy = max(_roomy_size(ranked, box, letters), letters.label)
     few = min(FEW_ROWS, len(ranked.grid.rows))
     room = box[3] - _title_height(ranked, letters)
 
     def has_long_bars(size: float) -> bool:
+        """Return whether the longest bar has 0.4 of the width in letters of this size."""
         return _bar_list(ranked, box, size, letters).bar_length >= LONG_BAR * box[2]
 
     def fits(size: float) -> bool:
+        """Return whether a few rows have room in letters of this size, and their bars
+        some length.
+        """
         bars = _bar_list(ranked, box, size, letters)
         return lines_in(room, size) >= few and bars.bar_length >= SHORTEST_BAR * bars.unit
 
@@ -128,7 +152,10 @@ def _largest_size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
 
 
 def _roomy_size(ranked: RankedBars, box: Box, letters: Lettering, below: float = 0.0) -> float:
-    """Letters of the size at which all rows fill the box."""
+    """Return the size of letters, in points, in which all rows fill the box.
+
+    It is at most 1.4 times a label's; `below` letters are added to each row for a remark.
+    """
     room = box[3] - _title_height(ranked, letters)
     size = room / (max(len(ranked.grid.rows), 1) * (ROOMY_ROW + below) * POINT)
     return min(size, LARGEST * letters.label)
@@ -137,17 +164,24 @@ def _roomy_size(ranked: RankedBars, box: Box, letters: Lettering, below: float =
 def _bar_list(
     ranked: RankedBars, box: Box, size: float, letters: Lettering, *, below: bool = False
 ) -> BarList:
+    """Return the bars of a ranking for a box, in letters of `size` points.
+
+    `below` puts remarks below their bars and not beside them; at least one line is kept.
+    """
     count, room = len(ranked.grid.rows), box[3] - _title_height(ranked, letters)
     lines = min(lines_in(room, size, BELOW_A_BAR if below else 0.0), count)
 
     def more(start: int) -> list[str]:
+        """Return the line that counts the rows from `start` on."""
         return [f"and {counted(count - start, f'more {ranked.unit}')}"]
 
     return BarList(_ranking_rows(ranked), size, box[2], max(lines, 1), more, remarks_below=below)
 
 
 def _ranking_rows(ranked: RankedBars) -> tuple[BarRow, ...]:
-    """A bar is as long as its number, whichever sign this has."""
+    """Return a bar for each row of a ranking, as long as its number is large, whichever sign this
+    has.
+    """
     grid, write = ranked.grid, cell_format(ranked.grid, 2)
     values = grid.values[:, 0].tolist()
     return tuple(
@@ -164,11 +198,12 @@ def _ranking_rows(ranked: RankedBars) -> tuple[BarRow, ...]:
 
 
 def _title_height(ranked: RankedBars, letters: Lettering) -> float:
+    """Return the inches that the title of a ranking takes; 0 if it has none."""
     return TITLE * letters.title * POINT if ranked.grid.title else 0.0
 
 
 def _ranking_items(ranked: RankedBars, bars: BarList, box: Box, letters: Lettering) -> Items:
-    """A title, and the rows below it."""
+    """Yield the title of a ranking, what the lines across its bars mean, and its rows."""
     left, bottom, width, height = box
     title, points = fit_line(ranked.grid.title, letters.title, letters.smallest, width)
     y = bottom + height - letters.title * POINT
@@ -180,7 +215,11 @@ def _ranking_items(ranked: RankedBars, bars: BarList, box: Box, letters: Letteri
 
 
 def _mark_key(ranked: RankedBars, x: float, y: float, box: Box, letters: Lettering) -> Items:
-    """What the lines across bars are, behind the title where there is room."""
+    """Yield a sample of the lines across bars, with their meaning, behind the title that ends at
+    `x`.
+
+    Nothing comes if no bar has such a line, or if there is no room.
+    """
     size, letter = letters.axis, letters.axis * POINT
     start, words = x + 2 * letter, f"mean of the {ranked.mark_title}"
     if ranked.mark_title and start + letter + text_width(words, size) <= box[0] + box[2]:

@@ -1,4 +1,4 @@
-"""What is new in a layout, so that of two frames that are nearly alike only that is drawn again."""
+"""What is new in a layout: of two frames that are nearly alike, only that is drawn again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ BELOW_WORDS, ABOVE_WORDS = 0.4, 1.2
 
 
 def new_parts(before: Layout, layout: Layout) -> tuple[Layout, list[Box]] | None:
-    """The items in the boxes where a layout is new, and these boxes; None if it is all new."""
+    """Return a layout of only the items to draw again, and the boxes in which `layout` is new.
+
+    None comes back if all must be drawn again: if anything but words and values of cells differs,
+    or if turned words or words over a panel changed.
+    """
     if _same_parts(before) != _same_parts(layout):
         return None
     changed = set(before.words) ^ set(layout.words)
@@ -60,7 +64,11 @@ def new_parts(before: Layout, layout: Layout) -> tuple[Layout, list[Box]] | None
 
 
 def parts_beside_cells(before: Layout, layout: Layout) -> tuple[Layout, list[Box]]:
-    """The charts of a layout and its new words, in their boxes; its panels stay as they are."""
+    """Return a layout with neither panels nor colour bars, and the boxes in which to draw it.
+
+    The boxes are those of all charts and of the words that one of the two layouts has alone; words
+    outside of these boxes are left out.
+    """
     changed = set(before.words) ^ set(layout.words)
     boxes = [
         *map(_words_box, changed),
@@ -76,7 +84,9 @@ def parts_beside_cells(before: Layout, layout: Layout) -> tuple[Layout, list[Box
 
 
 def _words_box(word: Words) -> Box:
-    """A line of text that is read from left to right, from where it begins."""
+    """Return the box around a line of text; of turned text, a square that holds it in any
+    direction.
+    """
     size = word.size * POINT
     start = {"left": 0.0, "center": 0.5, "right": 1.0}[word.across]
     width = text_width(word.text, word.size) * (BOLD if word.bold else 1.0) * COARSE_WIDTH
@@ -88,12 +98,15 @@ def _words_box(word: Words) -> Box:
 
 
 def _grown_box(box: Box, edge: float) -> Box:
+    """Return a box that is larger by `edge` on each side."""
     left, bottom, width, height = box
     return left - edge, bottom - edge, width + 2 * edge, height + 2 * edge
 
 
 def _same_parts(layout: Layout) -> tuple[object, ...]:
-    """Everything that must be the same in both layouts."""
+    """Return what must be equal in two layouts if only words and cells are to be drawn again:
+    sizes, scales, bars, charts and lines.
+    """
     shapes = [(panel.box, panel.number_size, panel.grid.values.shape) for panel in layout.panels]
     scales = [panel.grid.scale for panel in layout.panels]
     lines = layout.all(Bar), layout.all(Chart), layout.all(Stroke)
@@ -101,17 +114,21 @@ def _same_parts(layout: Layout) -> tuple[object, ...]:
 
 
 def _line_band(word: Words, layout: Layout) -> Box:
-    """The height of a line of text, from one side of the page to the other."""
+    """Return a box as high as a line of text and as wide as the page."""
     size = word.size * POINT
     return 0.0, word.y - BELOW_WORDS * size, layout.size[0], (BELOW_WORDS + ABOVE_WORDS) * size
 
 
 def _words_touch(word: Words, band: Box) -> bool:
+    """Return whether words may reach into the height of a box; how far they reach across is
+    ignored.
+    """
     reach = text_width(word.text, word.size) if word.angle else word.size * POINT * ABOVE_WORDS
     return word.y - reach < band[1] + band[3] and band[1] < word.y + reach
 
 
 def _boxes_meet(one: Box, other: Box) -> bool:
+    """Return whether two boxes overlap or touch each other."""
     return all(
         one[side] <= other[side] + other[side + 2] and other[side] <= one[side] + one[side + 2]
         for side in (0, 1)
@@ -119,6 +136,9 @@ def _boxes_meet(one: Box, other: Box) -> bool:
 
 
 def _changed_cells(before: Panel, panel: Panel) -> np.ndarray:
+    """Return, for each cell, whether its value or its being hidden differs; two empty cells are
+    equal.
+    """
     one, other = before.grid, panel.grid
     same = (one.values == other.values) | (np.isnan(one.values) & np.isnan(other.values))
     new: np.ndarray = ~same | (one.hidden != other.hidden)
@@ -126,6 +146,7 @@ def _changed_cells(before: Panel, panel: Panel) -> np.ndarray:
 
 
 def _new_cell_boxes(panel: Panel, cells: np.ndarray) -> Iterator[Box]:
+    """Yield the box of each marked cell of a panel, a little enlarged."""
     for row, column in np.argwhere(cells).tolist():
         yield _grown_box(cell_box(panel, row, column), CELL_EDGE)
 
@@ -133,7 +154,10 @@ def _new_cell_boxes(panel: Panel, cells: np.ndarray) -> Iterator[Box]:
 def with_patches(
     picture: np.ndarray, drawn: np.ndarray, boxes: Sequence[Box], inches: float
 ) -> np.ndarray:
-    """A picture with these boxes of another one, of a page that is so many inches high."""
+    """Return a copy of `picture` with the pixels of `drawn` inside these boxes.
+
+    Boxes are in inches from the lower left of a page that is `inches` high.
+    """
     patched = np.array(picture)
     pixels = picture.shape[0] / inches
     for left, bottom, width, height in boxes:

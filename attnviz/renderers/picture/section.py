@@ -66,9 +66,9 @@ LONGER_THAN_ITS_HEAD = 4.0  # an arrow is, at least
 
 
 def section_pages(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
-    """A page for each section, in letters that are smaller where they leave tables no room.
+    """Return a page for each section, in letters that are smaller where they leave tables no room.
 
-    Letters larger than usual leave it to sums as well.
+    Letters larger than usual become smaller also until all sums have room.
     """
     for text_size in smaller_text_sizes(look.text_size):
         smaller, usual = replace(look, text_size=text_size), text_size <= 1
@@ -82,15 +82,19 @@ def section_pages(sections: Sequence[Section], look: Look, captions: Captions) -
 
 
 def smaller_text_sizes(largest: float) -> list[float]:
-    """Sizes of letters down from the one that is wanted; the usual one is among them."""
+    """Return text sizes from the largest down to 0.6 times it, and the usual ones that
+    are smaller.
+    """
     sizes = {largest * share for share in SMALLER_LETTERS}
     return sorted({*sizes, *(each for each in SMALLER_LETTERS if each < largest)}, reverse=True)
 
 
 def _is_visible(pages: Sequence[Layout], row: float, rows: int) -> bool:
-    """Whether tables have the height of so many rows, and arrows are longer than their heads.
+    """Return whether tables are as high as so many rows of height `row`, and arrows longer than
+    heads.
 
-    What is smaller had no room, and lies on what stands around it.
+    What is smaller had no room, and lies on what stands around it. One arrow that is long enough is
+    enough.
     """
     panels = [panel for each in pages for panel in each.panels]
     arrows = [stroke for each in pages for stroke in each.all(Stroke) if stroke.head]
@@ -102,7 +106,7 @@ def _is_visible(pages: Sequence[Layout], row: float, rows: int) -> bool:
 
 
 def _pages_alike(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
-    """All laid out alike: what they share stands in one place."""
+    """Return a page for each section, all laid out alike: what they share stands in one place."""
     size, letters = _section_page(sections, look, captions)
     margin, width = letters.margin, size[0] - 2 * letters.margin
     frame = make_frame(replace(captions, title=""), size, letters)
@@ -119,7 +123,11 @@ def _pages_alike(sections: Sequence[Section], look: Look, captions: Captions) ->
 
 
 def _section_bodies(sections: Sequence[Section], room: Box, letters: Lettering) -> list[list[Item]]:
-    """What is drawn of each section, and its sums below it, or beside it."""
+    """Return what is drawn of each section, and its sums below it, or beside it.
+
+    They stand beside arrows on a wide page; below tables they get less room if numbers would be too
+    small.
+    """
     if all(section.planes for section in sections) and room[2] > SIDE_BY_SIDE * room[3]:
         return [_beside_sums(section, room, letters) for section in sections]
     for share in SUMS_SHARES:
@@ -132,6 +140,9 @@ def _section_bodies(sections: Sequence[Section], room: Box, letters: Lettering) 
 def _above_sums(
     sections: Sequence[Section], room: Box, letters: Lettering, share: float
 ) -> list[list[Item]]:
+    """Return what is drawn of each section with its sums below it, in at most `share` of the height
+    or in what tables leave. Bars have no sums below them.
+    """
     left, bottom, width, height = room
     low = max(share, 1 - max(_least_height(each, width, letters) for each in sections) / height)
     written = [() if each.bars else each.sums for each in sections]  # bars have their numbers
@@ -146,7 +157,7 @@ def _above_sums(
 
 
 def _least_height(section: Section, width: float, letters: Lettering) -> float:
-    """What its table needs; more than a page, where several stand below each other."""
+    """Return the inches that a section's table needs; 100 if it has several below each other."""
     if len(section.grids) > 1:
         return 100.0
     letter = letters.label * POINT
@@ -156,12 +167,15 @@ def _least_height(section: Section, width: float, letters: Lettering) -> float:
 
 
 def _stands_upright(grid: Grid, width: float, letters: Lettering) -> bool:
-    """Whether labels find room beside each other below a table."""
+    """Return whether labels find room beside each other below a table."""
     widest = max((text_width(label, letters.label) for label in grid.columns.labels), default=0.0)
     return widest * len(grid.columns) <= UPRIGHT_SHARE * width
 
 
 def _beside_sums(section: Section, room: Box, letters: Lettering) -> list[Item]:
+    """Return what is drawn of a section with its sums on the right, in the least width that fits
+    them.
+    """
     left, bottom, width, height = room
     air = TABLES_AIR * letters.text * POINT
     for share in SUMS_SIDES:
@@ -176,7 +190,10 @@ def _beside_sums(section: Section, room: Box, letters: Lettering) -> list[Item]:
 
 
 def count_fitting_sums(section: Section, look: Look, captions: Captions) -> int:
-    """How many of its sums stand on the page of a section; bars have the numbers of all."""
+    """Return how many of its sums stand on the page of a section.
+
+    It is all of them if it has bars, for these have the numbers.
+    """
     if section.bars:
         return len(section.sums)
     size, letters = _section_page([section], look, captions)
@@ -190,7 +207,9 @@ def count_fitting_sums(section: Section, look: Look, captions: Captions) -> int:
 def _section_page(
     sections: Sequence[Section], look: Look, captions: Captions
 ) -> tuple[Size, Lettering]:
-    """The page that is asked for; or one as large as all its parts want to be."""
+    """Return the size of the page that is asked for, or one as large as all parts want, and its
+    letters.
+    """
     if look.size:
         return look.size, lettering(look.size, look.text_size)
     small = Lettering().scaled(NATURAL_SHARE * look.text_size)
@@ -213,7 +232,7 @@ def _section_page(
 
 
 def _wanted_size(section: Section, text_size: float) -> Size:
-    """How large its tables want to be, or what is drawn in their place."""
+    """Return how large a section's tables want to be, or what is drawn in their place."""
     if section.planes or section.bars:
         return NARROWEST * 1.2, NARROWEST * 1.2 * PLANES_HEIGHT
     if not section.grids:
@@ -230,7 +249,11 @@ def _wanted_size(section: Section, text_size: float) -> Size:
 def _head_lines(
     section: Section, captions: Captions, letters: Lettering, room: Size
 ) -> tuple[Line, ...]:
-    """What the step is, in lines from the top of the page: as much of it as there is room for."""
+    """Return what the step is, in lines from the top of the page: as much of it as there is room
+    for.
+
+    The heading is always there; the formulas and then the sentence go first.
+    """
     heading = tuple(_heading_lines(section, captions, letters, room[0]))
     alone = not (section.grids or section.planes)
     size = letters.title * 1.3 if alone else letters.text
@@ -250,7 +273,10 @@ def _head_lines(
 def _heading_lines(
     section: Section, captions: Captions, letters: Lettering, width: float
 ) -> Iterator[Line]:
-    """A title of somebody's own is the headline; any other says small what the step is part of."""
+    """Yield the heading: a title of somebody's own, or else the section's own heading or finding.
+
+    Any other title stands in small letters above, and says what the step is part of.
+    """
     if captions.own and captions.title:
         yield from headline_lines(captions.title, letters.headline, width)
         yield from headline_lines(section.heading, letters.title, width)
@@ -264,13 +290,16 @@ def _heading_lines(
 
 
 def _total_height(lines: Sequence[Line]) -> float:
+    """Return the height of some lines in inches."""
     return sum(line.height for line in lines)
 
 
 def sum_lines(sums: Sequence[Sequence[Sum]], room: Size, letters: Lettering) -> list[list[Line]]:
-    """The sums of each section in large letters; the first ones, where not all of them fit.
+    """Return the sums (calculations in figures) of each section as lines, all in letters of one
+    size.
 
-    A size at which no sum has to be broken is better than a larger one.
+    Where not all of them have room, the first ones come. A size at which no sum has to be broken is
+    better than a larger one.
     """
     most = [_fitting_sums(each, room, letters) for each in sums]
     size = min((size for _, size in most), default=letters.text)
@@ -280,7 +309,9 @@ def sum_lines(sums: Sequence[Sequence[Sum]], room: Size, letters: Lettering) -> 
 
 
 def _fitting_sums(sums: Sequence[Sum], room: Size, letters: Lettering) -> tuple[int, float]:
-    """How many sums fit, and in letters of which size."""
+    """Return how many sums fit a room, and in letters of how many points; all of them, if letters
+    can be small enough.
+    """
     readable = [letters.text * share for share in READABLE]
     for unbroken in (True, False):
         for size in readable:
@@ -299,14 +330,20 @@ def _fitting_sums(sums: Sequence[Sum], room: Size, letters: Lettering) -> tuple[
 
 
 def _sums_fit(sums: Sequence[Sum], count: int, size: float, room: Size, unbroken: bool) -> bool:
-    """Whether so many of the sums fit, and a line that says how many are left."""
+    """Return whether so many of the sums fit, and a line that says how many are left.
+
+    `unbroken` asks for each sum to be on one line.
+    """
     most = int(room[1] / Line("", size).height) - (count < len(sums))
     lines = _broken_sums(sums[:count], size, room[0], most)
     return len(lines) <= (min(most, count) if unbroken else most)
 
 
 def _lines_of_sums(sums: Sequence[Sum], count: int, size: float, room: Size) -> list[Line]:
-    """The sums that fit; where not even one does, the beginning of the first."""
+    """Return the lines of the first `count` sums, and a last one that counts the others.
+
+    With a `count` of 0 it is the beginning of the first sum, and `…`.
+    """
     most = int(room[1] / Line("", size).height)
     lines = _broken_sums(sums[: max(count, 1)], size, room[0], most)
     if sums and not count:
@@ -317,14 +354,20 @@ def _lines_of_sums(sums: Sequence[Sum], count: int, size: float, room: Size) -> 
 
 
 def _broken_sums(sums: Sequence[Sum], size: float, width: float, most: int) -> list[str]:
-    """The lines of sums, but no more of them than show that there are too many."""
+    """Return the lines of sums, but at most `most + 1` of them, which shows that there are too
+    many.
+    """
     fits = partial(fits_width, size=size, width=width * WIDTH_SLACK)
     lines = (line for each in sums for line in break_sum(each.text, fits))
     return list(islice(lines, most + 1))
 
 
 def _bodies_alike(sections: Sequence[Section], room: Box, letters: Lettering) -> list[list[Item]]:
-    """What is drawn of each, with numbers written as if all cells were filled in all of them."""
+    """Return what is drawn of each section, with numbers written as if all cells were filled.
+
+    So numbers do not change their size from one section to the next, if all have tables of equal
+    shapes.
+    """
     placed = [_section_items(section, room, letters) for section in sections]
     grids = [[item.grid for item in each if isinstance(item, Panel)] for each in placed]
     if len({tuple(grid.values.shape for grid in each) for each in grids}) > 1 or len(placed) == 1:
@@ -334,18 +377,23 @@ def _bodies_alike(sections: Sequence[Section], room: Box, letters: Lettering) ->
 
 
 def _with_full_numbers(drawn: Sequence[Item], full: Sequence[Grid], largest: float) -> Items:
+    """Yield items with the numbers of each panel in the format and size of a grid in `full`."""
     grids = iter(full)
     for item in drawn:
         yield with_numbers_of(item, next(grids), largest) if isinstance(item, Panel) else item
 
 
 def _fuller_grid(grid: Grid, other: Grid) -> Grid:
+    """Return a grid with its empty cells filled from another one."""
     empty = np.isnan(grid.values)
     return grid.with_values(np.where(empty, other.values, grid.values))
 
 
 def _section_items(section: Section, room: Box, letters: Lettering) -> list[Item]:
-    """Its planes; its stages; or its tables, with the colour bars of their scales beside them."""
+    """Return what is drawn of a section: its planes, its bars, its stages, or its tables.
+
+    Colour bars stand beside stages and tables; without any of these the list is empty.
+    """
     if section.planes:
         return [*planes_items(section.planes, room, letters)]
     if section.bars:

@@ -1,4 +1,4 @@
-"""Sentences as one token reads them: words in colour, with arcs and bars; lengths in inches.
+"""Sentences with the attention of one token: words in colour, with arcs and bars; in inches.
 
 A panel for each head, all in letters of one size.
 """
@@ -68,7 +68,9 @@ SHORTEST_BAR = 5.0  # letters
 
 @dataclass(frozen=True)
 class PlacedWord:
-    """A word in its place: in which line, and how far from its left end."""
+    """A word in its place: its column in the grid, its line, and its distance from the left end of
+    it.
+    """
 
     text: str
     column: int
@@ -79,7 +81,7 @@ class PlacedWord:
 
 @dataclass(frozen=True, eq=False)
 class Paragraph:
-    """The words of a sentence in lines; of a long one those around the token that reads."""
+    """The words of a sentence in lines; of a long one those around the token that attends."""
 
     sentence: Sentence
     size: float  # points
@@ -89,30 +91,33 @@ class Paragraph:
 
     @property
     def unit(self) -> float:
+        """The size of a letter, in inches."""
         return self.size * POINT
 
     @property
     def lines(self) -> int:
+        """The number of lines, with those that say how many words are left out."""
         last = max((word.line for word in self.words), default=0)
         return last + 1 + bool(self.after)
 
     @property
     def height(self) -> float:
-        """All lines, each with the gap above it."""
+        """The height of all lines, each with the gap above it."""
         return self.lines * (BOX_HEIGHT + LINE_GAP) * self.unit
 
     def box(self, word: PlacedWord, left: float, top: float) -> Box:
-        """Where a word stands, if the gap above the first line ends at `top`."""
+        """Return where a word stands, if the gap above the first line ends at `top`."""
         below = word.line * (BOX_HEIGHT + LINE_GAP) + BOX_HEIGHT
         return left + word.left, top - below * self.unit, word.width, BOX_HEIGHT * self.unit
 
 
 def paragraph(sentence: Sentence, size: float, width: float) -> Paragraph:
-    """As many lines as are needed in letters of this size."""
+    """Return a sentence in as many lines as it needs in a width, in letters of `size` points."""
     return Paragraph(sentence, size, tuple(_placed_words(sentence, size, width)))
 
 
 def _placed_words(sentence: Sentence, size: float, width: float) -> Iterator[PlacedWord]:
+    """Yield each word at its place; a line ends where the next word has no room, or behind a ↵."""
     columns, unit = sentence.grid.columns, size * POINT
     line, left, ended = 0, 0.0, False
     for column, label in enumerate(columns.labels):
@@ -126,7 +131,7 @@ def _placed_words(sentence: Sentence, size: float, width: float) -> Iterator[Pla
 
 
 def _fitting_word(label: str, size: float, width: float) -> tuple[str, float]:
-    """A word, shortened if a whole line is not enough for it; and the width of its box."""
+    """Return a word, cut if a whole line is not enough for it; and the width of its box."""
     around = 2 * WORD_PADDING * size * POINT
     wide = text_width(label, size)
     if wide + around > width:
@@ -136,7 +141,10 @@ def _fitting_word(label: str, size: float, width: float) -> tuple[str, float]:
 
 
 def in_one_line(sentence: Sentence, width: float) -> float:
-    """The size of letters in which all of a sentence stands in one line; 0 if it has several."""
+    """Return the size of letters, in points, in which a whole sentence fills one line.
+
+    It is 0 if the sentence has line breaks.
+    """
     if any(label.endswith(NEWLINE) for label in sentence.grid.columns.labels[:-1]):
         return 0.0
     last = list(_placed_words(sentence, 10.0, 1e9))[-1]
@@ -144,7 +152,10 @@ def in_one_line(sentence: Sentence, width: float) -> float:
 
 
 def around_the_query(every: Paragraph, most: int) -> Paragraph:
-    """No more than so many lines: those around the token that reads."""
+    """Return no more than about `most` lines of a paragraph: those around the token that attends.
+
+    Two lines say what is left out; without such a token the first lines are kept.
+    """
     last = every.words[-1].line
     if last < most:
         return every
@@ -163,7 +174,9 @@ def around_the_query(every: Paragraph, most: int) -> Paragraph:
 
 
 def paragraph_items(every: Paragraph, left: float, top: float, arch: float) -> Items:
-    """The lines, with so much room for arcs above the first."""
+    """Yield the lines, arcs and notes of a paragraph, with `arch` inches for arcs above the first
+    line.
+    """
     top -= arch
     boxes = {word.column: every.box(word, left, top) for word in every.words}
     yield from _word_arcs(every, boxes, arch)
@@ -173,12 +186,14 @@ def paragraph_items(every: Paragraph, left: float, top: float, arch: float) -> I
 
 
 def _word_blocks(every: Paragraph, boxes: dict[int, Box]) -> Iterator[Block]:
+    """Yield a box in its colour for each word, with a line around the token that attends."""
     for column, box in boxes.items():
         outlined = QUERY_OUTLINE if column == every.sentence.query else 0.0
         yield Block(box, tint_of(every.sentence.grid, 0, column), outlined)
 
 
 def _word_texts(every: Paragraph, boxes: dict[int, Box]) -> Iterator[Words]:
+    """Yield the words, each in the middle of its box."""
     for word in every.words:
         left, bottom, width, height = boxes[word.column]
         tint = tint_of(every.sentence.grid, 0, word.column)
@@ -188,6 +203,7 @@ def _word_texts(every: Paragraph, boxes: dict[int, Box]) -> Iterator[Words]:
 
 
 def _left_out_words(every: Paragraph, left: float, top: float) -> Iterator[Words]:
+    """Yield `… 12 tokens before` and `… 3 tokens after`, if there are such."""
     places = ((every.before, 0, "before"), (every.after, every.lines - 1, "after"))
     for count, line, where in places:
         if count:
@@ -197,9 +213,10 @@ def _left_out_words(every: Paragraph, left: float, top: float) -> Iterator[Words
 
 
 def _word_arcs(every: Paragraph, boxes: dict[int, Box], arch: float) -> Iterator[Arc]:
-    """From the token that reads to all others, the thickest on top.
+    """Yield arcs from the token that attends to all others, the thickest on top; too thin ones are
+    left out.
 
-    What it reads of itself, its colour and its bar tell.
+    How much it attends to itself, its colour and its bar tell.
     """
     query = every.sentence.query
     if query is None or query not in boxes:
@@ -215,9 +232,10 @@ def _word_arcs(every: Paragraph, boxes: dict[int, Box], arch: float) -> Iterator
 
 
 def arc_width(tint: Tint, widest: float, together: float) -> float:
-    """As a line's weight is: the widest at the end of the scale, all that one token reads together.
+    """Return the width of a line, as its weight is, in the unit of `widest` and `together`.
 
-    Among many tokens scales end so early that all lines would be wide.
+    It is `widest` at the end of the scale, and no more than the value times `together`: among many
+    tokens scales end so early that all lines would be wide.
     """
     return min(tint.share * widest, max(tint.value or 0.0, 0.0) * together)
 
@@ -225,7 +243,11 @@ def arc_width(tint: Tint, widest: float, together: float) -> float:
 def _word_curve(
     start: Box, end: Box, heights: tuple[float, float], farthest: float
 ) -> tuple[Place, Place, Place, Place]:
-    """An arch over one line; from line to line a curve that leaves and arrives upright."""
+    """Return the four points of an arch between two words.
+
+    On one line it rises to a share of the room above; from line to line it leaves and arrives
+    upright. `heights` are the room above the first line and that between two lines.
+    """
     (x, to_x), top = (_box_middle(start), _box_middle(end)), start[1] + start[3]
     above_first, between = heights
     if abs(start[1] - end[1]) > 1e-6:
@@ -239,12 +261,13 @@ def _word_curve(
 
 
 def _box_middle(box: Box) -> float:
+    """Return the middle of a box, from left to right."""
     return box[0] + box[2] / 2
 
 
 @dataclass(frozen=True, eq=False)
 class SentencePanel:
-    """A sentence in its room: which letters it has, and how many bars."""
+    """A sentence in its room: its words in lines, its bars, and which of the WISHES it grants."""
 
     sentence: Sentence
     words: Paragraph
@@ -254,12 +277,13 @@ class SentencePanel:
 
     @property
     def height(self) -> float:
+        """The height of heading, words and bars with the gaps between them, in inches."""
         gap = _gap_above_bars(self.words) if self.bars.lines else 0.0
         return self.heading + self.words.height + gap + self.bars.height
 
     @property
     def worth(self) -> tuple[int, float]:
-        """The earlier wish is better, then larger letters."""
+        """What to compare panels by: the earlier wish is better, then larger letters."""
         return -self.wish, self.words.size
 
 
@@ -272,10 +296,13 @@ class SentenceDrawing(Drawing):
 
     @property
     def width(self) -> float:
+        """The width of a page with one or two sentences, or with more, in inches."""
         return NATURAL_WIDTH if len(self.sentences) <= 2 else SLIDE[0]
 
     def body_height(self, letters: Lettering, width: float) -> float:
-        """As high as its panels need to be, two of them side by side, or all of a layer."""
+        """Return the height its panels need, two of them side by side, or up to four that make up a
+        layer.
+        """
         count, in_a_layer = len(self.sentences), self.in_a_layer
         across = in_a_layer if in_a_layer in range(1, 5) else min(count, 2)
         wide, rows = (width - (across - 1) * GAP) / across, math.ceil(count / across)
@@ -283,24 +310,30 @@ class SentenceDrawing(Drawing):
         return rows * max(panel.height for panel in panels) * AIR + (rows - 1) * GAP
 
     def body(self, room: Box, letters: Lettering) -> Items:
+        """Yield the panels, each with heading, words and bars."""
         panels, across = _best_panels(self, room, letters)
         most = max(panel.bars.lines for panel in panels)
         for panel, box in zip(panels, panes(len(panels), across, room, GAP), strict=True):
             yield from _sentence_items(panel, box, most)
 
     def legible(self, room: Box, letters: Lettering) -> int:
-        """The more, the earlier a wish is granted."""
+        """Return a number that is larger, the earlier a wish (for many bars in large letters) is
+        granted.
+        """
         panels, _ = _best_panels(self, self.room_above_keys(room, letters), letters)
         return len(WISHES) - max(panel.wish for panel in panels)
 
     def crowded_out(self, room: Box, letters: Lettering) -> str:
-        """Most bars, where more of them would be shown on a page for each head."""
+        """Return 'all bars' if most have no room, and more would be shown on a page for each head;
+        else "".
+        """
         panels, _ = _best_panels(self, self.room_above_keys(room, letters), letters)
         few = any(len(p.bars.shown) < min(FEW_BARS, len(p.bars.rows)) for p in panels)
         alone = SentenceDrawing(self.sentences[:1]).legible(room, letters)
         return "all bars" if few and alone > self.legible(room, letters) else ""
 
     def keys(self) -> list[Key]:
+        """Return what colours, the line around a word, and the look of hidden words mean."""
         scales = dict.fromkeys(each.grid.scale for each in self.sentences)
         meanings = [scale_key(scale) for scale in scales]
         if any(each.query is not None for each in self.sentences):
@@ -314,7 +347,10 @@ class SentenceDrawing(Drawing):
 def _best_panels(
     drawing: SentenceDrawing, room: Box, letters: Lettering
 ) -> tuple[list[SentencePanel], int]:
-    """A row for each layer, unless that leaves far smaller letters, or no bars."""
+    """Return the panels that can have most bars and largest letters, and how many are side by side.
+
+    A row for each layer is preferred, unless that leaves far smaller letters, or no bars.
+    """
     sentences, in_a_layer = drawing.sentences, drawing.in_a_layer
     across = range(1, len(sentences) + 1)
     choices = [(_panels_across(sentences, each, room, letters), each) for each in across]
@@ -330,7 +366,9 @@ def _best_panels(
 def _panels_across(
     sentences: Sequence[Sentence], across: int, room: Box, letters: Lettering
 ) -> list[SentencePanel]:
-    """So many side by side, all in letters of one size, so that none looks more important."""
+    """Return panels with `across` side by side, all in letters of one size, so that none looks more
+    important.
+    """
     _, _, width, height = panes(len(sentences), across, room, GAP)[0]
     largest = [_largest_panel(each, width, height, letters) for each in sentences]
     size = min(panel.words.size for panel in largest)
@@ -342,7 +380,10 @@ def _panels_across(
 def _largest_panel(
     sentence: Sentence, width: float, height: float, letters: Lettering
 ) -> SentencePanel:
-    """The panel of the first wish that can be granted, in the largest letters."""
+    """Return the panel of the first wish (of bars and letters) that fits, in the largest letters.
+
+    If none fits, it is in the smallest letters, as on a page of any height.
+    """
     largest = LARGEST * letters.text
     one_line = min(in_one_line(sentence, width), largest)
     first = [one_line] if one_line >= letters.text else []
@@ -364,7 +405,10 @@ def _sentence_panel(
     height: float = math.inf,
     wish: int = len(WISHES),
 ) -> SentencePanel:
-    """A panel in letters of a size, with as many bars as there is room for."""
+    """Return a panel in letters of `size` points, with as many bars as have room in this height.
+
+    `wish` is the place in WISHES that the panel grants.
+    """
     words = paragraph(sentence, size, width)
     heading = min(size, letters.title) * POINT * HEADING_HEIGHT if sentence.grid.title else 0.0
     spare = height - heading - words.height - _gap_above_bars(words)
@@ -377,7 +421,10 @@ def _sentence_panel(
 
 
 def _shortened_panel(panel: SentencePanel, height: float) -> SentencePanel:
-    """Of a sentence that does not fit the lines around the token that reads, and bars below."""
+    """Return a panel as it is, or, if it is higher than this, cut to fit.
+
+    What is left are the lines around the token that attends, and fewer bars below them.
+    """
     if panel.height <= height:
         return panel
     words, bars, room = panel.words, panel.bars, height - panel.heading
@@ -389,11 +436,15 @@ def _shortened_panel(panel: SentencePanel, height: float) -> SentencePanel:
 
 
 def _gap_above_bars(words: Paragraph) -> float:
+    """Return the gap between words and bars, in inches."""
     return min(GAP, ABOVE_BARS * words.unit)
 
 
 def word_bars(sentence: Sentence, size: float, width: float, height: float) -> BarList:
-    """All words in as few columns as hold them, or as many as there is room for."""
+    """Return bars of all words in as few columns as hold them, or as many as have room.
+
+    No bars are drawn in a column too narrow for labels and numbers.
+    """
     rows, unit = _word_rows(sentence), size * POINT
     labels, numbers = ([row.label for row in rows], [row.number for row in rows])
     between = BETWEEN_COLUMNS * unit
@@ -405,6 +456,9 @@ def word_bars(sentence: Sentence, size: float, width: float, height: float) -> B
     wide = (width - (columns - 1) * between) / columns
 
     def more(start: int) -> list[str]:
+        """Return lines that count the words from `start` on and add up their weights, longest
+        first.
+        """
         grid, rest = sentence.grid, sentence.bars[start:]
         together = cell_format(grid, 2)(float(grid.values[0][rest].sum()))
         count = f"{len(rest):,} more"
@@ -415,6 +469,7 @@ def word_bars(sentence: Sentence, size: float, width: float, height: float) -> B
 
 @lru_cache(maxsize=256)  # asked for again and again while a sentence finds its size
 def _word_rows(sentence: Sentence) -> tuple[BarRow, ...]:
+    """Return a bar for each word that has one, with its label and number."""
     grid, write = sentence.grid, cell_format(sentence.grid, 2)
     labels = [shorten_label(grid.columns.names[column]) for column in sentence.bars]
     tints = [tint_of(grid, 0, column) for column in sentence.bars]
@@ -425,9 +480,9 @@ def _word_rows(sentence: Sentence) -> tuple[BarRow, ...]:
 
 
 def _sentence_items(panel: SentencePanel, box: Box, most: int) -> Items:
-    """Heading, words and bars, with what is left over shared between arcs and bars.
+    """Yield heading, words and bars, with what is left over shared between arcs and bars.
 
-    A bar is as high as in the panel that has most of them.
+    `most` is the number of lines of bars in the panel that has most: bars are equally high in all.
     """
     left, bottom, width, height = box
     top, arch = bottom + height, panel.words.unit

@@ -29,7 +29,9 @@ LINE_SHARE_OF_ROWS = 0.8
 
 @dataclass(frozen=True, eq=False)
 class StagePiece:
-    """A table at its place in a line; after another that it is joined with nothing stands."""
+    """A table in a line, the sign before it, and its title; empty if a joined table before it has
+    one.
+    """
 
     grid: Grid
     sign: str  # before it
@@ -38,20 +40,25 @@ class StagePiece:
 
 @dataclass(frozen=True, eq=False)
 class StageLine:
-    """A line of tables, whose first has the names of its rows beside it."""
+    """A line of tables; the labels of its rows stand beside the first of them."""
 
     pieces: tuple[StagePiece, ...]
     style: PanelStyle
 
     @property
     def rows(self) -> int:
+        """The number of rows of its highest table."""
         return max(len(piece.grid.rows) for piece in self.pieces)
 
     @property
     def columns(self) -> int:
+        """The number of columns of all its tables."""
         return sum(len(piece.grid.columns) for piece in self.pieces)
 
     def ticks(self, height: float) -> Ticks:
+        """Return the labels of the first table's rows, each `height` inches high; none without
+        names.
+        """
         axis = self.pieces[0].grid.rows
         has_names = any(axis.labels)
         return (
@@ -59,7 +66,9 @@ class StageLine:
         )
 
     def fixed(self, height: float) -> float:
-        """The width of all that is no cell."""
+        """Return the width of the labels and signs beside its cells, if a row is `height` inches
+        high.
+        """
         return self.ticks(height).extent + sum(
             _stage_sign_width(piece.sign, self.style) for piece in self.pieces
         )
@@ -68,19 +77,24 @@ class StageLine:
 def stage_items(
     grids: Sequence[Grid], stages: Stages, room: Box, style: PanelStyle, letters: Lettering
 ) -> tuple[list[Item], float]:
-    """The lines one below the other, as large as the room lets them be; and where they end."""
+    """Return the lines of tables below each other, as large as the room lets them be; and the right
+    end.
+    """
     lines = [StageLine(tuple(_stage_pieces(grids, line)), style) for line in stages]
     return _StageRoom(tuple(lines), room, letters).layout()
 
 
 def rows_per_line(grids: Sequence[Grid], stages: Stages) -> list[int]:
-    """How many rows the highest table of each line has."""
+    """Return how many rows the highest table of each line has."""
     tables = [[grids[place] for place in line if isinstance(place, int)] for line in stages]
     return [max(len(grid.rows) for grid in line) for line in tables]
 
 
 def _stage_pieces(grids: Sequence[Grid], line: Sequence[int | str]) -> Iterator[StagePiece]:
-    """The tables of a line, each with so much of its title as tells it from its neighbours."""
+    """Yield the tables of a line, each with so much of its title as tells it from its neighbours.
+
+    The line holds places in `grids` with signs between them, such as `=`.
+    """
     signs = [LINE_START, *(sign for sign in line if isinstance(sign, str))]
     tables = [grids[place] for place in line if isinstance(place, int)]
     parts = [_title_parts(grid.title) for grid in tables]
@@ -97,12 +111,17 @@ def _stage_pieces(grids: Sequence[Grid], line: Sequence[int | str]) -> Iterator[
 
 
 def _title_parts(title: str) -> tuple[str, str]:
-    """What a table shows, and of which head, if it is of one."""
+    """Return what a table shows and of which head, such as ('queries', 'head 0'); else its title
+    and ''.
+    """
     match = PART_OF_HEAD.match(title)
     return (match["part"], match["rest"]) if match else (title, "")
 
 
 def _stage_sign_width(sign: str, style: PanelStyle) -> float:
+    """Return the inches that a sign takes with the gaps around it; 0 before a first or a joined
+    table.
+    """
     between = SIGN_GAP * style.label * POINT
     if sign in (LINE_START, JOINED_TABLES):
         return 0.0
@@ -114,12 +133,13 @@ def _stage_sign_width(sign: str, style: PanelStyle) -> float:
 
 
 def _stage_sign_size(sign: str, style: PanelStyle) -> float:
+    """Return the size of a sign, in points."""
     return style.title * (2.0 if sign == "·" else 1.2)
 
 
 @dataclass(frozen=True, eq=False)
 class _StageRoom:
-    """Lines in a room."""
+    """The layout of lines of tables in a room: how large cells are, and where each table stands."""
 
     lines: tuple[StageLine, ...]
     room: Box
@@ -127,20 +147,25 @@ class _StageRoom:
 
     @property
     def title(self) -> float:
+        """The height of a title above tables."""
         return TITLE_HEIGHT * self.letters.axis * POINT
 
     @property
     def gap(self) -> float:
+        """The least gap between two lines."""
         return LINES_GAP * self.letters.label * POINT
 
     @cached_property
     def wide(self) -> list[float]:
-        """How wide a cell of each line is: labels take width, and have their size from the rows."""
+        """The width of a cell in each line: what labels and signs leave, up to a multiple of its
+        height.
+        """
         return [
             self._wide(line, share) for line, share in zip(self.lines, self.shares, strict=True)
         ]
 
     def _wide(self, line: StageLine, share: float) -> float:
+        """Return the width of a cell of a line whose cells are at most `share` inches high."""
         wide = self.room[2] / line.columns
         for _ in range(3):
             left = self.room[2] - line.fixed(self._cell(line.pieces[0].grid, line, wide))
@@ -150,24 +175,26 @@ class _StageRoom:
         return wide
 
     def _few(self, line: StageLine) -> int:
-        """So many rows of the usual height are as high as all of a line."""
+        """Return how many rows of usual height a line counts as: its own number, up to five."""
         return min(line.rows, MAX_FULL_ROWS)
 
     @cached_property
     def shares(self) -> list[float]:
-        """How high a cell of each line can be: one of very many rows takes less for each."""
+        """The greatest height of a cell in each line; a line of very many rows has lower ones."""
         taken = len(self.lines) * self.title + (len(self.lines) - 1) * self.gap
         parts = [self._few(line) for line in self.lines]
         unit = max((self.room[3] - taken) / sum(parts), 0.02)
         return [unit * part / line.rows for part, line in zip(parts, self.lines, strict=True)]
 
     def _high(self, line: StageLine, wide: float) -> float:
-        """How high most cells of a line are."""
+        """Return the height of most cells of a line, whose cells are `wide` inches wide."""
         share = self.shares[self.lines.index(line)]
         return min(share, max(SQUEEZE * wide, LOWEST_ROW))
 
     def _cell(self, grid: Grid, line: StageLine, wide: float) -> float:
-        """As high as all in its line; higher beside one of many rows, which are less high."""
+        """Return the height of the cells of one table: as in its line, higher beside a table of
+        many rows.
+        """
         high, most = self._high(line, wide), max(SQUEEZE * wide, LOWEST_ROW)
         tall = line.rows * high
         return max(
@@ -175,6 +202,9 @@ class _StageRoom:
         )
 
     def layout(self) -> tuple[list[Item], float]:
+        """Return all items, lines spread over the height of the room, and where the last panel
+        ends.
+        """
         _, bottom, _, height = self.room
         pairs = list(zip(self.lines, self.wide, strict=True))
         tall = [line.rows * self._high(line, wide) for line, wide in pairs]
@@ -189,6 +219,9 @@ class _StageRoom:
         return drawn, max(box[0] + box[2] for box in panel_boxes(drawn))
 
     def _line(self, line: StageLine, wide: float, middle: float) -> Items:
+        """Yield the tables of a line, centred at the height `middle`, with labels, signs and
+        titles.
+        """
         ticks = line.ticks(self._cell(line.pieces[0].grid, line, wide))
         x, boxes = self.room[0] + ticks.extent, list[Box]()
         for piece in line.pieces:
@@ -205,7 +238,9 @@ class _StageRoom:
         yield from self._titles(line, boxes)
 
     def _titles(self, line: StageLine, boxes: Sequence[Box]) -> Iterator[Words]:
-        """Above each table, or the first of those that are joined; short where room is."""
+        """Yield a title above each table, or the first of those that are joined; short where room
+        is.
+        """
         titles = [piece.title for piece in line.pieces]
         starts = [place for place, title in enumerate(titles) if title]
         stops = [*starts[1:], len(boxes)]
@@ -223,7 +258,10 @@ class _StageRoom:
 def _fitted_titles(
     titles: Sequence[str], rooms: Sequence[float], letters: Lettering
 ) -> list[tuple[str, float]]:
-    """All titles in letters of one size; `head 1` as `1` where there is less room."""
+    """Return titles with their size in points, the same for all; `head 1` as `1` to save room.
+
+    If even these are too wide, each is cut at the smallest size.
+    """
     short = [title.removeprefix("head ") for title in titles]
     for each in (titles, short):
         pairs = zip(each, rooms, strict=True)
@@ -235,6 +273,7 @@ def _fitted_titles(
 
 
 def _stage_sign(piece: StagePiece, x: float, middle: float, style: PanelStyle) -> Iterator[Words]:
+    """Yield the sign before a table, centred at (x, middle); nothing if no sign is drawn there."""
     if piece.sign not in (LINE_START, JOINED_TABLES, SEPARATE_TABLES):
         size = _stage_sign_size(piece.sign, style)
         yield Words(piece.sign, x, middle - MIDDLE * size * POINT, size, across="center")

@@ -55,23 +55,25 @@ class Lettering:
     smallest: float = SMALLEST  # below, labels are thinned out and pages divided
 
     def scaled(self, factor: float, at_least: float = 0.0) -> Lettering:
-        """All of them so many times as large."""
+        """Return the same sizes times a factor, none of them below `at_least` points."""
         sizes = (getattr(self, each.name) for each in fields(self))
         return Lettering(*(max(size * factor, at_least) for size in sizes))
 
     @property
     def small_title(self) -> float:
-        """Above each of many panels."""
+        """The size of a title above each of many panels, in points."""
         return max(self.title * MANY_TITLES, self.smallest)
 
     @property
     def margin(self) -> float:
-        """Inches that stay free on each side of a page."""
+        """The inches that stay free on each side of a page."""
         return self.headline * POINT * MARGIN
 
 
 def lettering(size: Size, text_size: float = 1.0) -> Lettering:
-    """The letters of a page of this size; `text_size` makes them larger or smaller.
+    """Return the sizes of letters for a page of this size, those of a slide in proportion.
+
+    `text_size` makes them larger or smaller; none becomes too small to read.
 
     >>> lettering((13.333, 7.5)).label, round(lettering((26.666, 15.0)).label, 1)
     (18.0, 36.0)
@@ -83,12 +85,15 @@ def lettering(size: Size, text_size: float = 1.0) -> Lettering:
 
 
 def lettering_share(size: Size) -> float:
-    """How large the letters of a page are beside those of a slide."""
+    """Return how many times as large as those of a slide the letters of a page are:
+    0.55 at least.
+    """
     return max(min(size[0] / SLIDE[0], size[1] / SLIDE[1]), SMALLEST_SHARE)
 
 
 def typeset(text: str) -> str:
-    """
+    """Return a text with minus signs (−) where hyphens mean minus, and d_k and W_o as dₖ and Wₒ.
+
     >>> typeset("from -0.5 to 3 - 1, over √d_k, softmax-twice, 1e-05")
     'from −0.5 to 3 − 1, over √dₖ, softmax-twice, 1e−05'
     """
@@ -98,7 +103,9 @@ def typeset(text: str) -> str:
 
 
 def typeset_names(text: str) -> str:
-    """With names of matrices as in a formula: only in words of ours, a token may be `w_key`, too.
+    """Return a text with names of matrices as in a formula: W_query with `query` below the line.
+
+    Meant only for attnviz's own words, since a token may be `w_key`, too.
 
     >>> typeset_names("Q = X W_query + b_query, joined w_out") == (
     ...     f"Q = X W{LOWERING_SIGN}query + b{LOWERING_SIGN}query, joined W{LOWERING_SIGN}out"
@@ -109,31 +116,39 @@ def typeset_names(text: str) -> str:
 
 
 def _lowered_name(found: re.Match[str]) -> str:
+    """Return the name that is matched as `W` or `b`, the sign that lowers, and what is to be
+    lowered.
+    """
     letter = found[1].replace("w", "W").replace("B", "b")
     return f"{letter}{LOWERING_SIGN}{found[2]}"
 
 
 def shorten_label(label: str) -> str:
+    """Return a label, cut to 24 characters with `…` at its end if it is longer."""
     return label if len(label) <= MAX_LABEL_LETTERS else label[: MAX_LABEL_LETTERS - 1] + "…"
 
 
 def text_width(text: str, size: float) -> float:
-    """The width of a line of text, in inches."""
+    """Return the width of a line of text in letters of `size` points, in inches."""
     return _measured_width(text, tuple(rcParams["font.family"])) * size / MEASURED_POINTS * POINT
 
 
 def widest_line(texts: tuple[str, ...], size: float) -> float:
-    """The width of the widest of some lines, in inches."""
+    """Return the width of the widest of some lines in letters of `size` points, in inches; 0 for
+    none.
+    """
     return _widest_width(texts, tuple(rcParams["font.family"])) * size / MEASURED_POINTS * POINT
 
 
 @lru_cache(maxsize=512)
 def _widest_width(texts: tuple[str, ...], families: tuple[str, ...]) -> float:
+    """Return the width of the widest text in letters of 100 points, in points; 0 for none."""
     return max((_measured_width(text, families) for text in texts), default=0.0)
 
 
 @lru_cache(maxsize=8192)
 def _measured_width(text: str, families: tuple[str, ...]) -> float:
+    """Return the width of a text in letters of 100 points, in points."""
     font = FontProperties(family=list(families), size=MEASURED_POINTS)
     measure: Callable[..., tuple[float, float, float]] = _text_ruler().get_text_width_height_descent
     return measure(text, font, ismath=False)[0]
@@ -141,11 +156,15 @@ def _measured_width(text: str, families: tuple[str, ...]) -> float:
 
 @lru_cache(maxsize=1)
 def _text_ruler() -> RendererAgg:
+    """Return matplotlib's renderer that measures all texts."""
     return RendererAgg(1, 1, 72)  # type: ignore[no-untyped-call]
 
 
 def fit_line(text: str, size: float, smallest: float, room: float) -> tuple[str, float]:
-    """A line made smaller until it fits, and then shorter."""
+    """Return a line and its size in points: made smaller until it is no wider than `room` inches.
+
+    A line too wide even at `smallest` is cut, with `…` at its end.
+    """
     most = int(room / (NARROWEST_LETTER_SHARE * smallest * POINT)) + 1
     if len(text) > most:  # measuring what cannot fit would take long
         text = f"{text[:most]}…"
@@ -158,13 +177,19 @@ def fit_line(text: str, size: float, smallest: float, room: float) -> tuple[str,
 
 
 def fits_width(line: str, size: float, width: float) -> bool:
-    """Whether a line is no wider; thousands of letters, slow to measure, never fit."""
+    """Return whether a line in letters of `size` points is no wider than `width` inches.
+
+    A very long line is not measured: it is taken not to fit.
+    """
     short = len(line) * size * POINT * NARROWEST_IN_LINE <= width
     return short and text_width(line, size) <= width
 
 
 def wrap_parts(parts: Sequence[str], between: str, points: float, room: float) -> list[str]:
-    """Parts in as many lines as they need, broken between them."""
+    """Return parts, joined by `between`, in as many lines as they need in `room` inches.
+
+    A part wider than that has a line of its own; empty lines are left out.
+    """
     lines = [""]
     for part in parts:
         longer = f"{lines[-1]}{between}{part}" if lines[-1] else part

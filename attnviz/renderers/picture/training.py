@@ -71,15 +71,17 @@ class Tables:
 
     @property
     def style(self) -> PanelStyle:
+        """The style of the tables: the sizes of their letters."""
         return panel_style(self.letters, SLIDE, 1.0, 1.0)
 
     @cached_property
     def grids(self) -> list[Grid]:
+        """The panels that are tables."""
         return [each for each in self.group.panels if isinstance(each, Grid)]
 
     @property
     def names_width(self) -> float:
-        """The width of what stands beside the rows."""
+        """The width of what stands beside the rows, with a gap; 0 if nothing does."""
         words = [word for name in self.group.row_titles for word in _row_name(name, self.letters)]
         widths = (text_width(word.text, word.size) * (BOLD if word.bold else 1) for word in words)
         gap = TABLE_GAP * self.letters.label * POINT
@@ -87,7 +89,9 @@ class Tables:
 
     @cached_property
     def column(self) -> Column:
-        """Labels stand beside the first table of a row, and below the last of a column."""
+        """The room of all tables: labels beside the first table of a row, and below the last of a
+        column.
+        """
         across, room = self.group.column_count, self.style.axis_room
         down = math.ceil(len(self.grids) / across)
         gap = TABLE_GAP * self.letters.label * POINT
@@ -113,14 +117,19 @@ class Tables:
         return side * side
 
     def side_ticks(self, number: int) -> tuple[Ticks, Ticks]:
-        """The labels of a table: on the left those of the first in a row, below of the last."""
+        """Return the labels of a table: on the left those of the first in a row, below of the last.
+
+        `number` is the place of the table; others have none.
+        """
         none, across = Ticks("", 0), self.group.column_count
         last = number + across >= len(self.grids)
         rows = replace(self.rows, title="") if number % across == 0 else none
         return rows, replace(self.columns, title="") if last else none
 
     def items(self, corner: tuple[float, float]) -> Items:
-        """From this upper left corner."""
+        """Yield the tables from this upper left corner, with labels, titles, names, and a ring
+        around a cell.
+        """
         boxes, letters = [*self.column.place(*corner)][: len(self.grids)], self.letters
         for number, (table, box) in enumerate(zip(self.grids, boxes, strict=True)):
             yield panel_of(table, box, letters.number, letters.smallest)
@@ -138,7 +147,9 @@ class Tables:
             yield _ring_around(cell_box(panel, row, column))
 
     def _names_over(self, boxes: Sequence[Box]) -> Iterator[Words]:
-        """A name over each table, or over those of the first row, and numbers in their colours."""
+        """Yield a name over each table, or over those of the first row, and numbers in their
+        colours.
+        """
         letters, names = self.letters, list(zip(self.group.panel_titles, boxes, strict=False))
         gap = TABLE_GAP * letters.label * POINT
         heads = [_table_name(name, box, letters) for name, box in names]
@@ -153,7 +164,7 @@ class Tables:
                 x += text_width(f"{text} ", size)
 
     def _names_beside(self, boxes: Sequence[Box]) -> Iterator[Words]:
-        """The name of each row, and what more there is below it, around its middle."""
+        """Yield the name of each row, with its remarks below it, around the middle of the row."""
         x = boxes[0][0] - self.rows.extent - self.style.axis_room - self.names_width
         gap, first = TABLE_GAP * self.letters.label * POINT, boxes[:: self.group.column_count]
         for name, (_, bottom, _, height) in zip(self.group.row_titles, first, strict=False):
@@ -169,7 +180,7 @@ class Tables:
 
 
 def largest_tables(group: Group, width: float, height: float, letters: Lettering) -> Tables:
-    """The tables as large as a room lets them be, while labels and tables find their sizes.
+    """Return the tables of a group, as large as a room lets them be with their labels.
 
     No cell is much wider than high, and none higher than wide.
     """
@@ -201,14 +212,18 @@ class TrainingDrawing(Drawing):
 
     @property
     def tables(self) -> Group:
+        """The group that holds the tables of a training."""
         return next(group for group in self.groups if group.kind == "course")
 
     @property
     def charts(self) -> list[Curves]:
+        """All charts of the groups."""
         return [each for group in self.groups for each in group.panels if isinstance(each, Curves)]
 
     def body_height(self, letters: Lettering, width: float) -> float:
-        """So high that tables fill the width, with charts below them."""
+        """Return the height at which tables fill the width, up to a limit, with charts
+        below them.
+        """
         if not self.tables.row_titles and self.charts:
             return self._film_height(letters, width)
         tables = largest_tables(self.tables, width, SLIDE[0], letters)
@@ -218,7 +233,9 @@ class TrainingDrawing(Drawing):
         return tables.column.size[1] - beyond + below
 
     def _film_height(self, letters: Lettering, width: float) -> float:
-        """Charts stand beside tables, where these are high enough for them; else below."""
+        """Return the height of a film: charts stand beside tables, where these are high enough;
+        else below.
+        """
         group, label = _row_choices(self.tables)[-1], letters.label * POINT
         wide = width * (1 - CHARTS_WIDE) - CHART_GAP * label
         beside = largest_tables(group, wide, SLIDE[0], letters).column.size[1]
@@ -228,25 +245,32 @@ class TrainingDrawing(Drawing):
         return max(high / (1 - CHARTS_HIGH), high + CHARTS_BELOW)
 
     def body(self, room: Box, letters: Lettering) -> Items:
+        """Yield the tables and the charts of the best arrangement."""
         best = self._best(room, letters)
         yield from best.tables.items((room[0], room[1] + room[3]))
         yield from charts_items(best.charts, letters)
 
     def legible(self, room: Box, letters: Lettering) -> int:
-        """How many of its tokens a table names."""
+        """Return how many tokens the rows of a table name, if tables have all of the room."""
         return len(largest_tables(self.tables, room[2], room[3], letters).rows.places)
 
     def keys(self) -> list[Key]:
+        """Return what the colours of tables mean, and what is hidden."""
         grids = [each for each in self.tables.panels if isinstance(each, Grid)]
         scale = grids[0].scale
         hidden = [hidden_key(scale)] if any(each.cells.has_hidden for each in grids) else []
         return [scale_key(scale), *hidden]
 
     def key_size(self, letters: Lettering) -> float:
+        """Return the size of the letters of keys, in points."""
         return letters.note
 
     def _best(self, room: Box, letters: Lettering) -> Course:
-        """All rows and columns, where tokens can be named; else those that tell most."""
+        """Return the first arrangement, from all rows and columns to fewer, that names all tokens.
+
+        If none does, it is the first whose cells are nearly the largest. Rows with remarks, the
+        first column and the last ones stay longest. Without names of rows the largest cells win.
+        """
         tables = self.tables
         if not tables.row_titles:
             return max(self._courses(_row_choices(tables), room, letters), key=_cell_area)
@@ -263,7 +287,9 @@ class TrainingDrawing(Drawing):
         return first_fit(all_named or ways, lambda way: bool(all_named) or _cell_area(way) > least)
 
     def _courses(self, choices: Sequence[Group], room: Box, letters: Lettering) -> list[Course]:
-        """Of each the better of its two ways."""
+        """Return for each choice of tables the better arrangement: with charts beside or below
+        them.
+        """
         return [
             max(
                 (way(group, self.charts, room, letters) for way in (_charts_beside, _charts_below)),
@@ -275,18 +301,23 @@ class TrainingDrawing(Drawing):
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """Tables from the upper left corner of a room, and charts with a place there."""
+    """Tables from the upper left corner of a room, and the charts of a training with
+    their boxes.
+    """
 
     tables: Tables
     charts: list[tuple[Curves, Box]]
 
 
 def _cell_area(course: Course) -> float:
+    """Return the area of a cell of the tables."""
     return course.tables.cell
 
 
 def _rows_with(group: Group, counts: Callable[[PanelRemark], bool]) -> Group:
-    """The rows of which there is more to tell, and such as counts; all, where there are none."""
+    """Return a group with those rows that have a remark for which `counts` is true; all, if none
+    has.
+    """
     rows = [row for row, name in enumerate(group.row_titles) if any(map(counts, name.remarks))]
     if not rows:
         return group
@@ -298,7 +329,7 @@ def _rows_with(group: Group, counts: Callable[[PanelRemark], bool]) -> Group:
 
 
 def _row_choices(group: Group) -> list[Group]:
-    """As it is; or all beside each other, if they are few."""
+    """Return a group as it is; and with all tables beside each other, if they are at most six."""
     count = len(group.panels)
     return (
         [group, replace(group, column_count=count)]
@@ -308,7 +339,7 @@ def _row_choices(group: Group) -> list[Group]:
 
 
 def _last_columns(group: Group, count: int) -> Group:
-    """So many columns, the last ones and the first."""
+    """Return a group with `count` columns: the first one and the last ones."""
     columns = [0, *range(group.column_count - count + 1, group.column_count)]
     starts = range(0, len(group.panels), group.column_count)
     panels = tuple(group.panels[start + column] for start in starts for column in columns)
@@ -317,7 +348,9 @@ def _last_columns(group: Group, count: int) -> Group:
 
 
 def _charts_beside(group: Group, charts: list[Curves], room: Box, letters: Lettering) -> Course:
-    """Charts below each other, in all the width that tables leave."""
+    """Return tables, and on the right charts below each other, in all the width that
+    tables leave.
+    """
     left, bottom, width, height = room
     gap = CHART_GAP * letters.label * POINT
     wide = width - (CHARTS_WIDE * width + gap if charts else 0.0)
@@ -328,7 +361,7 @@ def _charts_beside(group: Group, charts: list[Curves], room: Box, letters: Lette
 
 
 def _charts_below(group: Group, charts: list[Curves], room: Box, letters: Lettering) -> Course:
-    """Charts in a row."""
+    """Return tables, and below them charts in a row, in all the height that tables leave."""
     left, bottom, width, height = room
     label, count = letters.label * POINT, max(len(charts), 1)
     high = max(CHARTS_HIGH * height, LOWEST_CHARTS * label) if charts else 0.0
@@ -342,7 +375,7 @@ def _charts_below(group: Group, charts: list[Curves], room: Box, letters: Letter
 
 
 def _ring_around(box: Box) -> Stroke:
-    """Around the cell that matters."""
+    """Return a ring around the box of a cell."""
     left, bottom, wide, high = box
     x, y = left + wide / 2, bottom + high / 2
     turns = np.linspace(0, 2 * np.pi, RING_POINTS)
@@ -352,7 +385,7 @@ def _ring_around(box: Box) -> Stroke:
 
 
 def _table_name(name: PanelTitle, box: Box, letters: Lettering) -> Words:
-    """A name over its table, with room beside it for the numbers that are told."""
+    """Return a name over its table, with room beside it for the numbers of its remarks."""
     left, bottom, width, height = box
     least = sum(text_width(f" {more.share}", letters.smallest) for more in name.remarks)
     room = max(width - least, width / 2) / BOLD
@@ -363,7 +396,10 @@ def _table_name(name: PanelTitle, box: Box, letters: Lettering) -> Words:
 def _numbers_beside(
     more: Sequence[Sequence[PanelRemark]], rooms: Sequence[float], letters: Lettering
 ) -> tuple[list[list[tuple[str, int]]], float]:
-    """What more there is, over all tables alike: where there is no room for it, numbers alone."""
+    """Return the remarks of each table as texts with colours, and the one size of all, in points.
+
+    Where whole remarks have no room (`rooms`, in inches), only their numbers come, or nothing.
+    """
     ways = (
         [[(each.text, each.series) for each in texts] for texts in more],
         [[(each.share, each.series) for each in texts] for texts in more],
@@ -378,7 +414,9 @@ def _numbers_beside(
 
 
 def _row_name(name: PanelTitle, letters: Lettering) -> Iterator[Words]:
-    """Lines that have yet to find their place: its name, and below it what more there is."""
+    """Yield the name of a row and its remarks, as lines all at (0, 0): they have yet
+    to be placed.
+    """
     yield Words(name.text, 0.0, 0.0, letters.title, bold=True)
     room = WIDEST_NAME * letters.label * POINT
     for more in name.remarks:
@@ -388,7 +426,10 @@ def _row_name(name: PanelTitle, letters: Lettering) -> Iterator[Words]:
 
 
 def stacked_boxes(room: Box, count: int, letters: Lettering) -> list[Box]:
-    """Boxes below each other, in which charts are equally high: the last has numbers below it."""
+    """Return boxes below each other, from the top: the last is higher by the room for its numbers.
+
+    So the charts in them are equally high.
+    """
     left, bottom, width, height = room
     more = (FOOT - SHORT_FOOT) * letters.axis * POINT
     each = (height - more) / max(count, 1)
@@ -397,7 +438,8 @@ def stacked_boxes(room: Box, count: int, letters: Lettering) -> list[Box]:
 
 
 def charts_items(charts: Sequence[tuple[Curves, Box]], letters: Lettering) -> Items:
-    """Each in its box; where they stand below each other, the numbers below the last one alone.
+    """Yield charts, each in its box; where they stand below each other, numbers below the last
+    alone.
 
     All have the same room beside them, and names of curves in letters of one size.
     """
@@ -413,6 +455,11 @@ def charts_items(charts: Sequence[tuple[Curves, Box]], letters: Lettering) -> It
 def _chart_items(
     curves: Curves, box: Box, beside: float, size: float, letters: Lettering, *, numbered: bool
 ) -> Items:
+    """Yield a chart in its box, with the numbers of its sides and the names of its curves.
+
+    `beside` is the room for numbers on the left; `numbered` asks for those below, behind what they
+    count.
+    """
     left, bottom, width, height = box
     foot = (FOOT if numbered else SHORT_FOOT) * letters.axis * POINT
     wide = max(width - beside - RIGHT * letters.axis * POINT, 0.2)
@@ -434,7 +481,7 @@ def _chart_items(
 
 
 def _names_size(curves: Curves, box: Box, letters: Lettering) -> float:
-    """How large names of curves are where all stand in one line."""
+    """Return the size in points at which all names of curves stand in one line."""
     unit = sum(text_width(line.name, 1.0) for line in curves.lines)
     unit += CURVE_NAMES_GAP * POINT * (len(curves.lines) - 1)
     room = box[2] - RIGHT * letters.axis * POINT
@@ -444,7 +491,9 @@ def _names_size(curves: Curves, box: Box, letters: Lettering) -> float:
 def _curve_names(
     curves: Curves, left: float, box: Box, size: float, letters: Lettering
 ) -> Iterator[Words]:
-    """Each curve in its colour, in one line from where the numbers beside the chart begin."""
+    """Yield the name of each curve in its colour, in one line that begins at `left`, above the
+    chart.
+    """
     y = box[1] + box[3] + 0.5 * letters.label * POINT
     end = box[0] + box[2]
     for number, line in enumerate(curves.lines):
