@@ -1,6 +1,4 @@
-"""The View of a Comparison: the weights of each alternative, their differences, measures and
-curves.
-"""
+"""The View of a Comparison: weights of each alternative, differences, measures and curves."""
 
 from __future__ import annotations
 
