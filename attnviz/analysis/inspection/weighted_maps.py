@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -53,27 +54,27 @@ def _weigh_by_length(head_map: Map, trace: Trace) -> Map:
     assert head_map.layer is not None
     assert head_map.head is not None
     lengths = tensor_to_numpy(passed_on_lengths(head_map.layer, head_map.head, trace))
-    return replace(head_map, cells=LengthWeightedCells(head_map.cells, lengths), share=False)
+    cells = WeightedCells(head_map.cells, lambda _, keys: lengths[None, keys])
+    return replace(head_map, cells=cells, share=False)
 
 
 def _weigh_by_gradient(head_map: Map, gradients: Gradients) -> Map:
-    """Return the map with each weight times its gradient: to first order its part of an answer's
-    score."""
+    """Return the map with each weight times its gradient, which is the product of its query's
+    context gradient and its key's value: to first order its part of an answer's score."""
     assert head_map.layer is not None
     assert head_map.head is not None
     gradient = tensor_to_numpy(gradients.by_layer[head_map.layer.layer][head_map.head])
     values = tensor_to_numpy(head_map.layer.values_of_heads[head_map.head])
-    cells = GradientWeightedCells(head_map.cells, gradient, values)
+    cells = WeightedCells(head_map.cells, lambda rows, keys: gradient[rows] @ values[keys].T)
     return replace(head_map, cells=cells, share=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GradientWeightedCells(Cells):
-    """Each weight times the dot product of its query's context gradient with its key's value."""
+class WeightedCells(Cells):
+    """Each weight times a factor, which is calculated for the cells of a window."""
 
     cells: Cells
-    gradient: Float[ndarray, "query width"]
-    values: Float[ndarray, "key width"]
+    factors: Callable[[slice, slice], Float[ndarray, "#query key"]]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -81,23 +82,7 @@ class GradientWeightedCells(Cells):
 
     def window(self, rows: slice, columns: slice) -> Patch:
         patch = self.cells.window(rows, columns)
-        return Patch(patch.values * (self.gradient[rows] @ self.values[columns].T), patch.hidden)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class LengthWeightedCells(Cells):
-    """Each weight times the length of the vector that its key passes on."""
-
-    cells: Cells
-    lengths: Float[ndarray, "key"]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.cells.shape
-
-    def window(self, rows: slice, columns: slice) -> Patch:
-        patch = self.cells.window(rows, columns)
-        return Patch(patch.values * self.lengths[columns], patch.hidden)
+        return Patch(patch.values * self.factors(rows, columns), patch.hidden)
 
 
 def passed_on_lengths(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "key"]:

@@ -470,8 +470,8 @@ def _piece_width(text: str, size: float, *, bold: bool) -> float:
 
 
 def _moved_words(words: Words, along: float, below: float) -> Words:
-    """Return words moved `along` inches in their own direction, which may be turned, and `below`
-    it.
+    """Return words moved by `along` inches in the direction of their line, which may be turned,
+    and by `below` inches at a right angle to it, downward.
     """
     turn = math.radians(words.angle)
     x = words.x + along * math.cos(turn) + below * math.sin(turn)
@@ -479,14 +479,14 @@ def _moved_words(words: Words, along: float, below: float) -> Words:
 
 
 class ShownFigure(Figure):
-    """A Figure that notebooks display even where pyplot, which registers others, is not loaded."""
+    """A Figure that notebooks can display without pyplot."""
 
     description = ""  # the alternative text, for people who cannot see the picture
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Make a Figure, and remember in which type of font its PDF is to have letters."""
+        """Create a Figure, and keep the type of font for its PDF files."""
         super().__init__(*args, **kwargs)
-        self._fonttype = matplotlib.rcParams["pdf.fonttype"]  # of the letters that it was made with
+        self._fonttype = matplotlib.rcParams["pdf.fonttype"]  # as set when the figure was created
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         """Save as any Figure does; a PDF has letters as TrueType, wherever that can be."""

@@ -267,8 +267,17 @@ class PanelRows:
         return wide, sum(max(s.above for s in row) + max(s.below for s in row) for row in rows)
 
     def column(self, gap: float) -> Column:
-        """Return the rows of panels, with this gap between two panels of a row."""
-        return grid(self.spaces, self.columns, gap, GAP_BELOW * self.style.gap)
+        """Return the rows of panels, with this gap between two panels of a row.
+
+        A row keeps the height of its highest panel plus that of its highest labels, also where
+        these belong to different panels: so frames of a film have one height.
+        """
+        spaces: list[Space] = []
+        for start in range(0, len(self.spaces), self.columns):
+            row = self.spaces[start : start + self.columns]
+            height, below = max(s.height for s in row), max(s.below for s in row)
+            spaces += (replace(s, below=below + height - s.height) for s in row)
+        return grid(spaces, self.columns, gap, GAP_BELOW * self.style.gap)
 
     @property
     def cell(self) -> float:

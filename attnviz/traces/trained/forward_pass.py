@@ -319,7 +319,7 @@ def reporting_run_errors(model: LoadedTransformer, model_input: ModelInput) -> I
     except Exception as error:
         if memory.is_out_of_memory(error):
             raise
-        raise _run_error(model, error) from None
+        raise _run_error(model, error) from error
     else:
         return
     fitting = _count_fitting_tokens(model, model_input)
