@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison as Comparison
     from attnviz.analysis.comparison import compare as compare
     from attnviz.analysis.comparison import compare_scores as compare_scores
-    from attnviz.analysis.heads import rank as rank
+    from attnviz.analysis.head_accuracy import rank as rank
     from attnviz.analysis.inspection.inspection import Inspection as Inspection
     from attnviz.analysis.inspection.inspection import inspect as inspect
-    from attnviz.analysis.inspection.sentences import compare_sentences as compare_sentences
-    from attnviz.analysis.learning import compare_learning as compare_learning
+    from attnviz.analysis.inspection.two_sentences import compare_sentences as compare_sentences
+    from attnviz.analysis.learning_comparison import compare_learning as compare_learning
     from attnviz.errors import AttnvizError as AttnvizError
-    from attnviz.examples.names import example as example
+    from attnviz.examples.example_names import example as example
     from attnviz.learning.choices import Choices as Choices
     from attnviz.learning.lookup import task_of as task_of
     from attnviz.learning.task import Examples as Examples
@@ -54,15 +54,15 @@ _LAZY_NAMES = {
     "View": "attnviz.views.view:View",
     "Vocabulary": "attnviz.traces.models.vocabulary:Vocabulary",
     "compare": "attnviz.analysis.comparison:compare",
-    "compare_learning": "attnviz.analysis.learning:compare_learning",
+    "compare_learning": "attnviz.analysis.learning_comparison:compare_learning",
     "compare_scores": "attnviz.analysis.comparison:compare_scores",
-    "compare_sentences": "attnviz.analysis.inspection.sentences:compare_sentences",
+    "compare_sentences": "attnviz.analysis.inspection.two_sentences:compare_sentences",
     "draw": "attnviz.views.trace:draw",
-    "example": "attnviz.examples.names:example",
+    "example": "attnviz.examples.example_names:example",
     "from_weights": "attnviz.traces.external.from_weights:from_weights",
     "inspect": "attnviz.analysis.inspection.inspection:inspect",
     "learn": "attnviz.learning.training:learn",
-    "rank": "attnviz.analysis.heads:rank",
+    "rank": "attnviz.analysis.head_accuracy:rank",
     "read": "attnviz.traces.archive_reader:read",
     "render": "attnviz.renderers:render",
     "task_of": "attnviz.learning.lookup:task_of",

@@ -18,8 +18,8 @@ from torch.nn import functional
 from attnviz.attention.arithmetic import score_scale
 from attnviz.learning.learner import Learner, new_model
 from attnviz.learning.lookup import task_of
-from attnviz.learning.names import TASKS
 from attnviz.learning.task import NO_TOKEN, Examples, Task, draw_examples
+from attnviz.learning.task_names import TASKS
 from attnviz.learning.training import Training
 from attnviz.traces.models.model import Model
 from attnviz.traces.plan import Plan

@@ -20,9 +20,9 @@ from attnviz.analysis.checks import verify_trace
 from attnviz.attention.arithmetic import join_heads, split_heads
 from attnviz.traces import parts
 from attnviz.traces.from_text import trace_source
+from attnviz.traces.inputs import build_source
 from attnviz.traces.origin import FromModel, resolved_settings
 from attnviz.traces.parts import PARTS_OF_ATTENTION, PARTS_OF_BLOCK
-from attnviz.traces.source import build_source
 from attnviz.traces.trace import Layer
 from attnviz.views.grids.axes import GENERATED_NOTE, SUM_NOTES
 from attnviz.views.grids.description import describe

@@ -15,10 +15,10 @@ from attnviz.errors import AttnvizError
 from attnviz.learning.learner import new_model
 from attnviz.learning.lookup import task_of
 from attnviz.traces.from_text import trace_source
+from attnviz.traces.inputs import Source
 from attnviz.traces.matrices import Matrices, parse_matrices
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.settings import DTYPES, POSITIONS, POSITIONS_WITH_BASE, Settings
-from attnviz.traces.source import Source
 from attnviz.views.steps.walk import Walk, steps
 from attnviz.views.view import View
 

@@ -20,7 +20,7 @@ from attnviz.renderers.picture.draw import draw_layout
 from attnviz.renderers.picture.film import to_palette
 from attnviz.renderers.picture.glyphs import hermetic
 from attnviz.renderers.picture.items import Bar, Layout, Stroke
-from attnviz.renderers.picture.page import Captions
+from attnviz.renderers.picture.page_frame import Captions
 from attnviz.renderers.picture.redrawing import new_parts
 from attnviz.renderers.picture.section import section_pages
 from attnviz.views.steps.walk import steps

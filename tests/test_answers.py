@@ -12,9 +12,9 @@ from torch.testing import assert_close
 
 from attnviz import Trace, read, steps, trace
 from attnviz.errors import AttnvizError
-from attnviz.traces.trained import prediction
+from attnviz.traces.trained import answers
 from attnviz.traces.trained.loading import load_transformer
-from attnviz.views.prediction import (
+from attnviz.views.answer_tables import (
     answer_sentences,
     best_answers_grid,
     vector_shift_sentences,
@@ -70,7 +70,7 @@ def test_a_decoder_beside_an_encoder_answers_its_own_tokens(small_transformer: S
 def test_answers_of_a_long_text_are_scored_at_its_last_tokens(
     small_transformer: Saved, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(prediction, "MAX_SCORED_POSITIONS", 4)
+    monkeypatch.setattr(answers, "MAX_SCORED_POSITIONS", 4)
     made, file = trace(TEXT, model=str(small_transformer("gpt2"))), tmp_path / "made.json"
     found, count = made.prediction, len(made.tokens)
     made.view().save(file)

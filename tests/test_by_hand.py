@@ -22,7 +22,7 @@ from attnviz.traces.from_text import trace
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models import by_hand
 from attnviz.traces.models.model import FULL_SIGHT, Sight, restrict_sight
-from attnviz.traces.models.names import find_model_path
+from attnviz.traces.models.model_names import find_model_path
 from attnviz.traces.models.shipped import load_model
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.section import open_panels

@@ -25,7 +25,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from attnviz import trace
-from attnviz.traces.models.names import find_model_path
+from attnviz.traces.models.model_names import find_model_path
 from tests import LONGEST
 from tests.conftest import Attnviz, unchecked
 

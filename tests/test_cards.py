@@ -35,8 +35,8 @@ from attnviz.renderers.picture.cards import (
     thin_card,
 )
 from attnviz.renderers.picture.items import Bar, Box, Layout, Stroke, panel_boxes
-from attnviz.renderers.picture.page import Captions
-from attnviz.renderers.picture.pages import (
+from attnviz.renderers.picture.page_frame import Captions
+from attnviz.renderers.picture.page_kinds import (
     CARD_GAP,
     CELL_SIZES,
     LETTER_SIZES,

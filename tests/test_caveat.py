@@ -9,9 +9,9 @@ import pytest
 
 from attnviz import read, steps, trace
 from attnviz.analysis.comparison import compare, compare_scores
-from attnviz.examples.names import example, example_names
+from attnviz.examples.example_names import example, example_names
 from attnviz.renderers import Look
-from attnviz.renderers.picture.files import view_captions
+from attnviz.renderers.picture.still_pictures import view_captions
 from attnviz.traces.matrices import parse_matrices
 from tests.conftest import Attnviz
 

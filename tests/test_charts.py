@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.renderers.picture.axes import column_ticks, panel_style
 from attnviz.renderers.picture.charts import chart_ticks, curves_chart
+from attnviz.renderers.picture.panel_labels import column_ticks, panel_style
 from attnviz.renderers.picture.text import SLIDE, lettering
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Curve, Curves

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnviz.analysis.aspects import TRAINING_ASPECTS
-from attnviz.analysis.learning import (
+from attnviz.analysis.learning_comparison import (
     WIDE_HEAD_WIDTH,
     Learning,
     compare_learning,
@@ -30,8 +30,8 @@ from attnviz.learning.lookup import task_of
 from attnviz.learning.task import Task
 from attnviz.learning.training import Batches, Choices, learn, stack_examples
 from attnviz.traces.settings import Settings
-from attnviz.views.conclusions.learning import additional_sentences, learning_sentence
-from attnviz.views.learning import training_curves
+from attnviz.views.conclusions.learning_findings import additional_sentences, learning_sentence
+from attnviz.views.learning_comparison import training_curves
 from tests.conftest import Attnviz, unchecked
 
 SEEDS = range(42, 45)

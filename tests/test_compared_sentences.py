@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from attnviz import compare, compare_sentences, from_weights, trace
-from attnviz.analysis.inspection import sentences as analysis
-from attnviz.analysis.inspection.sentences import Sentences, pair_tokens
+from attnviz.analysis.inspection import two_sentences as analysis
+from attnviz.analysis.inspection.two_sentences import Sentences, pair_tokens
 from attnviz.errors import AttnvizError
-from attnviz.renderers.picture.page import Captions
+from attnviz.renderers.picture.page_frame import Captions
 from attnviz.renderers.picture.panel_rows import panel_orders
 from attnviz.renderers.picture.panels import lay_out
 from attnviz.renderers.picture.text import SLIDE
 from attnviz.tokens.tokens import tokens_of_words
 from attnviz.views.grids.grid import Grid
-from attnviz.views.inspection.sentences import only_different_words
+from attnviz.views.inspection.two_sentences import only_different_words
 from tests.conftest import Attnviz
 from tests.small_transformers import KINDS, save
 

@@ -20,16 +20,16 @@ from attnviz.analysis.aspects import ASPECTS
 from attnviz.analysis.comparison import Comparison, compare, compare_scores, restrict_to_query
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
-from attnviz.renderers.picture.axes import panel_style
-from attnviz.renderers.picture.page import Captions
+from attnviz.renderers.picture.page_frame import Captions
+from attnviz.renderers.picture.panel_labels import panel_style
 from attnviz.renderers.picture.panel_rows import best_panel_rows, panel_orders
 from attnviz.renderers.picture.panels import natural_page
 from attnviz.renderers.picture.text import lettering
 from attnviz.traces.from_text import trace
 from attnviz.views.conclusions.conclusion import conclusion
 from attnviz.views.grids.grid import Curves, Grid
-from attnviz.views.grids.numbers import cell_format
-from attnviz.views.measures import measures_table
+from attnviz.views.grids.number_formats import cell_format
+from attnviz.views.measure_tables import measures_table
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"

@@ -21,7 +21,7 @@ from attnviz.analysis.measures import measure_weights
 from attnviz.analysis.seeds import AVERAGED_MEASURES, Repeats, measure_repeats
 from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
-from attnviz.examples.names import example
+from attnviz.examples.example_names import example
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import POSITIONS
 from attnviz.views.conclusions.conclusion import conclusion

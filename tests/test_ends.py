@@ -8,14 +8,14 @@ import pytest
 
 from attnviz import trace
 from attnviz.analysis.inspection.inspection import inspect
-from attnviz.renderers.picture.heads import HeadsDrawing
 from attnviz.renderers.picture.items import Block, Layout, Maps
-from attnviz.renderers.picture.page import Captions, make_frame
+from attnviz.renderers.picture.page_frame import Captions, make_frame
+from attnviz.renderers.picture.small_maps import HeadsDrawing
 from attnviz.renderers.picture.text import lettering, text_width
+from attnviz.views.answer_tables import vector_shift_table
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.words_and_bars import RankedBars
-from attnviz.views.prediction import vector_shift_table
 from attnviz.views.view import View
 from tests.overviews import overview_by_hand
 from tests.small_transformers import TEXT, Saved

@@ -14,14 +14,14 @@ from torch import nn
 
 from attnviz import trace
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.examples import checking, names
+from attnviz.examples import checking, example_names
 from attnviz.examples.draws import MatrixDraw, Recipe, draw_recipe
 from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import step_sections
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 
-NAMES = names.example_names()
+NAMES = example_names.example_names()
 
 MINE = """\
 title = "Mine"
@@ -53,7 +53,7 @@ def mine(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_digits_of_every_example_come_out(name: str) -> None:
-    example = names.example(name)
+    example = example_names.example(name)
 
     findings = list(checking.check_example(example))
 
@@ -63,7 +63,7 @@ def test_the_digits_of_every_example_come_out(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_arithmetic_of_every_example_keeps_its_word(name: str) -> None:
-    made = names.example(name).trace()
+    made = example_names.example(name).trace()
     for query in (0, len(made.tokens) - 1):
         for section in step_sections(made, StepSettings(query=query, full=True)):
             for line in (each.text for each in section.sums):
@@ -96,7 +96,7 @@ def test_a_sum_with_terms_left_out_is_never_called_equal(
 
 
 def test_the_examples_are_those_of_seven_tutorials_and_of_torch_itself() -> None:
-    loaded = [names.example(name) for name in NAMES]
+    loaded = [example_names.example(name) for name in NAMES]
 
     assert len({example.source for example in loaded}) == 8
     mistaken = {example.mistake for example in loaded if example.mistake}
@@ -123,7 +123,7 @@ def altered(text: str, place: int) -> str:
 def test_a_digit_that_is_off_by_one_is_found(
     attnviz: Attnviz, tmp_path: Path, name: str, place: int
 ) -> None:
-    text = (names.EXAMPLES_FOLDER / f"{name}.toml").read_text("utf-8")
+    text = (example_names.EXAMPLES_FOLDER / f"{name}.toml").read_text("utf-8")
     start = text.index("[[expect]]")
     path = tmp_path / f"{name}.toml"
     path.write_text(text[:start] + altered(text[start:], place), "utf-8")

@@ -11,10 +11,10 @@ import pytest
 from attnviz import example, steps, trace
 from attnviz.analysis.comparison import compare
 from attnviz.analysis.inspection.inspection import Inspection, inspect
-from attnviz.analysis.inspection.sentences import compare_sentences
+from attnviz.analysis.inspection.two_sentences import compare_sentences
 from attnviz.cells import FULL_SLICE, Cells, StoredCells
 from attnviz.renderers.page import packing
-from attnviz.renderers.page.heads import pack_heads
+from attnviz.renderers.page.head_tables import pack_heads
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, find_telling_row
 from attnviz.views.grids.overview import Flag

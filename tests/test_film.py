@@ -15,11 +15,11 @@ from attnviz.learning.training import Learned, learn
 from attnviz.renderers import Look, render
 from attnviz.renderers.picture import film
 from attnviz.renderers.picture.draw import draw_layout
-from attnviz.renderers.picture.files import view_captions
 from attnviz.renderers.picture.film import FILM_SIZE, film_frames
 from attnviz.renderers.picture.glyphs import hermetic
 from attnviz.renderers.picture.items import Chart, Layout
-from attnviz.views.conclusions.learning import training_sentence
+from attnviz.renderers.picture.still_pictures import view_captions
+from attnviz.views.conclusions.learning_findings import training_sentence
 from attnviz.views.view import View
 from tests.conftest import unchecked
 from tests.learned_by_hand import learned, task

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attnviz import compare, compare_sentences, from_weights, inspect, read, steps
 from attnviz.analysis.checks import verify_trace
-from attnviz.analysis.inspection.sentences import HeadComparison
+from attnviz.analysis.inspection.two_sentences import HeadComparison
 from attnviz.errors import AttnvizError, Note
 from attnviz.traces.external.from_weights import detect_word_marking, parse_tokens
 from attnviz.traces.trace import Trace

@@ -21,7 +21,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid, pool_grid
-from attnviz.views.grids.numbers import cell_format
+from attnviz.views.grids.number_formats import cell_format
 from attnviz.views.grids.scales import centred_scale, round_up
 from attnviz.views.reading import query_readings
 from attnviz.wording.words import bidi_isolated

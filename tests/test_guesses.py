@@ -15,7 +15,7 @@ from PIL import Image
 from attnviz.attention.variants import VARIANT_ALIASES as VARIANTS_ELSEWHERE
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli import app, parsing
-from attnviz.traces.models.names import shipped_names
+from attnviz.traces.models.model_names import shipped_names
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.views.steps.step_selection import ATTENTION_STEP_NAMES
 from tests.conftest import Attnviz

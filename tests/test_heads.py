@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from attnviz import trace
-from attnviz.analysis.heads import RankedHead, Ranking, TrialResult, rank
+from attnviz.analysis.head_accuracy import RankedHead, Ranking, TrialResult, rank
 from attnviz.cells import unmasked_cells
-from attnviz.learning.facts import task_for_model
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task import NO_TOKEN, Examples, draw_examples
 from attnviz.learning.training import Learned, learn
+from attnviz.learning.training_facts import task_for_model
 from attnviz.renderers.picture.items import Block, Layout
 from attnviz.renderers.picture.ranking import RankingDrawing
 from attnviz.renderers.picture.text import lettering
@@ -29,7 +29,7 @@ from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import RankedBars
-from attnviz.views.heads import ranking_sentences
+from attnviz.views.head_ranking import ranking_sentences
 from tests.conftest import Attnviz, unchecked
 from tests.untrained import untrained
 

@@ -43,13 +43,13 @@ UP = {
         "attnviz.renderers",
         "attnviz.renderers.saving",
         "attnviz.renderers.page.page",
-        "attnviz.renderers.picture.files",
+        "attnviz.renderers.picture.still_pictures",
     },
 }
 FOR_TYPES = {"attnviz.views.view", "attnviz.views.grids.grid"}  # what is handed down by them
 TABLES = {  # modules whose tables name other modules, and import none of them
     "attnviz/__init__.py",
-    "attnviz/learning/names.py",
+    "attnviz/learning/task_names.py",
     "attnviz/tokens/tokenizers.py",
     "attnviz/views/notes.py",
     "attnviz/views/view.py",

@@ -17,7 +17,7 @@ from attnviz.errors import AttnvizError
 from attnviz.learning import progress
 from attnviz.learning.choices import Choices
 from attnviz.learning.lookup import task_of
-from attnviz.learning.names import TASKS
+from attnviz.learning.task_names import TASKS
 from attnviz.learning.training import Moment, Training, learn
 from attnviz.traces.models import folder
 from attnviz.traces.settings import Settings

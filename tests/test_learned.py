@@ -18,9 +18,9 @@ from attnviz.errors import AttnvizError
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task import Reading
 from attnviz.learning.training import Choices, Learned, Training, learn
-from attnviz.views.conclusions.learning import moment_title, training_sentence
+from attnviz.views.conclusions.learning_findings import moment_title, training_sentence
 from attnviz.views.grids.grid import Curves, Grid
-from attnviz.views.learned.heads import LearnedHeads
+from attnviz.views.learned.head_roles import LearnedHeads
 from attnviz.views.learned.view import film_moments, halving_moments
 from tests.conftest import unchecked
 from tests.learned_by_hand import BEFORE, SUBJECT, learned, task

@@ -21,7 +21,7 @@ import torch
 import attnviz
 from attnviz import Settings
 from attnviz.errors import Note
-from attnviz.traces.source import refuse_non_text
+from attnviz.traces.inputs import refuse_non_text
 from attnviz.wording.keywords import replace_choices
 from tests import LONGEST
 from tests.conftest import ROOT

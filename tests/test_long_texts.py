@@ -14,7 +14,7 @@ from attnviz import cells, from_weights, inspect, trace
 from attnviz.cells import Cells, Patch
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
-from attnviz.renderers.page import heads as page_heads
+from attnviz.renderers.page import head_tables as page_heads
 from attnviz.traces import plan, weights
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.trained import capture

@@ -21,10 +21,10 @@ from attnviz.cli.app import NO_MEMORY_MESSAGE, run_command_line
 from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
 from attnviz.traces.from_text import estimate_source_memory, trace_sizes
+from attnviz.traces.inputs import build_sentence, build_source
 from attnviz.traces.memory_estimate import TraceSizes, estimate_memory, max_fitting_tokens
 from attnviz.traces.plan import build_plan
 from attnviz.traces.settings import Settings
-from attnviz.traces.source import build_sentence, build_source
 from tests import LONGEST
 from tests.conftest import Attnviz
 

@@ -18,12 +18,12 @@ from torch import nn
 from attnviz import AttnvizError, compare, read, steps, trace
 from attnviz.learning.learner import new_model
 from attnviz.learning.lookup import task_of
-from attnviz.learning.names import TASKS
+from attnviz.learning.task_names import TASKS
 from attnviz.traces.models import folder
 from attnviz.traces.models.card import CHANGEABLE_SETTINGS, FIXED_SETTING_REASONS, VOCABULARY_FILE
 from attnviz.traces.models.folder import TENSORS_FILE
 from attnviz.traces.models.model import Model
-from attnviz.traces.models.names import CONFIG_FILE, shipped_names
+from attnviz.traces.models.model_names import CONFIG_FILE, shipped_names
 from attnviz.traces.models.shipped import load_model
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.model_location import HUB_NAME

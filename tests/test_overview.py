@@ -23,8 +23,8 @@ from attnviz.renderers import Look, render
 from attnviz.renderers.colors import color_anchors, color_values
 from attnviz.renderers.picture.items import Block, Layout, Maps
 from attnviz.renderers.terminal.lines import view_lines
-from attnviz.renderers.terminal.maps import overview_lines
 from attnviz.renderers.terminal.screen import ColorDepth, Screen, line_segments
+from attnviz.renderers.terminal.small_maps import overview_lines
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.overview import MAX_CELLS_PER_SIDE, Overview
 from attnviz.views.inspection.heatmap import _overview_patch, heads_overview

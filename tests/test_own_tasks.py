@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from attnviz.errors import AttnvizError
 from attnviz.learning.grammar_files import GRAMMAR_KEYS, READING_KEYS, SENTENCES_KEYS
 from attnviz.learning.lookup import requested_task, task_of
-from attnviz.learning.names import LINE_PIECES
 from attnviz.learning.own_tasks import MAX_LINE_TOKENS, readings_in
 from attnviz.learning.task import NO_TOKEN, Task
+from attnviz.learning.task_names import LINE_PIECES
 from attnviz.learning.training import Choices, learn
 from tests.conftest import ROOT, Attnviz
 

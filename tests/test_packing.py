@@ -17,9 +17,9 @@ from hypothesis.extra import numpy as arrays
 
 from attnviz import cells
 from attnviz.cells import StoredCells
-from attnviz.renderers.page import heads, packing
-from attnviz.renderers.page import heads as page_heads
-from attnviz.renderers.page.heads import pack_heads
+from attnviz.renderers.page import head_tables, packing
+from attnviz.renderers.page import head_tables as page_heads
+from attnviz.renderers.page.head_tables import pack_heads
 from attnviz.renderers.page.packing import PackedTable, bits_per_number, pack_table, thumbnail_cells
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
@@ -318,8 +318,8 @@ def test_twice_as_many_tokens_take_at_most_twice_the_memory(
     """Of a table that is in memory already, as that of a text of 8,192 tokens and of 16,384."""
     for module, name, number in (
         (cells, "CELLS_PER_BAND", 2**11),
-        (heads, "SAMPLED_CELLS", 2**11),
-        (heads, "MAX_CELLS_IN_MEMORY", 2**11),
+        (head_tables, "SAMPLED_CELLS", 2**11),
+        (head_tables, "MAX_CELLS_IN_MEMORY", 2**11),
     ):
         monkeypatch.setattr(module, name, number)
     peaks = []

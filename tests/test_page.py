@@ -20,7 +20,7 @@ import attnviz as library
 from attnviz.cells import unmasked_cells
 from attnviz.renderers.colors import PALETTES, THEMES
 from attnviz.renderers.page.page import STYLE_FILES
-from attnviz.renderers.page.panels import MAX_READABLE_CELLS, page_panels, table_markup
+from attnviz.renderers.page.tables_and_steps import MAX_READABLE_CELLS, page_panels, table_markup
 from attnviz.renderers.page.theming import theme_rules
 from attnviz.views.grids.axes import dimension_axis, plain_axis
 from attnviz.views.grids.grid import Grid

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import attnviz as library
-from attnviz.analysis.inspection.sentences import compare_sentences
+from attnviz.analysis.inspection.two_sentences import compare_sentences
 from attnviz.renderers.page import page as html_page
-from attnviz.renderers.page.panels import step_markup
+from attnviz.renderers.page.tables_and_steps import step_markup
 from tests.browser import opened
 from tests.pages_by_hand import until, written
 

@@ -14,7 +14,7 @@ from attnviz import from_weights, trace
 from attnviz.analysis.comparison import compare
 from attnviz.cells import FULL_SLICE
 from attnviz.renderers import render
-from attnviz.renderers.page import heads as page_heads
+from attnviz.renderers.page import head_tables as page_heads
 from attnviz.renderers.page import packing
 from attnviz.renderers.page.page import SCRIPT_FILES
 from attnviz.traces.result import Showable

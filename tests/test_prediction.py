@@ -19,13 +19,13 @@ from attnviz.renderers import Look
 from attnviz.renderers.picture.items import Bar
 from attnviz.renderers.picture.text import lettering
 from attnviz.traces.models.model import Model
-from attnviz.views.grids.grid import Grid
-from attnviz.views.prediction import (
+from attnviz.views.answer_tables import (
     all_answers_grids,
     answer_sentences,
     best_answers_grid,
     unasked_position_notes,
 )
+from attnviz.views.grids.grid import Grid
 from tests.claims_of_runs import Said, _untrue
 from tests.conftest import Attnviz
 from tests.evaluate import holds

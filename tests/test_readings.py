@@ -19,7 +19,7 @@ from torch.testing import assert_close
 
 from attnviz import trace
 from attnviz.errors import AttnvizError
-from attnviz.traces.axes import possible_axes
+from attnviz.traces.array_dimensions import possible_axes
 from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.parts import PARTS_BY_GIVEN_NAME
 from tests.conftest import Attnviz

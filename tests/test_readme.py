@@ -16,7 +16,7 @@ import pytest
 from attnviz.examples.claims import CLAIMS
 from attnviz.examples.constructions import CONSTRUCTIONS
 from attnviz.examples.draws import DRAW, DRAW_KINDS, RECIPE_TYPES
-from attnviz.examples.reading import (
+from attnviz.examples.example_files import (
     EXAMPLE_KEYS,
     EXPECTATION_PLACE_KEYS,
     EXPECTATION_TOLERANCE_KEYS,

@@ -17,7 +17,7 @@ from attnviz.errors import AttnvizError
 from attnviz.examples import example as examples
 from attnviz.examples.constructions import CONSTRUCTIONS, construct_matrix, construction_shape
 from attnviz.examples.draws import DRAW_KINDS, MAX_SKIPPED_AT_ONCE, MatrixDraw, Recipe, draw_recipe
-from attnviz.examples.reading import read_example
+from attnviz.examples.example_files import read_example
 from attnviz.machine import memory
 from tests.conftest import Attnviz
 

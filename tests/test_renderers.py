@@ -22,7 +22,7 @@ from attnviz.renderers import colors, render
 from attnviz.renderers.picture import glyphs
 from attnviz.renderers.picture.draw import scale_cells
 from attnviz.renderers.picture.items import Bar
-from attnviz.renderers.picture.page import Captions
+from attnviz.renderers.picture.page_frame import Captions
 from attnviz.renderers.picture.panel_rows import any_columns
 from attnviz.renderers.picture.panels import NATURAL_SHARE, lay_out
 from attnviz.renderers.picture.text import Lettering, lettering

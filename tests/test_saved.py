@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from attnviz import AttnvizError, Trace, compare, read, trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
-from attnviz.examples import names
+from attnviz.examples import example_names
 from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.parts import TRACE_FILE_SUFFIXES
 from tests.conftest import Attnviz
@@ -109,9 +109,9 @@ def test_given_matrices_come_back_whole(name: str, suffix: str, tmp_path: Path) 
     assert but_for_the_command(unlike(made, again(made, tmp_path, suffix))) == []
 
 
-@pytest.mark.parametrize("name", names.example_names())
+@pytest.mark.parametrize("name", example_names.example_names())
 def test_worked_examples_come_back_whole(name: str, tmp_path: Path) -> None:
-    made = names.example(name).trace()
+    made = example_names.example(name).trace()
 
     assert but_for_the_command(unlike(made, again(made, tmp_path, ".npz"))) == []
 
@@ -253,7 +253,7 @@ def test_no_folder_of_a_machine_is_in_a_file(attnviz: Attnviz, tmp_path: Path) -
     ):
         assert attnviz(*words, "-o", str(numbers)).status == 0
         assert str(tmp_path) not in numbers.read_text()
-        assert str(Path(names.__file__).parent) not in numbers.read_text()
+        assert str(Path(example_names.__file__).parent) not in numbers.read_text()
 
 
 @pytest.mark.parametrize("by", ["scale", "mask", "dim", "positions", "seed", "tokenizer"])

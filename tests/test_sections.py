@@ -22,8 +22,8 @@ from attnviz.cells import unmasked_cells
 from attnviz.errors import Note
 from attnviz.renderers import Look, render
 from attnviz.renderers.picture.items import Box, Layout
-from attnviz.renderers.picture.page import Captions
-from attnviz.renderers.picture.pages import page_layout
+from attnviz.renderers.picture.page_frame import Captions
+from attnviz.renderers.picture.page_kinds import page_layout
 from attnviz.renderers.picture.section import section_pages
 from attnviz.renderers.picture.text import SLIDE, Size, text_width
 from attnviz.renderers.terminal.lines import panel_lines

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from attnviz import trace
-from attnviz.learning.facts import add_training_facts
 from attnviz.learning.learner import model_plan, reading_scores, run_learner_model
 from attnviz.learning.lookup import task_of
-from attnviz.learning.names import TASKS
 from attnviz.learning.shipping import MAX_MODEL_BYTES, MODEL_RECIPES, train_shipped_model
 from attnviz.learning.task import NO_TOKEN, draw_examples
+from attnviz.learning.task_names import TASKS
+from attnviz.learning.training_facts import add_training_facts
 from attnviz.traces.models import folder
-from attnviz.traces.models.names import MODELS_FOLDER, shipped_names
+from attnviz.traces.models.model_names import MODELS_FOLDER, shipped_names
 from attnviz.traces.models.shipped import load_model
 from attnviz.traces.models.vocabulary import Vocabulary
 

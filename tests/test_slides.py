@@ -14,10 +14,10 @@ import pytest
 from attnviz import compare, trace
 from attnviz.errors import AttnvizError
 from attnviz.renderers import Look, divide_into_pages
-from attnviz.renderers.picture.files import pool_groups, view_captions
 from attnviz.renderers.picture.glyphs import hermetic, with_glyphs
 from attnviz.renderers.picture.items import Bar, Layout, Words, panel_boxes
-from attnviz.renderers.picture.pages import page_layout
+from attnviz.renderers.picture.page_kinds import page_layout
+from attnviz.renderers.picture.still_pictures import pool_groups, view_captions
 from attnviz.renderers.picture.text import BOLD, POINT, text_width
 from attnviz.views.view import View
 from tests.conftest import Attnviz

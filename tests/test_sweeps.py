@@ -21,7 +21,7 @@ from attnviz.analysis.seeds import SWEEP_MEASURES, SWEEP_SERIES, Sweep, measure_
 from attnviz.attention.variants import VARIANTS
 from attnviz.traces.settings import POSITIONS, Dtype, Positions
 from attnviz.traces.trace import Layer
-from attnviz.views.measures import sweep_curves
+from attnviz.views.measure_tables import sweep_curves
 from tests.conftest import Attnviz
 
 TEXT = "I am learning this"

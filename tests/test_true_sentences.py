@@ -19,7 +19,7 @@ from attnviz.analysis.checks import verify_trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import StoredCells
 from attnviz.errors import AttnvizError
-from attnviz.examples.names import example, example_names
+from attnviz.examples.example_names import example, example_names
 from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.settings import Settings

@@ -10,10 +10,10 @@ from attnviz import Trace
 from attnviz.learning.learner import new_model
 from attnviz.learning.task import Examples, Task
 from attnviz.traces.from_text import trace_source
+from attnviz.traces.inputs import Source
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.vocabulary import Predicts, Vocabulary
 from attnviz.traces.settings import Settings
-from attnviz.traces.source import Source
 
 WORDS = ("old", "new", "keys", "cats", "near", "?")
 ANSWERS = ("is", "are", "has", "have")

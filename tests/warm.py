@@ -23,14 +23,14 @@ import matplotlib.figure
 import torch
 
 from attnviz import __main__ as program
-from attnviz.analysis import comparison, heads
+from attnviz.analysis import comparison, head_accuracy
 from attnviz.analysis.inspection import inspection
 from attnviz.learning import training
 from attnviz.views import trace
 from attnviz.views.steps import walk
 from tests import LONGEST
 
-IMPORTED = (matplotlib.figure, torch, comparison, heads, inspection, training, trace, walk)
+IMPORTED = (matplotlib.figure, torch, comparison, head_accuracy, inspection, training, trace, walk)
 OF_A_SHELL = set("|&;<>$`*~\\")
 
 

@@ -30,11 +30,7 @@ from attnviz.tokens.tokens import Tokens, tokens_of_words
 from attnviz.traces import early_checks
 from attnviz.traces.early_checks import refuse_missing_layer
 from attnviz.traces.from_text import estimate_source_memory, trace_source
-from attnviz.traces.memory_estimate import refuse_oversized_comparison
-from attnviz.traces.parts import GIVEN_BLOCK_NAMES
-from attnviz.traces.result import Showable
-from attnviz.traces.settings import Settings, chosen_variant
-from attnviz.traces.source import (
+from attnviz.traces.inputs import (
     Source,
     build_source,
     embedding_width,
@@ -42,6 +38,10 @@ from attnviz.traces.source import (
     source_tokens,
     with_vectors,
 )
+from attnviz.traces.memory_estimate import refuse_oversized_comparison
+from attnviz.traces.parts import GIVEN_BLOCK_NAMES
+from attnviz.traces.result import Showable
+from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.traces.weights import head_mask, tensor_to_numpy

@@ -18,12 +18,7 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import add_positions
-from attnviz.traces.layers import UnscaledScores, score_keys
-from attnviz.traces.origin import FromSeed
-from attnviz.traces.plan import Plan, build_plan
-from attnviz.traces.randomness import random_weight_sources
-from attnviz.traces.settings import Settings, refuse_odd_rotary
-from attnviz.traces.source import (
+from attnviz.traces.inputs import (
     Source,
     build_source,
     embed_tokens,
@@ -31,6 +26,11 @@ from attnviz.traces.source import (
     source_tokens,
     with_vectors,
 )
+from attnviz.traces.layers import UnscaledScores, score_keys
+from attnviz.traces.origin import FromSeed
+from attnviz.traces.plan import Plan, build_plan
+from attnviz.traces.randomness import random_weight_sources
+from attnviz.traces.settings import Settings, refuse_odd_rotary
 from attnviz.traces.trace import Trace
 from attnviz.vectors.random_numbers import Seeds
 

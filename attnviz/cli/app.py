@@ -183,12 +183,12 @@ class ExampleCommandGroup(CommandGroup):
 
     def refuse_misspelt(self, args: Sequence[str]) -> None:
         """Refuse a first word that is neither a command nor the name or file of an example."""
-        from attnviz.examples import names
+        from attnviz.examples import example_names
 
         word = args[0]
-        if not names.is_example(word):
+        if not example_names.is_example(word):
             raise unknown_name_error(
-                "command or example", word, [*self.table, *names.example_names()]
+                "command or example", word, [*self.table, *example_names.example_names()]
             )
 
 

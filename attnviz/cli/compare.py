@@ -19,7 +19,7 @@ from attnviz.analysis.aspects import (
     refuse_ablation_alone,
     refuse_model_change,
 )
-from attnviz.cli import output, source
+from attnviz.cli import output, text_source
 from attnviz.cli.help import section_option
 from attnviz.cli.messages import with_progress_bar
 from attnviz.cli.options import (
@@ -43,7 +43,7 @@ from attnviz.cli.trace_options import (
 )
 from attnviz.cli.training_options import TrainingOptions
 from attnviz.errors import AttnvizError
-from attnviz.learning.names import TASKS
+from attnviz.learning.task_names import TASKS
 from attnviz.renderers import suffixes
 from attnviz.traces import early_checks
 from attnviz.traces.models.shipped import load_card
@@ -276,9 +276,9 @@ def _deliver_comparison(
         comparison = build_comparison(base, base.origin.settings, options, command)
     output.deliver_view(comparison_view(comparison, options, outputs), outputs, pictures)
     quiet = outputs.quiet or base is not None
-    source.note_texts_name_files(text.text, options.other, quiet=quiet)
-    source.note_split_sentence(text.text, options.other, quiet=quiet)
-    source.note_first_item(comparison.base.trace, settings.item, quiet=quiet)
+    text_source.note_texts_name_files(text.text, options.other, quiet=quiet)
+    text_source.note_split_sentence(text.text, options.other, quiet=quiet)
+    text_source.note_first_item(comparison.base.trace, settings.item, quiet=quiet)
 
 
 def _move_text_to_other(
@@ -305,9 +305,9 @@ def _compare_texts(
 
     Refuses a missing or unusable text, and two texts with different numbers of tokens.
     """
-    words = source.read_text_if_needed(text, settings, "attnviz compare")
+    words = text_source.read_text_if_needed(text, settings, "attnviz compare")
     early_checks.refuse_unusable_text(words, settings, options.shared_query(outputs))
-    with source.suggesting_file_contents(words, options.other):
+    with text_source.suggesting_file_contents(words, options.other):
         early_checks.refuse_unequal_texts(words, options.other, settings)
     command = command_line("compare", text, settings, options, outputs, pictures)
     return build_comparison(words, settings, options, command)

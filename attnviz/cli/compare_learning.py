@@ -58,10 +58,10 @@ def deliver_learning_comparison(
     choices, task = training_options.choices, task_of(options.learn)
     settings = compared_task_settings(task, by, typed.values_of(attention, blocks))
 
-    from attnviz.analysis import learning  # torch, for which errors need not wait
+    from attnviz.analysis import learning_comparison  # torch, for which errors need not wait
 
     with exit_handling.stop_on_interrupt() as stopped:
-        comparison = learning.compare_learning(
+        comparison = learning_comparison.compare_learning(
             task,
             settings,
             by=by,
@@ -98,7 +98,7 @@ def compared_task_settings(task: Task, by: str, typed: dict[str, Any]) -> Settin
     if by != "scale" or any(name in typed for name in WIDTH_OPTIONS):
         return settings
 
-    from attnviz.analysis.learning import with_wide_heads
+    from attnviz.analysis.learning_comparison import with_wide_heads
 
     return with_wide_heads(settings)
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from attnviz.analysis.aspects import ASPECTS, TEXT_ASPECT, refuse_unknown_aspect
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.cli import output, source
+from attnviz.cli import output, text_source
 from attnviz.cli.options import command_line
 from attnviz.errors import AttnvizError
 from attnviz.traces import early_checks
 from attnviz.wording.commands import Command, changed_options, option_name
 
 if TYPE_CHECKING:
-    from attnviz.analysis.inspection.sentences import Sentences
+    from attnviz.analysis.inspection.two_sentences import Sentences
     from attnviz.cli.compare import ComparisonOptions
     from attnviz.cli.options import TypedOptions
     from attnviz.cli.output_options import OutputOptions, PictureOptions
@@ -42,7 +42,7 @@ def deliver_sentence_comparison(
     """
     refuse_sentence_options(options, typed)
     early_checks.refuse_impossible_settings(settings)
-    first = saved or str(source.read_text_if_needed(text, settings, "attnviz compare"))
+    first = saved or str(text_source.read_text_if_needed(text, settings, "attnviz compare"))
     looking = InspectOptions(layer=options.layer, head=options.head, query=outputs.query)
     command = command_line("compare", text, settings, options, outputs, pictures)
     comparison = _compare_two_runs(first, settings, options, looking, command)
@@ -55,8 +55,8 @@ def deliver_sentence_comparison(
     )
     output.deliver_view(comparison.view(full=outputs.full, command=view_command), outputs, pictures)
     quiet = outputs.quiet or saved is not None
-    source.note_texts_name_files(text.text, options.other, quiet=quiet)
-    source.note_split_sentence(text.text, options.other, quiet=quiet)
+    text_source.note_texts_name_files(text.text, options.other, quiet=quiet)
+    text_source.note_split_sentence(text.text, options.other, quiet=quiet)
 
 
 def _compare_two_runs(
@@ -71,12 +71,12 @@ def _compare_two_runs(
     `first`: the first sentence, or its saved trace; the model that made a saved trace must be the
     same.
     """
-    from attnviz.analysis.inspection import sentences  # torch, for which errors need not wait
+    from attnviz.analysis.inspection import two_sentences  # torch, for which errors need not wait
     from attnviz.traces.from_text import trace
     from attnviz.traces.trained.tracing import reload_model
 
     if options.other is not None:
-        return sentences.compare_sentences(
+        return two_sentences.compare_sentences(
             first,
             options.other,
             settings,
@@ -91,7 +91,7 @@ def _compare_two_runs(
     if not isinstance(first, str):
         reload_model(first)  # which refuses a model that did not make the trace
     traces = [trace(words, run_settings, command=command) for run_settings in both_settings]
-    return sentences.compare_traces(traces[0], traces[1], (values[0], values[1]), looking)
+    return two_sentences.compare_traces(traces[0], traces[1], (values[0], values[1]), looking)
 
 
 def refuse_sentence_options(options: ComparisonOptions, typed: TypedOptions) -> None:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnviz.cli import output, source
+from attnviz.cli import output, text_source
 from attnviz.cli.help import section_argument, section_option
 from attnviz.cli.messages import paged_output, print_result_line
 from attnviz.cli.options import accept_options, command_line
 from attnviz.cli.output_options import Limit, OutputOptions, PictureOptions
 from attnviz.cli.steps import StepOptions, refuse_step_options
 from attnviz.errors import AttnvizError
-from attnviz.examples.names import example_names as all_names
-from attnviz.examples.names import example_path, example_titles
+from attnviz.examples.example_names import example_names as all_names
+from attnviz.examples.example_names import example_path, example_titles
 from attnviz.machine import files
 from attnviz.renderers import suffixes
 from attnviz.tokens.token_lookup import find_query
@@ -77,9 +77,9 @@ def show_command(
 
     example_path(example_options.name)  # which refuses an unknown name before more is loaded
 
-    from attnviz.examples import names
+    from attnviz.examples import example_names
 
-    example = names.example(example_options.name)
+    example = example_names.example(example_options.name)
     if outputs.query is not None and example.tokens is not None:
         find_query(example.tokens, outputs.query)
     trace = example.trace(example_options.item, command=command)
@@ -87,7 +87,7 @@ def show_command(
         trace=trace, item=example_options.item, **step_options.walk_options(outputs)
     )
     output.deliver_view(view, outputs, pictures, step_options.seconds_per_step)
-    source.note_first_item(trace, example_options.item, quiet=outputs.quiet)
+    text_source.note_first_item(trace, example_options.item, quiet=outputs.quiet)
 
 
 def check_command(
@@ -169,7 +169,7 @@ def _check_examples(names: Sequence[str], quiet: bool) -> CheckedExamples:
             structured_text.read_text_file(example_path(name), "lesson")
 
             from attnviz.examples import checking
-            from attnviz.examples.names import example as read_example
+            from attnviz.examples.example_names import example as read_example
 
             example = read_example(name)
             findings_by_example.append(

@@ -11,10 +11,10 @@ from attnviz.cli.options import accept_options
 from attnviz.cli.output_options import OutputOptions, PictureOptions
 from attnviz.cli.trace_options import ModelOptions
 from attnviz.errors import AttnvizError
-from attnviz.learning.names import TASKS
+from attnviz.learning.task_names import TASKS
 from attnviz.renderers import suffixes
 from attnviz.traces.early_checks import refuse_ranking_trained
-from attnviz.traces.models.names import find_model_path, shipped_names
+from attnviz.traces.models.model_names import find_model_path, shipped_names
 from attnviz.wording.commands import Command, changed_options
 
 SENTENCE_OPTIONS = ("query", "full")  # the command takes no sentence
@@ -89,7 +89,7 @@ def heads_command(
     refuse_ranking_trained(model.model)
     find_model_path(model.model)
 
-    from attnviz.analysis.heads import rank  # torch, for which errors need not wait
+    from attnviz.analysis.head_accuracy import rank  # torch, for which errors need not wait
 
     command = Command(name="heads", options=changed_options(model, heads_options))
     line = command.with_options(**changed_options(outputs, pictures)).line

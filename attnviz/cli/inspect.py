@@ -15,7 +15,7 @@ from attnviz.analysis.inspection.inspect_options import (
     WEIGH_DESCRIPTIONS,
     InspectOptions,
 )
-from attnviz.cli import output, source
+from attnviz.cli import output, text_source
 from attnviz.cli.help import section_option
 from attnviz.cli.messages import with_progress_bar
 from attnviz.cli.options import (
@@ -226,6 +226,6 @@ def inspect_command(
     track = partial(with_progress_bar, label="switching heads off", quiet=outputs.quiet)
     view = Inspection(trace=trace, looking=looking, track=track).view(command=command)
     output.deliver_view(view, outputs, pictures)
-    source.note_text_names_file(text.text, quiet=outputs.quiet)
+    text_source.note_text_names_file(text.text, quiet=outputs.quiet)
     if options.verify:
         print_checks(trace, outputs)

@@ -18,7 +18,7 @@ from attnviz.cli.training_options import LEARNING_PANEL, TrainingOptions, task_s
 from attnviz.errors import AttnvizError
 from attnviz.learning.choices import Choices, refuse_missing_training, refuse_save_folder
 from attnviz.learning.lookup import requested_task, task_of_saved_model
-from attnviz.learning.names import LINE_PIECES, TASKS, is_task_path
+from attnviz.learning.task_names import LINE_PIECES, TASKS, is_task_path
 from attnviz.machine import exit_handling
 from attnviz.renderers import suffixes
 from attnviz.tokens.token_lookup import find_query
@@ -281,7 +281,7 @@ def _refuse_finished_training(training: Training, folder: Path) -> None:
         return
     last = training.moments[-1]
 
-    from attnviz.views.conclusions.learning import accuracy_text
+    from attnviz.views.conclusions.learning_findings import accuracy_text
 
     steps, until = training.choices.steps or 0, training.choices.until or 0
     if last.step >= steps:

@@ -50,7 +50,7 @@ def list_tokenizers() -> None:
 def list_examples() -> None:
     """List the worked examples, and what each shows."""
     from attnviz.cli.messages import paged_output
-    from attnviz.examples.names import example_titles
+    from attnviz.examples.example_names import example_titles
 
     titles_by_name = example_titles()
     first, width = next(iter(titles_by_name)), max(map(len, titles_by_name))
@@ -61,7 +61,7 @@ def list_examples() -> None:
 
 def list_tasks() -> None:
     """Print the tasks, what each teaches and how long it takes, then commands to try."""
-    from attnviz.learning.names import TASKS
+    from attnviz.learning.task_names import TASKS
 
     _print_name_table(
         (name, f"{row.about}, in about {row.seconds:g} s: {row.teaches}")

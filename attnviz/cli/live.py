@@ -18,7 +18,7 @@ from rich.text import Text
 from attnviz.cli import background
 from attnviz.cli.messages import print_message
 from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
-from attnviz.learning.names import TASKS
+from attnviz.learning.task_names import TASKS
 from attnviz.learning.training import Choices, Moment, Training, complete_choices
 from attnviz.machine import exit_handling
 from attnviz.renderers.terminal.glimpse import glimpse_lines

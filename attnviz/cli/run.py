@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from attnviz.cli import output, source
+from attnviz.cli import output, text_source
 from attnviz.cli.messages import print_result_line, with_timer
 from attnviz.cli.options import (
     TypedOptions,
@@ -82,8 +82,10 @@ def run_command(
             predict=show_options.predict,
         )
     output.deliver_view(view, outputs, pictures)
-    source.note_text_names_file(text.text, quiet=outputs.quiet)
-    source.note_first_item(trace, settings.item, quiet=outputs.quiet or saved.trace is not None)
+    text_source.note_text_names_file(text.text, quiet=outputs.quiet)
+    text_source.note_first_item(
+        trace, settings.item, quiet=outputs.quiet or saved.trace is not None
+    )
     if show_options.verify:
         print_checks(trace, outputs)
 
@@ -130,7 +132,7 @@ def trace_from_options(
     """
     if saved.trace is None:
         early_checks.refuse_impossible_settings(settings)
-        words = source.read_text_if_needed(text, settings, f"attnviz {name}")
+        words = text_source.read_text_if_needed(text, settings, f"attnviz {name}")
         query_and_key = (
             next((getattr(group, token) for group in groups if hasattr(group, token)), None)
             for token in ("query", "key")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attnviz.traces.archive_reader import read
-from attnviz.traces.source import build_source, source_command
+from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.trace import Trace
 from attnviz.wording.commands import Command, changed_options, parse_command
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from attnviz.cli import output, source
+from attnviz.cli import output, text_source
 from attnviz.cli.help import section_option
 from attnviz.cli.options import (
     TypedOptions,
@@ -131,8 +131,10 @@ def steps_command(
 
     view = steps(trace, **options.walk_options(outputs)).view()
     output.deliver_view(view, outputs, pictures, options.seconds_per_step)
-    source.note_text_names_file(text.text, quiet=outputs.quiet)
-    source.note_first_item(trace, settings.item, quiet=outputs.quiet or saved.trace is not None)
+    text_source.note_text_names_file(text.text, quiet=outputs.quiet)
+    text_source.note_first_item(
+        trace, settings.item, quiet=outputs.quiet or saved.trace is not None
+    )
 
 
 def refuse_step_options(options: StepOptions, outputs: OutputOptions) -> None:

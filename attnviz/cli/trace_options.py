@@ -13,7 +13,7 @@ from typing import Annotated
 from attnviz.attention.variants import ACTIVATIONS, DEVICES, NORMS, SCORE_KINDS, VARIANTS
 from attnviz.cli.help import section_argument, section_option
 from attnviz.tokens.tokenizers import TOKENIZERS
-from attnviz.traces.models.names import shipped_names as models
+from attnviz.traces.models.model_names import shipped_names as models
 from attnviz.traces.parts import (
     BIAS_NAMES,
     GIVEN_BLOCK_NAMES,

@@ -17,8 +17,8 @@ from attnviz.learning.task import NO_TOKEN, Examples, Task
 from attnviz.traces.from_text import add_positions
 from attnviz.traces.layers import compute_layers
 from attnviz.traces.matrices import Matrices
+from attnviz.traces.models.answers import answer_scores, apply_last_norm
 from attnviz.traces.models.model import Model, Unembedding
-from attnviz.traces.models.prediction import answer_scores, apply_last_norm
 from attnviz.traces.plan import Plan, build_plan
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Layer

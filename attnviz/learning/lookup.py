@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnviz.errors import AttnvizError, unknown_name_error
-from attnviz.learning.names import GRAMMAR_SUFFIX, LINE_PIECES, TASKS, is_task_path
+from attnviz.learning.task_names import GRAMMAR_SUFFIX, LINE_PIECES, TASKS, is_task_path
 from attnviz.machine import files
 from attnviz.wording.commands import shell_quoted
 from attnviz.wording.keywords import with_checked_arguments

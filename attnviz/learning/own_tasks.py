@@ -17,8 +17,8 @@ from torch import Tensor
 
 from attnviz.errors import AttnvizError
 from attnviz.learning import grammar_files
-from attnviz.learning.names import GRAMMAR_SUFFIX, LINE_PIECES, PYTHON_SUFFIX
 from attnviz.learning.task import NO_TOKEN, DrawExamples, Examples, Reading, Task
+from attnviz.learning.task_names import GRAMMAR_SUFFIX, LINE_PIECES, PYTHON_SUFFIX
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces import structured_text
 from attnviz.traces.models.vocabulary import Vocabulary

@@ -18,7 +18,7 @@ from attnviz.learning.training import learn
 from attnviz.machine.atomic_files import AllOrNothing
 from attnviz.traces.models import folder
 from attnviz.traces.models.model import Model
-from attnviz.traces.models.names import MODELS_FOLDER
+from attnviz.traces.models.model_names import MODELS_FOLDER
 
 MAX_MODEL_BYTES = 300_000
 

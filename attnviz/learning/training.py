@@ -15,7 +15,6 @@ from attnviz.attention import devices
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.learning.choices import Choices as Choices
-from attnviz.learning.facts import add_training_facts
 from attnviz.learning.learner import (
     ForwardPass,
     Learner,
@@ -25,10 +24,11 @@ from attnviz.learning.learner import (
     share_correct,
 )
 from attnviz.learning.lookup import task_of
-from attnviz.learning.names import TASKS
 from attnviz.learning.progress import Answer, OptimizerState, Progress
 from attnviz.learning.progress import Moment as Moment
 from attnviz.learning.task import Examples, Task, draw_examples
+from attnviz.learning.task_names import TASKS
+from attnviz.learning.training_facts import add_training_facts
 from attnviz.machine import memory
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model

@@ -32,9 +32,9 @@ class Format:
 
 
 FORMATS = {
-    ".png": Format("attnviz.renderers.picture.files:png_picture", "picture"),
-    ".svg": Format("attnviz.renderers.picture.files:svg_picture", "picture"),
-    ".pdf": Format("attnviz.renderers.picture.files:pdf_picture", "picture"),
+    ".png": Format("attnviz.renderers.picture.still_pictures:png_picture", "picture"),
+    ".svg": Format("attnviz.renderers.picture.still_pictures:svg_picture", "picture"),
+    ".pdf": Format("attnviz.renderers.picture.still_pictures:pdf_picture", "picture"),
     ".gif": Format("attnviz.renderers.picture.film:gif", "picture"),
     ".html": Format("attnviz.renderers.page.page:html", "page"),
     ".pptx": Format("attnviz.renderers.slides.deck:pptx", "slides", "pptx", "python-pptx"),
@@ -45,7 +45,7 @@ FORMATS = {
     ".csv": Format("attnviz.renderers.data:csv", "rows"),
 }
 TERMINAL_SVG_RENDERER = "attnviz.renderers.terminal.svg:svg"
-PAGE_DIVIDER = "attnviz.renderers.picture.files:divide_pages"
+PAGE_DIVIDER = "attnviz.renderers.picture.still_pictures:divide_pages"
 
 
 def suffixes(*without: FormatKind) -> list[str]:

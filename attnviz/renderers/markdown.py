@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from attnviz.renderers import Look
-from attnviz.renderers.terminal.maps import overview_lines
 from attnviz.renderers.terminal.screen import Screen
+from attnviz.renderers.terminal.small_maps import overview_lines
 from attnviz.renderers.wrapping import align_sums
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.numbers import NumberFormat, cell_format, cell_text, masked_sign
+from attnviz.views.grids.number_formats import NumberFormat, cell_format, cell_text, masked_sign
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Drawable, Section, panel_table
 from attnviz.views.grids.words_and_bars import RankedBars

@@ -19,10 +19,10 @@ from attnviz.errors import warn_with_note
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
 from attnviz.traces.matrix_names import flatten_layers
+from attnviz.traces.models.answers import Prediction
 from attnviz.traces.models.card import Card, card_of_facts, facts_of_card
 from attnviz.traces.models.model import Model, Sight, build_model
-from attnviz.traces.models.names import shipped_names
-from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.models.model_names import shipped_names
 from attnviz.traces.origin import (
     FromExample,
     FromMatrices,

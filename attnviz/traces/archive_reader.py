@@ -34,7 +34,7 @@ from attnviz.traces.archive import (
 from attnviz.traces.given_arrays import refuse_misfits
 from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
 from attnviz.traces.matrix_names import LAYERS
-from attnviz.traces.models.prediction import AnswerScoring, Prediction
+from attnviz.traces.models.answers import AnswerScoring, Prediction
 from attnviz.traces.models.vocabulary import PREDICTS
 from attnviz.traces.origin import (
     FromExample,

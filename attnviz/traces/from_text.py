@@ -16,18 +16,7 @@ from torch import Tensor
 from attnviz.attention import devices
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.layers import compute_layers, refuse_overflow
-from attnviz.traces.matrices import Matrices
-from attnviz.traces.memory_estimate import (
-    MemoryEstimate,
-    TraceSizes,
-    estimate_memory,
-    refuse_oversized_trace,
-)
-from attnviz.traces.models.prediction import Prediction, predict_answers
-from attnviz.traces.plan import Plan, build_plan
-from attnviz.traces.settings import Settings, refuse_odd_rotary
-from attnviz.traces.source import (
+from attnviz.traces.inputs import (
     Sentence,
     Source,
     Vectors,
@@ -38,6 +27,17 @@ from attnviz.traces.source import (
     vocabulary_size,
     with_vectors,
 )
+from attnviz.traces.layers import compute_layers, refuse_overflow
+from attnviz.traces.matrices import Matrices
+from attnviz.traces.memory_estimate import (
+    MemoryEstimate,
+    TraceSizes,
+    estimate_memory,
+    refuse_oversized_trace,
+)
+from attnviz.traces.models.answers import Prediction, predict_answers
+from attnviz.traces.plan import Plan, build_plan
+from attnviz.traces.settings import Settings, refuse_odd_rotary
 from attnviz.traces.trace import GIVEN_LABEL, Layer, Provenance, Trace
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.vectors import positions

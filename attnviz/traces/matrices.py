@@ -14,7 +14,7 @@ from torch import Tensor
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files
 from attnviz.traces import structured_text, toml_reader
-from attnviz.traces.axes import AXES_KEY, GROUP, HEAD, align_arrays, split_off_axes
+from attnviz.traces.array_dimensions import AXES_KEY, GROUP, HEAD, align_arrays, split_off_axes
 from attnviz.traces.given_arrays import (
     Numbers,
     cell_position_text,

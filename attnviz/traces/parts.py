@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # --help lists the names of parts without torch
     from torch import Tensor
 
     from attnviz.attention.block import Block, Residual
-    from attnviz.traces.models.prediction import AnswerScoring, Prediction
+    from attnviz.traces.models.answers import AnswerScoring, Prediction
     from attnviz.traces.trace import Layer, Trace
     from attnviz.traces.weights import Stage
 

@@ -23,7 +23,7 @@ from attnviz.attention.variants import (
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine.files import name_in_file
 from attnviz.tokens.tokenizers import TOKENIZERS
-from attnviz.traces.models.names import SHIPPED_TRANSFORMER, shipped_names
+from attnviz.traces.models.model_names import SHIPPED_TRANSFORMER, shipped_names
 from attnviz.wording.commands import option_name
 from attnviz.wording.words import and_list, counted
 

@@ -17,8 +17,8 @@ from attnviz.attention.block import Block
 from attnviz.attention.variants import AblationValue, Variant
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.models.answers import Prediction
 from attnviz.traces.models.model import Model
-from attnviz.traces.models.prediction import Prediction
 from attnviz.traces.origin import (
     FromSeed,
     FromTransformer,

@@ -28,17 +28,23 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Trace
+from attnviz.views.answer_tables import (
+    answer_flips_finding,
+    answer_sentences,
+    ways_answer_bars,
+    ways_answers_grid,
+)
 from attnviz.views.comparison_data import build_comparison_data, explore_comparison
 from attnviz.views.conclusions.conclusion import (
     comparison_title,
     conclusion,
     largest_change_sentences,
 )
-from attnviz.views.conclusions.mistakes import mistake_notes
+from attnviz.views.conclusions.mistake_findings import mistake_notes
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, with_common_scales
 from attnviz.views.grids.scales import Scale, centred_scale, weight_scale
-from attnviz.views.measures import (
+from attnviz.views.measure_tables import (
     alternative_name,
     alternative_title,
     compared_tokens,
@@ -48,12 +54,6 @@ from attnviz.views.measures import (
     sweep_curves,
 )
 from attnviz.views.notes import softmax_caveat
-from attnviz.views.prediction import (
-    answer_flips_finding,
-    answer_sentences,
-    ways_answer_bars,
-    ways_answers_grid,
-)
 from attnviz.views.reading import token_axis
 from attnviz.views.settings_line import ATTENTION_PART, settings_line
 from attnviz.views.view import Excerpt, Group, View, build_page

@@ -20,7 +20,7 @@ from attnviz.traces.archive import Contents, trace_contents
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.grids.axes import AXES_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
-from attnviz.views.measures import (
+from attnviz.views.measure_tables import (
     alternative_name,
     alternative_title,
     compared_tokens,

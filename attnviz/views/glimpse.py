@@ -11,12 +11,12 @@ from attnviz.attention.arithmetic import visible_cells
 from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.learning.task import Task
 from attnviz.learning.training import Moment, Training
-from attnviz.views.conclusions.learning import accuracy_text
+from attnviz.views.conclusions.learning_findings import accuracy_text
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.glimpse import Glimpse, MeasureHistory
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.views.learned.heads import answer_text, find_best_head
+from attnviz.views.learned.head_roles import answer_text, find_best_head
 from attnviz.views.reading import token_axis
 from attnviz.views.view import printable_value
 from attnviz.wording.numbers import percent_text, share_text, significant_text

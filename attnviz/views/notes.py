@@ -22,7 +22,7 @@ from attnviz.traces.randomness import (
 )
 from attnviz.traces.settings import HeadId, format_head_id, heads_off_text, parse_heads_off
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.facts import TWO_DIGIT_TOLERANCE
+from attnviz.views.attention_facts import TWO_DIGIT_TOLERANCE
 from attnviz.views.grids.axes import ALL_MASKED_TEXT, ROW_SUM_NOTE
 from attnviz.views.origin_words import untrained_length_note
 from attnviz.views.reading import attention_head_name, has_single_attention
@@ -83,11 +83,11 @@ CLOSING_NOTES = {  # in the order in which they are read
     ),
     "answers": ClosingNote(
         lambda trace: trace.prediction is not None,
-        "attnviz.views.prediction:answer_sentences",
+        "attnviz.views.answer_tables:answer_sentences",
         takes_query=True,
     ),
     "shifted vectors": ClosingNote(
-        _shows_vector_shift, "attnviz.views.prediction:vector_shift_sentences"
+        _shows_vector_shift, "attnviz.views.answer_tables:vector_shift_sentences"
     ),
 }
 

@@ -12,7 +12,7 @@ import numpy as np
 from attnviz.cells import FULL_SLICE, StoredCells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.facts import do_rows_sum_to_one
+from attnviz.views.attention_facts import do_rows_sum_to_one
 from attnviz.views.grids.axes import (
     ALL_MASKED_TEXT,
     LINE_SUM_NOTE,

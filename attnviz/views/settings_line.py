@@ -17,7 +17,7 @@ from attnviz.traces.origin import (
 from attnviz.traces.randomness import depends_on_seed
 from attnviz.traces.settings import ADDED_POSITIONS, Settings
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.facts import MaskShape, find_mask_shapes
+from attnviz.views.attention_facts import MaskShape, find_mask_shapes
 from attnviz.views.headline import attention_headline
 from attnviz.views.notes import given_settings
 from attnviz.wording.numbers import exact_text, percent_text

@@ -16,13 +16,19 @@ from attnviz.cells import Cells, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME, Part, parts_to_show
-from attnviz.traces.source import build_source, source_command
 from attnviz.traces.trace import Layer, Trace, weights_only_reason
 from attnviz.traces.weights import Stage, tensor_to_numpy
+from attnviz.views.answer_tables import (
+    all_answers_grids,
+    answer_bars,
+    answers_title,
+    best_answers_grid,
+)
+from attnviz.views.attention_facts import do_rows_sum_to_one, has_mask, has_product_scores
 from attnviz.views.conclusions.weight_titles import head_weights_title
 from attnviz.views.drawing_ways import choose_way, default_way, refuse_impossible_way
-from attnviz.views.facts import do_rows_sum_to_one, has_mask, has_product_scores
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, with_common_scales
 from attnviz.views.grids.scales import centred_scale, colorless_scale, weight_scale
@@ -37,12 +43,6 @@ from attnviz.views.headline import (
 )
 from attnviz.views.notes import blind_rows_note, closing_notes, random_numbers_caveat, row_sums_note
 from attnviz.views.origin_words import add_role_titles, vector_axis
-from attnviz.views.prediction import (
-    all_answers_grids,
-    answer_bars,
-    answers_title,
-    best_answers_grid,
-)
 from attnviz.views.reading import (
     arcs_groups,
     attention_head_name,

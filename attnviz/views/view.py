@@ -33,17 +33,17 @@ if TYPE_CHECKING:  # a View holds no tensors, and imports no torch
 VIEW_FUNCTIONS = {  # imported only when they are needed
     "Trace": "attnviz.views.trace:view",
     "Comparison": "attnviz.views.comparison:view",
-    "Learning": "attnviz.views.learning:view",
+    "Learning": "attnviz.views.learning_comparison:view",
     "Walk": "attnviz.views.steps.walk:view",
     "Example": "attnviz.views.example:view",
-    "Ranking": "attnviz.views.heads:view",
-    "Sentences": "attnviz.views.inspection.sentences:view",
+    "Ranking": "attnviz.views.head_ranking:view",
+    "Sentences": "attnviz.views.inspection.two_sentences:view",
     "Inspection": "attnviz.views.inspection.view:view",
     "Learned": "attnviz.views.learned.view:view",
 }
 RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up
 SAVE_FUNCTION = "attnviz.renderers.saving:save_view"
-FIGURE_FUNCTION = "attnviz.renderers.picture.files:figure"
+FIGURE_FUNCTION = "attnviz.renderers.picture.still_pictures:figure"
 FRAME_FUNCTION = "attnviz.renderers.page.page:framed_page"
 
 READINGS_GROUP = "readings"  # the group on one token, which a terminal writes as sentences

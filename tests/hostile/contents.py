@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from attnviz import trace
-from attnviz.examples.names import example_names
+from attnviz.examples.example_names import example_names
 from attnviz.traces.parts import GIVEN_NAMES
 from tests.conftest import ROOT
 from tests.hostile import given, lessons, words

@@ -13,7 +13,7 @@ from random import Random
 
 from attnviz import trace
 from attnviz.cli.app import run_command_line
-from attnviz.traces.models.names import find_model_path
+from attnviz.traces.models.model_names import find_model_path
 from tests.conftest import ROOT
 from tests.hostile import contents, models
 from tests.hostile.damage import Files, damaged, damaged_folder

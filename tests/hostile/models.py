@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from attnviz.traces.models import folder
-from attnviz.traces.models.names import find_model_path, shipped_names
+from attnviz.traces.models.model_names import find_model_path, shipped_names
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.models.vocabulary import Vocabulary
 from tests.hostile import words

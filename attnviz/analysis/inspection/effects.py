@@ -16,7 +16,7 @@ from attnviz.analysis.measures import vector_changes
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import HeadId, format_head_id
 from attnviz.traces.trace import Trace
-from attnviz.traces.trained.prediction import PassResult
+from attnviz.traces.trained.answers import PassResult
 from attnviz.traces.trained.tracing import ModelRun, prepare_model_run
 from attnviz.wording.words import and_list
 

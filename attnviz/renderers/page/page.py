@@ -15,9 +15,9 @@ from typing import Any
 
 from attnviz.renderers import Look, render
 from attnviz.renderers.colors import DEFAULT_THEME, THEMES, color_anchors, find_theme
-from attnviz.renderers.page.heads import pack_heads
+from attnviz.renderers.page.head_tables import pack_heads
 from attnviz.renderers.page.packing import encode_base64
-from attnviz.renderers.page.panels import page_panels, step_markup
+from attnviz.renderers.page.tables_and_steps import page_panels, step_markup
 from attnviz.renderers.page.tags import NO_MARKUP, Markup, join_markup, tag
 from attnviz.renderers.page.theming import theme_rules
 from attnviz.views.view import View

@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 
 from attnviz.errors import AttnvizError
-from attnviz.renderers.picture.axes import PanelStyle, Ticks, row_ticks
 from attnviz.renderers.picture.boxes import panes
 from attnviz.renderers.picture.items import (
     Arc,
@@ -27,7 +26,8 @@ from attnviz.renderers.picture.items import (
     tint_of,
 )
 from attnviz.renderers.picture.matrix import distinct_titles, title_words
-from attnviz.renderers.picture.page import Drawing, Key, hidden_key, scale_key
+from attnviz.renderers.picture.page_frame import Drawing, Key, hidden_key, scale_key
+from attnviz.renderers.picture.panel_labels import PanelStyle, Ticks, row_ticks
 from attnviz.renderers.picture.sentence import arc_width
 from attnviz.renderers.picture.text import (
     HEADING_HEIGHT,

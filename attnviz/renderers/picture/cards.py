@@ -12,15 +12,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
 
-from attnviz.renderers.picture.axes import (
-    PanelStyle,
-    Ticks,
-    axis_items,
-    column_ticks,
-    labels_reach,
-    no_ticks,
-    row_ticks,
-)
 from attnviz.renderers.picture.charts import chart_ticks, curves_chart
 from attnviz.renderers.picture.items import Bar, Box, Items, Stroke, Words
 from attnviz.renderers.picture.matrix import (
@@ -30,6 +21,15 @@ from attnviz.renderers.picture.matrix import (
     longest_number,
     one_line_titles,
     panel_of,
+)
+from attnviz.renderers.picture.panel_labels import (
+    PanelStyle,
+    Ticks,
+    axis_items,
+    column_ticks,
+    labels_reach,
+    no_ticks,
+    row_ticks,
 )
 from attnviz.renderers.picture.panel_rows import CHART_HEIGHT, FEW_STRETCH
 from attnviz.renderers.picture.text import (

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib import ticker
 
-from attnviz.renderers.picture.axes import BESIDE_LABELS, Ticks
 from attnviz.renderers.picture.items import Chart, Trail
+from attnviz.renderers.picture.panel_labels import BESIDE_LABELS, Ticks
 from attnviz.renderers.picture.text import POINT, text_width, typeset
 from attnviz.views.grids.grid import AxisSpan, Curves, horizontal_span, vertical_span
 

@@ -11,15 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import product
 
-from attnviz.renderers.picture.axes import (
-    PanelStyle,
-    Ticks,
-    axis_items,
-    column_ticks,
-    labels_reach,
-    no_ticks,
-    row_ticks,
-)
 from attnviz.renderers.picture.boxes import Column, Row, Space
 from attnviz.renderers.picture.fit import largest_length
 from attnviz.renderers.picture.items import Box, Items, Words
@@ -30,7 +21,16 @@ from attnviz.renderers.picture.matrix import (
     longest_number,
     panel_of,
 )
-from attnviz.renderers.picture.page import Drawing, Key, hidden_key, scale_key
+from attnviz.renderers.picture.page_frame import Drawing, Key, hidden_key, scale_key
+from attnviz.renderers.picture.panel_labels import (
+    PanelStyle,
+    Ticks,
+    axis_items,
+    column_ticks,
+    labels_reach,
+    no_ticks,
+    row_ticks,
+)
 from attnviz.renderers.picture.text import MIDDLE, POINT, SLIDE, Lettering, fit_line, text_width
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid

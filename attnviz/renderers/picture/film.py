@@ -21,13 +21,13 @@ from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look
 from attnviz.renderers.colors import color_anchors, color_values
 from attnviz.renderers.picture.draw import draw_layout
-from attnviz.renderers.picture.files import pool_groups, view_captions
 from attnviz.renderers.picture.glyphs import hermetic, with_glyphs
 from attnviz.renderers.picture.items import Box, Item, Layout, Panel, Stroke, Words, cell_box
-from attnviz.renderers.picture.page import Captions, make_frame
-from attnviz.renderers.picture.pages import drawing_of, page_layout
+from attnviz.renderers.picture.page_frame import Captions, make_frame
+from attnviz.renderers.picture.page_kinds import drawing_of, page_layout
 from attnviz.renderers.picture.redrawing import new_parts, parts_beside_cells, with_patches
 from attnviz.renderers.picture.section import section_pages
+from attnviz.renderers.picture.still_pictures import pool_groups, view_captions
 from attnviz.renderers.picture.text import Size, lettering, text_width
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import CellSource, Drawable, Section, open_panels

@@ -16,7 +16,7 @@ from matplotlib.ft2font import FT2Font
 
 from attnviz.errors import warn_with_note
 from attnviz.machine.environment import without_variables
-from attnviz.renderers.picture.page import Captions
+from attnviz.renderers.picture.page_frame import Captions
 from attnviz.renderers.picture.text import typeset, typeset_names
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Curve, Curves, Grid

@@ -10,7 +10,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from attnviz.renderers.picture.axes import PanelStyle
 from attnviz.renderers.picture.items import (
     SMALLEST_NUMBER,
     Bar,
@@ -22,6 +21,7 @@ from attnviz.renderers.picture.items import (
     Words,
     panel_boxes,
 )
+from attnviz.renderers.picture.panel_labels import PanelStyle
 from attnviz.renderers.picture.text import (
     POINT,
     Lettering,
@@ -31,7 +31,7 @@ from attnviz.renderers.picture.text import (
     wrap_parts,
 )
 from attnviz.views.grids.grid import OFF_SUFFIX, Curve, Curves, Grid
-from attnviz.views.grids.numbers import NumberFormat, cell_format, cell_text
+from attnviz.views.grids.number_formats import NumberFormat, cell_format, cell_text
 from attnviz.views.grids.scales import Scale
 
 LARGEST_NUMBER = 10.0  # points

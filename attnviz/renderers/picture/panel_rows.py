@@ -13,15 +13,6 @@ from functools import cached_property
 from itertools import chain
 
 from attnviz.errors import AttnvizError
-from attnviz.renderers.picture.axes import (
-    BESIDE_LABELS,
-    PanelStyle,
-    Ticks,
-    column_ticks,
-    labels_reach,
-    no_ticks,
-    row_ticks,
-)
 from attnviz.renderers.picture.boxes import Column, Space, grid
 from attnviz.renderers.picture.charts import chart_ticks
 from attnviz.renderers.picture.items import SMALLEST_NUMBER, Box
@@ -31,6 +22,15 @@ from attnviz.renderers.picture.matrix import (
     fit_headings,
     longest_number,
     panel_title,
+)
+from attnviz.renderers.picture.panel_labels import (
+    BESIDE_LABELS,
+    PanelStyle,
+    Ticks,
+    column_ticks,
+    labels_reach,
+    no_ticks,
+    row_ticks,
 )
 from attnviz.renderers.picture.text import POINT, Size, text_width, wrap_parts
 from attnviz.views.grids.grid import Curves, Grid

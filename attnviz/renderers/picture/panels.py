@@ -14,13 +14,6 @@ from dataclasses import dataclass, replace
 from attnviz.errors import warn_with_note
 from attnviz.renderers import PAGE_PLACEHOLDER
 from attnviz.renderers.look import SLIDE_LABEL_POINTS
-from attnviz.renderers.picture.axes import (
-    PanelStyle,
-    axis_items,
-    column_title,
-    panel_style,
-    row_title,
-)
 from attnviz.renderers.picture.charts import curves_chart
 from attnviz.renderers.picture.items import Box, Item, Items, Layout, Stroke, Words
 from attnviz.renderers.picture.matrix import (
@@ -30,7 +23,14 @@ from attnviz.renderers.picture.matrix import (
     panel_title_words,
     scale_bars,
 )
-from attnviz.renderers.picture.page import Captions, Frame, make_frame
+from attnviz.renderers.picture.page_frame import Captions, Frame, make_frame
+from attnviz.renderers.picture.panel_labels import (
+    PanelStyle,
+    axis_items,
+    column_title,
+    panel_style,
+    row_title,
+)
 from attnviz.renderers.picture.panel_rows import (
     CHART_HEIGHT,
     MUCH_LARGER,

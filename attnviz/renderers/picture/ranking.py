@@ -21,7 +21,7 @@ from attnviz.renderers.picture.bars_list import (
 from attnviz.renderers.picture.boxes import panes
 from attnviz.renderers.picture.fit import first_fit, shrinking
 from attnviz.renderers.picture.items import Box, Items, Tint, Words
-from attnviz.renderers.picture.page import Drawing
+from attnviz.renderers.picture.page_frame import Drawing
 from attnviz.renderers.picture.sentence import SentenceDrawing
 from attnviz.renderers.picture.text import (
     MIDDLE,
@@ -31,7 +31,7 @@ from attnviz.renderers.picture.text import (
     shorten_label,
     text_width,
 )
-from attnviz.views.grids.numbers import cell_format
+from attnviz.views.grids.number_formats import cell_format
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.wording.words import counted
 

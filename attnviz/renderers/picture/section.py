@@ -15,11 +15,17 @@ import numpy as np
 
 from attnviz.renderers import Look
 from attnviz.renderers.picture.arrows_and_columns import planes_items, upright_bars_items
-from attnviz.renderers.picture.axes import panel_style
 from attnviz.renderers.picture.cards import WIDTH_SLACK, without_axis_titles
 from attnviz.renderers.picture.items import Box, Item, Items, Layout, Panel, Stroke
 from attnviz.renderers.picture.matrix import bars_width, color_scales, scale_bars, with_numbers_of
-from attnviz.renderers.picture.page import Captions, Line, headline_lines, make_frame, stacked_words
+from attnviz.renderers.picture.page_frame import (
+    Captions,
+    Line,
+    headline_lines,
+    make_frame,
+    stacked_words,
+)
+from attnviz.renderers.picture.panel_labels import panel_style
 from attnviz.renderers.picture.panel_rows import any_columns
 from attnviz.renderers.picture.panels import (
     NATURAL_SHARE,

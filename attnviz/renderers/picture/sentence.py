@@ -22,7 +22,7 @@ from attnviz.renderers.picture.boxes import panes
 from attnviz.renderers.picture.fit import shrinking
 from attnviz.renderers.picture.items import Arc, Block, Box, Items, Place, Tint, Words, tint_of
 from attnviz.renderers.picture.matrix import title_words
-from attnviz.renderers.picture.page import Drawing, Key, hidden_key, query_key, scale_key
+from attnviz.renderers.picture.page_frame import Drawing, Key, hidden_key, query_key, scale_key
 from attnviz.renderers.picture.text import (
     HEADING_HEIGHT,
     MIDDLE,
@@ -34,7 +34,7 @@ from attnviz.renderers.picture.text import (
     text_width,
     widest_line,
 )
-from attnviz.views.grids.numbers import cell_format
+from attnviz.views.grids.number_formats import cell_format
 from attnviz.views.grids.words_and_bars import Sentence
 from attnviz.wording.words import counted
 

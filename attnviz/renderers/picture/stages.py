@@ -9,9 +9,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from attnviz.renderers.picture.axes import PanelStyle, Ticks, axis_items, no_ticks, row_ticks
 from attnviz.renderers.picture.items import Box, Item, Items, Words, panel_boxes
 from attnviz.renderers.picture.matrix import PART_OF_HEAD, panel_of
+from attnviz.renderers.picture.panel_labels import (
+    PanelStyle,
+    Ticks,
+    axis_items,
+    no_ticks,
+    row_ticks,
+)
 from attnviz.renderers.picture.panel_rows import LOWEST_ROW
 from attnviz.renderers.picture.text import MIDDLE, POINT, Lettering, fit_line, text_width
 from attnviz.views.grids.grid import Grid

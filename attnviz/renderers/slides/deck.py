@@ -19,8 +19,8 @@ from pptx.util import Pt
 from attnviz.errors import Note, warn_with_note
 from attnviz.renderers import Look
 from attnviz.renderers.look import refuse_small_slides
-from attnviz.renderers.picture.files import picture_between
 from attnviz.renderers.picture.matrix import distinct_titles
+from attnviz.renderers.picture.still_pictures import picture_between
 from attnviz.renderers.picture.text import SLIDE, Lettering, lettering
 from attnviz.renderers.slides.master import (
     CAPTION_PLACEHOLDER,

@@ -16,9 +16,14 @@ from pptx.util import Inches
 
 from attnviz.renderers import Look
 from attnviz.renderers.colors import find_theme
-from attnviz.renderers.picture.files import view_captions
 from attnviz.renderers.picture.glyphs import hermetic, measurable_text
-from attnviz.renderers.picture.page import LEADING, MAX_HEADLINE_LINES, Captions, headline_lines
+from attnviz.renderers.picture.page_frame import (
+    LEADING,
+    MAX_HEADLINE_LINES,
+    Captions,
+    headline_lines,
+)
+from attnviz.renderers.picture.still_pictures import view_captions
 from attnviz.renderers.picture.text import POINT, Lettering, Size, typeset, wrap_parts
 from attnviz.views.view import View
 

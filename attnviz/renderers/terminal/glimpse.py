@@ -12,7 +12,6 @@ from rich.style import Style
 from rich.text import Text
 
 from attnviz.renderers.colors import find_theme
-from attnviz.renderers.terminal.maps import arrange_maps, draw_maps, pool_to_fit
 from attnviz.renderers.terminal.screen import (
     BLOCK_RAMP,
     BOLD_STYLE,
@@ -24,6 +23,7 @@ from attnviz.renderers.terminal.screen import (
     legend_lines,
     paint_values,
 )
+from attnviz.renderers.terminal.small_maps import arrange_maps, draw_maps, pool_to_fit
 from attnviz.views.grids.glimpse import Glimpse, MeasureHistory
 from attnviz.views.grids.grid import Grid
 from attnviz.wording.numbers import share_text

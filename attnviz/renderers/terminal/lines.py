@@ -9,7 +9,6 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attnviz.renderers import Look
-from attnviz.renderers.terminal.maps import UNLIMITED_LINES, overview_lines
 from attnviz.renderers.terminal.screen import (
     BOLD_STYLE,
     DIM_STYLE,
@@ -20,6 +19,7 @@ from attnviz.renderers.terminal.screen import (
     wrap_note,
 )
 from attnviz.renderers.terminal.sentence import MIN_RANKED_ROWS, ranking_lines, sentence_lines
+from attnviz.renderers.terminal.small_maps import UNLIMITED_LINES, overview_lines
 from attnviz.renderers.terminal.tables import table_lines
 from attnviz.renderers.wrapping import align_sums, break_sum
 from attnviz.views.grids.grid import Grid

@@ -26,7 +26,7 @@ from attnviz.renderers.terminal.screen import (
 from attnviz.renderers.terminal.table import names_width, row_names
 from attnviz.views.grids.axes import ROW_SUM_NOTE
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.numbers import cell_format, cell_text
+from attnviz.views.grids.number_formats import cell_format, cell_text
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.wording.words import counted

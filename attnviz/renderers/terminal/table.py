@@ -29,7 +29,7 @@ from attnviz.renderers.terminal.screen import (
 )
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.numbers import NumberFormat, cell_text
+from attnviz.views.grids.number_formats import NumberFormat, cell_text
 from attnviz.wording.words import bidi_isolated
 
 MAX_TITLE_COLUMNS = 48

@@ -33,7 +33,7 @@ from attnviz.renderers.terminal.table import (
     stacked_widths,
 )
 from attnviz.views.grids.grid import Grid, block_size, pool_grid, with_common_scales
-from attnviz.views.grids.numbers import cell_format, masked_sign, ordinary_reach
+from attnviz.views.grids.number_formats import cell_format, masked_sign, ordinary_reach
 from attnviz.wording.numbers import POWERS_OF_TEN_FROM
 from attnviz.wording.words import counted
 

@@ -12,7 +12,7 @@ from attnviz.machine import files
 from attnviz.tokens.tokenizers import find_tokenizer
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces import structured_text
-from attnviz.traces.models.names import CONFIG_FILE, LEARN_SAVE_HINT
+from attnviz.traces.models.model_names import CONFIG_FILE, LEARN_SAVE_HINT
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import (
     FEED_FORWARD_FACTOR,

@@ -25,7 +25,7 @@ from attnviz.traces.models.card import (
     refuse_other_save,
 )
 from attnviz.traces.models.model import Model, build_model
-from attnviz.traces.models.names import CONFIG_FILE
+from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.settings import FEED_FORWARD_FACTOR, chosen_variant, head_width
 from attnviz.vectors.arrays import AnyArray, read_tensors_and_metadata
 from attnviz.version import __version__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attnviz.traces.models.card import read_card
-from attnviz.traces.models.names import HAND_WRITTEN_SUFFIX, find_model_path
+from attnviz.traces.models.model_names import HAND_WRITTEN_SUFFIX, find_model_path
 
 if TYPE_CHECKING:
     from attnviz.traces.models.card import Card

@@ -17,6 +17,7 @@ from attnviz.machine import memory
 from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
+from attnviz.traces.trained.answers import AnswerPositions, PassResult, capturing_result
 from attnviz.traces.trained.capture import (
     CannotCapture,
     CapturedAttention,
@@ -25,7 +26,6 @@ from attnviz.traces.trained.capture import (
 )
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.pieces import cut_text, reporting_tokenizer_errors, tokens_of_ids
-from attnviz.traces.trained.prediction import AnswerPositions, PassResult, capturing_result
 from attnviz.traces.trained.refusals import quiet_transformers, shorten_message
 from attnviz.wording.words import and_list, counted
 

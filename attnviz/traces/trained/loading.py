@@ -18,7 +18,7 @@ import torch
 from attnviz.attention import devices
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
-from attnviz.traces.models.names import CONFIG_FILE
+from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.model_location import (
     ModelLocation,

@@ -22,6 +22,7 @@ from attnviz.traces.settings import (
     refuse_missing_heads,
 )
 from attnviz.traces.trace import Layer, weights_only_layer
+from attnviz.traces.trained.answers import AnswerPositions, PassResult
 from attnviz.traces.trained.capture import RecomputedAttention, WeightsOnDemand
 from attnviz.traces.trained.forward_pass import (
     CannotRun,
@@ -37,7 +38,6 @@ from attnviz.traces.trained.matrix_recognition import (
     find_rotary_positions,
     recognise_matrices,
 )
-from attnviz.traces.trained.prediction import AnswerPositions, PassResult
 from attnviz.wording.words import counted
 
 WEIGHT_BYTES, MATRIX_COPIES = 4, 3  # copies: weights, their logarithms, and the mask

@@ -22,8 +22,8 @@ from typing import Any
 from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
 from attnviz.machine.files import refuse_name_in_file
-from attnviz.traces.models.names import CONFIG_FILE, SHIPPED_TRANSFORMER
-from attnviz.traces.models.names import shipped_names as own_names
+from attnviz.traces.models.model_names import CONFIG_FILE, SHIPPED_TRANSFORMER
+from attnviz.traces.models.model_names import shipped_names as own_names
 from attnviz.wording.commands import shell_quoted
 from attnviz.wording.words import and_list, counted
 

@@ -15,10 +15,18 @@ from torch import Tensor, nn
 
 from attnviz.attention.variants import AblationValue, Variant
 from attnviz.errors import AttnvizError
+from attnviz.traces.inputs import refuse_changes_to_trace
 from attnviz.traces.origin import FromModel, FromTransformer, TrainedCard
 from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
-from attnviz.traces.source import refuse_changes_to_trace
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
+from attnviz.traces.trained.answers import (
+    AnswerPositions,
+    PassResult,
+    build_outputs,
+    build_prediction,
+    find_answer_positions,
+    has_decoder_answers,
+)
 from attnviz.traces.trained.capture import WeightsOnDemand
 from attnviz.traces.trained.forward_pass import (
     ModelInput,
@@ -36,14 +44,6 @@ from attnviz.traces.trained.model_attention import (
 )
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.traces.trained.pieces import tokenizer_spelling
-from attnviz.traces.trained.prediction import (
-    AnswerPositions,
-    PassResult,
-    build_outputs,
-    build_prediction,
-    find_answer_positions,
-    has_decoder_answers,
-)
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.version import __version__
 from attnviz.wording.keywords import replace_choices

@@ -14,11 +14,15 @@ from attnviz.analysis.comparison import Alternative, Comparison, LargestChange
 from attnviz.analysis.seeds import Repeats, Sweep
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.conclusions.findings import Finding, choose_sentence, otherwise
-from attnviz.views.conclusions.mistakes import mistakes_sentence, mistakes_title
-from attnviz.views.conclusions.scaling import scaling_sentence, scaling_title
-from attnviz.views.conclusions.sharpness import reader_text, sharpness_sentence, sharpness_title
+from attnviz.views.conclusions.mistake_findings import mistakes_sentence, mistakes_title
+from attnviz.views.conclusions.scaling_findings import scaling_sentence, scaling_title
+from attnviz.views.conclusions.sharpness_findings import (
+    reader_text,
+    sharpness_sentence,
+    sharpness_title,
+)
 from attnviz.views.conclusions.sweep_findings import sweep_sentence, sweep_title
-from attnviz.views.measures import alternative_name, compared_tokens
+from attnviz.views.measure_tables import alternative_name, compared_tokens
 from attnviz.wording.numbers import share_text, significant_text, tiny_text
 from attnviz.wording.words import and_list, as_sentence
 

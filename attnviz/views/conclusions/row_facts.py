@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from attnviz.cells import Cells, Patch
-from attnviz.views.facts import TWO_DIGIT_TOLERANCE
+from attnviz.views.attention_facts import TWO_DIGIT_TOLERANCE
 
 MIN_CLEAR_LEAD = 0.005  # over all other weights, for a weight that is named alone
 

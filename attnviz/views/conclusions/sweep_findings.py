@@ -20,7 +20,7 @@ from attnviz.views.conclusions.findings import (
     choose_sentence,
     otherwise,
 )
-from attnviz.views.measures import sweep_positions
+from attnviz.views.measure_tables import sweep_positions
 from attnviz.wording.numbers import significant_text
 
 MEASURE_AMOUNTS = {

@@ -18,9 +18,9 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import CellValues, StoredCells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
+from attnviz.views.attention_facts import MaskShape, find_mask_shape, has_symptom
 from attnviz.views.conclusions.findings import Finding, choose_sentence, otherwise
 from attnviz.views.conclusions.row_facts import MIN_CLEAR_LEAD, RowFacts, StrongestLink
-from attnviz.views.facts import MaskShape, find_mask_shape, has_symptom
 from attnviz.views.reading import attention_head_name, quoted_token
 from attnviz.wording.numbers import fixed_text, percent_text
 from attnviz.wording.words import and_list, counted

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.numbers import NumberFormat
+from attnviz.views.grids.number_formats import NumberFormat
 
 
 @dataclass(frozen=True, eq=False)

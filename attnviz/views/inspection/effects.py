@@ -18,7 +18,7 @@ from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale, round_up
 from attnviz.views.grids.words_and_bars import RankedBars
-from attnviz.views.inspection.data import extended_document
+from attnviz.views.inspection.inspection_data import extended_document
 from attnviz.views.inspection.map_numbers import side_label
 from attnviz.views.view import TableData, TableLines, WordColumns
 from attnviz.wording.numbers import fixed_text, percent_text, share_text

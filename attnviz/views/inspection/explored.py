@@ -13,14 +13,14 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.map_regrouping import RegroupedCells
 from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
 from attnviz.analysis.inspection.patterns import BROAD_PATTERN, PATTERN_KINDS
-from attnviz.analysis.inspection.sentences import (
+from attnviz.analysis.inspection.token_query import build_link, build_token_query
+from attnviz.analysis.inspection.two_sentences import (
     DEFAULT_SENTENCE_NAMES,
     DEFAULT_WEIGHT_NAMES,
     HeadComparison,
     Sentences,
     TokenPairs,
 )
-from attnviz.analysis.inspection.token_query import build_link, build_token_query
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis

@@ -15,7 +15,7 @@ from attnviz.analysis.inspection.maps import Map, MapSide, token_side
 from attnviz.analysis.inspection.weighted_maps import find_answer_gradients
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.traces.trace import Layer
-from attnviz.views.facts import do_rows_sum_to_one
+from attnviz.views.attention_facts import do_rows_sum_to_one
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, ROW_SUM_NOTE, Axis
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.overview import MAX_CELLS_PER_SIDE, Flag, Overview

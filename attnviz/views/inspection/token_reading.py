@@ -11,7 +11,7 @@ from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.patterns import sampled_queries
 from attnviz.analysis.inspection.token_query import MapLink, MapRow, TokenLink, TokenQuery
 from attnviz.cells import StoredCells
-from attnviz.views.facts import do_rows_sum_to_one
+from attnviz.views.attention_facts import do_rows_sum_to_one
 from attnviz.views.grids.axes import SINGLE_ROW_SUM_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale

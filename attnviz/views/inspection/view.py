@@ -8,13 +8,13 @@ from functools import partial
 
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.token_query import TokenQuery, build_link, build_token_query
-from attnviz.traces.source import build_source, source_command
+from attnviz.traces.inputs import build_source, source_command
+from attnviz.views.answer_tables import best_answers_grid
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Drawable
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.headline import attention_headline
-from attnviz.views.inspection.data import all_heads_data, link_data, maps_data, reading_data
 from attnviz.views.inspection.explored import explored_of_inspection
 from attnviz.views.inspection.head_kinds import (
     head_flags,
@@ -23,6 +23,12 @@ from attnviz.views.inspection.head_kinds import (
     heads_table,
 )
 from attnviz.views.inspection.heatmap import heads_overview, heatmaps, weighing_sentences
+from attnviz.views.inspection.inspection_data import (
+    all_heads_data,
+    link_data,
+    maps_data,
+    reading_data,
+)
 from attnviz.views.inspection.link_sentences import (
     left_out_caption,
     left_out_sentences,
@@ -35,7 +41,6 @@ from attnviz.views.inspection.link_sentences import (
 )
 from attnviz.views.inspection.token_reading import link_parts, reading_parts
 from attnviz.views.notes import closing_notes, heads_off_suffix
-from attnviz.views.prediction import best_answers_grid
 from attnviz.views.reading import arcs_groups
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import (
@@ -298,7 +303,7 @@ def output_tables(inspection: Inspection) -> tuple[Group, ...]:
     answers = best_answers_grid(trace) if inspection.looking.predict else None
     vectors = None
     if trace.prediction is None and trace.outputs is not None:
-        from attnviz.views.prediction import vector_shift_table
+        from attnviz.views.answer_tables import vector_shift_table
 
         vectors = vector_shift_table(trace)
     tables = {"prediction": answers, "moved": vectors}
@@ -307,7 +312,7 @@ def output_tables(inspection: Inspection) -> tuple[Group, ...]:
 
 def output_pictures(inspection: Inspection) -> tuple[Group, ...]:
     """Return the answers as a table, or else the moved vectors as bars; empty without either."""
-    from attnviz.views.prediction import vector_shift_bars
+    from attnviz.views.answer_tables import vector_shift_bars
 
     bars = vector_shift_bars(inspection.trace)
     answers = [group for group in output_tables(inspection) if group.name == "prediction"]

@@ -15,13 +15,13 @@ from jaxtyping import Float
 from attnviz.learning.training import Learned, Moment
 from attnviz.tokens.token_lookup import find_query
 from attnviz.traces.trace import Provenance
-from attnviz.views.conclusions.learning import moment_title, training_sentence
+from attnviz.views.conclusions.learning_findings import moment_title, training_sentence
 from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, plain_axis
 from attnviz.views.grids.description import caption, describe
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Curve, Curves, Grid, cells_without_nan
 from attnviz.views.grids.scales import Scale, colorless_scale
-from attnviz.views.learned.heads import (
+from attnviz.views.learned.head_roles import (
     HeadIndex,
     LearnedHeads,
     ReadingScores,

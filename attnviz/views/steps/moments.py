@@ -12,11 +12,11 @@ import numpy as np
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.traces.weights import tensor_to_numpy
-from attnviz.views.facts import has_product_scores
+from attnviz.views.attention_facts import has_product_scores
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import CellSource, Section
 from attnviz.views.reading import quoted_token, token_axis
-from attnviz.views.steps import sums
+from attnviz.views.steps import step_sums
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.sums import MAX_TERMS, Sum, vector_entry_sum
 
@@ -49,7 +49,7 @@ def _score_moments(section: Section, scene: Scene) -> Iterator[Section]:
     (query,) = scene.head_grids("query", layer.queries, queries, side="width", followed=True)
     (keys,) = scene.head_grids("keys", layer.keys, token_axis("key", scene.keys), side="width")
     (row,) = scene.score_grids("scores", "scores")
-    write_sums = sums.score_sums if layer.w_score is None else sums.additive_score_sums
+    write_sums = step_sums.score_sums if layer.w_score is None else step_sums.additive_score_sums
     about = f"the query is compared with a key{_selection_suffix(scene)}"
     for key, revealed, line in _keys_with_sums(scene, scene.written_keys, write_sums(scene, layer)):
         grids = (query, _rows_alone(keys, [key]), _columns_alone(row, revealed))
@@ -65,7 +65,7 @@ def _softmax_moments(section: Section, scene: Scene) -> Iterator[Section]:
     (row,) = scene.weight_grids("weights", "softmax")
     masked = scene.masked_keys(scene.shown_heads[0])
     keys = [key for key in scene.visible_keys if key not in masked]
-    lines = sums.softmax_sums(scene, scene.layer)
+    lines = step_sums.softmax_sums(scene, scene.layer)
     about = f"scores become weights{_selection_suffix(scene)}"
     for key, revealed, line in _keys_with_sums(scene, keys, lines):
         grids = (scores, _columns_alone(row, revealed))
@@ -80,7 +80,7 @@ def _weighted_value_moments(section: Section, scene: Scene) -> Iterator[Section]
     (products,) = scene.head_grids(
         "weighted values", scene.weighted_values, keys, side="head_value", scale="weighted"
     )
-    lines = sums.weighted_value_sums(scene, layer)
+    lines = step_sums.weighted_value_sums(scene, layer)
     about = f"each value times its weight{_selection_suffix(scene)}"
     for key, revealed, line in _keys_with_sums(scene, scene.visible_keys, lines):
         grids = (weights, values, _rows_alone(products, revealed))
@@ -131,7 +131,7 @@ def _output_moments(section: Section, scene: Scene) -> Iterator[Section]:
     )
     token = quoted_token(scene.trace.tokens, scene.followed_query)
     about = f"{vector} times the output matrix, for {token}"
-    yield _moment_section(section, about, grids, sums.context_sums(scene, layer)[-1])
+    yield _moment_section(section, about, grids, step_sums.context_sums(scene, layer)[-1])
 
 
 def _selection_suffix(scene: Scene, *, of_keys: bool = True) -> str:

@@ -11,7 +11,7 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.facts import has_product_scores
+from attnviz.views.attention_facts import has_product_scores
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale

@@ -15,7 +15,7 @@ from torch import Tensor
 from attnviz.errors import AttnvizError
 from attnviz.traces.settings import ROTARY_POSITIONS
 from attnviz.traces.trace import Layer, Trace, refuse_weights_only
-from attnviz.views.facts import MaskShape, find_mask_shape
+from attnviz.views.attention_facts import MaskShape, find_mask_shape
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
 from attnviz.views.reading import token_axis

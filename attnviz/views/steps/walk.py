@@ -16,10 +16,10 @@ from jaxtyping import Float
 from attnviz.cells import unmasked_cells
 from attnviz.tokens.token_lookup import find_query
 from attnviz.traces.from_text import trace
+from attnviz.traces.inputs import build_source, refuse_changes_to_trace, source_command
 from attnviz.traces.memory_estimate import refuse_oversized_steps
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.result import Showable
-from attnviz.traces.source import build_source, refuse_changes_to_trace, source_command
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.grids.axes import named_dimensions
@@ -30,7 +30,15 @@ from attnviz.views.notes import random_numbers_caveat
 from attnviz.views.origin_words import dimension_names, written_head_role
 from attnviz.views.reading import quoted_token, token_axis
 from attnviz.views.settings_line import settings_line
-from attnviz.views.steps import attention, block, prediction, scoring, sums, vectors, walk
+from attnviz.views.steps import (
+    answer_steps,
+    attention_steps,
+    block_steps,
+    score_steps,
+    step_sums,
+    vector_steps,
+    walk,
+)
 from attnviz.views.steps.moments import moments_of
 from attnviz.views.steps.pair import refuse_pair
 from attnviz.views.steps.scene import Scene, StepSettings, build_scene
@@ -71,7 +79,7 @@ def why_step(scene: Scene) -> Iterator[Section]:
         grids=tuple(
             _product_grid(scene, head) for head in heads if _query_and_keys(scene, head)[0].any()
         ),
-        sums=sums.match_sums(scene, layer),
+        sums=step_sums.match_sums(scene, layer),
         remarks=tuple(_feature_remarks(scene)) if is_followed else (FOLLOW_TOKEN_HINT,),
     )
 
@@ -133,23 +141,23 @@ def _features_text(scene: Scene, head: int, vector: Float[np.ndarray, "width"]) 
 
 
 ATTENTION_STEPS: tuple[Callable[[Scene], Iterator[Section]], ...] = (
-    vectors.tokens_step,
-    vectors.inputs_step,
-    block.steps_before_attention,
-    vectors.projections_step,
-    vectors.vectors_step,
-    vectors.rotary_step,
-    scoring.scores_step,
-    scoring.scaling_step,
-    scoring.soft_cap_step,
-    scoring.alibi_step,
-    scoring.additive_mask_step,
-    attention.mask_step,
-    attention.softmax_step,
+    vector_steps.tokens_step,
+    vector_steps.inputs_step,
+    block_steps.steps_before_attention,
+    vector_steps.projections_step,
+    vector_steps.vectors_step,
+    vector_steps.rotary_step,
+    score_steps.scores_step,
+    score_steps.scaling_step,
+    score_steps.soft_cap_step,
+    score_steps.alibi_step,
+    score_steps.additive_mask_step,
+    attention_steps.mask_step,
+    attention_steps.softmax_step,
     walk.why_step,
-    attention.mixing_steps,
-    attention.weighted_values_step,
-    attention.context_step,
+    attention_steps.mixing_steps,
+    attention_steps.weighted_values_step,
+    attention_steps.context_step,
 )
 STEPS_WRITTEN_BY_KEY = (  # one sum per key and head
     "scores",
@@ -233,7 +241,7 @@ def step_sections(
     if scene.options.key is not None:
         refuse_pair(traced, scene.layer, scene.options.query)
     sections = [section for make in ATTENTION_STEPS for section in make(scene)]
-    later = (*block.steps_after_attention(scene), *prediction.answer_steps(scene))
+    later = (*block_steps.steps_after_attention(scene), *answer_steps.answer_steps(scene))
     for number, section in enumerate(later, start=FIRST_BLOCK_STEP_NUMBER):
         sections.append(replace(section, number=str(number)))
     return with_one_scale([_finished_section(each, scene, still=still) for each in sections])

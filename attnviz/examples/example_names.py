@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.examples.example import Example
-from attnviz.examples.reading import read_example
+from attnviz.examples.example_files import read_example
 from attnviz.traces.toml_reader import Table
 from attnviz.wording.keywords import with_checked_arguments
 

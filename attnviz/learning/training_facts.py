@@ -12,8 +12,8 @@ from jaxtyping import Float
 from attnviz.errors import AttnvizError
 from attnviz.learning.learner import model_plan, reading_scores, run_learner_model, share_correct
 from attnviz.learning.lookup import task_of
-from attnviz.learning.names import TASKS
 from attnviz.learning.task import NO_TOKEN, Examples, Reading, Task, draw_examples
+from attnviz.learning.task_names import TASKS
 from attnviz.traces.models.card import Card
 from attnviz.traces.models.model import Model
 

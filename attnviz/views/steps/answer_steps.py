@@ -7,19 +7,19 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from attnviz.traces.models.prediction import AnswerScoring, Prediction
-from attnviz.views.grids.axes import plain_axis
-from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.section import Section
-from attnviz.views.origin_words import vector_axis
-from attnviz.views.prediction import (
+from attnviz.traces.models.answers import AnswerScoring, Prediction
+from attnviz.views.answer_tables import (
     PROBABILITY_SCALE,
     answer_sentences,
     best_answers_grid,
     unasked_position_notes,
 )
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.section import Section
+from attnviz.views.origin_words import vector_axis
 from attnviz.views.reading import token_axis
-from attnviz.views.steps import block, sums
+from attnviz.views.steps import block_steps, step_sums
 from attnviz.views.steps.scene import Scene, parameter_count_text
 from attnviz.wording.sums import MAX_TERMS
 from attnviz.wording.words import bidi_isolated
@@ -48,7 +48,7 @@ def _last_norm_step(scene: Scene, scoring: AnswerScoring) -> Iterator[Section]:
     """Yield the LayerNorm before the scores of answers; nothing in a model without it."""
     if scoring.norm is not None:
         vectors = (scoring.inputs, scoring.vectors)
-        section = block.layer_norm_step(scene, vectors, scoring.norm, "", "last-norm")
+        section = block_steps.layer_norm_step(scene, vectors, scoring.norm, "", "last-norm")
         about = f"{_vectors_origin_text(scene)}{section.about}"
         yield replace(section, about=about, title="last LayerNorm")
 
@@ -85,7 +85,9 @@ def _answer_scores_step(
             _with_answer_columns(matrix_grid, prediction, order),
             _token_answers_grid(scene, "scores", prediction.logits, prediction, order),
         ),
-        sums=sums.answer_score_sums(scene, prediction, scoring, _written_answers(scene, order)),
+        sums=step_sums.answer_score_sums(
+            scene, prediction, scoring, _written_answers(scene, order)
+        ),
         remarks=(parameter_count_text(scene, matrices), *_unwritten_answers_note(scene, order)),
     )
 
@@ -121,7 +123,7 @@ def _probabilities_step(scene: Scene, prediction: Prediction, order: Sequence[in
         formula="probability = exp(score) / sum of exp(scores in its row)",
         tex=r"p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}}",
         grids=(replace(grid, scale=PROBABILITY_SCALE),),
-        sums=sums.answer_probability_sums(scene, prediction, _written_answers(scene, order)),
+        sums=step_sums.answer_probability_sums(scene, prediction, _written_answers(scene, order)),
         remarks=(
             *unasked_position_notes(prediction, scene.trace.tokens, scene.options.query),
             *answer_sentences(scene.trace, scene.options.query),

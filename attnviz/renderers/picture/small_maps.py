@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby, product
 from string import ascii_letters
 
-from attnviz.renderers.picture.axes import (
+from attnviz.renderers.picture.items import Block, Box, Items, Maps, Stroke, Words
+from attnviz.renderers.picture.page_frame import Drawing, Key, keys_height, keys_items, scale_key
+from attnviz.renderers.picture.panel_labels import (
     PanelStyle,
     Ticks,
     axis_items,
@@ -19,8 +21,6 @@ from attnviz.renderers.picture.axes import (
     panel_style,
     row_ticks,
 )
-from attnviz.renderers.picture.items import Block, Box, Items, Maps, Stroke, Words
-from attnviz.renderers.picture.page import Drawing, Key, keys_height, keys_items, scale_key
 from attnviz.renderers.picture.text import (
     BOLD,
     MIDDLE,

@@ -33,9 +33,9 @@ from attnviz.learning.training import (
 )
 from attnviz.traces.early_checks import refuse_impossible_settings
 from attnviz.traces.from_text import trace_source
+from attnviz.traces.inputs import Source
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings, chosen_variant, head_width
-from attnviz.traces.source import Source
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import with_checked_arguments

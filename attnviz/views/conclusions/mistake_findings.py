@@ -12,8 +12,8 @@ from attnviz.analysis.measures import band_quantiles, measure_weights
 from attnviz.analysis.seeds import MISTAKE_ERROR, Repeats, has_random_weights
 from attnviz.attention.mistakes import MISTAKES, SoftmaxAxis
 from attnviz.views.conclusions.findings import MIN_SEEDS_TO_CONCLUDE, ONE_DRAW_OPENING
-from attnviz.views.conclusions.sharpness import reader_text
-from attnviz.views.measures import mean_measures
+from attnviz.views.conclusions.sharpness_findings import reader_text
+from attnviz.views.measure_tables import mean_measures
 from attnviz.wording.words import and_list
 
 MIN_VISIBLE_EFFECT = 1e-4  # smaller effects do not count as a symptom

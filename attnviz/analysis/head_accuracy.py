@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from attnviz.learning.facts import task_for_model, test_sentences
 from attnviz.learning.learner import (
     ForwardPass,
     mean_losses,
@@ -18,13 +17,14 @@ from attnviz.learning.learner import (
     share_correct,
 )
 from attnviz.learning.task import NO_TOKEN, Examples, Task
+from attnviz.learning.training_facts import task_for_model, test_sentences
 from attnviz.traces.early_checks import refuse_ranking_trained
 from attnviz.traces.from_text import trace_source
+from attnviz.traces.inputs import Source
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.shipped import load_model
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import HeadId, Settings, format_head_id
-from attnviz.traces.source import Source
 from attnviz.traces.trace import Provenance, Trace
 
 

@@ -9,7 +9,7 @@ from math import ceil
 
 import numpy as np
 
-from attnviz.analysis.heads import RankedHead, Ranking
+from attnviz.analysis.head_accuracy import RankedHead, Ranking
 from attnviz.cells import unmasked_cells
 from attnviz.traces.archive import Contents
 from attnviz.views.grids.axes import plain_axis

@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.analysis.aspects import TRAINING_ASPECTS
-from attnviz.analysis.learning import Learning, LearningWay
+from attnviz.analysis.learning_comparison import Learning, LearningWay
 from attnviz.analysis.measures import QUANTILE_BAND, QUANTILES_BY_NAME
 from attnviz.cells import unmasked_cells
-from attnviz.views.conclusions.learning import (
+from attnviz.views.conclusions.learning_findings import (
     accuracy_goal_text,
     additional_sentences,
     head_width_sentence,

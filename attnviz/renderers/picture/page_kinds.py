@@ -31,17 +31,17 @@ from attnviz.renderers.picture.cards import (
     thin_card,
 )
 from attnviz.renderers.picture.equation import EquationDrawing
-from attnviz.renderers.picture.heads import HeadsDrawing
 from attnviz.renderers.picture.items import Box, Items, Layout, scale_item
 from attnviz.renderers.picture.matrix import distinct_titles
-from attnviz.renderers.picture.page import Captions, Drawing, Frame, make_frame
+from attnviz.renderers.picture.page_frame import Captions, Drawing, Frame, make_frame
 from attnviz.renderers.picture.panel_rows import panel_orders
 from attnviz.renderers.picture.panels import lay_out
 from attnviz.renderers.picture.ranking import RankingDrawing
 from attnviz.renderers.picture.section import section_pages, smaller_text_sizes
 from attnviz.renderers.picture.sentence import SentenceDrawing
+from attnviz.renderers.picture.small_maps import HeadsDrawing
 from attnviz.renderers.picture.text import SLIDE, Size, lettering
-from attnviz.renderers.picture.training import TrainingDrawing
+from attnviz.renderers.picture.training_page import TrainingDrawing
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Drawable, Section

@@ -11,9 +11,9 @@ from torch import Tensor
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import unmasked_cells
-from attnviz.views.facts import has_symptom, is_changed_by_mistake
+from attnviz.views.attention_facts import has_symptom, is_changed_by_mistake
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.numbers import MINUS_INFINITY
+from attnviz.views.grids.number_formats import MINUS_INFINITY
 from attnviz.views.grids.scales import Scale, centred_scale
 from attnviz.views.grids.section import (
     SEPARATE_TABLES,
@@ -26,7 +26,7 @@ from attnviz.views.grids.section import (
 from attnviz.views.notes import heads_off_vectors_note
 from attnviz.views.origin_words import sight_sentences
 from attnviz.views.reading import quoted_token, token_axis
-from attnviz.views.steps import sums, trained
+from attnviz.views.steps import step_sums, trained
 from attnviz.views.steps.scene import Scene, parameter_count_text
 from attnviz.wording.numbers import exact_text, percent_text
 from attnviz.wording.sums import MAX_UNSHIFTED_SCORE
@@ -62,7 +62,7 @@ def mask_step(scene: Scene) -> Iterator[Section]:
         formula="masked scores become −∞, since exp(−∞) = 0" if scene.has_masked_keys else "",
         tex=mask_tex if scene.has_masked_keys else "",
         grids=scene.score_grids("masked scores", "masked scores") if scene.has_masked_keys else (),
-        sums=sums.mask_sums(scene, layer),
+        sums=step_sums.mask_sums(scene, layer),
     )
 
 
@@ -167,7 +167,7 @@ def softmax_step(scene: Scene) -> Iterator[Section]:
         grids=scene.weight_grids("weights", "mistake" if mistake else "softmax"),
         finding=softmax_finding(scene, columns),
         bars=columns,
-        sums=sums.softmax_sums(scene, scene.layer),
+        sums=step_sums.softmax_sums(scene, scene.layer),
     )
 
 
@@ -196,7 +196,7 @@ def mixing_steps(scene: Scene) -> Iterator[Section]:
             about=_dropout_description(scene),
             shapes=f"weights {scene.weights_size_text}",
             grids=scene.weight_grids("mixing", "dropout"),
-            sums=sums.dropout_sums(scene, scene.layer),
+            sums=step_sums.dropout_sums(scene, scene.layer),
         )
     if mixed_by == "hand":
         yield Section(
@@ -241,7 +241,7 @@ def weighted_values_step(scene: Scene) -> Iterator[Section]:
         grids=scene.head_grids(
             "weighted values", weighted, keys, side="head_value", scale="weighted"
         ),
-        sums=sums.weighted_value_sums(scene, scene.layer) if is_followed else (),
+        sums=step_sums.weighted_value_sums(scene, scene.layer) if is_followed else (),
     )
 
 
@@ -265,7 +265,7 @@ def context_step(scene: Scene) -> Iterator[Section]:
         formula=formula,
         tex=tex,
         grids=grids,
-        sums=sums.context_sums(scene, scene.layer),
+        sums=step_sums.context_sums(scene, scene.layer),
         remarks=(*parameter_remarks, *_later_steps_remarks(scene)),
         stages=_context_stages(scene, len(head_grids), [*matrices], len(grids)),
         stage_grids=_head_attention_grids(scene) if matrices else (),

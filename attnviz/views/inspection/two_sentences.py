@@ -10,7 +10,7 @@ from string import punctuation
 import numpy as np
 
 from attnviz.analysis.inspection.maps import Map
-from attnviz.analysis.inspection.sentences import (
+from attnviz.analysis.inspection.two_sentences import (
     DEFAULT_SENTENCE_NAMES,
     DEFAULT_WEIGHT_NAMES,
     MIN_SHOWN_CHANGE,

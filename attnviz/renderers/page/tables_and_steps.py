@@ -14,7 +14,7 @@ from attnviz.renderers.wrapping import align_sums
 from attnviz.views.grids.description import describe, has_masked_cells
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap
 from attnviz.views.grids.grid import OFF_SUFFIX, Curves, Grid
-from attnviz.views.grids.numbers import HEAD_SUFFIX, NumberFormat, cell_format, cell_text
+from attnviz.views.grids.number_formats import HEAD_SUFFIX, NumberFormat, cell_format, cell_text
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import (

@@ -11,11 +11,11 @@ from attnviz.attention.block import Block, FeedForwardStages, Norm, Residual
 from attnviz.attention.variants import Activation, NormPlacement
 from attnviz.traces import parts
 from attnviz.traces.trace import Layer
-from attnviz.views.facts import has_learned_norm, is_normalised
+from attnviz.views.attention_facts import has_learned_norm, is_normalised
 from attnviz.views.grids.section import Section
 from attnviz.views.origin_words import parameter_count_suffix, parameters_origin_text
 from attnviz.views.reading import token_axis
-from attnviz.views.steps import attention, scoring, sums, vectors
+from attnviz.views.steps import attention_steps, score_steps, step_sums, vector_steps
 from attnviz.views.steps.scene import Scene, parameter_count_text
 from attnviz.views.trace import tokens_grid
 
@@ -35,15 +35,15 @@ SUBLAYER_NAMES = {
     "feed-forward": "the feed-forward layer",
 }
 CROSS_ATTENTION_STEPS = (  # without a mask: nothing of the second sentence is hidden
-    vectors.projections_step,
-    vectors.vectors_step,
-    scoring.scores_step,
-    scoring.scaling_step,
-    scoring.soft_cap_step,
-    attention.softmax_step,
-    attention.mixing_steps,
-    attention.weighted_values_step,
-    attention.context_step,
+    vector_steps.projections_step,
+    vector_steps.vectors_step,
+    score_steps.scores_step,
+    score_steps.scaling_step,
+    score_steps.soft_cap_step,
+    attention_steps.softmax_step,
+    attention_steps.mixing_steps,
+    attention_steps.weighted_values_step,
+    attention_steps.context_step,
 )
 
 
@@ -138,7 +138,7 @@ def _residual_step(scene: Scene, block: Block, residual: Residual, sublayer: str
         formula=formula,
         tex=tex,
         grids=tuple(grids),
-        sums=sums.residual_sums(scene, residual),
+        sums=step_sums.residual_sums(scene, residual),
         remarks=(_gain_and_shift_note(scene, residual.inputs),) if is_post_norm else (),
     )
 
@@ -167,7 +167,7 @@ def layer_norm_step(
         formula=formula,
         tex=tex,
         grids=(scene.grid("normed", after, rows, followed=True),),
-        sums=sums.norm_sums(scene, before, after, norm),
+        sums=step_sums.norm_sums(scene, before, after, norm),
         remarks=(_gain_and_shift_note(scene, before),),
     )
 
@@ -211,7 +211,7 @@ def _feed_forward_step(scene: Scene, block: Block, feed_forward: FeedForwardStag
             scene.grid("hidden", hidden, rows, side="hidden", followed=True),
             scene.grid("output", outputs, rows, followed=True),
         ),
-        sums=sums.feed_forward_sums(scene, block),
+        sums=step_sums.feed_forward_sums(scene, block),
         remarks=(
             parameter_count_text(scene, parts.learned_block_tensors(scene.trace, scene.layer)),
         ),

@@ -10,7 +10,13 @@ from itertools import chain, product
 
 import numpy as np
 
-from attnviz.renderers.picture.axes import (
+from attnviz.renderers.picture.boxes import Column, Space, grid
+from attnviz.renderers.picture.charts import chart_ticks, curves_chart
+from attnviz.renderers.picture.fit import first_fit
+from attnviz.renderers.picture.items import Box, Items, Stroke, Words, cell_box
+from attnviz.renderers.picture.matrix import CURVE_NAMES_GAP, panel_of
+from attnviz.renderers.picture.page_frame import Drawing, Key, hidden_key, scale_key
+from attnviz.renderers.picture.panel_labels import (
     PanelStyle,
     Ticks,
     axis_items,
@@ -20,12 +26,6 @@ from attnviz.renderers.picture.axes import (
     row_ticks,
     row_title,
 )
-from attnviz.renderers.picture.boxes import Column, Space, grid
-from attnviz.renderers.picture.charts import chart_ticks, curves_chart
-from attnviz.renderers.picture.fit import first_fit
-from attnviz.renderers.picture.items import Box, Items, Stroke, Words, cell_box
-from attnviz.renderers.picture.matrix import CURVE_NAMES_GAP, panel_of
-from attnviz.renderers.picture.page import Drawing, Key, hidden_key, scale_key
 from attnviz.renderers.picture.text import (
     BOLD,
     MIDDLE,

@@ -25,7 +25,7 @@ from attnviz.views.conclusions.findings import (
     most_different_pair,
     otherwise,
 )
-from attnviz.views.measures import alternative_name, compared_query_label, mean_measures
+from attnviz.views.measure_tables import alternative_name, compared_query_label, mean_measures
 from attnviz.wording.words import and_list, as_sentence
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.analysis.learning import Learning, LearningWay, NumberBySeed
+from attnviz.analysis.learning_comparison import Learning, LearningWay, NumberBySeed
 from attnviz.analysis.measures import QUANTILE_BAND
 from attnviz.attention.variants import VARIANTS
 from attnviz.learning.training import EndReason, Learned
@@ -29,7 +29,7 @@ from attnviz.views.conclusions.findings import (
     choose_sentence,
     otherwise,
 )
-from attnviz.views.learned.heads import ReadingScores, collect_reading_scores
+from attnviz.views.learned.head_roles import ReadingScores, collect_reading_scores
 from attnviz.wording.numbers import exact_text, percent_text, significant_text
 from attnviz.wording.printable import FIGURE_SPACE, PERCENT
 from attnviz.wording.words import and_list, as_sentence, counted

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.models.answers import Prediction
 from attnviz.traces.settings import AttentionKind
 from attnviz.traces.trace import Outputs
 from attnviz.traces.trained.loading import LoadedTransformer

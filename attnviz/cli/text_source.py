@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from attnviz.cli.messages import print_message
 from attnviz.cli.trace_options import TextOptions
 from attnviz.errors import AttnvizError
-from attnviz.learning.names import TASKS
+from attnviz.learning.task_names import TASKS
 from attnviz.machine import files
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import is_trained

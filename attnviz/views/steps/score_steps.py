@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from attnviz.views.facts import has_product_scores
+from attnviz.views.attention_facts import has_product_scores
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.section import Section
 from attnviz.views.origin_words import preference_sentences
-from attnviz.views.steps import pair, sums, trained
+from attnviz.views.steps import pair, step_sums, trained
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.numbers import exact_text
 
@@ -46,7 +46,7 @@ def scores_step(scene: Scene) -> Iterator[Section]:
         formula="scores = Q Kᵀ" if is_compared else "",
         tex=r"S = Q K^\top" if is_compared else "",
         grids=scene.score_grids("scores", "scores", AXES_NOTE),
-        sums=sums.score_sums(scene, layer) if is_compared else (),
+        sums=step_sums.score_sums(scene, layer) if is_compared else (),
     )
 
 
@@ -68,7 +68,7 @@ def _additive_scores_step(scene: Scene, w_score: Tensor) -> Section:
         formula="score = w_score · tanh(query + key)",
         tex=r"S_{ij} = w \cdot \tanh(q_i + k_j)",
         grids=scene.score_grids("scores", "scores", AXES_NOTE),
-        sums=sums.additive_score_sums(scene, layer),
+        sums=step_sums.additive_score_sums(scene, layer),
     )
 
 
@@ -86,7 +86,7 @@ def _scores_description(scene: Scene) -> str:
 
 def scaling_step(scene: Scene) -> Iterator[Section]:
     """Yield the step that divides scores by √d_k and the temperature; tables only if it does."""
-    divisors = sums.divisor_texts(scene, scene.layer)
+    divisors = step_sums.divisor_texts(scene, scene.layer)
     yield Section(
         number="6",
         name="scaling",
@@ -96,7 +96,7 @@ def scaling_step(scene: Scene) -> Iterator[Section]:
         formula=f"scaled = {' / '.join(['scores', *divisors])}" if divisors else "",
         tex=_scaling_tex(scene),
         grids=scene.score_grids("scaled scores", "scaled scores") if divisors else (),
-        sums=sums.scaling_sums(scene, scene.layer) if divisors else (),
+        sums=step_sums.scaling_sums(scene, scene.layer) if divisors else (),
     )
 
 
@@ -151,7 +151,7 @@ def soft_cap_step(scene: Scene) -> Iterator[Section]:
         formula=f"capped = {cap} · tanh(score / {cap})",
         tex=rf"{cap} \tanh(S_{{ij}} / {cap})",
         grids=scene.score_grids("capped scores", "capped scores"),
-        sums=sums.soft_cap_sums(scene, scene.layer),
+        sums=step_sums.soft_cap_sums(scene, scene.layer),
     )
 
 
@@ -165,7 +165,9 @@ def alibi_step(scene: Scene) -> Iterator[Section]:
         return
     if scene.trace.trained is not None:
         if bias.any():  # T5 has a bias of zeros between encoder and decoder
-            yield trained.position_bias_step(scene, bias, sums.position_bias_sums(scene, layer))
+            yield trained.position_bias_step(
+                scene, bias, step_sums.position_bias_sums(scene, layer)
+            )
         return
     yield Section(
         number="6b",
@@ -176,7 +178,7 @@ def alibi_step(scene: Scene) -> Iterator[Section]:
         formula=f"biased = {scene.stage_before('biased scores').split()[0]} - slope · distance",
         tex=r"S_{ij} - m\,|i - j|",
         grids=scene.score_grids("biased scores", "biased scores"),
-        sums=sums.alibi_sums(scene, scene.layer),
+        sums=step_sums.alibi_sums(scene, scene.layer),
     )
 
 
@@ -204,5 +206,5 @@ def additive_mask_step(scene: Scene) -> Iterator[Section]:
         formula="scores + mask",
         tex=r"S_{ij} + M_{ij}",
         grids=scene.score_grids("scores with mask", "scores with mask"),
-        sums=sums.additive_mask_sums(scene, scene.layer),
+        sums=step_sums.additive_mask_sums(scene, scene.layer),
     )

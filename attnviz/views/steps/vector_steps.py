@@ -26,7 +26,7 @@ from attnviz.views.origin_words import (
     parameters_origin_text,
 )
 from attnviz.views.reading import token_axis
-from attnviz.views.steps import sums, trained
+from attnviz.views.steps import step_sums, trained
 from attnviz.views.steps.scene import Scene, parameter_count_text
 from attnviz.views.trace import tokens_grid
 from attnviz.wording.sums import MAX_TERMS
@@ -125,7 +125,7 @@ def _embeddings_step(scene: Scene) -> Section:
         formula="inputs = embeddings + positions" if has_positions else "",
         tex=r"X = E + P" if has_positions else "",
         grids=tuple(grids),
-        sums=sums.input_sums(scene) if has_positions else (),
+        sums=step_sums.input_sums(scene) if has_positions else (),
         remarks=_embedding_table_remarks(scene),
     )
 
@@ -265,7 +265,7 @@ def vectors_step(scene: Scene) -> Iterator[Section]:
         formula=formula,
         tex=tex,
         grids=tuple(chain.from_iterable(grids)),
-        sums=sums.vector_sums(scene, layer, vectors),
+        sums=step_sums.vector_sums(scene, layer, vectors),
         stages=_head_split_stages(scene, [*map(len, grids)]),
     )
 
@@ -384,7 +384,7 @@ def rotary_step(scene: Scene) -> Iterator[Section]:
             *scene.head_grids("queries", layer.queries, queries, side="width", followed=True),
             *scene.head_grids("keys", layer.keys, token_axis("key", scene.keys), side="width"),
         ),
-        sums=() if own_description else sums.rotation_sums(scene, layer),
+        sums=() if own_description else step_sums.rotation_sums(scene, layer),
         remarks=() if own_description else _unwritten_pairs_note(scene),
     )
 

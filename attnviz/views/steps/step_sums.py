@@ -18,13 +18,13 @@ from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.block import NORM_EPSILON, Block, Norm, Residual
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import FULL_SLICE
-from attnviz.traces.models.prediction import AnswerScoring, Prediction
+from attnviz.traces.models.answers import AnswerScoring, Prediction
 from attnviz.traces.origin import resolved_settings
 from attnviz.traces.trace import Layer
 from attnviz.traces.weights import Stage, head_mask
 from attnviz.vectors import positions
-from attnviz.views.facts import has_learned_norm
-from attnviz.views.grids.numbers import MINUS_INFINITY
+from attnviz.views.attention_facts import has_learned_norm
+from attnviz.views.grids.number_formats import MINUS_INFINITY
 from attnviz.views.origin_words import dimension_names
 from attnviz.views.steps import trained
 from attnviz.views.steps.scene import Scene

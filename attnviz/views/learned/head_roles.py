@@ -15,8 +15,8 @@ from attnviz.learning.task import Reading
 from attnviz.learning.training import Learned, Moment
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace_source
+from attnviz.traces.inputs import Source
 from attnviz.traces.settings import Settings
-from attnviz.traces.source import Source
 from attnviz.traces.trace import Trace
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, Axis, titled_axis

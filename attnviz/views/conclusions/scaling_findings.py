@@ -25,8 +25,8 @@ from attnviz.views.conclusions.findings import (
     choose_title,
     otherwise,
 )
-from attnviz.views.conclusions.sharpness import reader_text
-from attnviz.views.measures import mean_measures
+from attnviz.views.conclusions.sharpness_findings import reader_text
+from attnviz.views.measure_tables import mean_measures
 from attnviz.wording.numbers import share_text
 
 EQUAL_SCORES_RANGE = 0.01  # scores of a row that differ by less count as equal

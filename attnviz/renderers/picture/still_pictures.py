@@ -20,8 +20,8 @@ from PIL import Image
 from attnviz.renderers import Look
 from attnviz.renderers.picture.draw import ShownFigure, draw_layout
 from attnviz.renderers.picture.glyphs import hermetic, with_glyphs
-from attnviz.renderers.picture.page import BETWEEN_NOTES, Captions, make_frame
-from attnviz.renderers.picture.pages import drawing_of, page_layout, sections_fit
+from attnviz.renderers.picture.page_frame import BETWEEN_NOTES, Captions, make_frame
+from attnviz.renderers.picture.page_kinds import drawing_of, page_layout, sections_fit
 from attnviz.renderers.picture.panel_rows import panel_orders
 from attnviz.renderers.picture.panels import count_labels, fill_page
 from attnviz.renderers.picture.section import count_fitting_sums

@@ -14,7 +14,7 @@ from attnviz.analysis.measures import vector_changes
 from attnviz.cells import FULL_SLICE, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.models.prediction import Prediction
+from attnviz.traces.models.answers import Prediction
 from attnviz.traces.models.vocabulary import Predicts
 from attnviz.traces.origin import FromModel
 from attnviz.traces.trace import Trace, refuse_weights_only
