@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Bool, Float
@@ -41,7 +41,7 @@ from attnviz.traces.inputs import (
 from attnviz.traces.memory_estimate import refuse_oversized_comparison
 from attnviz.traces.parts import GIVEN_BLOCK_NAMES
 from attnviz.traces.result import Showable
-from attnviz.traces.settings import Settings, chosen_variant
+from attnviz.traces.settings import SettingKeywords, Settings, chosen_variant
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.traces.weights import head_mask, tensor_to_numpy
@@ -49,6 +49,9 @@ from attnviz.wording.commands import Command
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.printable import printable_text
 from attnviz.wording.words import and_list
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 MAX_NAME_LETTERS = 24  # longer sentences are named "first text", "second text"
 VECTOR_PARTS = ("embeddings", "key_embeddings", "queries", "keys", "values")
@@ -129,7 +132,6 @@ def combine_tokens(tokens: Tokens, other_tokens: Tokens) -> Tokens:
     )
 
 
-COMPARE_KEYWORDS = ("by", "other", "values", "reference", "layer")  # beside the fields of Settings
 MIN_VISIBLE_WEIGHT = 1e-6  # smaller weights and differences count as 0
 _PARTS_UNCHANGED_BY_ASPECT = {"mask": ("visible",), "dim": ("queries", "keys", "scores")}
 
@@ -265,7 +267,7 @@ def compare(
     reference: object = None,
     layer: int | None = None,
     command: str | None = None,
-    **changes: Any,
+    **changes: Unpack[SettingKeywords],
 ) -> Comparison:
     """Compare kinds of attention on a text with the first of them, or with `reference`.
 
@@ -281,7 +283,7 @@ def compare(
     if isinstance(text, Trace):
         refuse_weights_only(text, "kinds of attention are compared by vectors and scores", "by")
     aspect = choose_aspect(by, values, texts=other is not None)
-    source = build_source(text, settings, COMPARE_KEYWORDS, **changes)
+    source = build_source(text, settings, **changes)
     _refuse_trained_sentences(source, other)
     _refuse_blocks(source)
     _refuse_given_parts(source, aspect)
@@ -379,6 +381,7 @@ def _refuse_given_parts(source: Source, by: str) -> None:
             )
 
 
+@with_checked_arguments
 def compare_scores(
     scores: Float[Tensor, "head query key"],
     width: int,

@@ -59,16 +59,21 @@ class LookingOptions:
     """The options of `attnviz inspect` about which heads are shown, and how."""
 
     layer: Annotated[
-        int | None,
+        str | None,
         _heads_option(
             metavar="N",
-            help="Only this layer, from 0.",
+            help="Only this layer, from 0, or several: 4,5.",
             short="One layer; with --head one head of it: --layer 4 --head 7",
             example="4",
         ),
     ] = None
     head: Annotated[
-        int | None, _heads_option(metavar="N", help="Only this head, from 0.", example="7")
+        str | None,
+        _heads_option(
+            metavar="N",
+            help="Only this head, from 0, or several: 1,11. Its name L5H11 says its layer, too.",
+            example="7",
+        ),
     ] = None
     source: Annotated[
         str | None,

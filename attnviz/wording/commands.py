@@ -94,10 +94,10 @@ def parse_command(line: str) -> Command | None:
             texts.extend(remaining)
         elif not word.startswith("--"):
             texts.append(word)
-        elif word in _VALUE_BY_FLAG:
-            options |= _VALUE_BY_FLAG[word]
-        elif word in _FIELD_BY_OPTION:
-            options.setdefault(_FIELD_BY_OPTION[word], []).append(next(remaining, ""))
+        elif word in VALUE_BY_FLAG:
+            options |= VALUE_BY_FLAG[word]
+        elif word in FIELD_BY_OPTION:
+            options.setdefault(FIELD_BY_OPTION[word], []).append(next(remaining, ""))
         else:
             return None
     argument, second = [*texts, None, None][:2]
@@ -138,8 +138,8 @@ def option_name(name: str) -> str:
     return f"--{OPTION_BY_FIELD.get(name, name).rstrip('_').replace('_', '-')}"
 
 
-_FIELD_BY_OPTION = {option_name(name): name for name in CHOICE_FIELDS}
-_VALUE_BY_FLAG = {option_name(f"no_{name}"): {name: False} for name in FLAG_FIELDS} | {
+FIELD_BY_OPTION = {option_name(name): name for name in CHOICE_FIELDS}
+VALUE_BY_FLAG = {option_name(f"no_{name}"): {name: False} for name in FLAG_FIELDS} | {
     option_name(name): {name: True} for name in FLAG_FIELDS
 }
 

@@ -18,7 +18,8 @@ from attnviz.traces.settings import HeadId, format_head_id
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.answers import PassResult
 from attnviz.traces.trained.tracing import ModelRun, prepare_model_run
-from attnviz.wording.words import and_list
+from attnviz.wording.numbers import percent_text
+from attnviz.wording.words import and_list, with_summary
 
 EffectMeasure = Literal["answers", "vectors"]  # what is compared with and without a head
 HeadTracker = Callable[[Sequence[HeadId]], Iterable[HeadId]]
@@ -26,7 +27,7 @@ EFFECT_PURPOSE = "--by effect switches off the heads"
 MAX_WAIT_SECONDS = 600
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Effect:
     """The change at each measured token when one head is switched off."""
 
@@ -41,6 +42,12 @@ class Effect:
         """The head's name, such as `L0H1`."""
         return format_head_id(*self.head_id)
 
+    def __repr__(self) -> str:
+        """Return a line like `<L2H3: answers change by 0.123 bits without it>`."""
+        amount = f"{self.mean:.3f} bits" if self.cosines is None else percent_text(self.mean, 1)
+        subject = "answers" if self.cosines is None else "vectors"
+        return f"<{self.name}: {subject} change by {amount} without it>"
+
     @property
     def mean(self) -> float:
         """The mean change over the measured tokens, by which heads are ranked."""
@@ -53,6 +60,7 @@ class Effect:
         return None if self.cosines is None else float(self.cosines.mean())
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Effects:
     """The effects of switching off each head, largest first, with the full model's answer."""

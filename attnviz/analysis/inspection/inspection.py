@@ -6,29 +6,38 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from attnviz.analysis.inspection.inspect_options import INSPECT_OPTION_NAMES, InspectOptions
+from attnviz.analysis.inspection.inspect_options import (
+    INSPECT_OPTION_NAMES,
+    InspectKeywords,
+    InspectOptions,
+    numbers_in_slice,
+)
 from attnviz.analysis.inspection.map_regrouping import hide_tokens, merge_into_words
 from attnviz.analysis.inspection.maps import Map, MapStep, build_maps, merge_maps, roll_out_maps
-from attnviz.analysis.inspection.patterns import HeadPatterns, find_patterns
+from attnviz.analysis.inspection.patterns import HeadPattern, HeadPatterns, find_patterns
 from attnviz.analysis.inspection.weighted_maps import weigh_maps
 from attnviz.traces.from_text import trace
-from attnviz.traces.result import Showable
+from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.tracing import with_named_model
-from attnviz.wording.keywords import replace_choices
+from attnviz.wording.keywords import replace_choices, with_checked_arguments
 
 if TYPE_CHECKING:
-    from attnviz.analysis.inspection.effects import Effects, HeadTracker
+    from typing_extensions import Unpack
 
+    from attnviz.analysis.inspection.effects import Effect, Effects, HeadTracker
+    from attnviz.analysis.inspection.token_query import MapLink
+
+SLICED = ("layer", "head")
 MAP_STEPS: tuple[MapStep, ...] = (weigh_maps, hide_tokens, merge_into_words, merge_maps)
 # Rollout comes first, as it needs every token.
 ROLLOUT_STEPS: tuple[MapStep, ...] = (roll_out_maps, hide_tokens, merge_into_words)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Inspection(Showable):
+class Inspection(RanksHeads, Showable):
     """A Trace with options that choose heads and how their weights are shown.
 
     >>> from attnviz import inspect, trace
@@ -40,6 +49,23 @@ class Inspection(Showable):
     trace: Trace
     looking: InspectOptions
     track: HeadTracker = iter  # reports progress over heads
+
+    @property
+    @with_checked_arguments
+    def ranking(self) -> Rows[MapLink | Effect | HeadPattern]:
+        """The chosen heads in order: by the link of `source` and `to`, by the largest weight of
+        `query`, by effect, or else by how clearly they do one thing. Each row has a name and is
+        printed in a line with its base rate, such as the weight that other tokens give.
+        """
+        from attnviz.analysis.inspection.token_query import build_link, build_token_query
+
+        if self.looking.by == "effect":
+            return Rows(self.effects.heads)
+        if self.looking.source is not None:
+            return Rows(build_link(self).ranked)
+        if self.looking.query is not None:
+            return Rows(build_token_query(self, self.looking.query).peaks)
+        return Rows(self.patterns.ranked)
 
     @cached_property
     def maps(self) -> tuple[Map, ...]:
@@ -89,24 +115,38 @@ class Inspection(Showable):
         return self.divided
 
 
-def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any) -> Inspection:
+@with_checked_arguments
+def inspect(
+    text: str | Trace, settings: Settings | None = None, **changes: Unpack[InspectKeywords]
+) -> Inspection:
     """Return the heads of a model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
     `changes` replace fields of the settings (`model="minilm"`, which is the default) and of
-    `InspectOptions`. Heads are ranked by lift: the weight minus the mean weight that other tokens
-    give the same key; `rank="weight"` ranks them by weight alone. For a Trace from a file, `model`
-    and `trust_remote_code` name the model it was made with, as a file is not trusted to do so.
+    `InspectOptions`. Several heads are a list, a slice or names: `layer=[4, 5]`, `head="L5H11"`;
+    `heads=[1, 11]` is `head=[1, 11]`. Heads are ranked by lift: the weight minus the mean weight
+    that other tokens give the same key; `rank="weight"` ranks them by weight alone. For a Trace
+    from a file, `model` and `trust_remote_code` name the model it was made with, as a file is not
+    trusted to do so.
 
     >>> from attnviz import inspect
     >>> story = "The animal was tired because it slept"
     >>> inspect(story, source="it", to="animal").view().headline
     'In L4H4, "it" gives "animal" 49\\xa0% of its attention (other tokens: 13\\xa0%)'
     """
-    options = {name: changes.pop(name) for name in INSPECT_OPTION_NAMES if name in changes}
-    looking = replace_choices(InspectOptions(), options)
-    chosen_settings = replace_choices(
-        settings or Settings(model=MINILM), changes, other_names=INSPECT_OPTION_NAMES
-    )
+    given: dict[str, Any] = {**changes}
+    options = {name: given.pop(name) for name in INSPECT_OPTION_NAMES if name in given}
+    for plural, name in (("layers", "layer"), ("heads", "head")):
+        if plural in given and not isinstance(given[plural], int):
+            options[name] = given.pop(plural)
+    slices = {name: options[name] for name in SLICED if isinstance(options.get(name), slice)}
+    looking = replace_choices(InspectOptions(), options | dict.fromkeys(slices))
+    chosen_settings = replace_choices(settings or Settings(model=MINILM), given)
     if isinstance(text, Trace):
-        return Inspection(trace=with_named_model(text, **changes), looking=looking)
-    return Inspection(trace=trace(text, chosen_settings, kept=looking.layers), looking=looking)
+        traced = with_named_model(text, **given)
+    else:
+        traced = trace(text, chosen_settings, kept=looking.layers)
+    counts = {"layer": traced.layers[-1].layer + 1, "head": traced.n_heads}
+    numbers = {name: numbers_in_slice(name, counts[name], slices[name]) for name in slices}
+    inspection = Inspection(trace=traced, looking=replace_choices(looking, numbers))
+    assert inspection.plain  # refuses layers and heads that are not there
+    return inspection

@@ -26,7 +26,7 @@ from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.machine import memory
 from attnviz.traces.settings import AttentionKind, HeadId
 from attnviz.traces.weights import InMemoryWeights, Stage, Weights
-from attnviz.wording.words import counted
+from attnviz.wording.words import counted, with_summary
 
 ATTENTION_NAME = "attnviz"  # under which transformers knows the attention function
 KEY_INPUT_NAMES = ("key_value_states", "encoder_hidden_states")  # of cross-attention
@@ -279,6 +279,7 @@ def _split_mask(mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Visibl
     return visible, cells.masked_fill(~visible, 0)
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CapturedAttention:
     """The queries, keys and values of one layer as the model computed them, and its mask."""
@@ -449,7 +450,7 @@ class RecomputedAttention(AttentionStages):
         return self.captured.contexts()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WeightsOnDemand(Weights):
     """The weights of a layer, recomputed row by row from queries and keys if they are many."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -197,7 +196,7 @@ def steps(
     layer: int | None = None,
     digits: int = 2,
     full: bool = False,
-    **changes: Any,
+    **changes: Unpack[SettingKeywords],
 ) -> Walk:
     """Return every number on the way, step by step, of a text or of an existing Trace.
 
