@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.renderers.look import Look as Look
-from attnviz.renderers.look import LookKeywords
-from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.keywords import LookKeywords, replace_choices, with_checked_arguments
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

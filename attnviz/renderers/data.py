@@ -13,21 +13,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import lru_cache
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 import orjson
 from orjson import Fragment
 
-from attnviz.errors import AttnvizError
 from attnviz.renderers import Look
 from attnviz.views.view import NumberColumn, TableData, TableLines, View, WordColumns
 from attnviz.wording.printable import exact_json, printable_text
-
-if TYPE_CHECKING:
-    import pandas
 
 SINGLE_TEXT_PATHS = ("attnviz", "trace")  # objects that .npz holds as one text each
 JSON_NUMBERS_AT_ONCE = 2**13  # so few stay in the processor's cache
@@ -62,29 +57,6 @@ def csv(view: View, look: Look) -> Iterator[bytes]:
     yield ",".join(data.header).encode()
     yield from map(_csv_lines, data.lines())
     yield b"\n"
-
-
-def dataframe(view: View) -> pandas.DataFrame:
-    """Return the view's data as a table of pandas, with the rows and columns of a `.csv` file."""
-    if find_spec("pandas") is None:
-        raise AttnvizError(
-            "a DataFrame needs pandas, which is not installed",
-            "pip install pandas; or to_csv(), numpy() and to_dict(), which need nothing more",
-        )
-    import pandas
-
-    data = _data_of_view(view)
-    columns: dict[str, list[Any]] = {name: [] for name in data.header}
-    for block in data.lines():
-        numbers = [np.asarray(column).tolist() for column in block.numbers]
-        count = len(numbers[0]) if numbers else len(block.words.columns[0])
-        cells = [*([each] * count for each in block.start), *block.words.columns, *numbers]
-        for column, values in zip(columns.values(), cells, strict=True):
-            column.extend(values)
-    for name in columns:
-        if name.endswith(" number"):
-            columns[name] = [int(value) for value in columns[name]]
-    return pandas.DataFrame(columns)
 
 
 class _ChunkSink:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from math import ceil
-from typing import TypedDict
 
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME, PALETTES, find_theme
@@ -61,20 +60,6 @@ class Look:
         return not any(
             abs(width / height - shape) < ASPECT_TOLERANCE for shape in SLIDE_ASPECT_RATIOS
         )
-
-
-class LookKeywords(TypedDict, total=False):
-    """The fields of Look as keywords, with every value that says the same."""
-
-    theme: str
-    palette: str
-    size: tuple[float, float] | str | None  # in inches, or in words: "3.3x3.3", "16:9"
-    dpi: int | None
-    seconds: float
-    transparent: bool
-    numbers: bool | None
-    text_size: float
-    footnote: bool | None
 
 
 def _refuse_size(size: tuple[float, float] | None) -> None:

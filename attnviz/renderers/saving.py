@@ -21,12 +21,11 @@ from attnviz.renderers import (
 from attnviz.renderers.look import SLIDE_LABEL_POINTS
 from attnviz.views.view import View
 from attnviz.wording.commands import changed_options
-from attnviz.wording.keywords import replace_choices
+from attnviz.wording.keywords import LookKeywords, check_values, replace_choices
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from attnviz.renderers.look import LookKeywords
 
 OPTION_NAMES = {"palette": "colors", "seconds": "seconds_per_step"}  # of fields of Look
 COMMANDS_WITH_PACE = ("steps", "example show")
@@ -40,6 +39,8 @@ def save_view(view: View, *paths: str | Path, **looks: Unpack[LookKeywords]) -> 
     """
     if not paths:
         raise AttnvizError("there is no path to save to", 'try save("page.html")')
+    for path in paths:
+        check_values({"path": path}, {"path": "Path"}, {})
     look = replace_choices(Look(), looks)
     _, notes = write_files(_with_output_command(view, paths, look), list(map(Path, paths)), look)
     for note in notes:

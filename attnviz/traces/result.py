@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar
 
 from attnviz.errors import AttnvizError
-from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.keywords import LookKeywords, with_checked_arguments
 from attnviz.wording.words import field_summary
 
 
@@ -36,17 +36,17 @@ class ViewKeywords(TypedDict, total=False):
     step: str | Sequence[str] | None
 
 
+class DrawKeywords(ViewKeywords, LookKeywords):
+    """The keywords of a view, and of how a picture looks."""
+
+
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
     from typing_extensions import Unpack
 
-    from attnviz.renderers.look import LookKeywords
     from attnviz.views.grids.grid import Grid
     from attnviz.views.view import View
-
-    class DrawKeywords(ViewKeywords, LookKeywords):
-        """The keywords of a view, and of how a picture looks."""
 
 
 Row = TypeVar("Row")
@@ -126,7 +126,7 @@ class Showable:
 
     def _table_view(self, choices: Mapping[str, Any]) -> View:
         """Return the view whose numbers `to_csv` and `to_dataframe` return."""
-        return self.view(**(choices or self.table_choices))  # type: ignore[arg-type]
+        return self.view(**(choices or self.table_choices))
 
     @with_checked_arguments
     def to_dict(self) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
 from attnviz.tokens.tokenizers import TOKENIZERS
-from attnviz.traces.settings import CHOICES_BY_SETTING, SHIPPED_NAMES
-from attnviz.wording.commands import FIELD_BY_OPTION, VALUE_BY_FLAG
+from attnviz.traces.settings import CHOICES_BY_SETTING
 
 _JSON_TEXT_PATTERN = re.compile(r'("[^"]*")(\s*:)?')  # in text without escaped quotes
 _BYTES_BY_JSON_MARK = {"[": 96, "{": 256, '"': 32, ":": 64, ",": 40}  # at most, of Python objects
@@ -27,25 +26,6 @@ OPTION_PATTERN = re.compile(r"--(no-)?([a-z]+(?:-[a-z]+)*)(?: (\d[\d.]*|\w+))?")
 OPTIONS_WITHOUT_KEY = ("limit",)  # options that no file has as a key
 SETTING_WORDS = (word for _, words in CHOICES_BY_SETTING.values() for word in words)
 WORDS_AS_VALUES = {*VARIANTS, *TOKENIZERS, *SETTING_WORDS}
-# In an error: a whole command, an option with what may be its value, or a quoted name.
-COMMANDS_AND_OPTIONS = re.compile(
-    r"""attnviz\ [a-z]+
-        (?:\ (?:--[a-z-]+(?:[ =][^\s;,]+)?|"[^"]*"|'[^']*'|[A-Z]+\b|[^\s;,]*[/.]\w+))*
-    |(?<![\w-])--(?P<option>[a-z]+(?:-[a-z]+)*)
-        (?:\ (?P<value>'[^']*'|-?\d[\w.:]*(?:x[\d.]+)?|[A-Za-z][\w/.=+:-]*(?:,[\w+=]+)*))?
-    |(?<!\w)'[^']*'(?!\w)""",
-    re.VERBOSE,
-)
-PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")
-HEADS_AS_VALUE = re.compile(r"(L\d+)?H\d+(=\w+)?([,+](L\d+)?H\d+(=\w+)?)*")
-CHOSEN_WORDS = {  # other values that errors suggest
-    *("arcs", "cpu", "cross", "decoder", "effect", "gradient", "heatmap", "max", "mean", "norm"),
-    *("rollout", "self", "sentence", "tokenizer", "weight", "without"),
-    *SHIPPED_NAMES["model"],
-}
-AFTER_OPTION = re.compile(r"--[a-z-]+ (?!(?:and|or) )[^\s,]+ $")
-COMMAND_OPTIONS = ("file", "json", "limit", "no_pager", "out", "quiet", "trace", "verify")
-KEYWORDS = (*FIELD_BY_OPTION.values(), "batch", "rate", "steps", "task", "until", "watch")
 
 Anything = TypeVar("Anything")
 
@@ -213,54 +193,3 @@ def options_as_keys(error: AttnvizError, *, exceptions: Collection[str] = ()) ->
 
     problem, hint = (OPTION_PATTERN.sub(replace_option, text) for text in (str(error), error.hint))
     return AttnvizError(problem, hint, about=error.about, file=error.file)
-
-
-def options_as_keywords(text: str) -> str:
-    """Return the problem or the hint of an error with options of a command as keywords of Python.
-
-    Commands that are quoted as a whole stay as they are, and so do options that no function has.
-
-    >>> options_as_keywords("--merge rollout uses all layers, but --layer picks one")
-    'merge="rollout" uses all layers, but layer picks one'
-    >>> options_as_keywords("try --from it --to animal, or attnviz inspect TEXT --layer 0")
-    'try source="it", to="animal", or attnviz inspect TEXT --layer 0'
-    """
-
-    def replace_option(match: re.Match[str]) -> str:
-        if match["option"] is None:
-            return match[0]
-        option, word = f"--{match['option']}", match["value"]
-        rest = f" {word}" if word else ""
-        if option in VALUE_BY_FLAG:
-            [(name, value)] = VALUE_BY_FLAG[option].items()
-            return f"{name}={value}{rest}"
-        name = FIELD_BY_OPTION.get(option, match["option"])
-        if name in COMMAND_OPTIONS or (name == match["option"] and name not in KEYWORDS):
-            return match[0]
-        before, after = match.string[: match.start()], match.string[match.end() :]
-        is_chained = after.startswith(" --") or AFTER_OPTION.search(before) is not None
-        value = word and _python_value(word, certain=is_chained and word not in ("and", "or"))
-        if not word and before.endswith(("with ", ": ")):
-            value = "…"
-        comma = "," if value and after.startswith(" --") else ""
-        return f"{name}={value}{comma}" if value else f"{name}{rest}"
-
-    return COMMANDS_AND_OPTIONS.sub(replace_option, text)
-
-
-def _python_value(word: str, *, certain: bool) -> str | None:
-    """Return a word behind an option as a value in Python; None if it is not known to be one.
-
-    `certain`: the word can be nothing else.
-
-    >>> [_python_value(word, certain=False) for word in ("0", "8x5", "TEXT", "shows")]
-    ['0', '"8x5"', '"…"', None]
-    """
-    if PLAIN_NUMBER.fullmatch(word):
-        return word
-    if word.isupper() and word.isalpha():
-        return '"…"'
-    is_value = word[0] in "'-0123456789" or word in WORDS_AS_VALUES | CHOSEN_WORDS or "," in word
-    if certain or is_value or HEADS_AS_VALUE.fullmatch(word):
-        return f'"{word.strip(chr(39))}"'
-    return None

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
+from importlib.util import find_spec
 from operator import is_
 from pathlib import Path
 from types import NoneType
@@ -16,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from attnviz.cells import Cells
+from attnviz.errors import AttnvizError
 from attnviz.views.grids.description import caption, describe, has_masked_cells
 from attnviz.views.grids.explorer import HeadExplorer, with_strongest_query
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Drawable, Section, open_panels
 from attnviz.wording.commands import Command
-from attnviz.wording.keywords import check_keywords, with_checked_arguments
+from attnviz.wording.keywords import LookKeywords, check_keywords, with_checked_arguments
 from attnviz.wording.printable import exact_json, is_printable, printable_text
 from attnviz.wording.words import counted, with_summary
 
@@ -30,7 +32,6 @@ if TYPE_CHECKING:  # a View holds no tensors, and imports no torch
     from matplotlib.figure import Figure
     from typing_extensions import Unpack
 
-    from attnviz.renderers.look import LookKeywords
     from attnviz.traces.trace import Provenance
 
 
@@ -47,7 +48,6 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
 }
 RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up
 SCREEN_FUNCTION = "attnviz.renderers.terminal.lines:screen_text"
-DATAFRAME_FUNCTION = "attnviz.renderers.data:dataframe"
 SAVE_FUNCTION = "attnviz.renderers.saving:save_view"
 FIGURE_FUNCTION = "attnviz.renderers.picture.still_pictures:figure"
 FRAME_FUNCTION = "attnviz.renderers.page.page:framed_page"
@@ -311,8 +311,23 @@ class View:
         """Return the numbers behind what is shown as a table of pandas, as a `.csv` file has them;
         refused without pandas.
         """
-        dataframe: Callable[[View], pandas.DataFrame] = pkgutil.resolve_name(DATAFRAME_FUNCTION)
-        return dataframe(self)
+        if find_spec("pandas") is None:
+            raise AttnvizError(
+                "a DataFrame needs pandas, which is not installed",
+                "pip install pandas; or to_csv() and to_dict(), which need nothing more",
+            )
+        if self.data is None:
+            raise AttnvizError("this view has no numbers", "use the view of a result")
+        import pandas
+
+        columns: dict[str, list[Any]] = {name: [] for name in self.data.header}
+        for block in self.data.lines():
+            numbers = [np.asarray(column).tolist() for column in block.numbers]
+            count = len(numbers[0]) if numbers else len(block.words.columns[0])
+            cells = [*([each] * count for each in block.start), *block.words.columns, *numbers]
+            for (name, column), values in zip(columns.items(), cells, strict=True):
+                column.extend(map(int, values) if name.endswith(" number") else values)
+        return pandas.DataFrame(columns)
 
     def _repr_html_(self) -> str:
         """Return what a cell of a notebook shows: the page, in a frame of its own."""

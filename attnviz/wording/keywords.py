@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pkgutil
 import re
 import reprlib
 import sys
@@ -11,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps
 from inspect import BoundArguments, Parameter, Signature, signature
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, get_origin
+from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, get_origin
 
 from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.wording.commands import options_as_keywords
 from attnviz.wording.words import and_list, counted
 
 Choices = TypeVar("Choices")
@@ -60,10 +60,22 @@ TEXT_HINT = (
     'give a sentence: trace("I am learning this"); or, with weights of your own, tokens: '
     "from_weights(weights, tokens)"
 )
-NAMED_KINDS = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 KEYWORDS_PATTERN = re.compile(r"Unpack\[(\w+)\]")
-PYTHON_WORDS = "attnviz.traces.structured_text:options_as_keywords"
 PACKAGES_BETWEEN = ("attnviz", "dataclasses")  # whose calls are not the user's own
+
+
+class LookKeywords(TypedDict, total=False):
+    """The fields of Look (renderers/look.py) as keywords, with every value that says the same."""
+
+    theme: str
+    palette: str
+    size: tuple[float, float] | str | None  # in inches, or in words: "3.3x3.3", "16:9"
+    dpi: int | None
+    seconds: float
+    transparent: bool
+    numbers: bool | None
+    text_size: float
+    footnote: bool | None
 
 
 def replace_choices(base: Choices, changes: Mapping[str, Any]) -> Choices:
@@ -114,36 +126,28 @@ def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]
     name is None, and should be a text
     """
     accepted = signature(function)
-    types_by_name, starred = (
-        {
-            name: str(parameter.annotation)
-            for name, parameter in accepted.parameters.items()
-            if parameter.kind in kinds
-        }
-        for kinds in (NAMED_KINDS, (Parameter.VAR_POSITIONAL,))
-    )
-    names = function.__globals__
+    types_by_name = {
+        name: str(parameter.annotation)
+        for name, parameter in accepted.parameters.items()
+        if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    }
     more_names = _unpacked_keywords(function, accepted)
 
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> Result:
         try:
-            known = [*types_by_name, *more_names]
-            if more_names and (unknown := [name for name in keywords if name not in known]):
-                raise _unknown_keyword_error(unknown[0], known)
+            if more_names and "self" not in types_by_name:  # a method leaves it to its result
+                known = [*types_by_name, *more_names]
+                for name in (name for name in keywords if name not in known):
+                    raise _unknown_keyword_error(name, known)
             bound = _bind(function, accepted, arguments, keywords)
             given = bound.arguments
             own = {name: value for name, value in given.items() if name in types_by_name}
-            given |= check_values(own, types_by_name, names)
-            for name in starred:
-                each = [
-                    check_values({name: value}, starred, names) for value in given.get(name, ())
-                ]
-                given[name] = tuple(value for checked in each for value in checked.values())
+            given |= check_values(own, types_by_name, function.__globals__)
             return function(*bound.args, **bound.kwargs)
         except AttnvizError as error:
             if not _is_called_by_attnviz():
-                error.rewrite(pkgutil.resolve_name(PYTHON_WORDS))
+                error.rewrite(options_as_keywords)
             raise
 
     if more_names:

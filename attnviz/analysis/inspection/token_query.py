@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.map_regrouping import full_side, tokens_hidden_by_option, word_side
 from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
 from attnviz.analysis.inspection.patterns import is_most, most_attended_keys, sampled_queries
@@ -27,6 +27,9 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.wording.commands import option_name
 from attnviz.wording.numbers import SUM_ROUNDING, share_text
 from attnviz.wording.words import and_list
+
+if TYPE_CHECKING:
+    from attnviz.analysis.inspection.inspection import Inspection
 
 
 @dataclass(frozen=True, eq=False)

@@ -403,6 +403,10 @@ class RecomputedAttention(AttentionStages):
     def __init__(self, captured: CapturedAttention, hint: str = FEWER_HEADS_HINT) -> None:
         self.__dict__.update(captured=captured, hint=hint)  # AttentionStages is frozen
 
+    def __repr__(self) -> str:
+        """Return a line that computes nothing."""
+        return f"<RecomputedAttention of {self.captured!r}>"
+
     @cached_property
     def whole(self) -> AttentionStages:
         """All stages at once; refuses matrices that do not fit in memory."""
