@@ -48,7 +48,7 @@ from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.printable import printable_text
-from attnviz.wording.words import and_list
+from attnviz.wording.words import and_list, counted, shape_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -391,7 +391,8 @@ def compare_scores(
     """Compare the softmax of given scores with the softmax of the scores divided by √width.
 
     The first, "unscaled", is the reference. `visible` is the mask (by default all keys), and
-    `labels` name the keys (by default numbers).
+    `labels` name the keys (by default numbers). Refuses a width below 1, and a mask or labels of
+    another size.
 
     >>> import torch
     >>> from attnviz import compare_scores
@@ -400,6 +401,7 @@ def compare_scores(
     ['unscaled', 'scaled']
     """
     queries, keys = scores.shape[-2:]
+    _refuse_misfit_scores(queries, keys, width, visible, labels)
     mask = torch.ones(queries, keys, dtype=torch.bool) if visible is None else visible
     tokens = tokens_of_words(labels or [str(number + 1) for number in range(keys)])
     weights = [arithmetic.attention_weights(scores * scale, mask) for scale in (1.0, width**-0.5)]
@@ -408,6 +410,24 @@ def compare_scores(
         for name, rows in zip(("unscaled", "scaled"), weights, strict=True)
     ]
     return contrast_alternatives(alternatives, "scale", 0)
+
+
+def _refuse_misfit_scores(
+    queries: int,
+    keys: int,
+    width: int,
+    visible: Bool[Tensor, "query key"] | None,
+    labels: Sequence[str] | None,
+) -> None:
+    """Refuse a width below 1, and a mask or labels that do not fit this many queries and keys."""
+    if width < 1:
+        raise AttnvizError(f"width is {width}, and must be at least 1", "try width=64")
+    if visible is not None and visible.shape != (queries, keys):
+        problem = f"the mask is {shape_text(visible.shape)}, and the scores {queries} × {keys}"
+        raise AttnvizError(problem, "give True or False for each query and key")
+    if labels is not None and (len(labels) != keys or not all(labels)):
+        problem = f"there are {counted(len(labels), 'label')} for {counted(keys, 'key')}"
+        raise AttnvizError(problem, "name each key, or leave labels out")
 
 
 def contrast_alternatives(

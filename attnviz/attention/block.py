@@ -34,6 +34,7 @@ class Norm:
     shift: Float[Tensor, "... dim"]
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class FeedForward:
     """The parameters of feed-forward: two matrices with an activation between them."""

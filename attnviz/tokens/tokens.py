@@ -48,12 +48,15 @@ class Tokens:
     @with_checked_arguments
     def __getitem__(self, key: Any) -> Any:
         """Return the label of a token by its position, from 0, or the labels in a slice."""
-        if not isinstance(key, slice) and (isinstance(key, str) or not hasattr(key, "__index__")):
-            raise AttnvizError(f"{key!r} is no position", "try tokens[0], or tokens[1:3]")
-        if not isinstance(key, slice) and not -len(self) <= key < len(self):
+        try:
+            return self.labels[key]
+        except IndexError:
             last = len(self) - 1
-            raise AttnvizError(f"there is no token {key}: they go from 0 to {last}", f"try {last}")
-        return self.labels[key]
+            problem = f"there is no token {key}: the last one is {last}"
+            raise AttnvizError(problem, f"try tokens[{last}]") from None
+        except (TypeError, ValueError):
+            problem = f"{reprlib.repr(key)} is no position of a token"
+            raise AttnvizError(problem, "try tokens[0], or tokens[1:3]") from None
 
     def __repr__(self) -> str:
         """Return a line like `<Tokens 'I am': 2 tokens>`."""

@@ -24,10 +24,10 @@ class ViewKeywords(TypedDict, total=False):
     curves: bool
     digits: int
     full: bool
-    head: int | str | Sequence[int | str] | slice | None
+    head: int | str | Sequence[int | str] | None
     item: int | None
     key: int | str | None
-    layer: int | Sequence[int] | slice | None
+    layer: int | Sequence[int] | None
     mean: bool
     predict: bool
     query: int | str | None

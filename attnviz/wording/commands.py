@@ -161,7 +161,10 @@ VALUE_WORDS = frozenset((  # values that errors suggest
 ))  # fmt: skip
 AFTER_OPTION = re.compile(r"--[a-z-]+ (?!(?:and|or) )[^\s,]+ $")
 COMMAND_OPTIONS = ("file", "json", "limit", "no_pager", "out", "quiet", "trace", "verify")
-KEYWORDS = (*_FIELD_BY_OPTION.values(), "batch", "rate", "steps", "task", "until", "watch")
+KEYWORDS = (
+    *(*_FIELD_BY_OPTION.values(), "batch", "rate", "steps", "task", "trust_remote_code"),
+    *("until", "watch"),
+)
 
 
 def shell_quoted(word: str) -> str:
@@ -231,8 +234,8 @@ def options_as_keywords(text: str) -> str:
         if option in _VALUE_BY_FLAG:
             [(name, flag)] = _VALUE_BY_FLAG[option].items()
             return f"{name}={flag}{rest}"
-        name = _FIELD_BY_OPTION.get(option, match["option"])
-        if name in COMMAND_OPTIONS or (name == match["option"] and name not in KEYWORDS):
+        name = _FIELD_BY_OPTION.get(option, match["option"].replace("-", "_"))
+        if name in COMMAND_OPTIONS or name not in KEYWORDS:
             return match[0]
         before, after = match.string[: match.start()], match.string[match.end() :]
         is_chained = after.startswith(" --") or AFTER_OPTION.search(before) is not None

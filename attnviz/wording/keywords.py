@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps
 from inspect import BoundArguments, Parameter, Signature, signature
+from itertools import islice
 from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, get_origin
 
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.wording.commands import options_as_keywords
-from attnviz.wording.words import and_list, counted
+from attnviz.wording.words import and_list, counted, or_list
 
 Choices = TypeVar("Choices")
 OptionClass = TypeVar("OptionClass", bound=type)
@@ -50,11 +51,12 @@ VALUE_TYPES: dict[str, ValueType] = {
         'give each setting by its name, such as model="minilm"; a second text is other="…"',
     ),
     "View": ValueType((), "a View", 'attnviz.trace("…").view()'),
-    "Float": ValueType((), "a tensor", "torch.tensor(…)"),
-    "Bool": ValueType((), "a tensor", "torch.tensor(…)"),
+    "Float": ValueType((), "a tensor", "torch.rand(…)"),
+    "Bool": ValueType((), "a tensor", "torch.ones(…)"),
 }
 TENSOR_TYPES = ("Float", "Bool")
 NO_COLLECTIONS = (str, bytes, Mapping)  # although Python can iterate over them
+MAX_LISTED_NAMES = 10_000
 COMMA_LISTS = ("without", "step", "layer", "head")  # texts that may name several things
 TEXT_HINT = (
     'give a sentence: trace("I am learning this"); or, with weights of your own, tokens: '
@@ -277,7 +279,9 @@ def _misfit_error(name: str, value: Any, type_names: Sequence[str]) -> AttnvizEr
     value_text = reprlib.repr(value) if is_builtin else f"of type {type(value).__name__}"
     names = [each if each in VALUE_TYPES else each.partition("[")[0] for each in type_names]
     types = [VALUE_TYPES.get(each, VALUE_TYPES["str"]) for each in names if each != "None"]
-    nouns = " or ".join(dict.fromkeys(each.noun for each in types))
+    nouns = or_list([*dict.fromkeys(each.noun for each in types)])
+    if type_names[0].startswith(TENSOR_TYPES):
+        nouns += f" [{', '.join(_dimensions(type_names[0]))}]"
     example = types[0].example
     hint = TEXT_HINT if name == "text" else f"try {name}={example}"
     subject = "the settings are" if name == "settings" else f"{name} is"
@@ -297,6 +301,15 @@ def _type_names(annotation: str) -> list[str]:
     return [each.strip() for each in re.split(r"\|(?![^\[]*\])", annotation)]
 
 
+def _dimensions(type_name: str) -> list[str]:
+    """Return the names of the dimensions of a tensor.
+
+    >>> _dimensions("Float[Tensor, 'query key']")
+    ['query', 'key']
+    """
+    return re.split("['\"]", type_name)[1].split()
+
+
 def _plain_value(name: str, value: Any, type_names: Sequence[str]) -> Any:
     """Return a path, dtype or device as text, a NumPy number as a Python one, a whole number as
     text where only text is accepted, and names in a list as one text; any other value unchanged.
@@ -310,24 +323,31 @@ def _plain_value(name: str, value: Any, type_names: Sequence[str]) -> Any:
         value = value.item()
     if name in COMMA_LISTS and "str" in type_names:
         return comma_list(value)
-    is_list = {"Sequence[str]", "Sequence[object]"} & {*type_names}
-    if isinstance(value, str) and is_list and "str" not in type_names:
-        return value.split(",")
+    wanted = type_names[0]
+    if wanted.startswith(("Sequence", "Collection")) and "str" not in type_names:
+        return value.split(",") if isinstance(value, str) else as_list(value)
+    if wanted.startswith(TENSOR_TYPES) and type_path == "numpy.ndarray":
+        value = sys.modules["torch"].as_tensor(value)
+    if wanted.startswith(TENSOR_TYPES) and type_path in ("numpy.ndarray", "torch.Tensor"):
+        return value.bool() if wanted.startswith("Bool") else value.float()
     is_number = isinstance(value, int) and not isinstance(value, bool)
     is_text_only = "str" in type_names and "int" not in type_names and name != "text"
     return str(value) if is_number and is_text_only else value
 
 
+def as_list(value: Any) -> Any:
+    """Return a tensor or an array as a list; any other value unchanged."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def comma_list(value: Any) -> Any:
     """Return several names or numbers as one text, as a command line has them; others unchanged.
 
-    >>> comma_list(["L5H11", "L3H1"]), comma_list(slice(2, 5)), comma_list(7)
+    >>> comma_list(["L5H11", "L3H1"]), comma_list(range(2, 5)), comma_list(7)
     ('L5H11,L3H1', '2,3,4', 7)
     """
-    if isinstance(value, slice) and isinstance(value.stop, int):
-        value = range(value.start or 0, value.stop, value.step or 1)
     if isinstance(value, Iterable) and not isinstance(value, NO_COLLECTIONS):
-        return ",".join(map(str, value))
+        return ",".join(map(str, islice(value, MAX_LISTED_NAMES)))
     return value
 
 
@@ -342,19 +362,28 @@ def _fits(value: Any, type_name: str, module_names: Mapping[str, Any]) -> bool:
         return value is None
     if row is not None and row.accepted:
         is_number = not isinstance(value, bool) or type_name == "bool"
-        is_list = row.noun != "a list" or not isinstance(value, NO_COLLECTIONS)
+        if row.noun == "a list":
+            return _is_list_of(type_name.partition("[")[2][:-1], value, module_names)
         is_pair = row.noun != "two numbers" or isinstance(value, str) or _is_pair(value)
-        return isinstance(value, row.accepted) and is_number and is_list and is_pair
+        return isinstance(value, row.accepted) and is_number and is_pair
     known = module_names.get(origin)
     if known is Any or origin == "object":
         return True
     if get_origin(known) is Literal:
         return isinstance(value, str)
-    if origin in TENSOR_TYPES:
-        return hasattr(value, "shape")
+    if origin in TENSOR_TYPES:  # 'Float[Tensor, "head query key"]' has three dimensions
+        return len(getattr(value, "shape", ())) == len(_dimensions(type_name))
     if row is not None or isinstance(known, type):
         return any(each.__name__ == origin for each in type(value).__mro__)
     return True
+
+
+def _is_list_of(item_types: str, value: Any, module_names: Mapping[str, Any]) -> bool:
+    """Return whether a value is a list whose items have one of these types."""
+    if isinstance(value, NO_COLLECTIONS) or not isinstance(value, Iterable):
+        return False
+    names = _type_names(item_types)
+    return all(any(_fits(item, name, module_names) for name in names) for item in value)
 
 
 def _is_pair(value: Any) -> bool:

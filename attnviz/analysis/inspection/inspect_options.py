@@ -106,9 +106,10 @@ class InspectOptions:
         layers = _parse_words("layer", self.layer, LAYER_WORD, "try --layer 5")
         heads = _parse_words("head", self.head, HEAD_WORD, "try --head 11, or --head L5H11")
         named = [word for word in heads if word.startswith("L")]
-        if named and layers and named[0].split("H")[0] != f"L{','.join(layers)}":
+        elsewhere = [word for word in named if word.split("H")[0].lstrip("L") not in layers]
+        if layers and elsewhere:
             raise AttnvizError(
-                f"--head names {named[0]}, but --layer is {','.join(layers)}",
+                f"--head names {elsewhere[0]}, but --layer is {','.join(layers)}",
                 "leave --layer out",
                 about="head",
             )
