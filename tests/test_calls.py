@@ -208,10 +208,7 @@ def odd_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     for function, (call, names) in KEYWORDS_BY_CALL.items():
         for name in names:
             for number, value in enumerate(ODD):
-                yield (
-                    f"{function}({name}=ODD[{number}])",
-                    lambda c=call, n=name, v=value: c(**{n: v}),
-                )
+                yield f"{function}({name}=ODD[{number}])", partial(call, **{name: value})
 
 
 @pytest.mark.filterwarnings("ignore")  # of odd dpi and dtypes

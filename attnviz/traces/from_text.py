@@ -75,10 +75,12 @@ def trace(
     >>> result.weights[0, 0, 1].tolist()[2:]  # "am" does not attend to what comes after it
     [0.0, 0.0]
     """
-    given = changes.pop("given") if isinstance(changes.get("given"), Matrices) else None
-    source = source_from_text(
-        text, replace_choices(settings or Settings(), changes), given, vectors
-    )
+    given = changes.get("given")
+    matrices = given if isinstance(given, Matrices) else None
+    if matrices is not None:
+        del changes["given"]
+    run_settings = replace_choices(settings or Settings(), changes)
+    source = source_from_text(text, run_settings, matrices, vectors)
     return trace_source(source, mistake=mistake, command=command, kept_layers=kept)
 
 
@@ -167,9 +169,9 @@ def _position_rows(
 ) -> Float[Tensor, "*batch token dim"]:
     """Return the position vectors of the first `count` positions; refuses fewer than `count`."""
     if vectors.shape[-2] < count:
-        given = counted(vectors.shape[-2], "position")
+        count_text = counted(vectors.shape[-2], "position")
         raise AttnvizError(
-            f"'{source}' gives vectors for {given}, but there are {count} tokens",
+            f"'{source}' gives vectors for {count_text}, but there are {count} tokens",
             "give a row of 'positions' for each token",
             about="positions",
             file=source,
