@@ -279,7 +279,7 @@ def messages() -> Iterator[str]:
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "AttnvizError":
                 parts = [part for text in node.args for part in ast.walk(text)]
                 texts = [part.value for part in parts if isinstance(part, ast.Constant)]
-                yield from (text for text in texts if "--" in str(text))
+                yield from (text.strip("' ") for text in texts if "--" in str(text))
 
 
 def test_no_option_is_left_in_an_error_of_the_library() -> None:

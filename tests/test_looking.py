@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from attnviz import Trace, trace
-from attnviz.analysis.inspection.inspect_options import InspectOptions
+from attnviz.analysis.inspection.inspect_options import InspectOptions, Merge
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.map_regrouping import group_by_word
 from attnviz.analysis.inspection.maps import Map
@@ -363,7 +363,7 @@ def test_the_library_looks_as_the_command_does() -> None:
 
 @pytest.mark.parametrize("merge", ["mean", "max"])
 def test_of_several_heads_a_cell_is_hidden_where_it_is_in_all(
-    small_transformer: Saved, merge: str
+    small_transformer: Saved, merge: Merge
 ) -> None:
     """Layers may see unlike far: one through a window, the next one everything."""
     found = inspect("a b " * 12, model=str(small_transformer("gemma2")), merge=merge)

@@ -93,5 +93,5 @@ def heads_command(
 
     command = Command(name="heads", options=changed_options(model, heads_options))
     line = command.with_options(**changed_options(outputs, pictures)).line
-    view = rank(model.model, heads_options.task).view(command=command, line=line)
+    view = rank(model.model, heads_options.task).view_for_command(command=command, line=line)
     output.deliver_view(view, outputs, pictures)

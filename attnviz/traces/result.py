@@ -66,6 +66,10 @@ class Showable:
 
         `choices` are options of the command that shows such a result.
         """
+        return self.view_for_command(**choices)
+
+    def view_for_command(self, **choices: Any) -> View:
+        """Return the view; `choices` may also be what only a command gives, such as `command`."""
         view: Callable[..., View] = pkgutil.resolve_name(VIEW_FUNCTION)
         return view(self, choices)
 

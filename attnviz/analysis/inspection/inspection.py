@@ -62,7 +62,7 @@ class Inspection(RanksHeads, Showable):
         if self.looking.by == "effect":
             return Rows(self.effects.heads)
         if self.looking.source is not None:
-            return Rows(build_link(self).ranked)
+            return Rows(build_link(self).ranked_links)
         if self.looking.query is not None:
             return Rows(build_token_query(self, self.looking.query).peaks)
         return Rows(self.patterns.ranked)

@@ -56,7 +56,7 @@ class TokenQuery:
         """In each map the link to the key with the token's largest absolute weight, highest
         first.
         """
-        return [TokenLink(self, row.most).in_map(row) for row in self.by_peak]
+        return [TokenLink(self, row.top_column).in_map(row) for row in self.by_peak]
 
     @property
     def own_column(self) -> int | None:
