@@ -142,6 +142,13 @@ ODD: tuple[Any, ...] = (
     *({}, {"a": 1}, object(), int, slice(1), slice("a"), Path("x"), Ellipsis, 1 + 2j, (1, 2, 3)),
     *(torch.zeros(2), np.zeros((2, 2)), np.int64(1), print),
 )
+
+
+def given(odd: dict[str, Any], **usual: Any) -> dict[str, Any]:
+    """The usual arguments, with an odd one."""
+    return usual | odd
+
+
 KEYWORDS_BY_CALL: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "trace": (
         lambda **odd: attnviz.trace(odd.pop("text", "I am"), **odd),
@@ -160,7 +167,7 @@ KEYWORDS_BY_CALL: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
         ("first", "settings", "layer", "head", "query"),
     ),
     "compare_scores": (
-        lambda **odd: attnviz.compare_scores(**{"scores": WEIGHTS[None], "width": 4} | odd),
+        lambda **odd: attnviz.compare_scores(**given(odd, scores=WEIGHTS[None], width=4)),
         ("scores", "width", "visible", "labels"),
     ),
     "steps": (
@@ -168,30 +175,30 @@ KEYWORDS_BY_CALL: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
         ("text", "query", "key", "step", "head", "layer", "digits", "full"),
     ),
     "from_weights": (
-        lambda **odd: attnviz.from_weights(**{"weights": WEIGHTS, "tokens": ["I", "am"]} | odd),
+        lambda **odd: attnviz.from_weights(**given(odd, weights=WEIGHTS, tokens=["I", "am"])),
         ("weights", "tokens", "keys", "tokenizer", "item", "name"),
     ),
-    "rank": (lambda **odd: attnviz.rank(**{"model": "zebra"} | odd), ("model", "task")),
+    "rank": (lambda **odd: attnviz.rank(**given(odd, model="zebra")), ("model", "task")),
     "learn": (
-        lambda **odd: attnviz.learn(**{"task": "zebra"} | odd),
+        lambda **odd: attnviz.learn(**given(odd, task="zebra")),
         ("task", "settings", "choices", "watch"),
     ),
     "compare_learning": (
-        lambda **odd: attnviz.compare_learning(**{"task": "zebra"} | odd),
+        lambda **odd: attnviz.compare_learning(**given(odd, task="zebra")),
         ("task", "settings", "by", "values", "repeats", "choices"),
     ),
     "task_of": (lambda **odd: attnviz.task_of(**odd), ("name",)),
     "example": (lambda **odd: attnviz.example(**odd), ("name",)),
     "read": (lambda **odd: attnviz.read(**odd), ("name",)),
-    "draw": (lambda **odd: attnviz.draw(**{"trace": small()} | odd), ("trace", "show")),
+    "draw": (lambda **odd: attnviz.draw(**given(odd, trace=small())), ("trace", "show")),
     "render": (
-        lambda **odd: attnviz.render(**{"view": small().view(), "suffix": ".csv"} | odd),
+        lambda **odd: attnviz.render(**given(odd, view=small().view(), suffix=".csv")),
         ("view", "suffix", *LookKeywords.__annotations__),
     ),
     "Settings": (lambda **odd: Settings(**odd), ("seed", "odd", "without")),
     "Choices": (lambda **odd: attnviz.Choices(**odd), ("steps", "until", "batch", "rate", "odd")),
     "trace.view": (lambda **odd: small().view(**odd), (*ViewKeywords.__annotations__, "odd")),
-    "trace.heatmap": (lambda odd: small().heatmap(odd), ("odd",)),
+    "trace.heatmap": (lambda odd: small().heatmap(odd), ("odd",)),  # type: ignore[call-arg]
     "trace.save": (lambda odd: small().save(odd), ("odd",)),
     "trace.to_csv": (lambda odd: small().to_csv(odd), ("odd",)),
     "trace[]": (lambda odd: small()[odd], ("odd",)),
@@ -279,7 +286,7 @@ def messages() -> Iterator[str]:
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "AttnvizError":
                 parts = [part for text in node.args for part in ast.walk(text)]
                 texts = [part.value for part in parts if isinstance(part, ast.Constant)]
-                yield from (text.strip("' ") for text in texts if "--" in str(text))
+                yield from (str(text).strip("' ") for text in texts if "--" in str(text))
 
 
 def test_no_option_is_left_in_an_error_of_the_library() -> None:

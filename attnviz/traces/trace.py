@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
+from types import EllipsisType
 from typing import Any, ClassVar, overload
 
 import numpy as np
@@ -279,7 +280,7 @@ class Trace(Showable):
     @overload
     def __getitem__(self, key: slice | list[int]) -> tuple[Layer, ...]: ...
     @overload
-    def __getitem__(self, key: tuple[Any, ...]) -> Tensor: ...
+    def __getitem__(self, key: tuple[Any, ...] | EllipsisType) -> Tensor: ...
     @overload
     def __getitem__(self, key: str | list[str]) -> Any: ...
     @with_checked_arguments

@@ -311,7 +311,7 @@ class HeadPatterns:
         for head, (name, kind) in enumerate(zip(self.names, self.kinds, strict=True)):
             column = 0 if kind is None else PATTERN_KINDS.index(kind)
             excess = -1.0 if kind is None else float(np.nan_to_num(self.excess[head, column]))
-            score, even = float(self.scores[head, column]), float(self.even[head, column])
+            score, even = float(self.scores[head, column]), float(self.even_scores[head, column])
             rows.append((excess, HeadPattern(name, kind.name if kind else "", score, even)))
         return [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
 
