@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect as python
+import pkgutil
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache, cached_property, partial
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -252,8 +256,6 @@ def test_keywords_are_the_fields_of_the_options(keywords: type, options: type) -
 
 def test_keywords_of_views_are_those_of_all_results() -> None:
     """But for those that only a command gives."""
-    import pkgutil
-
     taken: set[str] = set()
     for path in VIEW_FUNCTIONS.values():
         _, *parameters = python.signature(pkgutil.resolve_name(path)).parameters.values()
@@ -447,18 +449,11 @@ def test_every_ranking_is_read_line_by_line() -> None:
     assert repr(attnviz.inspect(animal()).ranking).endswith("\n… and 52 more")
 
 
-class DataFrame(dict[str, list[Any]]):
-    """In place of the table of pandas, which is not among what tests need."""
-
-
 def test_a_dataframe_has_a_row_for_each_weight(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
-
+    """In a table of pandas, or in what stands for it where it is not installed."""
     pandas = ModuleType("pandas")
     pandas.__spec__ = ModuleSpec("pandas", None)
-    pandas.DataFrame = DataFrame  # type: ignore[attr-defined]
+    vars(pandas)["DataFrame"] = dict
     monkeypatch.setitem(sys.modules, "pandas", pandas)
     table = attnviz.trace("I am", heads=2).to_dataframe()
     weights = attnviz.trace("I am", heads=2).weights

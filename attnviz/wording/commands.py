@@ -145,7 +145,7 @@ _VALUE_BY_FLAG = {option_name(f"no_{name}"): {name: False} for name in FLAG_FIEL
 # In an error: a whole command, an option with what may be its value, or a quoted name.
 COMMANDS_AND_OPTIONS = re.compile(
     r"""attnviz\ [a-z]+
-        (?:\ (?:--[a-z-]+(?:[ =][^\s;,]+)?|"[^"]*"|'[^']*'|[A-Z]+\b|[^\s;,]*[/.]\w+))*
+        (?:\ (?:--?[a-z-]+(?:[ =][^\s;,-][^\s;,]*)?|(?:"[^"]*"|'[^']*')+|[A-Z]+\b|[^\s;,]*[/.]\w+))*
     |(?<![\w-])--(?P<option>[a-z]+(?:-[a-z]+)*)
         (?:\ (?P<value>'[^']*'|-?\d[\w.:]*(?:x[\d.]+)?|[A-Za-z][\w/.=+:-]*(?:,[\w+=]+)*))?
     |(?<!\w)'[^']*'(?!\w)""",
