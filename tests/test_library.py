@@ -152,6 +152,11 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         "layer is -1, but counting starts at 0",
         "try layer=0",
     ),
+    "effects of random vectors": (
+        lambda: attnviz.inspect(attnviz.trace("I am"), by="effect").effects,
+        'by="effect" switches off the heads of a trained transformer, but this is not one',
+        'give a transformer: model="minilm", a folder, or a name on a hub',
+    ),
     "a link with one end": (
         lambda: attnviz.inspect(STORY, source="animal"),
         "source names the token that attends, and needs to",

@@ -11,6 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import wraps
 from inspect import BoundArguments, Parameter, Signature, signature
 from itertools import islice
+from types import FrameType
 from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, get_origin
 
 from attnviz.errors import AttnvizError, unknown_name_error
@@ -63,7 +64,7 @@ TEXT_HINT = (
     "from_weights(weights, tokens)"
 )
 KEYWORDS_PATTERN = re.compile(r"Unpack\[(\w+)\]")
-PACKAGES_BETWEEN = ("attnviz", "dataclasses")  # whose calls are not the user's own
+MODULES_BETWEEN = ("dataclasses", "functools")  # of `replace` and `cached_property`
 
 
 class LookKeywords(TypedDict, total=False):
@@ -165,8 +166,11 @@ def with_checked_fields(option_class: OptionClass) -> OptionClass:
 
 def _is_called_by_attnviz() -> bool:
     """Return whether the caller of a decorated function is a part of attnviz itself."""
-    module = str(sys._getframe(2).f_globals.get("__name__", ""))
-    return module.partition(".")[0] in PACKAGES_BETWEEN
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") in MODULES_BETWEEN:
+        frame = frame.f_back
+    name = "" if frame is None else str(frame.f_globals.get("__name__"))
+    return name.partition(".")[0] == "attnviz"
 
 
 def _unpacked_keywords(function: Callable[..., Any], accepted: Signature) -> tuple[str, ...]:

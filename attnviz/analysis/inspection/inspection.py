@@ -68,6 +68,7 @@ class Inspection(RanksHeads, Showable):
         return Rows(self.patterns.ranked)
 
     @cached_property
+    @with_checked_arguments
     def maps(self) -> tuple[Map, ...]:
         """A map for each chosen head, or one for all of them if they are merged, after all
         options."""
@@ -85,6 +86,7 @@ class Inspection(RanksHeads, Showable):
         return weigh_maps(self.plain, self.trace, self.looking)
 
     @cached_property
+    @with_checked_arguments
     def effects(self) -> Effects:
         """The change of the model's output without each chosen head; runs the model once per
         head."""
@@ -93,6 +95,7 @@ class Inspection(RanksHeads, Showable):
         return measure_effects(self.trace, self.plain, self.track)
 
     @cached_property
+    @with_checked_arguments
     def patterns(self) -> HeadPatterns:
         """The pattern scores of each chosen head, without hidden tokens, of words if the options
         say so. They are computed from the weights as `weigh` multiplies them, except by
