@@ -9,7 +9,6 @@ from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 ShownClass = TypeVar("ShownClass", bound=type)
-MAX_PART_LETTERS = 120  # of a field that is a dataclass
 
 
 def or_list(names: Sequence[str]) -> str:
@@ -96,8 +95,8 @@ def _field_text(name: str, value: Any) -> str:
     """Return one field in words, such as "3 layers"; empty where it says nothing."""
     if isinstance(value, str | int | float):
         return f"{name} {reprlib.repr(value)}" if value not in ("", False) else ""
-    if is_dataclass(value):
-        return f"{name} {text if len(text := repr(value)) <= MAX_PART_LETTERS else '…'}"
+    if is_dataclass(value):  # a result is shown, and numbers are too many
+        return f"{name} {value!r}" if hasattr(value, "_repr_html_") else ""
     if getattr(value, "ndim", 0):
         return f"{name} {shape_text(value.shape)}"
     if isinstance(value, Sized) and len(value):
