@@ -8,7 +8,7 @@ import reprlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from functools import wraps
+from functools import cache, wraps
 from inspect import BoundArguments, Parameter, Signature, signature
 from itertools import islice
 from types import FrameType
@@ -296,6 +296,7 @@ def _misfit_error(name: str, value: Any, type_names: Sequence[str]) -> AttnvizEr
     )
 
 
+@cache
 def _type_names(annotation: str) -> list[str]:
     """Return the alternatives of an annotation.
 
@@ -318,6 +319,8 @@ def _plain_value(name: str, value: Any, type_names: Sequence[str]) -> Any:
     """Return a path, dtype or device as text, a NumPy number as a Python one, a whole number as
     text where only text is accepted, and names in a list as one text; any other value unchanged.
     """
+    if value is None or type(value) in (bool, float):
+        return value
     type_path = f"{type(value).__module__}.{type(value).__name__}"
     if isinstance(value, os.PathLike):
         return os.fspath(value)
