@@ -38,7 +38,7 @@ def overview_by_hand(
         "columns": _numbered("head", "H", heads),
         "groups": tuple(head * groups // heads for head in range(heads)) if groups else (),
         "names": tuple(f"L{layer}H{head}" for layer, head in places),
-        "places": places,
+        "map_cells": places,
         "values": np.stack(maps).astype(np.float32),
         "hidden": np.broadcast_to(hidden, (len(maps), queries, keys)).copy(),
         "query_axis": _tokens("query (reads)", named[:queries]),

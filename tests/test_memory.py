@@ -356,7 +356,7 @@ from attnviz.machine import memory
 from attnviz.cli.app import run_command_line as main
 from attnviz.traces.from_text import estimate_source_memory
 from attnviz.traces.settings import Settings
-from attnviz.traces.source import build_source
+from attnviz.traces.inputs import build_source
 
 text = " ".join(f"w{number % 97}" for number in range(1500))
 main(["run", "I am", "-q"])

@@ -259,7 +259,7 @@ class EquationDrawing(Drawing):
         labels = min(100 * len(side.positions) // side.count for side in sides)
         return labels + (NUMBERS_WORTH if best.number_size(letters) else 0)
 
-    def crowded_out(self, room: Box, letters: Lettering) -> str:
+    def crowded_out_text(self, room: Box, letters: Lettering) -> str:
         """Return a phrase for numbers and labels if the first equation alone would show more; else
         "".
         """
