@@ -31,6 +31,7 @@ from attnviz.wording.keywords import LookKeywords
 from tests.conftest import ROOT
 
 STORY = "The animal was too tired because it slept"
+MODELS = ROOT / "attnviz" / "traces" / "models"
 WEIGHTS = torch.tensor([[1.0, 0.0], [0.5, 0.5]])
 
 
@@ -95,7 +96,7 @@ GUESSED: dict[str, Callable[[], Any]] = {  # of a review, by somebody who had re
     "compare_sentences(a, b)": lambda: attnviz.compare_sentences(
         animal(), "The animal was too wide because it slept"
     ),
-    "trace(model=Path(…))": lambda: attnviz.trace("a b", model=ROOT / "attnviz/traces/models/sort"),
+    "trace(model=Path(…))": lambda: attnviz.trace("a b c d e f g h", model=MODELS / "reverse"),
     "trace(model=module)": lambda: attnviz.trace(STORY, model=torch.nn.Linear(2, 2)),
     "trace(dtype=torch.float64)": lambda: attnviz.trace("I am", dtype=torch.float64),
     "trace(device=torch.device('cpu'))": lambda: attnviz.trace("I am", device=torch.device("cpu")),
