@@ -21,19 +21,13 @@ from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
 from attnviz.traces.trained.answers import (
     AnswerPositions,
-    PassResult,
     build_outputs,
     build_prediction,
     find_answer_positions,
     has_decoder_answers,
 )
 from attnviz.traces.trained.capture import WeightsOnDemand
-from attnviz.traces.trained.forward_pass import (
-    ModelInput,
-    PreparedInput,
-    capture_pass,
-    prepare_input,
-)
+from attnviz.traces.trained.forward_pass import ModelInput, PreparedInput, prepare_input
 from attnviz.traces.trained.loading import LoadedTransformer, load_transformer
 from attnviz.traces.trained.model_attention import (
     EAGER_TOLERANCE,
@@ -206,20 +200,6 @@ class ModelRun:
     model_input: ModelInput
     answer_positions: AnswerPositions | None
     off: Mapping[HeadId, AblationValue]
-
-    def run_without(self, head_id: HeadId | None = None) -> PassResult:
-        """Return the result of a forward pass with the heads in `off` ablated.
-
-        `head_id` is one more head, whose context vectors are set to zero.
-        """
-        off = self.off if head_id is None else {**self.off, head_id: "zero"}
-        positions = self.answer_positions
-        with quiet_transformers(), torch.no_grad():
-            captured_pass = capture_pass(
-                self.model, self.model_input, layers=(), off=off, answer_positions=positions
-            )
-        assert captured_pass is not None
-        return captured_pass.result
 
     def answer_label(self, answer: int) -> str:
         """Return the label of the token with id `answer`."""
