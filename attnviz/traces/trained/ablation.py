@@ -280,9 +280,7 @@ class HeadAblation:
         listener = AblationListener(which=self.model_input.which, layers=(), means=means)
         self._run(listener, nullcontext())
 
-    def results_without(
-        self, head_sets: Iterable[HeadSet]
-    ) -> Iterator[tuple[HeadSet, PassResult]]:
+    def results_without(self, head_sets: Iterable[HeadSet]) -> Iterator[tuple[HeadSet, PassResult]]:
         """Yield each set of heads with the result of the pass without them, layer by layer."""
         layer_index = {layer: at for at, layer in enumerate(self.full_pass[1].layer_numbers)}
 
@@ -307,9 +305,7 @@ class HeadAblation:
             if results is not None:
                 return results
             self.checks.failed = True
-        return (
-            self._run(self._listener([ablation]), nullcontext())[0] for ablation in ablations
-        )
+        return (self._run(self._listener([ablation]), nullcontext())[0] for ablation in ablations)
 
     def _replaced(self, head_id: HeadId) -> tuple[HeadId, Replacement]:
         """Return a head with what replaces its output."""

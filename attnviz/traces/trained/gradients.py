@@ -14,14 +14,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.errors import AttnvizError
-from attnviz.traces.origin import FromTransformer, TrainedCard
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.answers import find_answer_token
 from attnviz.traces.trained.capture import Listener, capturing_attention
 from attnviz.traces.trained.forward_pass import run_model
 from attnviz.traces.trained.refusals import quiet_transformers
-from attnviz.traces.trained.tracing import ModelRun, prepare_model_run
+from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
+
+PURPOSE = "--weigh gradient takes the gradient of an answer"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,11 +58,10 @@ def answer_gradients(trace: Trace, toward: str | None) -> Gradients:
     [MASK]. Refuses a `toward` that is not one token, a model without answers, and a text without
     [MASK].
     """
-    run = prepare_model_run(trace, "--weigh gradient takes the gradient of an answer", "weigh")
+    run = prepare_model_run(trace, PURPOSE, "weigh")
     answers = run.answer_positions
     if answers is None or not answers.positions:
-        assert isinstance(trace.origin, FromTransformer)
-        raise _no_answer_error(run, trace.origin.card)
+        raise no_answer_error(run, PURPOSE, "weigh", "try --weigh norm; or ")
     listener = GradientListener(which=run.model_input.which, layers=(), off=run.off)
     with quiet_transformers(), torch.enable_grad(), capturing_attention(run.model.model, listener):
         result, _ = run_model(run.model, run.model_input, answers)
@@ -99,17 +98,3 @@ def _head_gradients(
             mean = heads[head].mean(0, keepdim=True).expand_as(heads[head])
             heads[head] = mean if instead == "mean" else 0
     return heads
-
-
-def _no_answer_error(run: ModelRun, card: TrainedCard) -> AttnvizError:
-    """Return the error for a model without answers, or a text without a mask token."""
-    if run.answer_positions is None:
-        problem, alternative = card.no_answers
-        reason = f"and '{card.name}' ({card.kind}) {problem}"
-        hint = f"try --weigh norm; or {alternative}"
-    else:
-        mask = run.model.tokenizer.mask_token
-        reason, hint = f"but there is no {mask} in the text", f"write {mask} in place of a word"
-    return AttnvizError(
-        f"--weigh gradient takes the gradient of an answer, {reason}", hint, about="weigh"
-    )

@@ -196,6 +196,7 @@ def _transformer_provenance(
 class ModelRun:
     """A model with its input, the positions of its answers, and the heads that are ablated."""
 
+    card: TrainedCard
     model: LoadedTransformer
     model_input: ModelInput
     answer_positions: AnswerPositions | None
@@ -241,11 +242,28 @@ def prepare_model_run(trace: Trace, purpose: str, about: str) -> ModelRun:
         )
     model, prepared = reload_model(trace)
     return ModelRun(
+        origin.card,
         model,
         prepared.model_input,
         find_answer_positions(model, prepared.tokens, prepared.model_input.which),
         parse_heads_off(origin.settings.without),
     )
+
+
+def no_answer_error(run: ModelRun, purpose: str, about: str, other_way: str = "") -> AttnvizError:
+    """Return the error for a model without answers, or a text without a mask token.
+
+    It begins with `purpose` ("--weigh gradient takes …"); `other_way` begins the hint for a model
+    without answers.
+    """
+    if run.answer_positions is None:
+        problem, alternative = run.card.no_answers
+        reason = f"and '{run.card.name}' ({run.card.kind}) {problem}"
+        hint = f"{other_way}{alternative}"
+    else:
+        mask = run.model.tokenizer.mask_token
+        reason, hint = f"but there is no {mask} in the text", f"write {mask} in place of a word"
+    return AttnvizError(f"{purpose}, {reason}", hint, about=about)
 
 
 def reload_model(trace: Trace) -> tuple[LoadedTransformer, PreparedInput]:
