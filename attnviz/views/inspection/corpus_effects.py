@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from math import isnan
 
+import numpy as np
+
 from attnviz.analysis.inspection.corpus_effects import CorpusEffects, MeanEffect
 from attnviz.traces.archive import Contents
 from attnviz.views.inspection.effects import (
@@ -29,7 +31,7 @@ from attnviz.wording.words import as_sentence, counted
 HEADER = ("head", "change", "low", "high")
 TEXT_NOTES = {
     "answers": "change = Kullback-Leibler divergence of all answers from those before",
-    "vectors": "change = length of the difference / length of the last vector, the mean over tokens",
+    "vectors": "change = length of the difference / length of the last vector, mean over tokens",
     "metric": "change = {metric}, without the head minus with it",
 }
 
@@ -73,21 +75,14 @@ def _groups(effects: CorpusEffects) -> Iterator[Group]:
     )
     yield Group("effects", (bars,))
     if effects.pairs:
+        remarks = (
+            (pair_remark(pair.together.mean, pair.alone), _interval_remark(pair.beyond_sum))
+            for pair in effects.pairs
+        )
         pairs = pair_bars(
             {pair.together.name: pair.beyond_sum.mean for pair in effects.pairs},
             effects.measured,
-            tuple(
-                " · ".join(
-                    filter(
-                        None,
-                        (
-                            pair_remark(pair.together.mean, pair.alone),
-                            _interval_remark(pair.beyond_sum),
-                        ),
-                    )
-                )  # fmt: skip
-                for pair in effects.pairs
-            ),
+            tuple(" · ".join(filter(None, parts)) for parts in remarks),
         )
         yield Group("pairs", (pairs,))
 
@@ -139,19 +134,17 @@ def _were(count: int) -> str:
 
 def _interval_sentence(effects: CorpusEffects) -> str:
     """State how sure the first place is, or for a metric which heads change it at all."""
-    top, second = effects.heads[:2]
+    top, head_count = effects.heads[0], len(effects.heads)
     if effects.measured == "metric":
         sure = sum(head.differs_from_zero for head in effects.heads)
         return (
-            f"the 95 % intervals of {counted(sure, 'head')} of {len(effects.heads)} leave 0 out "
-            "(of heads that change nothing, 1 in 20 would, too)"
+            f"the 95 % intervals of {sure} of the {head_count} heads leave 0 out (those of 1 in 20 "
+            "heads that change nothing would, too)"
         )
-    if top.low > second.high:
-        return f"its 95 % interval, {_interval_remark(top)}, lies above those of all other heads"
-    rivals = sum(head.high >= top.low for head in effects.heads[1:])
+    most = np.argmax([head.values for head in effects.heads], axis=0)
     return (
-        f"its 95 % interval, {_interval_remark(top)}, overlaps {counted(rivals, 'interval')} of "
-        "other heads"
+        f"{top.name} changes most in {np.count_nonzero(most == 0)} of the {effects.texts} texts; "
+        f"the 95 % interval of its mean is {_interval_remark(top)}"
     )
 
 
@@ -190,8 +183,9 @@ def _mean_document(effect: MeanEffect) -> Contents:
 
 def _lines(effects: CorpusEffects) -> Iterator[TableLines]:
     """Yield all lines at once: each head's mean change and its interval."""
-    heads = effects.heads
-    ends = [[None if isnan(end) else end for end in column]
-            for column in ([head.low for head in heads], [head.high for head in heads])]  # fmt: skip
+    heads, ends = effects.heads, [(head.low, head.high) for head in effects.heads]
+    lows, highs = (
+        [None if isnan(end) else end for end in column] for column in zip(*ends, strict=True)
+    )
     names = WordColumns((tuple(head.name for head in heads),))
-    yield TableLines((), names, ([head.mean for head in heads], *ends))
+    yield TableLines((), names, ([head.mean for head in heads], lows, highs))

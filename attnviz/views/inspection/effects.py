@@ -72,14 +72,17 @@ def pair_bars(
     changes: Mapping[str, float], measured: EffectMeasure, remarks: tuple[str, ...]
 ) -> RankedBars:
     """Return a bar for each pair of heads (its name and what it changes beyond the sum)."""
-    note = f"bar = change without both − (change without one + change without the other)"
+    note = (
+        "bar = change without both − (change without one + change without the other) · beside it: "
+        "the three changes"
+    )
     return effect_bars(PAIRS_TITLE, changes, f"{note}{PAIR_NOTES[measured]}", remarks, "pair")
 
 
 def pair_remark(together: float, alone: tuple[float, float]) -> str:
     """Return what stands beside the bar of a pair: its change, and that of each head."""
     first, second = (fixed_text(change, 2) for change in alone)
-    return f"{fixed_text(together, 2)} together; {first} and {second} alone"
+    return f"{fixed_text(together, 2)}, alone {first} and {second}"
 
 
 def effect_bars(
