@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from attnviz.analysis.comparison import compare as compare
     from attnviz.analysis.comparison import compare_scores as compare_scores
     from attnviz.analysis.head_accuracy import rank as rank
-    from attnviz.analysis.inspection.corpus_effects import CorpusEffects as CorpusEffects
     from attnviz.analysis.inspection.corpus_effects import head_effects as head_effects
     from attnviz.analysis.inspection.inspection import Inspection as Inspection
     from attnviz.analysis.inspection.inspection import inspect as inspect
@@ -47,7 +46,6 @@ _LAZY_NAMES = {
     "AttnvizError": "attnviz.errors:AttnvizError",
     "Choices": "attnviz.learning.choices:Choices",
     "Comparison": "attnviz.analysis.comparison:Comparison",
-    "CorpusEffects": "attnviz.analysis.inspection.corpus_effects:CorpusEffects",
     "Examples": "attnviz.learning.task:Examples",
     "Inspection": "attnviz.analysis.inspection.inspection:Inspection",
     "Reading": "attnviz.learning.task:Reading",

@@ -212,8 +212,8 @@ def refuse_ranking_trained(name: str) -> None:
     if is_trained(name):
         raise AttnvizError(
             f"'{name}' is a trained transformer, which attnviz heads ranks on your own texts",
-            "give a file with a text on each line: --texts texts.txt; for one text, "
-            f"attnviz inspect TEXT --model {shell_quoted(name)} --by effect",
+            "give a file with a text on each line: --texts texts.txt (in Python: head_effects); "
+            f"for one text, attnviz inspect TEXT --model {shell_quoted(name)} --by effect",
             about="model",
         )
 

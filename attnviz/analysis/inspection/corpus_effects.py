@@ -151,10 +151,13 @@ def head_effects(
 
 @contextmanager
 def _naming_text(text: NumberedText) -> Iterator[None]:
-    """Begin an AttnvizError of the `with` block with the number of the text that it is about."""
+    """Begin an AttnvizError of the `with` block with the number of the text that it is about, but
+    leave out those about answers, which are the same for all texts."""
     try:
         yield
     except AttnvizError as error:
+        if error.about in ("toward", "instead_of"):
+            raise
         raise error.with_problem(f"text {text[0]}: {error}") from None
 
 
