@@ -162,6 +162,21 @@ def test_texts_in_which_nothing_is_to_be_answered_are_counted(small_transformer:
     assert head_effects([TEXT], model=str(small_transformer("bert"))).measured == "vectors"
 
 
+def test_ctrl_c_leaves_the_texts_before_it(small_transformer: Saved) -> None:
+    def stopping(texts: Sequence[Any]) -> Iterator[Any]:
+        yield from texts[:2]
+        raise KeyboardInterrupt
+
+    folder, texts = str(small_transformer("gpt2")), [TEXT, GAP, TEXT, TEXT]
+    found = head_effects(texts, model=folder, pairs=2, track=stopping)
+    whole = head_effects(texts[:2], model=folder)
+    assert (found.texts, found.unread, found.pairs) == (2, 2, ())
+    assert [head.mean for head in found.heads] == [head.mean for head in whole.heads]
+    assert "Stopped before the last 2 texts." in found.view().closing
+    with pytest.raises(KeyboardInterrupt):
+        head_effects(texts, model=folder, track=lambda texts: stopping(texts[:0]))
+
+
 def test_intervals_hold_what_resampled_means_hold() -> None:
     rng = np.random.default_rng(3)
     values = rng.normal(2, 3, (400, 1))

@@ -95,6 +95,7 @@ class CorpusEffects(Showable):
     texts: int  # that were measured
     empty: int = 0  # texts that were skipped because nothing is in them
     unanswered: int = 0  # texts that were skipped because nothing in them is to be answered
+    unread: int = 0  # texts that were left when Ctrl-C ended the measurement
     heads: tuple[MeanEffect, ...]
     pairs: tuple[MeanPair, ...] = ()  # those that change most beyond their sum come first
 
@@ -217,19 +218,19 @@ class Corpus:
         means = self._context_means(track) if needs_means else None
         meter = self._meters(means)
         values, metrics = self._values(heads, meter, track)
-        order = np.argsort(-np.abs(values.mean(0)), kind="stable").tolist()
-        effects = _mean_effects(heads, values)
+        ranked = sorted(_mean_effects(heads, values), key=lambda effect: -abs(effect.mean))
         return CorpusEffects(
             base=self.base,
             options=self.options,
             measured=self.measured,
             metric_name=meter(self.texts[0][1]).metric_name,
             metric=float(np.mean(metrics)) if metrics else 0.0,
-            texts=len(self.texts),
+            texts=len(values),
             empty=empty,
             unanswered=len(self.numbered_texts) - len(self.texts),
-            heads=tuple(effects[at] for at in order),
-            pairs=self._pairs([effects[at] for at in order], meter, track),
+            unread=len(self.texts) - len(values),
+            heads=tuple(ranked),
+            pairs=() if len(values) < len(self.texts) else self._pairs(ranked, meter, track),
         )
 
     def _context_means(self, track: HeadTracker) -> ContextMeans:
@@ -253,16 +254,23 @@ class Corpus:
         meter: Callable[[str], EffectMeter],
         track: HeadTracker,
     ) -> tuple[Float[np.ndarray, "text set"], list[float]]:
-        """Return the change on each text without each set of heads, and the full model's metric."""
-        column = {head_set: at for at, head_set in enumerate(head_sets)}
-        values, metrics = np.empty((len(self.texts), len(head_sets))), []
-        for row, text in enumerate(track(self.texts)):
-            with _naming_text(text):
-                meter_of_text = meter(text[1])
-                for effect in meter_of_text.effects_without(head_sets):
-                    values[row, column[effect.head_ids]] = effect.mean
-                metrics += [meter_of_text.full_metric] if self.measured == "metric" else []
-        return values, metrics
+        """Return the change on each text without each set of heads, and the full model's metric.
+
+        After Ctrl-C, these are of the texts before; without any, KeyboardInterrupt is raised.
+        """
+        values, metrics = [], []
+        try:
+            for text in track(self.texts):
+                with _naming_text(text):
+                    meter_of_text = meter(text[1])
+                    effects = meter_of_text.effects_without(head_sets)
+                    by_set = {effect.head_ids: effect.mean for effect in effects}
+                    metrics += [meter_of_text.full_metric] if self.measured == "metric" else []
+                values.append([by_set[head_set] for head_set in head_sets])
+        except KeyboardInterrupt:
+            if not values:
+                raise
+        return np.array(values), metrics[: len(values)]
 
     def _pairs(
         self,
@@ -276,6 +284,8 @@ class Corpus:
         if not pairs:
             return ()
         values, _ = self._values(pairs, meter, track)
+        if len(values) < len(self.texts):
+            return ()
         singles = [(alone[pair[:1]], alone[pair[1:]]) for pair in pairs]
         sums = np.stack([first.values + second.values for first, second in singles], axis=1)
         both = zip(

@@ -124,6 +124,8 @@ def corpus_sentences(effects: CorpusEffects) -> Iterator[str]:
         reason = "in which there is nothing to answer"
         texts = counted(effects.unanswered, "text")
         yield f"{texts} {reason} {_were(effects.unanswered)} skipped"
+    if effects.unread:
+        yield f"stopped before the last {counted(effects.unread, 'text')}"
     output = CORPUS_MEAN if effects.options.ablation == "mean" else ABLATION_OUTPUTS["zero"]
     yield ABLATION_CAVEAT.format(output=output)
 
@@ -154,6 +156,7 @@ def _document(effects: CorpusEffects) -> Contents:
         "model": effects.base.origin.settings.model,
         "texts": effects.texts,
         "skipped": {"empty": effects.empty, "unanswered": effects.unanswered},
+        "unread": effects.unread,
         "options": changed_options(effects.options),
         "conclusion": " ".join(map(as_sentence, corpus_sentences(effects))),
         "measured": effects.measured,
