@@ -96,11 +96,11 @@ def test_two_answers_are_compared_by_their_logits(
     small_transformer: Saved, attnviz: Attnviz
 ) -> None:
     folder = str(small_transformer("bert"))
-    words = {"toward": "the", "instead_of": "was"}
-    found = inspect(GAP, model=folder, by="effect", **words).effects
+    words = ("the", "was")
+    found = inspect(GAP, model=folder, by="effect", toward=words[0], instead_of=words[1]).effects
     made = trace(GAP, model=folder)
     loaded, place = load_transformer(made.origin.settings), made.tokens.labels.index("[MASK]")
-    ids = loaded.tokenizer.convert_tokens_to_ids([*words.values()])
+    ids = loaded.tokenizer.convert_tokens_to_ids([*words])
     with torch.no_grad():
         logits = loaded.model(input_ids=torch.tensor([made.tokens.ids])).logits[0, place]
     assert found.metric == pytest.approx(float(logits[ids[0]] - logits[ids[1]]), abs=1e-4)

@@ -177,8 +177,8 @@ class Corpus:
         model = self.first_run.model
         with quiet_transformers(), torch.no_grad():
             prepared = prepare_input(model, text, self.base.origin.settings)
-        which = prepared.model_input.which
-        positions = find_answer_positions(model, prepared.tokens, which)
+        kind = prepared.model_input.kind
+        positions = find_answer_positions(model, prepared.tokens, kind)
         return replace(self.first_run, model_input=prepared.model_input, answer_positions=positions)
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from math import copysign, isfinite, log
@@ -250,7 +250,7 @@ class EffectMeter:
         if positions is None or not positions.positions or result.logits is None:
             raise no_answer_error(run, ANSWER_PURPOSE, "toward")
         position = positions.positions[-1 if positions.next else 0]
-        scores = result.logits[positions.scored.index(position)].double()
+        scores = result.logits[positions.scored_positions.index(position)].double()
         for about in ("toward", "instead_of"):
             if about not in self.answer_ids:
                 word = getattr(self.options, about)
@@ -274,7 +274,7 @@ class EffectMeter:
         positions = self.model_run.answer_positions
         assert positions is not None
         assert result.logits is not None
-        rows = [positions.scored.index(position) for position in positions.positions]
+        rows = [positions.scored_positions.index(position) for position in positions.positions]
         return result.logits[rows].double().log_softmax(-1)
 
     @property
@@ -293,18 +293,19 @@ class EffectMeter:
         ]
         ranked = tuple(sorted(pairs, key=lambda pair: -pair.beyond_size))
         off, positions = tuple(self.model_run.off), self.model_run.answer_positions
-        common = {"heads": tuple(heads), "pairs": ranked, "off": off, "measured": self.measured}
+        summary = Effects(
+            measured=self.measured, tokens=(), heads=tuple(heads), pairs=ranked, off=off
+        )
         if self.measured == "metric":
-            name, value = self.metric_name, self.full_metric
-            return Effects(**common, tokens=(), metric_name=name, metric=value)
+            return replace(summary, metric_name=self.metric_name, metric=self.full_metric)
         if self.measured == "vectors":
             assert self.full_result.vectors is not None
-            return Effects(**common, tokens=tuple(range(len(self.full_result.vectors))))
+            return replace(summary, tokens=tuple(range(len(self.full_result.vectors))))
         assert positions is not None
         row = self._answer_row
         answer = int(self._full_shares[row].argmax())
-        return Effects(
-            **common,
+        return replace(
+            summary,
             tokens=positions.positions,
             answer=self.model_run.answer_label(answer),
             answer_position=positions.positions[row],

@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Any
 
 import torch
+from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -86,14 +87,18 @@ class AblationListener(Listener):
             self.module_inputs.update(noted_inputs)
             contexts = super().attend(
                 module,
-                *(vectors[some].flatten(0, 1)[None] for vectors in (query, key, value)),
+                query[some].flatten(0, 1)[None],
+                key[some].flatten(0, 1)[None],
+                value[some].flatten(0, 1)[None],
                 _mask_of_copies(mask, count),
                 scaling,
                 soft_cap,
                 _mask_of_copies(position_bias, count),
                 None if sink is None else sink.repeat(count),
             )
-            parts.append(contexts[0].unflatten(1, (count, heads)).transpose(0, 1))
+            parts.append(
+                rearrange(contexts[0], "query (copy head) w -> copy query head w", copy=count)
+            )
         by_copy = torch.cat(parts) if self.differ else parts[0].repeat(copies, 1, 1, 1)
         if len(self.layer_numbers) > layers_before:  # else it is attention of another kind
             number = self.layer_numbers[-1]
@@ -173,7 +178,7 @@ class BlockOutputs:
         return cls(calls)
 
     @contextmanager
-    def recorded(self, listener: Listener) -> Iterator[None]:
+    def recording(self, listener: Listener) -> Iterator[None]:
         """Record what the blocks return inside the `with` block."""
 
         def record(block: nn.Module, args: Any, output: Any) -> None:
@@ -187,7 +192,7 @@ class BlockOutputs:
                 hook.remove()
 
     @contextmanager
-    def replayed(self, attended: int, listener: AblationListener) -> Iterator[None]:
+    def replaying(self, attended: int, listener: AblationListener) -> Iterator[None]:
         """Inside the `with` block, blocks return what was recorded, for each copy of the text.
 
         Only calls that ended before more than `attended` layers had attended are replaced. The
@@ -196,7 +201,7 @@ class BlockOutputs:
         own_forwards = {block: vars(block).get("forward") for block in self.calls}
         for block, calls in self.calls.items():
             replayed_calls = (call for call in calls if len(call[0]) <= attended)
-            block.forward = _replaying(replayed_calls, listener, block.forward)
+            block.forward = _replay_function(replayed_calls, listener, block.forward)
         try:
             yield
         finally:
@@ -207,7 +212,7 @@ class BlockOutputs:
                     block.forward = forward
 
 
-def _replaying(
+def _replay_function(
     calls: Iterator[tuple[list[int], Any]], listener: AblationListener, forward: Any
 ) -> Any:
     """Return a function that replays each of the calls, and then calls `forward`."""
@@ -240,8 +245,8 @@ def _for_copies(output: Any, copies: int) -> Any:
 class RestartChecks:
     """Whether passes of a model that begin at a layer give what whole passes give."""
 
-    passed: set[int] = field(default_factory=set)  # how many layers come before that layer
-    failed: bool = False
+    safe_indexes: set[int] = field(default_factory=set)  # how many layers come before that layer
+    is_unsafe: bool = False
 
 
 @dataclass(eq=False)
@@ -260,8 +265,8 @@ class HeadAblation:
     def full_pass(self) -> tuple[PassResult, AblationListener, BlockOutputs]:
         """The result of the pass with all heads but those in `off`, and what was recorded in it."""
         blocks = BlockOutputs.of_model(self.model.model)
-        listener = AblationListener(which=self.model_input.which, layers=(), ablations=[self.off])
-        (result,) = self._run(listener, blocks.recorded(listener))
+        listener = AblationListener(kind=self.model_input.kind, layers=(), ablations=[self.off])
+        (result,) = self._run(listener, blocks.recording(listener))
         return result, listener, blocks
 
     @property
@@ -277,7 +282,7 @@ class HeadAblation:
 
     def add_contexts(self, means: ContextMeans) -> None:
         """Add the contexts of all heads on this text, without ablation, to the means."""
-        listener = AblationListener(which=self.model_input.which, layers=(), means=means)
+        listener = AblationListener(kind=self.model_input.kind, layers=(), means=means)
         self._run(listener, nullcontext())
 
     def results_without(self, head_sets: Iterable[HeadSet]) -> Iterator[tuple[HeadSet, PassResult]]:
@@ -299,20 +304,20 @@ class HeadAblation:
 
         They come from separate whole passes if the model cannot be restarted there.
         """
-        ablations = [{**self.off, **dict(map(self._replaced, heads))} for heads in batch]
-        if not self.checks.failed:
-            results = self._restarted(index, ablations)
+        ablations = [{**self.off, **dict(map(self._replacement, heads))} for heads in batch]
+        if not self.checks.is_unsafe:
+            results = self._restart(index, ablations)
             if results is not None:
                 return results
-            self.checks.failed = True
+            self.checks.is_unsafe = True
         return (self._run(self._listener([ablation]), nullcontext())[0] for ablation in ablations)
 
-    def _replaced(self, head_id: HeadId) -> tuple[HeadId, Replacement]:
+    def _replacement(self, head_id: HeadId) -> tuple[HeadId, Replacement]:
         """Return a head with what replaces its output."""
         instead = self.instead
         return head_id, instead if isinstance(instead, str) else instead[head_id]
 
-    def _restarted(
+    def _restart(
         self, index: int, ablations: Sequence[Mapping[HeadId, Replacement]]
     ) -> list[PassResult] | None:
         """Return the results of copies of the text, from the layer after `index` others on.
@@ -320,30 +325,30 @@ class HeadAblation:
         None if the model fails, or gives another result than before for a copy with all heads.
         """
         full_result, _, blocks = self.full_pass
-        checks = [] if index in self.checks.passed else [self.off]
+        checks = [] if index in self.checks.safe_indexes else [self.off]
         listener = self._listener([*ablations, *checks])
         try:
-            results = self._run(listener, blocks.replayed(index, listener))
+            results = self._run(listener, blocks.replaying(index, listener))
         except (AttnvizError, CannotCapture):
             return None
         if checks:
             if not _is_same_result(results.pop(), full_result, self.model.dtype):
                 return None
-            self.checks.passed.add(index)
+            self.checks.safe_indexes.add(index)
         return results
 
     def _listener(self, ablations: Sequence[Mapping[HeadId, Replacement]]) -> AblationListener:
         """Return a listener that applies these ablations, one to each copy of the text."""
-        return AblationListener(which=self.model_input.which, layers=(), ablations=ablations)
+        return AblationListener(kind=self.model_input.kind, layers=(), ablations=ablations)
 
     def _run(
         self, listener: AblationListener, blocks: AbstractContextManager[None]
     ) -> list[PassResult]:
         """Return the result of each copy of the text; `blocks` records or replaces blocks."""
-        copies, which = len(listener.ablations), self.model_input.which
+        copies, kind = len(listener.ablations), self.model_input.kind
         positions = None if self.keeps_outputs else self.answer_positions
         part = model_part(
-            self.model, which, answers=self.keeps_outputs or self.answer_positions is not None
+            self.model, kind, answers=self.keeps_outputs or self.answer_positions is not None
         )
         tensors = {
             name: ids.repeat(copies, 1)
@@ -354,7 +359,7 @@ class HeadAblation:
             torch.no_grad(),
             reporting_run_errors(self.model, self.model_input),
             capturing_attention(self.model.model, listener),
-            capturing_result(self.model, positions, which) as result,
+            capturing_result(self.model, positions, kind) as result,
             blocks,
         ):
             outputs = part(**tensors)
@@ -368,7 +373,13 @@ class HeadAblation:
         """How many copies of the text fit in one batch: at least one."""
         tokens = max(len(self.model_input.ids), len(self.model_input.decoder_ids))
         answers = self.answer_positions
-        rows = tokens if self.keeps_outputs else 0 if answers is None else len(answers.scored)
+        rows = (
+            tokens
+            if self.keeps_outputs
+            else 0
+            if answers is None
+            else len(answers.scored_positions)
+        )
         vocabulary = getattr(self.model.text_config, "vocab_size", None) or 1
         fitting = MAX_BATCH_LOGITS // max(1, rows * vocabulary)
         return max(1, min(MAX_BATCH_TOKENS // tokens, fitting))

@@ -243,11 +243,11 @@ def _show_effects(inspection: Inspection) -> ShownInspection:
     )
 
     pairs = ranked_pairs(inspection)
-    groups = (Group("effects", (ranked_effects(inspection),)),)
-    groups += () if pairs is None else (Group("pairs", (pairs,)),)
+    groups = [Group("effects", (ranked_effects(inspection),))]
+    groups += [] if pairs is None else [Group("pairs", (pairs,))]
     closing = tuple(map(as_sentence, effect_sentences(inspection)))
     title = closing[0].removesuffix(".")
-    return ShownInspection(groups, effects_data(inspection), title, closing)
+    return ShownInspection(tuple(groups), effects_data(inspection), title, closing)
 
 
 def _with_output_tables(content: ShownInspection, inspection: Inspection) -> ShownInspection:
