@@ -101,13 +101,16 @@ class AblationListener(Listener):
             )
         by_copy = torch.cat(parts) if self.differ else parts[0].repeat(copies, 1, 1, 1)
         if len(self.layer_numbers) > layers_before:  # else it is attention of another kind
-            number = self.layer_numbers[-1]
-            self.heads_by_layer[number] = heads
-            if self.means is not None:
-                self.means.add(number, by_copy[0])
-            for contexts_of_copy, ablation in zip(by_copy, self.ablations, strict=True):
-                self.differ |= _replace_heads(contexts_of_copy, number, ablation)
+            self._ablate(by_copy, self.layer_numbers[-1])
         return by_copy
+
+    def _ablate(self, contexts: Float[Tensor, "copy query head value_width"], number: int) -> None:
+        """Note the heads of layer `number`, and apply each copy's ablation to them, in place."""
+        self.heads_by_layer[number] = contexts.shape[2]
+        if self.means is not None:
+            self.means.add(number, contexts[0])
+        for contexts_of_copy, ablation in zip(contexts, self.ablations, strict=True):
+            self.differ |= _replace_heads(contexts_of_copy, number, ablation)
 
 
 def _mask_of_copies(mask: Tensor | None, copies: int) -> Tensor | None:
