@@ -41,6 +41,7 @@ ABLATION_CAVEAT = (
 )
 ABLATION_OUTPUTS = {"zero": "0", "mean": "its mean over the text"}
 CORPUS_MEAN = "its mean over all texts"
+MIN_FIXED_CHANGE = 0.05  # from where two decimals are enough
 MIN_NOTABLE_CHANGE = 5e-4  # smaller changes are called "almost nothing"
 
 
@@ -94,13 +95,19 @@ def effect_bars(
 ) -> RankedBars:
     """Return a bar for each name, as long as its change is large, with a remark beside it."""
     values = np.array([[change] for change in changes.values()])
+    limit = round_up(float(np.abs(values).max(initial=0)))
+    is_signed = bool((values < 0).any())
+    scale = Scale("change", 0.0, limit)
+    if is_signed:
+        scale = Scale("change", -limit, limit, "diverging")
     grid = Grid(
         title,
         plain_axis(unit, [*changes]),
         plain_axis("column", ["change"]),
         unmasked_cells(values),
-        Scale("change", 0.0, round_up(float(np.abs(values).max(initial=0)))),
+        scale,
         note=note,
+        decimals=2 if is_signed and limit >= MIN_FIXED_CHANGE else None,
     )
     return RankedBars(grid, remarks)
 
