@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attnviz.analysis.comparison import compare as compare
     from attnviz.analysis.comparison import compare_scores as compare_scores
     from attnviz.analysis.head_accuracy import rank as rank
+    from attnviz.analysis.inspection.corpus_effects import head_effects as head_effects
     from attnviz.analysis.inspection.inspection import Inspection as Inspection
     from attnviz.analysis.inspection.inspection import inspect as inspect
     from attnviz.analysis.inspection.two_sentences import compare_sentences as compare_sentences
@@ -60,6 +61,7 @@ _LAZY_NAMES = {
     "draw": "attnviz.views.trace:draw",
     "example": "attnviz.examples.example_names:example",
     "from_weights": "attnviz.traces.external.from_weights:from_weights",
+    "head_effects": "attnviz.analysis.inspection.corpus_effects:head_effects",
     "inspect": "attnviz.analysis.inspection.inspection:inspect",
     "learn": "attnviz.learning.training:learn",
     "rank": "attnviz.analysis.head_accuracy:rank",

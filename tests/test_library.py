@@ -165,9 +165,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "a transformer's heads by right answers": (
         lambda: attnviz.rank("minilm"),
-        "'minilm' is a trained transformer, but attnviz heads only ranks models that learned a "
-        "task",
-        'try: attnviz inspect "the animal was tired" --model minilm --by effect',
+        "'minilm' is a trained transformer, which attnviz heads ranks on your own texts",
+        "give a file with a text on each line: --texts texts.txt (in Python: head_effects); for "
+        "one text, attnviz inspect TEXT --model minilm --by effect",
     ),
 }
 

@@ -208,12 +208,12 @@ def refuse_trained_model_settings(settings: Settings) -> None:
 
 
 def refuse_ranking_trained(name: str) -> None:
-    """Refuse a trained transformer for `attnviz heads`, which ranks heads by right answers."""
+    """Refuse a trained transformer without texts: it has no task whose sentences could be used."""
     if is_trained(name):
         raise AttnvizError(
-            f"'{name}' is a trained transformer, but attnviz heads only ranks models that learned "
-            "a task",
-            f'try: attnviz inspect "the animal was tired" --model {shell_quote(name)} --by effect',
+            f"'{name}' is a trained transformer, which attnviz heads ranks on your own texts",
+            "give a file with a text on each line: --texts texts.txt (in Python: head_effects); "
+            f"for one text, attnviz inspect TEXT --model {shell_quote(name)} --by effect",
             about="model",
         )
 

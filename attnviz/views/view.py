@@ -39,6 +39,7 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "Ranking": "attnviz.views.head_ranking:view",
     "Sentences": "attnviz.views.inspection.two_sentences:view",
     "Inspection": "attnviz.views.inspection.view:view",
+    "CorpusEffects": "attnviz.views.inspection.corpus_effects:view",
     "Learned": "attnviz.views.learned.view:view",
 }
 RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up

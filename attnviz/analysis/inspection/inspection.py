@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from attnviz.analysis.inspection.inspect_options import INSPECT_OPTION_NAMES, InspectOptions
+from attnviz.analysis.inspection.inspect_options import (
+    INSPECT_OPTION_NAMES,
+    InspectOptions,
+    refuse_odd_metric,
+)
 from attnviz.analysis.inspection.map_regrouping import hide_tokens, merge_into_words
 from attnviz.analysis.inspection.maps import Map, MapStep, build_maps, merge_maps, roll_out_maps
 from attnviz.analysis.inspection.patterns import HeadPatterns, find_patterns
@@ -20,7 +24,7 @@ from attnviz.traces.trained.tracing import with_named_model
 from attnviz.wording.keywords import replace_choices
 
 if TYPE_CHECKING:
-    from attnviz.analysis.inspection.effects import Effects, HeadTracker
+    from attnviz.analysis.inspection.effects import Effects, HeadTracker, Metric
 
 MAP_STEPS: tuple[MapStep, ...] = (weigh_maps, hide_tokens, merge_into_words, merge_maps)
 # Rollout comes first, as it needs every token.
@@ -40,6 +44,7 @@ class Inspection(Showable):
     trace: Trace
     looking: InspectOptions
     track: HeadTracker = iter  # reports progress over heads
+    metric: Metric | None = None  # what heads that are switched off change
 
     @cached_property
     def maps(self) -> tuple[Map, ...]:
@@ -60,11 +65,11 @@ class Inspection(Showable):
 
     @cached_property
     def effects(self) -> Effects:
-        """The change of the model's output without each chosen head; runs the model once per
-        head."""
+        """The change of the model's output without each chosen head; runs the model without each,
+        the heads of a layer as one batch."""
         from attnviz.analysis.inspection.effects import measure_effects
 
-        return measure_effects(self.trace, self.plain, self.track)
+        return measure_effects(self.trace, self.plain, self.track, self.looking, self.metric)
 
     @cached_property
     def patterns(self) -> HeadPatterns:
@@ -89,12 +94,21 @@ class Inspection(Showable):
         return self.divided
 
 
-def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any) -> Inspection:
+def inspect(
+    text: str | Trace,
+    settings: Settings | None = None,
+    *,
+    metric: Metric | None = None,
+    **changes: Any,
+) -> Inspection:
     """Return the heads of a model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
     `changes` replace fields of the settings (`model="minilm"`, which is the default) and of
     `InspectOptions`. Heads are ranked by lift: the weight minus the mean weight that other tokens
-    give the same key; `rank="weight"` ranks them by weight alone. For a Trace from a file, `model`
+    give the same key; `rank="weight"` ranks them by weight alone. `metric` is a function from what
+    the model returns for the text to a number, by whose change `by="effect"` ranks heads:
+    `metric=lambda outputs: outputs.logits[0, -1, 5]`; it needs `by="effect"`, and refuses two
+    answers beside it. For a Trace from a file, `model`
     and `trust_remote_code` name the model it was made with, as a file is not trusted to do so.
 
     >>> from attnviz import inspect
@@ -104,9 +118,12 @@ def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any)
     """
     options = {name: changes.pop(name) for name in INSPECT_OPTION_NAMES if name in changes}
     looking = replace_choices(InspectOptions(), options)
+    refuse_odd_metric(metric, looking)
     chosen_settings = replace_choices(
         settings or Settings(model=MINILM), changes, other_names=INSPECT_OPTION_NAMES
     )
     if isinstance(text, Trace):
-        return Inspection(trace=with_named_model(text, **changes), looking=looking)
-    return Inspection(trace=trace(text, chosen_settings, kept=looking.layers), looking=looking)
+        source = with_named_model(text, **changes)
+    else:
+        source = trace(text, chosen_settings, kept=looking.layers)
+    return Inspection(trace=source, looking=looking, metric=metric)

@@ -277,7 +277,8 @@ def run_model(
         reporting_run_errors(model, model_input),
         capturing_result(model, answer_positions, model_input.kind) as result,
     ):
-        return result, part(**model_tensors(model, model_input), **keywords)
+        outputs = part(**model_tensors(model, model_input), **keywords)
+    return result.of_item(0), outputs
 
 
 def model_tensors(model: LoadedTransformer, model_input: ModelInput) -> dict[str, Tensor]:

@@ -310,7 +310,7 @@ def measure_eager_difference(
     eager_result, outputs = run_model(model, probe, output_attentions=True)
     theirs = returned_weights(outputs, model_input.kind)
     weights = _captured_weight_difference(ours, theirs) if theirs else None
-    vectors = _vector_difference(ours.result.vectors, eager_result.vectors)
+    vectors = relative_difference(ours.result.vectors, eager_result.vectors)
     return EagerDifference(weights, vectors, len(probe.decoder_ids or probe.ids))
 
 
@@ -333,8 +333,8 @@ def _captured_weight_difference(ours: CapturedPass, theirs: Sequence[Tensor]) ->
     return max(differences, default=0.0)
 
 
-def _vector_difference(ours: Tensor | None, theirs: Tensor | None) -> float:
-    """Return the largest difference of two passes' last vectors, relative to the largest number.
+def relative_difference(ours: Tensor | None, theirs: Tensor | None) -> float:
+    """Return the largest difference of two passes' vectors (or logits), relative to the largest.
 
     Numbers below 1 count as 1. It is infinite if only one of the passes has vectors.
     """

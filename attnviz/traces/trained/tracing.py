@@ -21,19 +21,13 @@ from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
 from attnviz.traces.trained.answers import (
     AnswerPositions,
-    PassResult,
     build_outputs,
     build_prediction,
     find_answer_positions,
     has_decoder_answers,
 )
 from attnviz.traces.trained.capture import WeightsOnDemand
-from attnviz.traces.trained.forward_pass import (
-    ModelInput,
-    PreparedInput,
-    capture_pass,
-    prepare_input,
-)
+from attnviz.traces.trained.forward_pass import ModelInput, PreparedInput, prepare_input
 from attnviz.traces.trained.loading import LoadedTransformer, load_transformer
 from attnviz.traces.trained.model_attention import (
     EAGER_TOLERANCE,
@@ -202,24 +196,11 @@ def _transformer_provenance(
 class ModelRun:
     """A model with its input, the positions of its answers, and the heads that are ablated."""
 
+    card: TrainedCard
     model: LoadedTransformer
     model_input: ModelInput
     answer_positions: AnswerPositions | None
     off: Mapping[HeadId, AblationValue]
-
-    def run_without(self, head_id: HeadId | None = None) -> PassResult:
-        """Return the result of a forward pass with the heads in `off` ablated.
-
-        `head_id` is one more head, whose context vectors are set to zero.
-        """
-        off = self.off if head_id is None else {**self.off, head_id: "zero"}
-        positions = self.answer_positions
-        with quiet_transformers(), torch.no_grad():
-            captured_pass = capture_pass(
-                self.model, self.model_input, layers=(), off=off, answer_positions=positions
-            )
-        assert captured_pass is not None
-        return captured_pass.result
 
     def answer_label(self, answer: int) -> str:
         """Return the label of the token with id `answer`."""
@@ -261,11 +242,28 @@ def prepare_model_run(trace: Trace, purpose: str, about: str) -> ModelRun:
         )
     model, prepared = reload_model(trace)
     return ModelRun(
+        origin.card,
         model,
         prepared.model_input,
         find_answer_positions(model, prepared.tokens, prepared.model_input.kind),
         parse_heads_off(origin.settings.without),
     )
+
+
+def no_answer_error(run: ModelRun, purpose: str, about: str, other_way: str = "") -> AttnvizError:
+    """Return the error for a model without answers, or a text without a mask token.
+
+    It begins with `purpose` ("--weigh gradient takes …"); `other_way` begins the hint for a model
+    without answers.
+    """
+    if run.answer_positions is None:
+        problem, alternative = run.card.no_answers
+        reason = f"and '{run.card.name}' ({run.card.kind}) {problem}"
+        hint = f"{other_way}{alternative}"
+    else:
+        mask = run.model.tokenizer.mask_token
+        reason, hint = f"but there is no {mask} in the text", f"write {mask} in place of a word"
+    return AttnvizError(f"{purpose}, {reason}", hint, about=about)
 
 
 def reload_model(trace: Trace) -> tuple[LoadedTransformer, PreparedInput]:

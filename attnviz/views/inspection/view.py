@@ -115,7 +115,10 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
 
 
 def _inspect_command(inspection: Inspection) -> Command | None:
-    """Return the command that shows this Inspection; None if no command makes its trace."""
+    """Return the command that shows this Inspection; None if no command makes its trace, or with a
+    function as metric."""
+    if inspection.metric is not None:
+        return None
     command = source_command("inspect", build_source(inspection.trace))
     return command and command.with_options(**changed_options(inspection.looking))
 
@@ -231,13 +234,20 @@ def _show_heads(inspection: Inspection) -> ShownInspection:
 
 
 def _show_effects(inspection: Inspection) -> ShownInspection:
-    """Return the bars of what switching off each head changes, with sentences."""
-    from attnviz.views.inspection.effects import effect_sentences, effects_data, ranked_effects
+    """Return the bars of what switching off each head changes, and each pair, with sentences."""
+    from attnviz.views.inspection.effects import (
+        effect_sentences,
+        effects_data,
+        ranked_effects,
+        ranked_pairs,
+    )
 
-    groups = (Group("effects", (ranked_effects(inspection),)),)
+    pairs = ranked_pairs(inspection)
+    groups = [Group("effects", (ranked_effects(inspection),))]
+    groups += [] if pairs is None else [Group("pairs", (pairs,))]
     closing = tuple(map(as_sentence, effect_sentences(inspection)))
     title = closing[0].removesuffix(".")
-    return ShownInspection(groups, effects_data(inspection), title, closing)
+    return ShownInspection(tuple(groups), effects_data(inspection), title, closing)
 
 
 def _with_output_tables(content: ShownInspection, inspection: Inspection) -> ShownInspection:
