@@ -220,6 +220,11 @@ class ModelInput:
     decoder_ids: TokenIds = ()
 
     @property
+    def queries(self) -> TokenIds:
+        """The ids of the tokens that make queries: the decoder's, if it reads any."""
+        return self.decoder_ids or self.ids
+
+    @property
     def probe(self) -> ModelInput:
         """The same input with only its first `PROBE_TOKENS` tokens."""
         return replace(

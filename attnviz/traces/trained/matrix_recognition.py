@@ -11,7 +11,7 @@ then a multiple of what the matrix makes, and that factor is moved to the scale 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,7 @@ from attnviz.traces.trained.capture import CapturedAttention, module_matrix
 from attnviz.vectors import positions
 
 PROBE_TOKEN_COUNT = 16  # the first tokens, by which a matrix is recognised
+CONFIRMING_TOKEN_COUNT = 2  # those by which one that was recognised before is confirmed
 ROUNDING_SLACK = 8.0  # times √terms × epsilon, the rounding error expected of a sum
 BASE_SETTING_NAMES = re.compile("theta|base")  # in a config
 MAX_RELATIVE_DIFFERENCE = 0.05  # of the largest number, however coarse a dtype is
@@ -46,6 +47,34 @@ class VectorMaker:
     def make_vectors(self, inputs: Float[Tensor, "token dim"], heads: int) -> Vectors:
         """Return inputs × matrix + bias, split between the heads; `factor` is not applied."""
         return split_heads(project(inputs, self.matrix, self.bias), heads)
+
+    def fits(self, inputs: Float[Tensor, "token dim"], expected: Vectors, rotated: bool) -> bool:
+        """Return whether this makes the `expected` vectors, before rotary positions if `rotated`."""
+        candidate = self.make_vectors(inputs, len(expected)) * self.factor
+        if rotated:
+            return _is_rotated(candidate, expected)
+        return _is_nearly_equal(candidate, expected, len(self.matrix))
+
+
+@dataclass(frozen=True, eq=False)
+class LayerMatrices:
+    """The matrices that were recognised in a layer, which make its vectors of every text."""
+
+    makers: Mapping[str, VectorMaker]  # by kind: 'query', 'key', 'value'
+    rotated: bool  # whether queries and keys have rotary positions
+    rotation: tuple[Positions, float] | None  # kind and base; None: no known rotary positions
+
+    def fit(self, captured: CapturedAttention) -> bool:
+        """Return whether they make the captured vectors of the first tokens."""
+        return all(
+            maker.fits(
+                inputs[:CONFIRMING_TOKEN_COUNT],
+                vectors[:, :CONFIRMING_TOKEN_COUNT],
+                self.rotated and kind != "value",
+            )
+            for kind, (inputs, vectors) in _vectors_by_kind(captured).items()
+            if (maker := self.makers.get(kind)) is not None
+        )
 
 
 class VectorsBeforeRotary(BeforeRotary):
@@ -78,17 +107,51 @@ class RecognisedLayer:
     given: frozenset[str]  # names of the parts that attnviz did not compute
 
 
-def recognise_matrices(captured: CapturedAttention, bases: Collection[float]) -> RecognisedLayer:
+def recognise_matrices(
+    captured: CapturedAttention, config: Any, known: MutableMapping[Hashable, Any]
+) -> RecognisedLayer:
     """Return a captured layer with those of W_Q, W_K and W_V that give its captured vectors.
 
-    W_Q and W_K are also tried with rotary positions, only both together; `bases` are the bases of
-    the angles to try. A factor of the queries or keys is moved to the scale of the scores.
+    Matrices in `known`, which are those of an earlier text, are only confirmed; others are searched
+    and added to it. A factor of the queries or keys is moved to the scale of the scores. `config`
+    is the model's.
     """
-    vectors_by_kind = {
+    key = "matrices", captured.which, captured.layer
+    matrices: LayerMatrices | None = known.get(key)
+    if matrices is None or not matrices.fit(captured):
+        matrices = known[key] = _find_matrices(captured, config)
+    makers = dict(matrices.makers)
+    captured = _move_factors_to_scale(captured, makers)
+    unknown = [plural for kind, plural in PLURALS.items() if kind not in makers]
+    before_rotary = None
+    if matrices.rotated:
+        before_rotary = VectorsBeforeRotary(captured, makers["query"], makers["key"])
+    return RecognisedLayer(
+        captured,
+        _build_projections(captured, makers),
+        before_rotary,
+        matrices.rotation,
+        frozenset([*unknown, *(field.name for field in fields(Projections))]),
+    )
+
+
+def _vectors_by_kind(captured: CapturedAttention) -> dict[str, tuple[Tensor, Vectors]]:
+    """Return the inputs and the captured vectors of queries, keys and values, by kind."""
+    key_inputs = _key_inputs(captured)
+    return {
         "query": (captured.inputs, captured.queries),
-        "key": (_key_inputs(captured), captured.keys),
-        "value": (_key_inputs(captured), captured.values),
+        "key": (key_inputs, captured.keys),
+        "value": (key_inputs, captured.values),
     }
+
+
+def _find_matrices(captured: CapturedAttention, config: Any) -> LayerMatrices:
+    """Search the matrices that make the captured vectors in the layer's module.
+
+    W_Q and W_K are also tried with rotary positions, only both together, and with each base of
+    their angles that the config names.
+    """
+    vectors_by_kind = _vectors_by_kind(captured)
 
     def find_makers(kinds: Collection[str], rotated: bool) -> dict[str, VectorMaker]:
         """Return the recognised matrices by kind: those of `kinds` ('query', …) that are found."""
@@ -102,16 +165,12 @@ def recognise_matrices(captured: CapturedAttention, bases: Collection[float]) ->
     may_rotate = not {"query", "key"} & makers.keys()
     rotated = find_makers(("query", "key") if may_rotate else (), rotated=True)
     rotated = rotated if len(rotated) == 2 else {}
-    makers |= rotated
-    captured = _move_factors_to_scale(captured, makers)
-    unknown = [plural for kind, plural in PLURALS.items() if kind not in makers]
-    return RecognisedLayer(
-        captured,
-        _build_projections(captured, makers),
-        VectorsBeforeRotary(captured, **rotated) if rotated else None,
-        _find_rotation(captured, rotated["query"], bases) if rotated else None,
-        frozenset([*unknown, *(field.name for field in fields(Projections))]),
-    )
+    rotation = None
+    if rotated:
+        moved = _move_factors_to_scale(captured, rotated)
+        bases = find_rotary_bases(config.to_dict())
+        rotation = _find_rotation(moved, rotated["query"], bases)
+    return LayerMatrices({**makers, **rotated}, bool(rotated), rotation)
 
 
 def _move_factors_to_scale(
@@ -187,16 +246,14 @@ def _find_maker(
     for matrix, bias in map(module_matrix, module.modules()):
         if matrix is None or matrix.shape[0] != probe_inputs.shape[1]:
             continue
+        if (matrix.dtype, matrix.device) != (inputs.dtype, inputs.device):
+            continue
         for maker in _candidate_makers(matrix, bias, vectors.shape[0], vectors.shape[2]):
-            candidate = maker.make_vectors(probe_inputs, len(vectors))
-            factor = _fit_factor(candidate[:, :1], expected[:, :1]) if scaled else 1.0
-            candidate = candidate * factor
-            if rotated:
-                fits = _is_rotated(candidate, expected)
-            else:
-                fits = _is_nearly_equal(candidate, expected, len(matrix))
-            if fits:
-                return replace(maker, factor=factor)
+            if scaled:
+                first = maker.make_vectors(probe_inputs[:1], len(vectors))
+                maker = replace(maker, factor=_fit_factor(first, expected[:, :1]))
+            if maker.fits(probe_inputs, expected, rotated):
+                return maker
     return None
 
 

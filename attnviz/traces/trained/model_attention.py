@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isnan, prod
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnviz.attention.arithmetic import join_heads, project
+from attnviz.attention.arithmetic import join_heads
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.traces.settings import (
@@ -34,10 +34,10 @@ from attnviz.traces.trained.forward_pass import (
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.matrix_recognition import (
     RecognisedLayer,
-    find_rotary_bases,
     find_rotary_positions,
     recognise_matrices,
 )
+from attnviz.traces.trained.model_state import EAGER_NAME, results_for_model, unchanged_model
 from attnviz.wording.words import counted
 
 WEIGHT_BYTES, MATRIX_COPIES = 4, 3  # copies: weights, their logarithms, and the mask
@@ -104,8 +104,10 @@ def _attention_from_capture(
     model: LoadedTransformer, captured_pass: CapturedPass, difference: EagerDifference
 ) -> ModelAttention:
     """Return captured layers with their recognised matrices and rotary positions."""
-    bases = find_rotary_bases(model.text_config.to_dict())
-    recognised_layers = [recognise_matrices(captured, bases) for captured in captured_pass.captured]
+    known = results_for_model(model.model)
+    recognised_layers = [
+        recognise_matrices(captured, model.text_config, known) for captured in captured_pass.captured
+    ]
     positions, base = find_rotary_positions(recognised_layers)
     return ModelAttention(
         layers=tuple(map(_layer_from_captured, recognised_layers)),
@@ -129,9 +131,11 @@ def run_with_all_heads(
 def _layer_from_captured(recognised_layer: RecognisedLayer) -> Layer:
     """Return a captured layer as a Layer, which computes its scores and weights when accessed."""
     captured = recognised_layer.captured
+    context = captured.projected  # kept by the Layer alone
+    captured = replace(captured, projected=None)
     recomputed = RecomputedAttention(captured)
-    joined = join_heads(captured.contexts())
-    context = joined if captured.w_out is None else project(joined, captured.w_out, captured.b_out)
+    if context is None:
+        context = join_heads(captured.contexts())
     return Layer(
         layer=captured.layer,
         scale=captured.scale,
@@ -205,7 +209,8 @@ def _returned_attention(
     """
     _refuse_large_matrices(model, model_input)
     try:
-        result, outputs = run_model(model, model_input, answer_positions, **RETURN_OPTIONS)
+        with unchanged_model(model.model):
+            result, outputs = run_model(model, model_input, answer_positions, **RETURN_OPTIONS)
     except CannotRun:
         if not runs:
             raise
@@ -299,19 +304,29 @@ def measure_eager_difference(
 ) -> EagerDifference | None:
     """Return how far captured attention is from the model's eager attention, on the first tokens.
 
-    `captured_pass` itself is compared if it is of a short input without ablation, else a new pass
-    is captured; None if that gives nothing.
+    That is measured once, on the first text that is as long or has as many first tokens, as long as
+    the model does not change. `captured_pass` itself is compared if it is of a short input without
+    ablation, else a new pass is captured; None if that gives nothing.
     """
     probe = model_input.probe
+    known = results_for_model(model.model)
+    numbers = {captured.layer for captured in captured_pass.captured}
+    difference, known_numbers = known.get(("eager", model_input.which), (None, set()))
+    if difference and len(probe.queries) <= difference.tokens and numbers <= known_numbers:
+        return difference
     is_whole = probe == model_input and not captured_pass.off
     ours = captured_pass if is_whole else capture_pass(model, probe)
     if ours is None:
         return None
-    eager_result, outputs = run_model(model, probe, output_attentions=True)
+    with unchanged_model(model.model):
+        eager_result, outputs = run_model(model, probe, output_attentions=True)
     theirs = returned_weights(outputs, model_input.which)
     weights = _captured_weight_difference(ours, theirs) if theirs else None
     vectors = _vector_difference(ours.result.vectors, eager_result.vectors)
-    return EagerDifference(weights, vectors, len(probe.decoder_ids or probe.ids))
+    difference = EagerDifference(weights, vectors, len(probe.queries))
+    compared_numbers = {captured.layer for captured in ours.captured}
+    known["eager", model_input.which] = difference, compared_numbers
+    return difference
 
 
 def returned_weights(outputs: Any, which: AttentionKind) -> Sequence[Tensor]:

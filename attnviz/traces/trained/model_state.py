@@ -1,0 +1,122 @@
+"""The state of a model: what a run leaves exactly as it was, and results that hold until it changes.
+
+A run needs attention that can be captured, evaluation mode, and hooks. transformers adds hooks of
+its own, and some models change themselves as they read: BigBird attends to everything after a short
+text. All of that is undone, as a model may belong to the caller, or read another text next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch import Tensor, nn
+
+EAGER_NAME = "eager"  # under which transformers knows attention that returns its weights
+Fingerprint = tuple[Hashable, ...]
+
+
+@contextmanager
+def unchanged_model(model: Any) -> Iterator[None]:
+    """Put a model into evaluation mode, with eager attention and no cache, inside the `with` block.
+
+    Afterwards, also after an error, it has its attributes, hooks and modules from before, those of
+    its configs, and its mode. The numbers in its tensors are not copied.
+    """
+    modules = [*model.modules()]
+    configs = _find_configs(model, modules)
+    attributes = [each for holder in (*modules, *configs) for each in _attributes_of(holder)]
+    saved = [(each, dict(each)) for each in attributes]
+    try:
+        for module in modules:
+            own: dict[str, Any] = vars(module)
+            own["training"] = False
+            if own.get("_compiled_call_impl") is not None:  # compiled code would not call hooks
+                own["_compiled_call_impl"] = None
+        for config in configs:
+            if "use_cache" in vars(config):  # of no use where all tokens are read
+                vars(config)["use_cache"] = False
+        model.set_attn_implementation(EAGER_NAME)
+        yield
+    finally:
+        for current, before in saved:
+            _restore_items(current, before)
+
+
+def _find_configs(model: nn.Module, modules: Iterable[nn.Module]) -> list[Any]:
+    """Return the configs of all modules, with the configs in them and that of generation."""
+    waiting = [getattr(module, "config", None) for module in modules]
+    waiting.append(getattr(model, "generation_config", None))
+    configs: dict[int, Any] = {}
+    while waiting:
+        config = waiting.pop()
+        if config is not None and id(config) not in configs and hasattr(config, "__dict__"):
+            configs[id(config)] = config
+            names: Iterable[str] = getattr(config, "sub_configs", None) or ()
+            waiting += [getattr(config, name, None) for name in names]
+    return [*configs.values()]
+
+
+def _attributes_of(holder: Any) -> Iterator[dict[Any, Any]]:
+    """Yield the attributes of a module or config, and those of them that are dicts, such as hooks."""
+    yield vars(holder)
+    yield from (value for value in vars(holder).values() if isinstance(value, dict))
+
+
+def _restore_items(current: MutableMapping[Any, Any], before: dict[Any, Any]) -> None:
+    """Give a mapping its items from before; one without a change is not touched."""
+    is_same = len(current) == len(before) and all(
+        name == name_before and value is value_before
+        for (name, value), (name_before, value_before) in zip(
+            current.items(), before.items(), strict=True
+        )
+    )
+    if not is_same:
+        for name in [name for name in current if name not in before]:
+            del current[name]
+        current.update(before)
+
+
+def model_fingerprint(model: nn.Module) -> Fingerprint:
+    """Return what changes with a model's modules, the numbers in its tensors, dtypes and devices.
+
+    Equal fingerprints mean that no tensor was replaced, moved or written to, as by a training step;
+    a write through `.data` leaves no trace.
+    """
+    return tuple(
+        (type(module), *(_tensor_state(tensor) for tensor in _tensors_of(module)))
+        for module in model.modules()
+    )
+
+
+def _tensors_of(module: nn.Module) -> Iterator[Tensor]:
+    """Yield a module's own parameters and buffers."""
+    for tensors in (module._parameters, module._buffers):
+        yield from (tensor for tensor in tensors.values() if tensor is not None)
+
+
+def _tensor_state(tensor: Tensor) -> Fingerprint:
+    """Return a tensor's place in memory, its number of writes, its dtype and its device."""
+    writes = 0 if tensor.is_inference() else tensor._version  # those of inference are not counted
+    try:
+        place = tensor.data_ptr()
+    except RuntimeError:  # a tensor that wraps others, as some quantised ones
+        place = id(tensor)
+    return place, writes, tensor.dtype, tensor.device
+
+
+_results: WeakKeyDictionary[nn.Module, tuple[Fingerprint, dict[Hashable, Any]]]
+_results = WeakKeyDictionary()
+
+
+def results_for_model(model: nn.Module) -> dict[Hashable, Any]:
+    """Return a dict of results about a model, to read and fill; it is empty after a change of it.
+
+    The results must not refer to the model, which would then stay in memory.
+    """
+    fingerprint = model_fingerprint(model)
+    if model not in _results or _results[model][0] != fingerprint:
+        _results[model] = (fingerprint, {})
+    return _results[model][1]
