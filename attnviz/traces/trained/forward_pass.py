@@ -174,7 +174,7 @@ def _generate_greedily(
     A decoder's output begins with `ids`, an encoder–decoder's with the start token. The heads in
     `settings.without` are ablated meanwhile.
     """
-    prompt_ids = torch.tensor([ids], device=model.model.device)
+    prompt_ids = torch.tensor([ids], device=model.device)
     off = parse_heads_off(settings.without)
     listener = Listener(layers=(), off=off)
     with (
@@ -290,7 +290,7 @@ def model_tensors(model: LoadedTransformer, model_input: ModelInput) -> dict[str
     ids_by_name = {"input_ids": model_input.ids}
     if model_input.which != "self":
         ids_by_name["decoder_input_ids"] = model_input.decoder_ids
-    device = model.model.device
+    device = model.device
     return {name: torch.tensor([ids], device=device) for name, ids in ids_by_name.items()}
 
 
@@ -329,7 +329,7 @@ def reporting_run_errors(model: LoadedTransformer, model_input: ModelInput) -> I
         return
     fitting = _count_fitting_tokens(model, model_input)
     raise AttnvizError(
-        f"{model.model.device} does not have enough memory for {counted(count, 'token')}",
+        f"{model.device} does not have enough memory for {counted(count, 'token')}",
         (f"the first {fitting:,} of them fit; or " if fitting else "")
         + "try --dtype bfloat16, or --device cpu",
         about="device",

@@ -11,7 +11,7 @@ then a multiple of what the matrix makes, and that factor is moved to the scale 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from attnviz.attention.arithmetic import project, split_heads
 from attnviz.traces.settings import ROTARY_POSITIONS, Positions
 from attnviz.traces.trace import BeforeRotary, Projections
 from attnviz.traces.trained.capture import CapturedAttention, module_matrix
+from attnviz.traces.trained.model_state import ModelResults
 from attnviz.vectors import positions
 
 PROBE_TOKEN_COUNT = 16  # the first tokens, by which a matrix is recognised
@@ -108,7 +109,7 @@ class RecognisedLayer:
 
 
 def recognise_matrices(
-    captured: CapturedAttention, config: Any, known: MutableMapping[Hashable, Any]
+    captured: CapturedAttention, config: Any, known: ModelResults
 ) -> RecognisedLayer:
     """Return a captured layer with those of W_Q, W_K and W_V that give its captured vectors.
 

@@ -37,7 +37,7 @@ from attnviz.traces.trained.matrix_recognition import (
     find_rotary_positions,
     recognise_matrices,
 )
-from attnviz.traces.trained.model_state import EAGER_NAME, results_for_model, unchanged_model
+from attnviz.traces.trained.model_state import ModelResults, results_for_model, unchanged_model
 from attnviz.wording.words import counted
 
 WEIGHT_BYTES, MATRIX_COPIES = 4, 3  # copies: weights, their logarithms, and the mask
@@ -88,9 +88,10 @@ def compute_model_attention(
         )
     except CannotRun:  # with captured attention, or at all
         captured_pass, runs = None, False
-    difference = captured_pass and measure_eager_difference(model, model_input, captured_pass)
+    known = results_for_model(model.model)
+    difference = captured_pass and find_eager_difference(model, model_input, captured_pass, known)
     if captured_pass and difference and difference.is_rounding(settings.dtype):
-        attention = _attention_from_capture(model, captured_pass, difference)
+        attention = _attention_from_capture(model, captured_pass, difference, known)
     else:
         attention = _returned_attention(model, model_input, layers, answer_positions, runs=runs)
         _refuse_ablation(model, settings)
@@ -101,12 +102,15 @@ def compute_model_attention(
 
 
 def _attention_from_capture(
-    model: LoadedTransformer, captured_pass: CapturedPass, difference: EagerDifference
+    model: LoadedTransformer,
+    captured_pass: CapturedPass,
+    difference: EagerDifference,
+    known: ModelResults,
 ) -> ModelAttention:
     """Return captured layers with their recognised matrices and rotary positions."""
-    known = results_for_model(model.model)
     recognised_layers = [
-        recognise_matrices(captured, model.text_config, known) for captured in captured_pass.captured
+        recognise_matrices(captured, model.text_config, known)
+        for captured in captured_pass.captured
     ]
     positions, base = find_rotary_positions(recognised_layers)
     return ModelAttention(
@@ -299,23 +303,40 @@ class EagerDifference:
         return (self.weights or 0.0) <= limit and self.vectors <= VECTOR_TOLERANCE_FACTOR * limit
 
 
-def measure_eager_difference(
+def find_eager_difference(
+    model: LoadedTransformer,
+    model_input: ModelInput,
+    captured_pass: CapturedPass,
+    known: ModelResults,
+) -> EagerDifference | None:
+    """Return how far captured attention is from the model's eager attention, or None.
+
+    A difference in `known`, which was measured on an earlier text, is returned if it is of these
+    layers and of no fewer first tokens; else it is measured and added.
+    """
+    probe, key = model_input.probe, ("eager", model_input.which)
+    numbers = {captured.layer for captured in captured_pass.captured}
+    difference: EagerDifference | None
+    difference, known_numbers = known.get(key, (None, set()))
+    if difference and len(probe.queries) <= difference.tokens and numbers <= known_numbers:
+        return difference
+    difference = _measure_eager_difference(model, model_input, captured_pass)
+    known[key] = difference, numbers
+    return difference
+
+
+def _measure_eager_difference(
     model: LoadedTransformer, model_input: ModelInput, captured_pass: CapturedPass
 ) -> EagerDifference | None:
     """Return how far captured attention is from the model's eager attention, on the first tokens.
 
-    That is measured once, on the first text that is as long or has as many first tokens, as long as
-    the model does not change. `captured_pass` itself is compared if it is of a short input without
-    ablation, else a new pass is captured; None if that gives nothing.
+    `captured_pass` itself is compared if it is of a short input without ablation, else a new pass
+    is captured; None if that gives nothing.
     """
     probe = model_input.probe
-    known = results_for_model(model.model)
-    numbers = {captured.layer for captured in captured_pass.captured}
-    difference, known_numbers = known.get(("eager", model_input.which), (None, set()))
-    if difference and len(probe.queries) <= difference.tokens and numbers <= known_numbers:
-        return difference
     is_whole = probe == model_input and not captured_pass.off
-    ours = captured_pass if is_whole else capture_pass(model, probe)
+    layers = {captured.layer for captured in captured_pass.captured}
+    ours = captured_pass if is_whole else capture_pass(model, probe, layers=layers)
     if ours is None:
         return None
     with unchanged_model(model.model):
@@ -323,10 +344,7 @@ def measure_eager_difference(
     theirs = returned_weights(outputs, model_input.which)
     weights = _captured_weight_difference(ours, theirs) if theirs else None
     vectors = _vector_difference(ours.result.vectors, eager_result.vectors)
-    difference = EagerDifference(weights, vectors, len(probe.queries))
-    compared_numbers = {captured.layer for captured in ours.captured}
-    known["eager", model_input.which] = difference, compared_numbers
-    return difference
+    return EagerDifference(weights, vectors, len(probe.queries))
 
 
 def returned_weights(outputs: Any, which: AttentionKind) -> Sequence[Tensor]:

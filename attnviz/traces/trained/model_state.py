@@ -7,8 +7,9 @@ text. All of that is undone, as a model may belong to the caller, or read anothe
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, MutableMapping
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from operator import is_
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -42,7 +43,8 @@ def unchanged_model(model: Any) -> Iterator[None]:
         yield
     finally:
         for current, before in saved:
-            _restore_items(current, before)
+            if not _has_same_items(current, before):
+                _restore_items(current, before)
 
 
 def _find_configs(model: nn.Module, modules: Iterable[nn.Module]) -> list[Any]:
@@ -65,18 +67,20 @@ def _attributes_of(holder: Any) -> Iterator[dict[Any, Any]]:
     yield from (value for value in vars(holder).values() if isinstance(value, dict))
 
 
-def _restore_items(current: MutableMapping[Any, Any], before: dict[Any, Any]) -> None:
-    """Give a mapping its items from before; one without a change is not touched."""
-    is_same = len(current) == len(before) and all(
-        name == name_before and value is value_before
-        for (name, value), (name_before, value_before) in zip(
-            current.items(), before.items(), strict=True
-        )
-    )
-    if not is_same:
-        for name in [name for name in current if name not in before]:
-            del current[name]
-        current.update(before)
+def _has_same_items(first: dict[Any, Any], second: dict[Any, Any]) -> bool:
+    """Return whether two dicts have the same names in the same order, of the same objects."""
+    if len(first) != len(second) or not first:
+        return len(first) == len(second)
+    return all(map(is_, first.values(), second.values())) and [*first] == [*second]
+
+
+def _restore_items(current: dict[Any, Any], before: dict[Any, Any]) -> None:
+    """Give a dict its items from before, in their order; it is never without all of them."""
+    for name in [name for name in current if name not in before]:
+        del current[name]
+    for name, value in before.items():
+        current.pop(name, None)
+        current[name] = value
 
 
 def model_fingerprint(model: nn.Module) -> Fingerprint:
@@ -107,11 +111,11 @@ def _tensor_state(tensor: Tensor) -> Fingerprint:
     return place, writes, tensor.dtype, tensor.device
 
 
-_results: WeakKeyDictionary[nn.Module, tuple[Fingerprint, dict[Hashable, Any]]]
-_results = WeakKeyDictionary()
+ModelResults = dict[Hashable, Any]
+_results: WeakKeyDictionary[nn.Module, tuple[Fingerprint, ModelResults]] = WeakKeyDictionary()
 
 
-def results_for_model(model: nn.Module) -> dict[Hashable, Any]:
+def results_for_model(model: nn.Module) -> ModelResults:
     """Return a dict of results about a model, to read and fill; it is empty after a change of it.
 
     The results must not refer to the model, which would then stay in memory.
