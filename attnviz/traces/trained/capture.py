@@ -7,12 +7,13 @@ context vectors. So every model that uses that interface is captured without cod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from jaxtyping import Bool, Float, Shaped
@@ -53,6 +54,8 @@ class Listener:
     layer_numbers: list[int] = field(default_factory=list)  # of all layers with this attention
     module_inputs: dict[nn.Module, tuple[Tensor, Tensor | None]] = field(default_factory=dict)
     decoders: frozenset[nn.Module] = frozenset()  # modules of a decoder beside an encoder
+    modules: Collection[nn.Module] = ()  # that attend or hold W_out, if an earlier pass told them
+    used_modules: WeakSet[nn.Module] = field(default_factory=WeakSet)  # that do so in this pass
     joined_contexts: Tensor | None = None  # of the last captured layer, heads side by side
     masks: list[tuple[Tensor, Visible, MaskScores]] = field(default_factory=list)  # seen so far
 
@@ -75,8 +78,12 @@ class Listener:
         """
         if query.shape[0] != 1:  # a text in blocks, for example
             raise CannotCapture
-        inputs, memory = self.module_inputs.get(module, (None, None))
+        inputs, memory = (
+            None if batch is None else batch[0]
+            for batch in self.module_inputs.get(module, (None, None))
+        )
         self.module_inputs.clear()
+        self.used_modules.add(module)
         which: AttentionKind = "self"
         if module in self.decoders:
             which = "decoder" if memory is None else "cross"
@@ -142,15 +149,12 @@ class Listener:
         These are its first tensor of shape [batch, token, dim], and the inputs of keys in
         cross-attention; a module without such a tensor is ignored.
         """
-        vectors = [
-            value[0]
-            for value in (*args, *keywords.values())
-            if isinstance(value, Tensor) and value.ndim == 3 and value.is_floating_point()
-        ]
-        key_inputs = (keywords.get(name) for name in KEY_INPUT_NAMES)
-        if vectors:
-            memory = next((batch[0] for batch in key_inputs if batch is not None), None)
-            self.module_inputs[module] = (vectors[0], memory)
+        for value in (*args, *keywords.values()):
+            if isinstance(value, Tensor) and value.ndim == 3 and value.is_floating_point():
+                key_inputs = (keywords.get(name) for name in KEY_INPUT_NAMES)
+                memory = next((batch for batch in key_inputs if batch is not None), None)
+                self.module_inputs[module] = (value, memory)
+                return
 
     def note_output_matrix(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         """Note W_out of the layer that was captured last, and its product: a forward hook.
@@ -172,6 +176,7 @@ class Listener:
                 self.captured[-1], w_out=w_out, b_out=b_out, projected=product
             )
             self.joined_contexts = None
+            self.used_modules.add(module)
 
 
 _current_listener: ContextVar[Listener] = ContextVar("listener")
@@ -211,9 +216,8 @@ def capturing_attention(model: Any, listener: Listener) -> Iterator[Listener]:
         listener.decoders = frozenset(model.get_decoder().modules())
     reset_token = _current_listener.set(listener)
     try:
-        with unchanged_model(model):
+        with unchanged_model(model, ATTENTION_NAME):
             _register_hooks(model, listener)
-            model.set_attn_implementation(ATTENTION_NAME)
             yield listener
     finally:
         listener.module_inputs.clear()
@@ -235,12 +239,13 @@ def _mask_function(model: Any) -> Callable[..., Tensor | None]:
 
 
 def _register_hooks(model: Any, listener: Listener) -> None:
-    """Register the listener's hooks on a model's modules; `unchanged_model` removes them.
+    """Register the listener's hooks on its modules, or all; `unchanged_model` removes them.
 
     `note_output_matrix` goes on modules with a weight matrix, `note_module_inputs` on others that
     contain modules. A layer inside an adapter makes only a part of its product, and gets none.
     """
-    for name, module in model.named_modules():
+    modules: Iterable[tuple[str, nn.Module]] = (("", module) for module in listener.modules or ())
+    for name, module in modules if listener.modules else model.named_modules():
         if name.endswith(ADAPTED_LAYER_SUFFIX):
             continue
         if module_matrix(module)[0] is not None:

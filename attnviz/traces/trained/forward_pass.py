@@ -25,6 +25,7 @@ from attnviz.traces.trained.capture import (
     capturing_attention,
 )
 from attnviz.traces.trained.loading import LoadedTransformer
+from attnviz.traces.trained.model_state import ModelResults
 from attnviz.traces.trained.pieces import cut_text, reporting_tokenizer_errors, tokens_of_ids
 from attnviz.traces.trained.refusals import quiet_transformers, shorten_message
 from attnviz.wording.words import and_list, counted
@@ -249,13 +250,19 @@ def capture_pass(
     layers: Collection[int] | None = None,
     off: Mapping[HeadId, AblationValue] | None = None,
     answer_positions: AnswerPositions | None = None,
+    known: ModelResults | None = None,
 ) -> CapturedPass | None:
     """Run the model with its attention captured, and return both; None if it cannot be captured.
 
     `layers`: the numbers of the layers to capture (None: all); `off`: the heads to ablate. The
-    result has logits only with `answer_positions`.
+    result has logits only with `answer_positions`. `known`: results about the model, which have the
+    modules that take part in its attention after the first pass.
     """
-    listener = Listener(which=model_input.which, layers=layers, off=off or {})
+    known = {} if known is None else known
+    key = "modules", model_input.which, None if layers is None else frozenset(layers)
+    listener = Listener(
+        which=model_input.which, layers=layers, off=off or {}, modules=known.get(key, ())
+    )
     try:
         with capturing_attention(model.model, listener):
             result, _ = run_model(model, model_input, answer_positions)
@@ -263,6 +270,7 @@ def capture_pass(
         return None
     if not listener.layer_numbers:
         return None
+    known[key] = listener.used_modules
     return CapturedPass(tuple(listener.captured), tuple(listener.layer_numbers), result, off or {})
 
 

@@ -28,7 +28,6 @@ from attnviz.traces.trained.model_state import ModelResults
 from attnviz.vectors import positions
 
 PROBE_TOKEN_COUNT = 16  # the first tokens, by which a matrix is recognised
-CONFIRMING_TOKEN_COUNT = 2  # those by which one that was recognised before is confirmed
 ROUNDING_SLACK = 8.0  # times √terms × epsilon, the rounding error expected of a sum
 BASE_SETTING_NAMES = re.compile("theta|base")  # in a config
 MAX_RELATIVE_DIFFERENCE = 0.05  # of the largest number, however coarse a dtype is
@@ -56,6 +55,18 @@ class VectorMaker:
             return _is_rotated(candidate, expected)
         return _is_nearly_equal(candidate, expected, len(self.matrix))
 
+    def fits_token(
+        self, inputs: Float[Tensor, "token dim"], expected: Vectors, rotated: bool
+    ) -> bool:
+        """Return whether this makes the first number of one token's vector in head 0."""
+        token = 0 if rotated or len(inputs) == 1 else 1
+        vector: list[float] = expected[0, token].tolist()
+        number = float(inputs[token] @ self.matrix[:, 0])
+        number += 0.0 if self.bias is None else float(self.bias[0])
+        terms = len(self.matrix) * (len(vector) if rotated else 1)
+        difference = abs(number * self.factor - vector[0])
+        return difference <= _relative_tolerance(terms, expected) * max(map(abs, vector))
+
 
 @dataclass(frozen=True, eq=False)
 class LayerMatrices:
@@ -66,15 +77,15 @@ class LayerMatrices:
     rotation: tuple[Positions, float] | None  # kind and base; None: no known rotary positions
 
     def fit(self, captured: CapturedAttention) -> bool:
-        """Return whether they make the captured vectors of the first tokens."""
+        """Return whether they make the first number of one token's vectors in head 0.
+
+        It is the first token, which rotary positions do not change, where queries and keys have
+        these; the second, if there is one, where they do not.
+        """
         return all(
-            maker.fits(
-                inputs[:CONFIRMING_TOKEN_COUNT],
-                vectors[:, :CONFIRMING_TOKEN_COUNT],
-                self.rotated and kind != "value",
-            )
+            self.makers[kind].fits_token(inputs, vectors, self.rotated and kind != "value")
             for kind, (inputs, vectors) in _vectors_by_kind(captured).items()
-            if (maker := self.makers.get(kind)) is not None
+            if kind in self.makers
         )
 
 
@@ -297,10 +308,15 @@ def _is_nearly_equal(candidate: Vectors, expected: Vectors, terms: int) -> bool:
 
     The difference is measured relative to the largest number in `expected`.
     """
-    rounding: float = ROUNDING_SLACK * terms**0.5 * torch.finfo(expected.dtype).eps
     largest = float(expected.abs().max())
     difference = float((candidate - expected).abs().max())
-    return difference <= min(rounding, MAX_RELATIVE_DIFFERENCE) * largest
+    return difference <= _relative_tolerance(terms, expected) * largest
+
+
+def _relative_tolerance(terms: int, numbers: Tensor) -> float:
+    """Return the relative rounding that is accepted of sums of `terms` numbers of this dtype."""
+    rounding: float = ROUNDING_SLACK * terms**0.5 * torch.finfo(numbers.dtype).eps
+    return min(rounding, MAX_RELATIVE_DIFFERENCE)
 
 
 def _is_rotated(candidate: Vectors, expected: Vectors) -> bool:

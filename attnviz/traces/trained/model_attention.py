@@ -82,13 +82,18 @@ def compute_model_attention(
     where only weights are returned, and a model without attention.
     """
     off, runs = parse_heads_off(settings.without), True
+    known = results_for_model(model.model)
     try:
         captured_pass = capture_pass(
-            model, model_input, layers=layers, off=off, answer_positions=answer_positions
+            model,
+            model_input,
+            layers=layers,
+            off=off,
+            answer_positions=answer_positions,
+            known=known,
         )
     except CannotRun:  # with captured attention, or at all
         captured_pass, runs = None, False
-    known = results_for_model(model.model)
     difference = captured_pass and find_eager_difference(model, model_input, captured_pass, known)
     if captured_pass and difference and difference.is_rounding(settings.dtype):
         attention = _attention_from_capture(model, captured_pass, difference, known)

@@ -20,28 +20,34 @@ Fingerprint = tuple[Hashable, ...]
 
 
 @contextmanager
-def unchanged_model(model: Any) -> Iterator[None]:
-    """Put a model into evaluation mode, with eager attention and no cache, inside the `with` block.
+def unchanged_model(model: Any, attention: str = EAGER_NAME) -> Iterator[None]:
+    """Put a model into evaluation mode, with this attention and no cache, inside the `with` block.
 
     Afterwards, also after an error, it has its attributes, hooks and modules from before, those of
     its configs, and its mode. The numbers in its tensors are not copied.
     """
     modules = [*model.modules()]
     configs = _find_configs(model, modules)
-    attributes = [each for holder in (*modules, *configs) for each in _attributes_of(holder)]
-    saved = [(each, dict(each)) for each in attributes]
+    saved: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
+    empty: list[dict[Any, Any]] = []  # most dicts of hooks are
+    for attributes in map(vars, (*modules, *configs)):
+        saved.append((attributes, attributes.copy()))
+        for value in attributes.values():
+            if isinstance(value, dict):
+                saved.append((value, value.copy())) if value else empty.append(value)
     try:
-        for module in modules:
-            own: dict[str, Any] = vars(module)
+        for own in map(vars, modules):
             own["training"] = False
             if own.get("_compiled_call_impl") is not None:  # compiled code would not call hooks
                 own["_compiled_call_impl"] = None
         for config in configs:
             if "use_cache" in vars(config):  # of no use where all tokens are read
                 vars(config)["use_cache"] = False
-        model.set_attn_implementation(EAGER_NAME)
+        model.set_attn_implementation(attention)
         yield
     finally:
+        for added in empty:
+            added.clear()
         for current, before in saved:
             if not _has_same_items(current, before):
                 _restore_items(current, before)
@@ -61,17 +67,10 @@ def _find_configs(model: nn.Module, modules: Iterable[nn.Module]) -> list[Any]:
     return [*configs.values()]
 
 
-def _attributes_of(holder: Any) -> Iterator[dict[Any, Any]]:
-    """Yield the attributes of a module or config, and those of them that are dicts, such as hooks."""
-    yield vars(holder)
-    yield from (value for value in vars(holder).values() if isinstance(value, dict))
-
-
 def _has_same_items(first: dict[Any, Any], second: dict[Any, Any]) -> bool:
     """Return whether two dicts have the same names in the same order, of the same objects."""
-    if len(first) != len(second) or not first:
-        return len(first) == len(second)
-    return all(map(is_, first.values(), second.values())) and [*first] == [*second]
+    is_same = len(first) == len(second) and all(map(is_, first.values(), second.values()))
+    return is_same and [*first] == [*second]
 
 
 def _restore_items(current: dict[Any, Any], before: dict[Any, Any]) -> None:
@@ -84,31 +83,27 @@ def _restore_items(current: dict[Any, Any], before: dict[Any, Any]) -> None:
 
 
 def model_fingerprint(model: nn.Module) -> Fingerprint:
-    """Return what changes with a model's modules, the numbers in its tensors, dtypes and devices.
+    """Return what changes with a model's modules, and with the numbers in its tensors.
 
-    Equal fingerprints mean that no tensor was replaced, moved or written to, as by a training step;
-    a write through `.data` leaves no trace.
+    That is the kind of each module, and for each tensor its place in memory, and how often it was
+    written to, as by a training step. A write through `.data` is not counted.
     """
-    return tuple(
-        (type(module), *(_tensor_state(tensor) for tensor in _tensors_of(module)))
-        for module in model.modules()
-    )
+    state: list[Hashable] = []
+    for module in model.modules():
+        state.append(type(module))
+        for tensors in (module._parameters, module._buffers):
+            for tensor in tensors.values():
+                if tensor is not None:
+                    state += _tensor_state(tensor)
+    return tuple(state)
 
 
-def _tensors_of(module: nn.Module) -> Iterator[Tensor]:
-    """Yield a module's own parameters and buffers."""
-    for tensors in (module._parameters, module._buffers):
-        yield from (tensor for tensor in tensors.values() if tensor is not None)
-
-
-def _tensor_state(tensor: Tensor) -> Fingerprint:
-    """Return a tensor's place in memory, its number of writes, its dtype and its device."""
-    writes = 0 if tensor.is_inference() else tensor._version  # those of inference are not counted
+def _tensor_state(tensor: Tensor) -> tuple[int, int]:
+    """Return a tensor's place in memory, and how often it was written to."""
     try:
-        place = tensor.data_ptr()
-    except RuntimeError:  # a tensor that wraps others, as some quantised ones
-        place = id(tensor)
-    return place, writes, tensor.dtype, tensor.device
+        return tensor.data_ptr(), tensor._version
+    except RuntimeError:  # it wraps others, as some quantised ones, or is one of inference mode
+        return id(tensor), 0
 
 
 ModelResults = dict[Hashable, Any]
