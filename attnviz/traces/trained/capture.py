@@ -356,9 +356,10 @@ class CapturedAttention:
         self, shared: Float[Tensor, "group key width"], heads: slice
     ) -> Float[Tensor, "some key width"]:
         """Return the keys or values of some heads, repeated where several heads share them."""
-        if len(shared) == self.heads:
+        groups = shared.shape[0]
+        if groups == self.heads:
             return shared[heads]
-        return shared[torch.arange(self.heads)[heads] // (self.heads // len(shared))]
+        return shared[torch.arange(self.heads)[heads] // (self.heads // groups)]
 
     @cached_property
     def whole(self) -> AttentionStages:
@@ -373,6 +374,8 @@ class CapturedAttention:
         They are computed for some queries at a time, into one tensor made first: small results kept
         between the large temporary ones would fragment the memory.
         """
+        if self.cells <= CAPTURED_CELLS_AT_ONCE:
+            return arithmetic.switch_off_heads(self._band_contexts(FULL_SLICE), self.off)
         contexts = self.values.new_empty(*self.queries.shape[:2], self.values.shape[-1])
         for rows in self.bands():
             contexts[:, rows] = self._band_contexts(rows)

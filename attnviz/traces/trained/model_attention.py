@@ -60,6 +60,7 @@ class ModelAttention:
     """The attention of the wanted layers, and the result of the forward pass."""
 
     layers: tuple[Layer, ...]
+    parameters: int = 0  # of the whole model
     layer_numbers: tuple[int, ...]  # of all layers that attend, in `layers` or not
     result: PassResult
     eager_difference: EagerDifference | None = None  # None: the attention is the eager one
@@ -100,10 +101,12 @@ def compute_model_attention(
     else:
         attention = _returned_attention(model, model_input, layers, answer_positions, runs=runs)
         _refuse_ablation(model, settings)
+    if "parameters" not in known:
+        known["parameters"] = model.model.num_parameters()
     numbers = attention.layer_numbers
     _refuse_missing_layers(numbers, settings, layers)
     refuse_missing_heads(settings.without, numbers[-1] + 1, attention.layers[0].heads)
-    return attention
+    return replace(attention, parameters=known["parameters"])
 
 
 def _attention_from_capture(

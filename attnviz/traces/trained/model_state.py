@@ -28,18 +28,14 @@ def unchanged_model(model: Any, attention: str = EAGER_NAME) -> Iterator[None]:
     """
     modules = [*model.modules()]
     configs = _find_configs(model, modules)
-    saved: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
-    empty: list[dict[Any, Any]] = []  # most dicts of hooks are
-    for attributes in map(vars, (*modules, *configs)):
-        saved.append((attributes, attributes.copy()))
-        for value in attributes.values():
-            if isinstance(value, dict):
-                saved.append((value, value.copy())) if value else empty.append(value)
+    attributes = [vars(holder) for holder in (*modules, *configs)]
+    inner = [each for own in attributes for each in own.values() if isinstance(each, dict)]
+    empty = [each for each in inner if not each]  # most hooks
+    saved = [(each, each.copy()) for each in (*attributes, *inner) if each]
     try:
         for own in map(vars, modules):
             own["training"] = False
-            if own.get("_compiled_call_impl") is not None:  # compiled code would not call hooks
-                own["_compiled_call_impl"] = None
+            own["_compiled_call_impl"] = None  # compiled code would not call hooks
         for config in configs:
             if "use_cache" in vars(config):  # of no use where all tokens are read
                 vars(config)["use_cache"] = False
@@ -55,7 +51,7 @@ def unchanged_model(model: Any, attention: str = EAGER_NAME) -> Iterator[None]:
 
 def _find_configs(model: nn.Module, modules: Iterable[nn.Module]) -> list[Any]:
     """Return the configs of all modules, with the configs in them and that of generation."""
-    waiting = [getattr(module, "config", None) for module in modules]
+    waiting = [vars(module).get("config") for module in modules]
     waiting.append(getattr(model, "generation_config", None))
     configs: dict[int, Any] = {}
     while waiting:

@@ -71,10 +71,10 @@ def trace_transformer(
     if text is None:
         raise AttnvizError("there is no text that the model could read", "give a sentence")
     model = in_memory or load_transformer(settings)
-    prepared = prepare_input(model, text, settings)
-    model_input, full_result = prepared.model_input, None
-    answer_positions = find_answer_positions(model, prepared.tokens, model_input.which)
     with quiet_transformers(), torch.no_grad():
+        prepared = prepare_input(model, text, settings)
+        model_input, full_result = prepared.model_input, None
+        answer_positions = find_answer_positions(model, prepared.tokens, model_input.which)
         attention = compute_model_attention(model, model_input, settings, layers, answer_positions)
         if settings.without:
             full_result = run_with_all_heads(model, model_input, answer_positions)
@@ -115,7 +115,7 @@ def _transformer_card(
     return TrainedCard(
         name=model.name,
         kind=model.config.model_type,
-        parameters=model.model.num_parameters(),
+        parameters=attention.parameters,
         layers=len(attention.layer_numbers),
         heads=first.heads,
         kv_heads=first.kv_heads,
