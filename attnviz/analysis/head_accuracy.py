@@ -89,8 +89,8 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
     """
     if isinstance(model, torch.nn.Module):
         raise AttnvizError(
-            f"the model '{name_model(model)}' is in memory, but rank only takes models that learned "
-            "a task of attnviz",
+            f"the model '{name_model(model)}' is in memory, but rank only takes models that "
+            "learned a task of attnviz",
             "see the effect of each head on a text: inspect(text, model=model, tokenizer=tokenizer, "
             'by="effect")',
             about="model",

@@ -95,9 +95,10 @@ def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any)
     """Return the heads of a model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
     `changes` replace fields of the settings (`model="minilm"`, which is the default) and of
-    `InspectOptions`; `model` may be a loaded model of transformers, with its `tokenizer`. Heads are ranked by lift: the weight minus the mean weight that other tokens
-    give the same key; `rank="weight"` ranks them by weight alone. For a Trace from a file, `model`
-    and `trust_remote_code` name the model it was made with, as a file is not trusted to do so.
+    `InspectOptions`; `model` may be a loaded model of transformers, with its `tokenizer`. Heads are
+    ranked by lift: the weight minus the mean weight that other tokens give the same key;
+    `rank="weight"` ranks them by weight alone. For a Trace from a file, `model` and
+    `trust_remote_code` are those it was made with, as a file is not trusted to name them.
 
     >>> from attnviz import inspect
     >>> story = "The animal was tired because it slept"

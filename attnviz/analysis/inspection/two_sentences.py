@@ -124,8 +124,9 @@ def compare_sentences(
     """Compare two sentences in a trained model: `compare_sentences("too tired", "too wide")`
 
     Traces may also be of one sentence in two models. `changes` replace fields of the settings, such
-    as `model`, which may be in memory; `layer` and `head` choose heads, and `query` compares one token's rows only. Refuses
-    equal sentences, sentences without a common token, and traces with different heads.
+    as `model`, which may be in memory; `layer` and `head` choose heads, and `query` compares one
+    token's rows only. Refuses equal sentences, sentences without a common token, and traces with
+    different heads.
 
     >>> from attnviz import compare_sentences
     >>> found = compare_sentences("The animal was too tired", "The animal was too wide")

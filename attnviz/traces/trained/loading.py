@@ -27,6 +27,7 @@ from attnviz.traces.trained.model_location import (
     refuse_incomplete_folder,
     refuse_weights_beyond_memory,
 )
+from attnviz.traces.trained.model_state import ModelResults
 from attnviz.traces.trained.refusals import (
     offline_problem_and_hint,
     quiet_transformers,
@@ -55,6 +56,7 @@ class LoadedTransformer:
     tokenizer: Any
     stored_as: str  # the dtype of the checkpoint
     dtype: str = "float32"  # in which it computes, except for parts with a dtype of their own
+    results: ModelResults | None = None  # of a model in memory: those known when it was traced
 
     @property
     def config(self) -> Any:

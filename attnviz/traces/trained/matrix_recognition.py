@@ -49,7 +49,7 @@ class VectorMaker:
         return split_heads(project(inputs, self.matrix, self.bias), heads)
 
     def fits(self, inputs: Float[Tensor, "token dim"], expected: Vectors, rotated: bool) -> bool:
-        """Return whether this makes the `expected` vectors, before rotary positions if `rotated`."""
+        """Return whether this makes the expected vectors, before rotary positions if `rotated`."""
         candidate = self.make_vectors(inputs, len(expected)) * self.factor
         if rotated:
             return _is_rotated(candidate, expected)
@@ -116,7 +116,7 @@ class RecognisedLayer:
     projections: Projections | None
     before_rotary: BeforeRotary | None
     rotation: tuple[Positions, float] | None  # kind and base; None: no known rotary positions
-    given: frozenset[str]  # names of the parts that attnviz did not compute
+    given_parts: frozenset[str]  # names of the parts that attnviz did not compute
 
 
 def recognise_matrices(
@@ -128,7 +128,7 @@ def recognise_matrices(
     and added to it. A factor of the queries or keys is moved to the scale of the scores. `config`
     is the model's.
     """
-    key = "matrices", captured.which, captured.layer
+    key = "matrices", captured.kind, captured.layer
     matrices: LayerMatrices | None = known.get(key)
     if matrices is None or not matrices.fit(captured):
         matrices = known[key] = _find_matrices(captured, config)

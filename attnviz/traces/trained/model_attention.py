@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf, isnan, prod
 from typing import Any
 
@@ -37,7 +37,12 @@ from attnviz.traces.trained.matrix_recognition import (
     find_rotary_positions,
     recognise_matrices,
 )
-from attnviz.traces.trained.model_state import ModelResults, results_for_model, unchanged_model
+from attnviz.traces.trained.model_state import (
+    EAGER_NAME,
+    ModelResults,
+    results_for_model,
+    unchanged_model,
+)
 from attnviz.wording.words import counted
 
 WEIGHT_BYTES, MATRIX_COPIES = 4, 3  # copies: weights, their logarithms, and the mask
@@ -60,7 +65,7 @@ class ModelAttention:
     """The attention of the wanted layers, and the result of the forward pass."""
 
     layers: tuple[Layer, ...]
-    parameters: int = 0  # of the whole model
+    known: ModelResults = field(default_factory=dict)  # about the model: "parameters" and others
     layer_numbers: tuple[int, ...]  # of all layers that attend, in `layers` or not
     result: PassResult
     eager_difference: EagerDifference | None = None  # None: the attention is the eager one
@@ -106,7 +111,7 @@ def compute_model_attention(
     numbers = attention.layer_numbers
     _refuse_missing_layers(numbers, settings, layers)
     refuse_missing_heads(settings.without, numbers[-1] + 1, attention.layers[0].heads)
-    return replace(attention, parameters=known["parameters"])
+    return replace(attention, known=known)
 
 
 def _attention_from_capture(
@@ -162,7 +167,7 @@ def _layer_from_captured(recognised_layer: RecognisedLayer) -> Layer:
         visible=captured.visible,
         attended=recomputed,
         context=context,
-        given=recognised_layer.given,
+        given=recognised_layer.given_parts,
         off=captured.off,
         weights_on_demand=WeightsOnDemand(captured, recomputed),
     )
@@ -227,11 +232,11 @@ def _returned_attention(
         if not runs:
             raise
         raise _no_attention_error(model) from None
-    weights = returned_weights(outputs, model_input.which)
+    weights = returned_weights(outputs, model_input.kind)
     if not weights:
         raise _no_attention_error(model)
     _refuse_odd_shapes(model, model_input, weights)
-    is_self, is_cross = model_input.which == "self", model_input.which == "cross"
+    is_self, is_cross = model_input.kind == "self", model_input.kind == "cross"
     inputs = outputs.hidden_states if is_self else outputs.decoder_hidden_states
     key_inputs = outputs.encoder_last_hidden_state[0] if is_cross else None
     all_numbers = range(len(weights))
@@ -272,8 +277,8 @@ def _refuse_large_matrices(model: LoadedTransformer, model_input: ModelInput) ->
 
 def _refuse_odd_shapes(model: LoadedTransformer, model_input: ModelInput, weights: Any) -> None:
     """Refuse weights that are not one for each query and key, as where a text is in blocks."""
-    queries = len(model_input.ids) if model_input.which == "self" else len(model_input.decoder_ids)
-    keys = len(model_input.decoder_ids) if model_input.which == "decoder" else len(model_input.ids)
+    queries = len(model_input.ids) if model_input.kind == "self" else len(model_input.decoder_ids)
+    keys = len(model_input.decoder_ids) if model_input.kind == "decoder" else len(model_input.ids)
     for matrix in weights:
         if tuple(matrix.shape[-2:]) != (queries, keys) or matrix.ndim != 4:
             raise AttnvizError(
@@ -289,10 +294,13 @@ def _no_attention_error(model: LoadedTransformer) -> AttnvizError:
     """Return the error for a model without attention, which lists the modules that it has."""
     kinds = sorted({type(module).__name__ for module in model.model.modules()} - TORCH_MODULE_NAMES)
     more = " …" * (len(kinds) > MAX_NAMED_MODULES)
+    hint = model.text_part or "use a model that attends, such as --model minilm"
+    if getattr(model.config, "_attn_implementation", EAGER_NAME) != EAGER_NAME:
+        hint = 'if it attends, load it with attn_implementation="eager", which returns its weights'
     return AttnvizError(
         f"no attention can be found in the model '{model.name}' ({model.config.model_type}); it "
         f"is made of {', '.join(kinds[:MAX_NAMED_MODULES])}{more}",
-        model.text_part or "use a model that attends, such as --model minilm",
+        hint,
         about="model",
     )
 
@@ -322,7 +330,7 @@ def find_eager_difference(
     A difference in `known`, which was measured on an earlier text, is returned if it is of these
     layers and of no fewer first tokens; else it is measured and added.
     """
-    probe, key = model_input.probe, ("eager", model_input.which)
+    probe, key = model_input.probe, ("eager", model_input.kind)
     numbers = {captured.layer for captured in captured_pass.captured}
     difference: EagerDifference | None
     difference, known_numbers = known.get(key, (None, set()))
@@ -349,15 +357,15 @@ def _measure_eager_difference(
         return None
     with unchanged_model(model.model):
         eager_result, outputs = run_model(model, probe, output_attentions=True)
-    theirs = returned_weights(outputs, model_input.which)
+    theirs = returned_weights(outputs, model_input.kind)
     weights = _captured_weight_difference(ours, theirs) if theirs else None
     vectors = _vector_difference(ours.result.vectors, eager_result.vectors)
     return EagerDifference(weights, vectors, len(probe.queries))
 
 
-def returned_weights(outputs: Any, which: AttentionKind) -> Sequence[Tensor]:
+def returned_weights(outputs: Any, kind: AttentionKind) -> Sequence[Tensor]:
     """Return the weights in a model's outputs, a tensor for each layer that attends, or []."""
-    weights = getattr(outputs, ATTENTION_OUTPUT_NAMES[which], None) or ()
+    weights = getattr(outputs, ATTENTION_OUTPUT_NAMES[kind], None) or ()
     return [layer_weights for layer_weights in weights if layer_weights is not None]
 
 

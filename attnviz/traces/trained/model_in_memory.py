@@ -12,14 +12,19 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from attnviz.errors import AttnvizError, warn_with_note
+from attnviz.traces.origin import FromTransformer
 from attnviz.traces.settings import DTYPES, Dtype, Settings
 from attnviz.traces.trained.loading import LoadedTransformer, refuse_model_without_text
+from attnviz.traces.trained.model_state import results_for_model
+
+if TYPE_CHECKING:
+    from attnviz.traces.trace import Trace
 
 GIVE_TOKENIZER_HINT = "give it, too: model=model, tokenizer=tokenizer"
 DROPOUT_NOTE = "the model is in training mode; here it ran in evaluation mode, without dropout"
@@ -83,6 +88,20 @@ def in_memory_settings(settings: Settings, loaded: LoadedTransformer) -> Setting
     return replace(settings, model=None, dtype=loaded.dtype, device="auto")
 
 
+def refuse_changed_model(trace: Trace) -> None:
+    """Refuse a Trace of a model in memory that changed since: its matrices are others now."""
+    in_memory = trace.origin.in_memory if isinstance(trace.origin, FromTransformer) else None
+    if in_memory is None or in_memory.results is None:
+        return
+    if results_for_model(in_memory.model) is not in_memory.results:
+        raise AttnvizError(
+            f"the model '{in_memory.name}' changed after the trace was made, so its matrices are "
+            "others",
+            "trace the text again",
+            about="model",
+        )
+
+
 def _underlying_transformer(model: nn.Module) -> Any:
     """Return the transformers model in compiled, parallel and adapted ones (PEFT).
 
@@ -93,7 +112,7 @@ def _underlying_transformer(model: nn.Module) -> Any:
     inner = getattr(inner, "_orig_mod", inner)
     if getattr(getattr(inner, "active_peft_config", None), "is_prompt_learning", False):
         raise AttnvizError(
-            f"the adapter of the model '{name_model(inner)}' adds virtual tokens, which are no text",
+            f"the adapter of the model '{name_model(inner)}' adds virtual tokens to a text",
             "use an adapter that changes weights, such as LoRA",
             about="model",
         )
@@ -135,7 +154,7 @@ def _drops_out(module: nn.Module) -> bool:
 
 
 def _stored_dtype(model: nn.Module) -> str:
-    """Return the name of the dtype that most numbers of a model have, such as 'uint8' for 4 bits."""
+    """Return the dtype that most numbers of a model have by name, such as 'uint8' for 4 bits."""
     counts: Counter[torch.dtype] = Counter()
     for parameter in model.parameters():
         counts[parameter.dtype] += parameter.numel()

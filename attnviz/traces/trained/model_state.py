@@ -1,4 +1,4 @@
-"""The state of a model: what a run leaves exactly as it was, and results that hold until it changes.
+"""The state of a model: a run leaves it exactly as it was, and results hold until it changes.
 
 A run needs attention that can be captured, evaluation mode, and hooks. transformers adds hooks of
 its own, and some models change themselves as they read: BigBird attends to everything after a short
