@@ -91,8 +91,8 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
         raise AttnvizError(
             f"the model '{name_model(model)}' is in memory, but rank only takes models that "
             "learned a task of attnviz",
-            "see the effect of each head on a text: inspect(text, model=model, tokenizer=tokenizer, "
-            'by="effect")',
+            "see the effect of each head on a text: inspect(text, model=model, "
+            'tokenizer=tokenizer, by="effect")',
             about="model",
         )
     name = model.name if isinstance(model, Model) else str(model)

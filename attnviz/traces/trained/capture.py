@@ -32,7 +32,7 @@ from attnviz.wording.words import counted
 
 ATTENTION_NAME = "attnviz"  # under which transformers knows the attention function
 MATRIX_DTYPES = tuple(getattr(torch, name) for name in DTYPES)  # not those of quantised weights
-ADAPTED_LAYER_SUFFIX = ".base_layer"  # in PEFT's adapters
+ADAPTED_LAYER_NAME = "base_layer"  # in PEFT's adapters
 KEY_INPUT_NAMES = ("key_value_states", "encoder_hidden_states")  # of cross-attention
 CAPTURED_CELLS_AT_ONCE = 2**18  # of all heads; several tensors of this size exist at a time
 Visible = Bool[Tensor, "*#head query key"]
@@ -242,14 +242,15 @@ def _register_hooks(model: Any, listener: Listener) -> None:
     """Register the listener's hooks on its modules, or all; `unchanged_model` removes them.
 
     `note_output_matrix` goes on modules with a weight matrix, `note_module_inputs` on others that
-    contain modules. A layer inside an adapter makes only a part of its product, and gets none.
+    contain modules. The parts of an adapted layer make no whole product, and get none.
     """
-    modules: Iterable[tuple[str, nn.Module]] = (("", module) for module in listener.modules or ())
-    for name, module in modules if listener.modules else model.named_modules():
-        if name.endswith(ADAPTED_LAYER_SUFFIX):
-            continue
+    modules = [*(listener.modules or model.modules())]
+    layers = (module for module in modules if ADAPTED_LAYER_NAME in module._modules)
+    inner = {part for layer in layers for part in layer.modules() if part is not layer}
+    for module in modules:
         if module_matrix(module)[0] is not None:
-            module.register_forward_hook(listener.note_output_matrix)
+            if module not in inner:
+                module.register_forward_hook(listener.note_output_matrix)
         elif next(module.children(), None) is not None:
             module.register_forward_pre_hook(listener.note_module_inputs, with_kwargs=True)
 

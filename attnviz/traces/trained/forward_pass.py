@@ -91,8 +91,8 @@ def _refuse_unknown_ids(model: LoadedTransformer, ids: TokenIds) -> None:
     count = getattr(model.model.get_input_embeddings(), "num_embeddings", None)
     if count is not None and max(ids) >= count:
         raise AttnvizError(
-            f"the tokenizer makes id {max(ids):,}, but the model '{model.name}' only has embeddings "
-            f"for {count:,}",
+            f"the tokenizer makes id {max(ids):,}, but the model '{model.name}' only has "
+            f"embeddings for {count:,}",
             "use the tokenizer that the model was trained with",
             about="tokenizer",
         )
@@ -369,6 +369,8 @@ def _run_error(model: LoadedTransformer, error: Exception) -> CannotRun:
     message = shorten_message(str(error) or type(error).__name__)
     if model.dtype != "float32" and DTYPE_ERRORS.search(message):
         problem, hint = f"cannot be run as {model.dtype}", "leave --dtype out"
+        if model.in_memory:
+            hint = "convert all of it to one dtype: model.float()"
         return CannotRun(f"{model_phrase} {problem}: {message}", hint, about="dtype")
     if isinstance(error, RuntimeError):
         problem = "cannot be run on this text"

@@ -40,9 +40,19 @@ Vectors = Float[Tensor, "head token width"]
 class VectorMaker:
     """The columns of a module's matrix and bias that make queries, keys, or values."""
 
-    matrix: Float[Tensor, "dim out"]
-    bias: Float[Tensor, "out"] | None
+    whole_matrix: Float[Tensor, "dim out"]
+    whole_bias: Float[Tensor, "out"] | None
+    columns: slice | Tensor
+    first_column: int
     factor: float = 1.0  # by which the model multiplies the vectors before it attends
+
+    @property
+    def matrix(self) -> Float[Tensor, "dim some"]:
+        return self.whole_matrix[:, self.columns]
+
+    @property
+    def bias(self) -> Float[Tensor, "some"] | None:
+        return None if self.whole_bias is None else self.whole_bias[self.columns]
 
     def make_vectors(self, inputs: Float[Tensor, "token dim"], heads: int) -> Vectors:
         """Return inputs × matrix + bias, split between the heads; `factor` is not applied."""
@@ -53,7 +63,7 @@ class VectorMaker:
         candidate = self.make_vectors(inputs, len(expected)) * self.factor
         if rotated:
             return _is_rotated(candidate, expected)
-        return _is_nearly_equal(candidate, expected, len(self.matrix))
+        return _is_nearly_equal(candidate, expected, len(self.whole_matrix))
 
     def fits_token(
         self, inputs: Float[Tensor, "token dim"], expected: Vectors, rotated: bool
@@ -61,9 +71,9 @@ class VectorMaker:
         """Return whether this makes the first number of one token's vector in head 0."""
         token = 0 if rotated or len(inputs) == 1 else 1
         vector: list[float] = expected[0, token].tolist()
-        number = float(inputs[token] @ self.matrix[:, 0])
-        number += 0.0 if self.bias is None else float(self.bias[0])
-        terms = len(self.matrix) * (len(vector) if rotated else 1)
+        number = float(inputs[token] @ self.whole_matrix[:, self.first_column])
+        number += 0.0 if self.whole_bias is None else float(self.whole_bias[self.first_column])
+        terms = len(self.whole_matrix) * (len(vector) if rotated else 1)
         difference = abs(number * self.factor - vector[0])
         return difference <= _relative_tolerance(terms, expected) * max(map(abs, vector))
 
@@ -294,13 +304,11 @@ def _candidate_makers(
     """
     out, kind_width = matrix.shape[1], heads * width
     for first in range(0, out - kind_width + 1, width):
-        columns = slice(first, first + kind_width)
-        yield VectorMaker(matrix[:, columns], None if bias is None else bias[columns])
+        yield VectorMaker(matrix, bias, slice(first, first + kind_width), first)
     if heads > 1 and out % kind_width == 0 and out > kind_width:
         column_indices = torch.arange(out, device=matrix.device).view(heads, -1, width)
         for kind in range(column_indices.shape[1]):
-            kind_columns = column_indices[:, kind].flatten()
-            yield VectorMaker(matrix[:, kind_columns], None if bias is None else bias[kind_columns])
+            yield VectorMaker(matrix, bias, column_indices[:, kind].flatten(), kind * width)
 
 
 def _is_nearly_equal(candidate: Vectors, expected: Vectors, terms: int) -> bool:

@@ -227,6 +227,7 @@ def _returned_attention(
     _refuse_large_matrices(model, model_input)
     try:
         with unchanged_model(model.model):
+            _refuse_fast_attention(model)
             result, outputs = run_model(model, model_input, answer_positions, **RETURN_OPTIONS)
     except CannotRun:
         if not runs:
@@ -248,6 +249,21 @@ def _returned_attention(
     return ModelAttention(
         layers=tuple(returned_layers), layer_numbers=tuple(all_numbers), result=result
     )
+
+
+def _refuse_fast_attention(model: LoadedTransformer) -> None:
+    """Refuse a model that keeps the attention it was loaded with, if that is not the eager one.
+
+    The weights that it returns may then be false: without the causal mask, for example.
+    """
+    attention = getattr(model.config, "_attn_implementation", EAGER_NAME)
+    if attention != EAGER_NAME:
+        raise AttnvizError(
+            f"the model '{model.name}' ({model.config.model_type}) was loaded with "
+            f"attn_implementation='{attention}', which does not return its weights",
+            "load it again with attn_implementation='eager'",
+            about="model",
+        )
 
 
 def _layer_from_returned_weights(
@@ -294,13 +310,10 @@ def _no_attention_error(model: LoadedTransformer) -> AttnvizError:
     """Return the error for a model without attention, which lists the modules that it has."""
     kinds = sorted({type(module).__name__ for module in model.model.modules()} - TORCH_MODULE_NAMES)
     more = " …" * (len(kinds) > MAX_NAMED_MODULES)
-    hint = model.text_part or "use a model that attends, such as --model minilm"
-    if getattr(model.config, "_attn_implementation", EAGER_NAME) != EAGER_NAME:
-        hint = 'if it attends, load it with attn_implementation="eager", which returns its weights'
     return AttnvizError(
         f"no attention can be found in the model '{model.name}' ({model.config.model_type}); it "
         f"is made of {', '.join(kinds[:MAX_NAMED_MODULES])}{more}",
-        hint,
+        model.text_part or "use a model that attends, such as --model minilm",
         about="model",
     )
 

@@ -56,9 +56,8 @@ def take_model_in_memory(
     refuse_model_without_text(name, transformer)
     if any(map(_drops_out, transformer.modules())):
         warn_with_note(DROPOUT_NOTE)
-    loaded = LoadedTransformer(
-        name, transformer, tokenizer, _stored_dtype(transformer), _computing_dtype(transformer)
-    )
+    dtypes = _stored_dtype(transformer), _computing_dtype(transformer)
+    loaded = LoadedTransformer(name, transformer, tokenizer, *dtypes, in_memory=True)
     others = {key: value for key, value in keywords.items() if key not in ("model", "tokenizer")}
     return loaded, others
 
