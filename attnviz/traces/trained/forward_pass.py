@@ -88,7 +88,10 @@ def _refuse_unknown_ids(model: LoadedTransformer, ids: TokenIds) -> None:
 
     A GPU could not be used any more after reading them.
     """
-    count = getattr(model.model.get_input_embeddings(), "num_embeddings", None)
+    try:
+        count = getattr(model.model.get_input_embeddings(), "num_embeddings", None)
+    except NotImplementedError:  # of a model of text and pictures
+        return
     if count is not None and max(ids) >= count:
         raise AttnvizError(
             f"the tokenizer makes id {max(ids):,}, but the model '{model.name}' only has "

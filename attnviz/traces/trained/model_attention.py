@@ -229,6 +229,10 @@ def _returned_attention(
         with unchanged_model(model.model):
             _refuse_fast_attention(model)
             result, outputs = run_model(model, model_input, answer_positions, **RETURN_OPTIONS)
+        if not returned_weights(outputs, model_input.kind):
+            with unchanged_model(model.model):
+                run_model(model, model_input)  # which may exchange modules, as BigBird does
+                result, outputs = run_model(model, model_input, answer_positions, **RETURN_OPTIONS)
     except CannotRun:
         if not runs:
             raise
