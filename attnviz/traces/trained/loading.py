@@ -57,7 +57,7 @@ class LoadedTransformer:
     stored_as: str  # the dtype of the checkpoint
     dtype: str = "float32"  # in which it computes, except for parts with a dtype of their own
     in_memory: bool = False  # whether the caller loaded it
-    results: ModelResults | None = None  # of a model in memory: those known when it was traced
+    results: ModelResults | None = None  # of a model in memory, as it was when it was given
 
     @property
     def config(self) -> Any:

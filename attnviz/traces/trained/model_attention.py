@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf, isnan, prod
 from typing import Any
 
@@ -65,7 +65,7 @@ class ModelAttention:
     """The attention of the wanted layers, and the result of the forward pass."""
 
     layers: tuple[Layer, ...]
-    known: ModelResults = field(default_factory=dict)  # about the model: "parameters" and others
+    parameters: int = 0  # of the whole model
     layer_numbers: tuple[int, ...]  # of all layers that attend, in `layers` or not
     result: PassResult
     eager_difference: EagerDifference | None = None  # None: the attention is the eager one
@@ -88,7 +88,7 @@ def compute_model_attention(
     where only weights are returned, and a model without attention.
     """
     off, runs = parse_heads_off(settings.without), True
-    known = results_for_model(model.model)
+    known = results_for_model(model.model) if model.results is None else model.results
     try:
         captured_pass = capture_pass(
             model,
@@ -111,7 +111,7 @@ def compute_model_attention(
     numbers = attention.layer_numbers
     _refuse_missing_layers(numbers, settings, layers)
     refuse_missing_heads(settings.without, numbers[-1] + 1, attention.layers[0].heads)
-    return replace(attention, known=known)
+    return replace(attention, parameters=known["parameters"])
 
 
 def _attention_from_capture(

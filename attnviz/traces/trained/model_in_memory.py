@@ -56,8 +56,13 @@ def take_model_in_memory(
     refuse_model_without_text(name, transformer)
     if any(map(_drops_out, transformer.modules())):
         warn_with_note(DROPOUT_NOTE)
-    dtypes = _stored_dtype(transformer), _computing_dtype(transformer)
-    loaded = LoadedTransformer(name, transformer, tokenizer, *dtypes, in_memory=True)
+    results = results_for_model(transformer)
+    if "dtypes" not in results:
+        results["dtypes"] = _stored_dtype(transformer), _computing_dtype(transformer)
+    dtypes = results["dtypes"]
+    loaded = LoadedTransformer(
+        name, transformer, tokenizer, *dtypes, in_memory=True, results=results
+    )
     others = {key: value for key, value in keywords.items() if key not in ("model", "tokenizer")}
     return loaded, others
 

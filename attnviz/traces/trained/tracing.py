@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -100,7 +100,7 @@ def trace_transformer(
             text=text,
             positions=attention.positions,
             position_base=attention.position_base,
-            in_memory=in_memory and replace(in_memory, results=attention.known),
+            in_memory=in_memory,
         ),
         provenance=_transformer_provenance(settings, card, model, command),
     )
@@ -114,7 +114,7 @@ def _transformer_card(
     return TrainedCard(
         name=model.name,
         kind=model.config.model_type,
-        parameters=attention.known["parameters"],
+        parameters=attention.parameters,
         layers=len(attention.layer_numbers),
         heads=first.heads,
         kv_heads=first.kv_heads,
@@ -168,7 +168,7 @@ def _transformer_provenance(
     return Provenance(
         version=__version__,
         command=command,
-        settings=asdict(replace(settings, model=card.name)) | asdict(card),
+        settings=vars(settings) | vars(card) | {"model": card.name},
         seed=settings.seed,
         device=str(model.device),
         dtype=settings.dtype,
@@ -267,7 +267,10 @@ def reload_model(trace: Trace) -> tuple[LoadedTransformer, PreparedInput]:
     """
     origin = trace.origin
     assert isinstance(origin, FromTransformer), "of no transformer"
-    model = origin.in_memory or _load_model_again(origin)
+    if origin.in_memory is None:
+        model = _load_model_again(origin)
+    else:
+        model = replace(origin.in_memory, results=None)  # it may have changed since
     attention = trace.layers[0].weights_on_demand
     is_from_file = not isinstance(attention, WeightsOnDemand) or attention.captured.module is None
     with quiet_transformers(), torch.no_grad():
