@@ -28,12 +28,12 @@ def unchanged_model(model: Any, attention: str = EAGER_NAME) -> Iterator[None]:
     """
     modules = [*model.modules()]
     configs = _find_configs(model, modules)
-    attributes = [vars(holder) for holder in (*modules, *configs)]
+    attributes: list[dict[str, Any]] = [vars(holder) for holder in (*modules, *configs)]
     inner = [each for own in attributes for each in own.values() if isinstance(each, dict)]
     empty = [each for each in inner if not each]  # most hooks
     saved = [(each, each.copy()) for each in (*attributes, *inner) if each]
     try:
-        for own in map(vars, modules):
+        for own in attributes[: len(modules)]:
             own["training"] = False
             own["_compiled_call_impl"] = None  # compiled code would not call hooks
         for config in configs:
@@ -86,7 +86,7 @@ def model_fingerprint(model: nn.Module) -> Fingerprint:
     """
     state: list[Hashable] = []
     for module in model.modules():
-        state.append(type(module))
+        state.append(type(module).__qualname__)
         for tensors in (module._parameters, module._buffers):
             for tensor in tensors.values():
                 if tensor is not None:
