@@ -130,8 +130,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "a model in memory": (
         lambda: attnviz.inspect(STORY, model=torch.nn.Linear(2, 2)),
-        "model is of type Linear, and should be a text",
-        'try model="…"',
+        "the model is of type Linear, which is no model of transformers",
+        "show the weights that it computes: attnviz.from_weights(weights, tokens)",
     ),
     "two texts in a row": (
         lambda: replace_choices("the second text", {}),  # as `compare(text, text)` has it

@@ -14,6 +14,7 @@ from attnviz.traces.settings import DTYPES, POSITIONS, Settings
 
 DEFAULT_WINDOW = 2
 ABLATION_ASPECT, NO_HEADS_OFF = "without", "none"
+MODEL_RUN_ASPECTS = ("dtype", "device")  # in which two runs of a transformer may differ
 # What can be changed about a model that is already built.
 MODEL_ASPECTS = ("scale", "mask", "temperature", "dtype", "device", ABLATION_ASPECT)
 SCALE_VALUES = ("unscaled", "scaled")

@@ -13,6 +13,7 @@ from torch import Tensor
 from attnviz.analysis.aspects import (
     ABLATION_ASPECT,
     ASPECTS,
+    MODEL_RUN_ASPECTS,
     TEXT_ASPECT,
     choose_aspect,
     choose_reference,
@@ -43,6 +44,8 @@ from attnviz.traces.parts import GIVEN_BLOCK_NAMES
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
+from attnviz.traces.trained.loading import LoadedTransformer
+from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.wording.commands import Command
@@ -281,8 +284,9 @@ def compare(
     if isinstance(text, Trace):
         refuse_weights_only(text, "kinds of attention are compared by vectors and scores", "by")
     aspect = choose_aspect(by, values, texts=other is not None)
+    in_memory, changes = take_model_in_memory(changes)
     source = build_source(text, settings, COMPARE_KEYWORDS, **changes)
-    _refuse_trained_sentences(source, other)
+    _refuse_transformer(source, text, in_memory, aspect)
     _refuse_blocks(source)
     _refuse_given_parts(source, aspect)
     number = _choose_layer(source, layer)
@@ -322,15 +326,29 @@ def _choose_layer(source: Source, requested: int | None) -> int:
     return layers - 1 if requested is None else requested
 
 
-def _refuse_trained_sentences(source: Source, other_text: str | None) -> None:
-    """Refuse a second sentence for a transformers model, which `compare_sentences` compares."""
-    if other_text is not None and source.model is None and is_trained(source.settings.model):
-        raise AttnvizError(
-            f"the trained model '{source.settings.model}' is compared head by head, with both "
-            "sentences",
-            f"use attnviz compare TEXT OTHER --model {source.settings.model}; in Python "
-            "compare_sentences(text, other)",
-        )
+def _refuse_transformer(
+    source: Source, text: str | Trace | None, in_memory: LoadedTransformer | None, by: str
+) -> None:
+    """Refuse a transformers model, unless it is to run in another way (`by`), such as its dtype.
+
+    Two sentences in it are compared by `compare_sentences`; nothing else of it can be varied.
+    """
+    card = text.trained if isinstance(text, Trace) else None
+    is_named = source.model is None and is_trained(source.settings.model)
+    if in_memory is None and card is None and not is_named:
+        return
+    if by in MODEL_RUN_ASPECTS and is_named:
+        return
+    name = in_memory.name if in_memory else card.name if card else source.settings.model
+    hint = "give two sentences: compare_sentences(text, other, model=model, tokenizer=tokenizer)"
+    if is_named:
+        hint = f"use attnviz compare TEXT OTHER --model {source.settings.model}; in Python "
+        hint += "compare_sentences(text, other)"
+    if by == TEXT_ASPECT:
+        problem = "is compared head by head, with both sentences"
+    else:
+        problem = f"decides how it attends, so nothing can be compared by {by}"
+    raise AttnvizError(f"the trained model '{name}' {problem}", hint)
 
 
 def _refuse_blocks(source: Source) -> None:

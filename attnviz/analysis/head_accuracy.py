@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from attnviz.errors import AttnvizError
 from attnviz.learning.learner import (
     ForwardPass,
     mean_losses,
@@ -26,6 +27,7 @@ from attnviz.traces.models.shipped import load_model
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import HeadId, Settings, format_head_id
 from attnviz.traces.trace import Provenance, Trace
+from attnviz.traces.trained.model_in_memory import name_model
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,14 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
     >>> rank("agreement").view().headline
     'Switching off L0H0 costs 16\\xa0% of the verbs; any other head at most 5\\xa0%'
     """
+    if isinstance(model, torch.nn.Module):
+        raise AttnvizError(
+            f"the model '{name_model(model)}' is in memory, but rank only takes models that "
+            "learned a task of attnviz",
+            "see the effect of each head on a text: inspect(text, model=model, "
+            'tokenizer=tokenizer, by="effect")',
+            about="model",
+        )
     name = model.name if isinstance(model, Model) else str(model)
     if not isinstance(model, Model):
         refuse_ranking_trained(name)

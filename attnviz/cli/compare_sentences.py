@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attnviz.analysis.aspects import ASPECTS, TEXT_ASPECT, refuse_unknown_aspect
+from attnviz.analysis.aspects import (
+    ASPECTS,
+    MODEL_RUN_ASPECTS,
+    TEXT_ASPECT,
+    refuse_unknown_aspect,
+)
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cli import output, text_source
 from attnviz.cli.options import command_line
@@ -21,7 +26,6 @@ if TYPE_CHECKING:
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
-MODEL_RUN_ASPECTS = ("dtype", "device")  # in which two runs of one model may differ
 DEFAULT_ASPECT_VALUES = {"dtype": ["float32", "bfloat16"]}
 REFUSED_WITH_MODEL = ("repeats", "curves", "mean", "reference")
 PATTERN_EXAMPLE = 'attnviz compare "it was too tired" "it was too wide" --model minilm'

@@ -348,14 +348,15 @@ def omits_weights(trace: Trace) -> bool:
 def read_transformer_origin(settings: Settings, facts: Facts) -> FromTransformer:
     """Return the origin of a trained transformer, which is not loaded, from the facts of a file.
 
-    Raises ValueError for settings that name no model or a small one of attnviz, and TypeError for
-    facts of the wrong type.
+    Raises ValueError for settings that name a small model of attnviz, or none where the model was
+    not in memory, and TypeError for facts of the wrong type.
     """
-    if settings.model is None or settings.model in shipped_names():
+    card = build_checked(TrainedCard, facts["card"])
+    has_no_name = settings.model is None and not card.in_memory
+    if has_no_name or settings.model in shipped_names():
         raise ValueError(settings.model)
     origin_facts = {name: facts[name] for name in TRANSFORMER_FACT_TYPES}
     refuse_other_types(origin_facts, TRANSFORMER_FACT_TYPES)
-    card = build_checked(TrainedCard, facts["card"])
     return FromTransformer(settings=settings, card=card, **origin_facts)
 
 

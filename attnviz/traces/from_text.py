@@ -39,6 +39,7 @@ from attnviz.traces.models.answers import Prediction, predict_answers
 from attnviz.traces.plan import Plan, build_plan
 from attnviz.traces.settings import Settings, refuse_odd_rotary
 from attnviz.traces.trace import GIVEN_LABEL, Layer, Provenance, Trace
+from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.vectors import positions
 from attnviz.version import __version__
@@ -62,8 +63,9 @@ def trace(
     `changes` replace fields of the settings: `trace("I am learning this", variant="causal")`.
     `given` matrices, or those of the file it names, replace drawn and computed ones; `vectors`
     replace the embeddings. `mistake` names a common mistake to make on purpose. `kept`: indices of
-    the layers of a trained model to capture; None captures all. Refuses settings that do not fit
-    each other, the text or the memory.
+    the layers of a trained model to capture; None captures all. `model` may be a loaded model of
+    transformers, with its `tokenizer`. Refuses settings that do not fit each other, the text or the
+    memory.
 
     >>> from attnviz import trace
     >>> result = trace("I am learning this", variant="causal")
@@ -72,10 +74,11 @@ def trace(
     >>> result.weights[0, 0, 1].tolist()[2:]  # "am" does not attend to what comes after it
     [0.0, 0.0]
     """
+    in_memory, changes = take_model_in_memory(changes)
     run_settings = replace_choices(settings or Settings(), changes)
     if isinstance(given, str | Path):
         run_settings, given = replace_choices(run_settings, {"given": given}), None
-    source = source_from_text(text, run_settings, given, vectors)
+    source = source_from_text(text, run_settings, given, vectors, in_memory)
     return trace_source(source, mistake=mistake, command=command, kept_layers=kept)
 
 
@@ -91,10 +94,17 @@ def trace_source(
     `mistake` names a mistake to make on purpose; `kept_layers` are the layers of a trained model to
     capture, None for all; `command` is stored as provenance.
     """
-    if source.model is None and is_trained(source.settings.model):
+    in_memory = source.in_memory
+    if in_memory is not None or (source.model is None and is_trained(source.settings.model)):
         from attnviz.traces.trained.tracing import trace_transformer
 
-        return trace_transformer(source.text, source.settings, layers=kept_layers, command=command)
+        return trace_transformer(
+            source.text,
+            source.settings,
+            layers=kept_layers,
+            command=command,
+            in_memory=in_memory,
+        )
     sentence = build_sentence(source)
     source = with_vectors(source, sentence.tokens)
     plan, embeddings = _plan_and_embed(source, sentence, mistake)

@@ -245,6 +245,7 @@ def trained_settings(trace: Trace, card: TrainedCard) -> dict[str, str]:
         "scale": _text_by_layer({layer.layer: _scale_text(layer) for layer in trace.layers}, card),
         **_mask_parts(trace, card),
         "soft_cap": f"soft cap {exact_text(soft_cap)}" if soft_cap else "",
+        "in_memory": "a model in memory" if card.in_memory else "",
         "stored": f"stored as {card.stored_as}" if card.stored_as != trace.provenance.dtype else "",
         "fallback": "weights as returned by the model" if card.fallback else "",
     }

@@ -15,12 +15,14 @@ from attnviz.analysis.inspection.map_regrouping import hide_tokens, merge_into_w
 from attnviz.analysis.inspection.maps import Map, MapStep, build_maps, merge_maps, roll_out_maps
 from attnviz.analysis.inspection.patterns import HeadPatterns, find_patterns
 from attnviz.analysis.inspection.weighted_maps import weigh_maps
-from attnviz.traces.from_text import trace
+from attnviz.traces.from_text import trace_source
+from attnviz.traces.inputs import source_from_text
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
+from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import MINILM
-from attnviz.traces.trained.tracing import with_named_model
+from attnviz.traces.trained.tracing import with_given_model
 from attnviz.wording.keywords import replace_choices
 
 if TYPE_CHECKING:
@@ -104,12 +106,13 @@ def inspect(
     """Return the heads of a model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
     `changes` replace fields of the settings (`model="minilm"`, which is the default) and of
-    `InspectOptions`. Heads are ranked by lift: the weight minus the mean weight that other tokens
-    give the same key; `rank="weight"` ranks them by weight alone. `metric` is a function from what
-    the model returns for the text to a number, by whose change `by="effect"` ranks heads:
+    `InspectOptions`; `model` may be a loaded model of transformers, with its `tokenizer`. Heads are
+    ranked by lift: the weight minus the mean weight that other tokens give the same key;
+    `rank="weight"` ranks them by weight alone. `metric` is a function from what the model returns
+    for the text to a number, by whose change `by="effect"` ranks heads:
     `metric=lambda outputs: outputs.logits[0, -1, 5]`; it needs `by="effect"`, and refuses two
-    answers beside it. For a Trace from a file, `model`
-    and `trust_remote_code` name the model it was made with, as a file is not trusted to do so.
+    answers beside it. For a Trace from a file, `model` and `trust_remote_code` are those it was
+    made with, as a file is not trusted to name them.
 
     >>> from attnviz import inspect
     >>> story = "The animal was tired because it slept"
@@ -119,11 +122,13 @@ def inspect(
     options = {name: changes.pop(name) for name in INSPECT_OPTION_NAMES if name in changes}
     looking = replace_choices(InspectOptions(), options)
     refuse_odd_metric(metric, looking)
+    in_memory, changes = take_model_in_memory(changes)
     chosen_settings = replace_choices(
         settings or Settings(model=MINILM), changes, other_names=INSPECT_OPTION_NAMES
     )
     if isinstance(text, Trace):
-        source = with_named_model(text, **changes)
+        source_trace = with_given_model(text, in_memory, changes)
     else:
-        source = trace(text, chosen_settings, kept=looking.layers)
-    return Inspection(trace=source, looking=looking, metric=metric)
+        source = source_from_text(text, chosen_settings, in_memory=in_memory)
+        source_trace = trace_source(source, kept_layers=looking.layers)
+    return Inspection(trace=source_trace, looking=looking, metric=metric)

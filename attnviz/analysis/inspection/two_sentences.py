@@ -27,12 +27,14 @@ from attnviz.cells import CELLS_PER_BAND, FULL_SLICE
 from attnviz.errors import AttnvizError
 from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.from_text import trace
+from attnviz.traces.from_text import trace_source
+from attnviz.traces.inputs import source_from_text
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
+from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import MINILM
-from attnviz.traces.trained.tracing import UNTRUSTED_SETTINGS, reload_model, with_named_model
+from attnviz.traces.trained.tracing import UNTRUSTED_SETTINGS, reload_model, with_given_model
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
 from attnviz.wording.words import bidi_isolated
 
@@ -122,8 +124,9 @@ def compare_sentences(
     """Compare two sentences in a trained model: `compare_sentences("too tired", "too wide")`
 
     Traces may also be of one sentence in two models. `changes` replace fields of the settings, such
-    as `model`; `layer` and `head` choose heads, and `query` compares one token's rows only. Refuses
-    equal sentences, sentences without a common token, and traces with different heads.
+    as `model`, which may be in memory; `layer` and `head` choose heads, and `query` compares one
+    token's rows only. Refuses equal sentences, sentences without a common token, and traces with
+    different heads.
 
     >>> from attnviz import compare_sentences
     >>> found = compare_sentences("The animal was too tired", "The animal was too wide")
@@ -131,6 +134,7 @@ def compare_sentences(
     'L4H9'
     """
     looking = replace_choices(InspectOptions(), {"layer": layer, "head": head, "query": query})
+    in_memory, changes = take_model_in_memory(changes)
     chosen_settings = replace_choices(
         settings or Settings(model=MINILM), changes, other_names=INSPECT_OPTION_NAMES
     )
@@ -140,10 +144,14 @@ def compare_sentences(
     for given, other in ((first, second), (second, first)):
         if isinstance(given, Trace) and isinstance(other, str) and given.trained is not None:
             # The other sentence must be read by the same model.
-            reload_model(with_named_model(given, **model_settings))
+            reload_model(with_given_model(given, in_memory, model_settings))
     traces = [
-        source if isinstance(source, Trace) else trace(source, chosen_settings, command=command)
-        for source in (first, second)
+        each
+        if isinstance(each, Trace)
+        else trace_source(
+            source_from_text(each, chosen_settings, in_memory=in_memory), command=command
+        )
+        for each in (first, second)
     ]
     sentences = compare_traces(traces[0], traces[1], trace_names(*traces), looking)
     if traces[0].handed is None and is_one_sentence(*traces) and not sentences.changes:
@@ -178,7 +186,8 @@ def _candidate_names(traced: Trace) -> tuple[str, str]:
     `run-1/checkpoint`. Weights that were computed elsewhere have their own name twice."""
     if traced.handed is not None:
         return traced.handed.name, traced.handed.name
-    model = Path(traced.origin.settings.model or "")
+    card_name = "" if traced.trained is None else traced.trained.name
+    model = Path(traced.origin.settings.model or card_name)
     return model.name, "/".join(model.parts[-2:])  # run-1/checkpoint and run-2/checkpoint
 
 

@@ -237,10 +237,11 @@ def max_token_count(model: LoadedTransformer) -> int | None:
     config_value = getattr(model.text_config, "max_position_embeddings", None)
     longest = config_value if isinstance(config_value, int) and config_value > 0 else None
     for name, module in model.model.named_modules():
-        padding = getattr(module, "padding_idx", None)
-        if name.endswith("position_embeddings") and padding is not None:
-            # RoBERTa and its kin count positions from the index after that of padding.
-            return int(module.num_embeddings - padding - 1)
+        if name.endswith("position_embeddings"):
+            padding = getattr(module, "padding_idx", None)
+            if padding is not None:
+                # RoBERTa and its kin count positions from the index after that of padding.
+                return int(module.num_embeddings - padding - 1)
     return longest
 
 

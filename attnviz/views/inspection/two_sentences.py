@@ -95,7 +95,8 @@ def _sentences_title(sentences: Sentences) -> str:
         return f"{count_text}, {f'read by {cards[0].name}' if cards else 'in given weights'}"
     have_own_names = sentences.names != DEFAULT_WEIGHT_NAMES
     names = and_list(sentences.names) if have_own_names else "first and second weights"
-    models = {trace.origin.settings.model for trace in traces}
+    pairs = zip(traces, cards, strict=False)
+    models = {trace.origin.settings.model or card.name for trace, card in pairs}
     if len(cards) == len(models) == 2:
         return f"{count_text}, read by {names}"
     return f"{count_text}, {f'read by {cards[0].name} ' if len(cards) == 2 else ''}in {names}"
