@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from attnviz.learning.task import Task as Task
     from attnviz.learning.training import learn as learn
     from attnviz.renderers import render as render
+    from attnviz.traces.archive_reader import load as load
     from attnviz.traces.archive_reader import read as read
     from attnviz.traces.external.from_weights import from_weights as from_weights
     from attnviz.traces.from_text import trace as trace
+    from attnviz.traces.models.model_names import models as models
     from attnviz.traces.models.vocabulary import Vocabulary as Vocabulary
     from attnviz.traces.settings import Settings as Settings
     from attnviz.traces.trace import Trace as Trace
@@ -64,6 +66,8 @@ _LAZY_NAMES = {
     "head_effects": "attnviz.analysis.inspection.corpus_effects:head_effects",
     "inspect": "attnviz.analysis.inspection.inspection:inspect",
     "learn": "attnviz.learning.training:learn",
+    "load": "attnviz.traces.archive_reader:load",
+    "models": "attnviz.traces.models.model_names:models",
     "rank": "attnviz.analysis.head_accuracy:rank",
     "read": "attnviz.traces.archive_reader:read",
     "render": "attnviz.renderers:render",

@@ -14,6 +14,8 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Shaped
 
+from attnviz.wording.words import with_summary
+
 CellValues = Shaped[np.ndarray, "row column"]
 CellMask = Bool[np.ndarray, "row column"]
 SampledNumbers = Shaped[np.ndarray, "number"]
@@ -23,6 +25,7 @@ MAX_SAMPLED_NUMBERS = 1_000_000
 FULL_SLICE = slice(None)
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class Patch:
     """The values in part of a table, and which of them are hidden."""

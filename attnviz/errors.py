@@ -6,7 +6,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
@@ -58,6 +58,12 @@ class AttnvizError(Exception):
             if not _is_frame_of(entry[0], *NOTEBOOK_PACKAGES)
         ]
         return [*own, f"{type(self).__name__}: {self}", self.hint]
+
+    def rewrite(self, change: Callable[[str], str]) -> None:
+        """Change the words of the problem and of the hint, in place: the traceback stays."""
+        self.args = (change(str(self)),)
+        self.hint, notes = change(self.hint), getattr(self, "__notes__", [])
+        notes[:1] = [self.hint] * len(notes[:1])
 
     def with_problem(self, problem: str) -> AttnvizError:
         """Return a copy of this error with another problem text, and the same hint."""

@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from itertools import chain
+from typing import Any
 
 import torch
 
@@ -80,15 +81,16 @@ def overhead_rows(pairs: int) -> Iterator[str]:
 
 def survey_rows(pairs: int) -> Iterator[str]:
     """A survey of sentences of 6 to 24 words, beside plain batches with output_attentions."""
-    chance, model = random.Random(1), load_transformer(Settings(model="minilm"))
+    chance, loaded = random.Random(1), load_transformer(Settings(model="minilm"))
+    model: Any = loaded.model
     texts = [f"{' '.join(chance.choices(WORDS, k=chance.randint(6, 24)))}." for _ in range(TEXTS)]
 
     def plain() -> None:
         for first in range(0, len(texts), BATCH):
             batch = texts[first : first + BATCH]
-            inputs = model.tokenizer(batch, padding=True, return_tensors="pt")
+            inputs = loaded.tokenizer(batch, padding=True, return_tensors="pt")
             with torch.no_grad():
-                model.model(**inputs, output_attentions=True)
+                model(**inputs, output_attentions=True)
 
     name = f"survey of {TEXTS} sentences / plain batches"
     yield row(name, lambda: survey(texts), plain, pairs, SURVEY_BOUND)

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from attnviz import trace
 from attnviz.attention import block
-from attnviz.attention.variants import ACTIVATIONS, NORMS, Activation
+from attnviz.attention.variants import ACTIVATIONS, NORMS, Activation, NormPlacement
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.trace import Layer, Trace
@@ -78,14 +78,16 @@ def encoded(made: Trace, norm: str, activation: str, mask: Tensor | None = None)
 
 @pytest.mark.parametrize(("norm", "activation"), KINDS)
 @pytest.mark.parametrize("heads", [1, 2, 4])
-def test_layers_agree_with_torchs_encoder(norm: str, activation: str, heads: int) -> None:
+def test_layers_agree_with_torchs_encoder(
+    norm: NormPlacement, activation: Activation, heads: int
+) -> None:
     made = trace(TEXT, layers=3, heads=heads, norm=norm, activation=activation)
 
     assert_close(made.layers[-1].outputs, encoded(made, norm, activation), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre", "none"])
-def test_attention_only_is_attention_in_a_residual(norm: str) -> None:
+def test_attention_only_is_attention_in_a_residual(norm: NormPlacement) -> None:
     made = trace(TEXT, layers=2, heads=2, norm=norm, attention_only=True)
     hidden = made.embeddings
     for layer in made.layers:
@@ -148,7 +150,9 @@ def test_causal_layers_agree_with_torchs_encoder_and_its_mask() -> None:
 
 
 @pytest.mark.parametrize(("norm", "activation"), KINDS)
-def test_layers_with_memory_agree_with_torchs_decoder(norm: str, activation: str) -> None:
+def test_layers_with_memory_agree_with_torchs_decoder(
+    norm: NormPlacement, activation: Activation
+) -> None:
     made = trace(TEXT, variant="multi-head", memory=OTHER, norm=norm, activation=activation)
     (layer,) = made.layers
     assert layer.cross is not None

@@ -322,7 +322,7 @@ def test_a_metric_that_gives_no_number_is_refused_in_two_lines(name: str) -> Non
 
 
 def test_a_corpus_is_a_list_with_texts_that_the_model_can_read() -> None:
-    with pytest.raises(AttnvizError, match="the texts are one text, and should be a list"):
+    with pytest.raises(AttnvizError, match="texts is 'it is', and should be a list"):
         head_effects("it is")
     with pytest.raises(AttnvizError, match="there is no text in the corpus"):
         head_effects(["", " "])

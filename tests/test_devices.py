@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from attnviz import trace
 from attnviz.attention import devices
 from attnviz.errors import AttnvizError
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import Dtype, Settings
 from tests.conftest import Attnviz
 
 
@@ -117,7 +117,7 @@ def test_every_device_shows_the_same_numbers(device: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
-def test_every_dtype_shows_the_same_numbers_as_far_as_it_can(dtype: str) -> None:
+def test_every_dtype_shows_the_same_numbers_as_far_as_it_can(dtype: Dtype) -> None:
     exact, rounded = trace("I am learning this"), trace("I am learning this", dtype=dtype)
 
     assert rounded.layers[0].context.dtype is getattr(torch, dtype)

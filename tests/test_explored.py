@@ -15,6 +15,7 @@ from attnviz.analysis.inspection.two_sentences import compare_sentences
 from attnviz.cells import FULL_SLICE, Cells, StoredCells
 from attnviz.renderers.page import packing
 from attnviz.renderers.page.head_tables import pack_heads
+from attnviz.traces.settings import AttentionKind
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, find_telling_row
 from attnviz.views.grids.overview import Flag
@@ -140,7 +141,10 @@ def test_heads_of_a_model_open_with_what_one_of_them_does_most(minilm: Inspectio
     ("kind", "attention"), [("gpt-oss", None), ("gemma2", None), ("bart", "cross"), ("t5", None)]
 )
 def test_scores_are_told_by_weights_whatever_bends_them_or_takes_a_share(
-    kind: str, attention: str | None, small_transformer: Saved, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    attention: AttentionKind | None,
+    small_transformer: Saved,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A sink, a soft cap, another sentence, positions that are added."""
     monkeypatch.setattr(packing, "MAX_CELLS_BY_BITS", {})

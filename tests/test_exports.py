@@ -20,6 +20,7 @@ from torch import Tensor
 from attnviz import compare, trace
 from attnviz.renderers import render, render_chunks, suffixes
 from attnviz.traces.matrices import parse_matrices
+from attnviz.traces.settings import Dtype
 from attnviz.traces.trace import Trace
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.view import NumberColumn, Page, TableData, TableLines, View, WordColumns
@@ -241,7 +242,7 @@ def test_labels_with_commas_quotes_and_lines_survive_the_csv() -> None:
 
 @pytest.mark.parametrize("suffix", EXPORTS)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_same_trace_gives_the_same_bytes(suffix: str, dtype: str) -> None:
+def test_the_same_trace_gives_the_same_bytes(suffix: str, dtype: Dtype) -> None:
     one, other = (trace("I am", dtype=dtype) for _ in range(2))
 
     assert written(one, suffix) == written(other, suffix)

@@ -20,6 +20,7 @@ from attnviz import Settings, trace
 from attnviz.analysis.checks import verify_trace
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import parse_matrices
+from attnviz.traces.settings import Positions
 from attnviz.traces.trace import Layer
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
@@ -44,7 +45,7 @@ def torchs(layer: Layer) -> Tensor:
     positions=st.sampled_from(["none", "rotary", "rotary-halves", "sinusoidal"]),
 )
 def test_heads_that_share_keys_and_values_are_torchs(
-    groups: int, size: int, variant: str, positions: str
+    groups: int, size: int, variant: str, positions: Positions
 ) -> None:
     heads = groups * size
 
@@ -191,7 +192,7 @@ def test_sharing_is_said_and_shown_once_for_those_that_share(attnviz: Attnviz) -
 
 
 @pytest.mark.parametrize("positions", ["none", "rotary"])
-def test_the_written_arithmetic_holds(positions: str) -> None:
+def test_the_written_arithmetic_holds(positions: Positions) -> None:
     found = trace(TEXT, heads=4, kv_heads=2, positions=positions)
 
     walked = steps(found, query="am", full=True, digits=4)

@@ -42,6 +42,7 @@ UP = {
     "attnviz/views/view.py": {
         "attnviz.renderers",
         "attnviz.renderers.saving",
+        "attnviz.renderers.terminal.lines",
         "attnviz.renderers.page.page",
         "attnviz.renderers.picture.still_pictures",
     },

@@ -21,7 +21,6 @@ import torch
 import attnviz
 from attnviz import Settings
 from attnviz.errors import Note
-from attnviz.traces.inputs import refuse_non_text
 from attnviz.wording.keywords import replace_choices
 from tests import LONGEST
 from tests.conftest import ROOT
@@ -90,8 +89,8 @@ def test_a_traceback_ends_with_what_to_try() -> None:
 
 
 def test_a_list_of_words_is_no_text_and_that_is_said() -> None:
-    with pytest.raises(attnviz.AttnvizError, match="of type list, and should be one text") as error:
-        refuse_non_text(["I", "am"])  # which tests would stop before: they check types
+    with pytest.raises(attnviz.AttnvizError, match=r"text is \['I', 'am'\], and") as error:
+        attnviz.trace(["I", "am"])  # type: ignore[arg-type]
 
     assert "from_weights(weights, tokens)" in error.value.hint
 
@@ -99,34 +98,104 @@ def test_a_list_of_words_is_no_text_and_that_is_said() -> None:
 STORY = "The animal was too tired"
 REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     "a setting that nobody knows": (
-        lambda: attnviz.trace("I am", seeed=1),
+        lambda: attnviz.trace("I am", seeed=1),  # type: ignore[call-arg]
         "there is no keyword 'seeed'",
         "did you mean 'seed'?",
     ),
     "a choice of a look at heads": (
-        lambda: attnviz.inspect(STORY, layr=5),
+        lambda: attnviz.inspect(STORY, layr=5),  # type: ignore[call-arg]
         "there is no keyword 'layr'",
         "did you mean 'layer'?",
     ),
     "a keyword of comparing": (
-        lambda: attnviz.compare("I am", valeus=[1, 2]),
+        lambda: attnviz.compare("I am", valeus=[1, 2]),  # type: ignore[call-arg]
         "there is no keyword 'valeus'",
         "did you mean 'values'?",
     ),
     "a look of a picture": (
-        lambda: attnviz.trace("I am").heatmap(them="dark"),
+        lambda: attnviz.trace("I am").heatmap(them="dark"),  # type: ignore[call-arg]
         "there is no keyword 'them'",
         "did you mean 'theme'?",
     ),
     "what is not near to any": (
-        lambda: attnviz.trace("I am").view(ax=1),
+        lambda: attnviz.trace("I am").view(ax=1),  # type: ignore[call-arg]
         "there is no keyword 'ax'",
         "known: show, query, as_, predict, layer, head",
     ),
-    "several layers": (
-        lambda: attnviz.inspect(STORY, layer=[4, 5]),
-        "layer is [4, 5], and should be a whole number",
-        "try layer=1",
+    "a layer in words": (
+        lambda: attnviz.inspect(STORY, layer="five"),  # type: ignore[arg-type]
+        "layer is 'five', and should be the number of a layer",
+        "try layer=5",
+    ),
+    "a head in words": (
+        lambda: attnviz.inspect(STORY, head="eleven"),
+        "head is 'eleven', and should be the number of a head",
+        'try head=11, or head="L5H11"',
+    ),
+    "a layer that is not there": (
+        lambda: attnviz.inspect(STORY, layer=[4, 9]),
+        "there is no layer 9: the model has 6 layers, 0 to 5",
+        "try layer=5",
+    ),
+    "a head of another layer": (
+        lambda: attnviz.inspect(STORY, layer=4, head="L5H11"),
+        "head names L5H11, but layer is 4",
+        "leave layer out",
+    ),
+    "a slice without heads": (
+        lambda: attnviz.inspect(STORY, head=slice(12, None)),
+        "head is slice(12, None, None), which holds none of 12 heads",
+        "try head=slice(0, 12)",
+    ),
+    "a negative layer": (
+        lambda: attnviz.inspect(STORY, layer=-1),
+        "layer is -1, but counting starts at 0",
+        "try layer=0",
+    ),
+    "effects of random vectors": (
+        lambda: attnviz.inspect(attnviz.trace("I am"), by="effect").effects,
+        'by="effect" switches off the heads of a trained transformer, but this is not one',
+        'give a transformer: model="minilm", a folder, or a name on a hub',
+    ),
+    "a link with one end": (
+        lambda: attnviz.inspect(STORY, source="animal"),
+        "source names the token that attends, and needs to",
+        'give both: source="it", to="animal"',
+    ),
+    "options that exclude each other": (
+        lambda: attnviz.inspect(STORY, merge="rollout", weigh="norm"),
+        'merge="rollout" multiplies rows that sum to 1, but those of weigh="norm" do not',
+        'leave weigh out, or give merge="mean"',
+    ),
+    "a keyword of a function without settings": (
+        lambda: attnviz.rank(layers=2),  # type: ignore[call-arg]
+        "there is no keyword 'layers'",
+        "known: model, task",
+    ),
+    "no argument": (
+        lambda: attnviz.inspect(),  # type: ignore[call-arg]
+        "inspect() needs text",
+        'try text="…"',
+    ),
+    "a value without its name": (
+        lambda: attnviz.trace("I am").heatmap("dark"),  # type: ignore[call-arg]
+        "heatmap() takes 0 values without a name",
+        "give each by its name: name=…",
+    ),
+    "an argument twice": (
+        lambda: attnviz.trace("I am", text="you are"),  # type: ignore[misc]
+        "trace() is given text twice",
+        "leave one of them out",
+    ),
+    "no file": (
+        lambda: attnviz.trace("I am").save(),
+        "there is no path to save to",
+        'try save("page.html")',
+    ),
+    "a width of nothing": (
+        lambda: attnviz.Settings(dim=0),
+        "dim is 0, and must be from 1 to 65,536",
+        "try dim=1",
     ),
     "a model in memory": (
         lambda: attnviz.inspect(STORY, model=torch.nn.Linear(2, 2)),
@@ -135,13 +204,13 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "two texts in a row": (
         lambda: replace_choices("the second text", {}),  # as `compare(text, text)` has it
-        "the settings are of type str, and should be Settings",
+        "the settings are 'the second text', and should be Settings",
         'give each setting by its name, such as model="minilm"; a second text is other="…"',
     ),
     "a size in words": (
-        lambda: attnviz.trace("I am").heatmap(size="8x5"),
-        "size is '8x5', and should be two numbers",
-        "try size=(8, 5)",
+        lambda: attnviz.trace("I am").heatmap(size="wide"),
+        "there is no size 'wide'",
+        "try 16:9, 4:3, square, inches such as 8x5, or pixels such as 1920x1080",
     ),
     "letters in points": (
         lambda: attnviz.trace("I am").heatmap(text_size=8),
@@ -197,7 +266,9 @@ def test_what_says_the_same_is_taken_for_it() -> None:
 def test_what_results_hold_is_printed_in_a_line() -> None:
     both = attnviz.compare_sentences(STORY, "The animal was too wide")
 
-    assert re.fullmatch(r"<Read L4H9: 0\.\d{3} bits apart>", repr(both.heads[0]))
+    assert re.fullmatch(
+        r"<L\dH\d+: weight \.\d\d → \.\d\d, 0\.\d{3} bits apart>", repr(both.heads[0])
+    )
     assert repr(both.heads[0].first) == "<Map L4H9: 7 × 7>"
     assert repr(both.heads[0].first.cells).endswith(": 7 × 7 cells>")
     numbers = (10 + 8 + 10) * 32 + 4 * 32 * 32 + 4 * 32  # words, places, answers; W; two norms

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from attnviz import Trace, trace
-from attnviz.analysis.inspection.inspect_options import InspectOptions
+from attnviz.analysis.inspection.inspect_options import InspectOptions, Merge
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.map_regrouping import group_by_word
 from attnviz.analysis.inspection.maps import Map
@@ -305,7 +305,7 @@ def test_what_makes_no_sense_is_refused(wanted: dict[str, Any], problem: str) ->
         ({"layer": 2}, "the model has 2 layers, 0 to 1"),
         ({"head": 3}, "the model has 3 heads, 0 to 2"),
         ({"query": "cat"}, "no token of the sentence is 'cat'"),
-        ({"query": "Don", "hide_first": True}, r"'Don' is left out \(--hide-first\)"),
+        ({"query": "Don", "hide_first": True}, r"'Don' is left out \(hide_first=True\)"),
         ({"source": "my", "to": "cat"}, "no token of the sentence is 'cat'"),
         ({"query": "Don", "words": True}, "no token of the sentence is 'Don'"),
         ({"query": "Don't"}, "'Don't' is 2 tokens here: Don 't"),
@@ -319,10 +319,10 @@ def test_what_is_not_there_is_refused(wanted: dict[str, Any], problem: str) -> N
 @pytest.mark.parametrize(
     ("token", "hides", "options"),
     [
-        ("Don", ("hide_special",), "--hide-special"),
-        ("Don", ("hide_first",), "--hide-first"),
-        ("Don", ("hide_special", "hide_first"), "--hide-special and --hide-first"),
-        ("stop", ("hide_special", "hide_first"), "--hide-special"),
+        ("Don", ("hide_special",), "hide_special=True"),
+        ("Don", ("hide_first",), "hide_first=True"),
+        ("Don", ("hide_special", "hide_first"), "hide_special=True and hide_first=True"),
+        ("stop", ("hide_special", "hide_first"), "hide_special=True"),
     ],
 )
 def test_a_token_is_left_out_by_the_options_that_are_given(
@@ -339,8 +339,7 @@ def test_a_token_is_left_out_by_the_options_that_are_given(
 def test_nothing_is_left_of_a_text_of_added_tokens_alone(hides: str) -> None:
     with pytest.raises(AttnvizError, match="no tokens are left") as told:
         looked(made("a", special=(0,)), **{hides: True}).view()
-    option = hides.replace("_", "-")
-    assert told.value.hint == f"give a longer text, or leave --{option} out"
+    assert told.value.hint == f"give a longer text, or leave {hides}=True out"
 
 
 def test_the_second_of_tokens_that_read_alike_has_a_number() -> None:
@@ -363,7 +362,7 @@ def test_the_library_looks_as_the_command_does() -> None:
 
 @pytest.mark.parametrize("merge", ["mean", "max"])
 def test_of_several_heads_a_cell_is_hidden_where_it_is_in_all(
-    small_transformer: Saved, merge: str
+    small_transformer: Saved, merge: Merge
 ) -> None:
     """Layers may see unlike far: one through a window, the next one everything."""
     found = inspect("a b " * 12, model=str(small_transformer("gemma2")), merge=merge)

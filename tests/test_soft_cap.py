@@ -14,7 +14,7 @@ from torch.testing import assert_close
 import attnviz as library
 from attnviz import trace
 from attnviz.analysis.checks import verify_trace
-from attnviz.traces.settings import SOFT_CAP_RANGE
+from attnviz.traces.settings import SOFT_CAP_RANGE, Dtype
 from attnviz.views.steps.walk import steps
 from tests.conftest import Attnviz
 from tests.evaluate import holds
@@ -40,7 +40,7 @@ def test_no_score_goes_beyond_the_cap_and_each_is_bent_by_tanh(
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("cap", SOFT_CAP_RANGE)
-def test_the_least_and_the_largest_cap_leave_numbers(cap: float, dtype: str) -> None:
+def test_the_least_and_the_largest_cap_leave_numbers(cap: float, dtype: Dtype) -> None:
     found = trace(TEXT, soft_cap=cap, dtype=dtype)
 
     attended = found.layers[0].attended

@@ -6,6 +6,7 @@ import csv
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from tests.conftest import Attnviz
 FIRST, SECOND = "I am learning this", "you are teaching this"
 
 
-def grids(first: str = FIRST, second: str = SECOND, **choices: object) -> dict[str, Grid]:
+def grids(first: str = FIRST, second: str = SECOND, **choices: Any) -> dict[str, Grid]:
     shown = compare(first, other=second).view(**choices).screen.panels
     return {each.title: each for each in shown if isinstance(each, Grid)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Bool, Float
@@ -42,7 +42,7 @@ from attnviz.traces.inputs import (
 from attnviz.traces.memory_estimate import refuse_oversized_comparison
 from attnviz.traces.parts import GIVEN_BLOCK_NAMES
 from attnviz.traces.result import Showable
-from attnviz.traces.settings import Settings, chosen_variant
+from attnviz.traces.settings import SettingKeywords, Settings, chosen_variant
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
@@ -51,7 +51,10 @@ from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.printable import printable_text
-from attnviz.wording.words import and_list
+from attnviz.wording.words import and_list, counted, shape_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 MAX_NAME_LETTERS = 24  # longer sentences are named "first text", "second text"
 VECTOR_PARTS = ("embeddings", "key_embeddings", "queries", "keys", "values")
@@ -132,7 +135,6 @@ def combine_tokens(tokens: Tokens, other_tokens: Tokens) -> Tokens:
     )
 
 
-COMPARE_KEYWORDS = ("by", "other", "values", "reference", "layer")  # beside the fields of Settings
 MIN_VISIBLE_WEIGHT = 1e-6  # smaller weights and differences count as 0
 _PARTS_UNCHANGED_BY_ASPECT = {"mask": ("visible",), "dim": ("queries", "keys", "scores")}
 
@@ -268,7 +270,7 @@ def compare(
     reference: object = None,
     layer: int | None = None,
     command: str | None = None,
-    **changes: Any,
+    **changes: Unpack[SettingKeywords],
 ) -> Comparison:
     """Compare kinds of attention on a text with the first of them, or with `reference`.
 
@@ -284,8 +286,8 @@ def compare(
     if isinstance(text, Trace):
         refuse_weights_only(text, "kinds of attention are compared by vectors and scores", "by")
     aspect = choose_aspect(by, values, texts=other is not None)
-    in_memory, changes = take_model_in_memory(changes)
-    source = build_source(text, settings, COMPARE_KEYWORDS, **changes)
+    in_memory, settings_changes = take_model_in_memory(changes)
+    source = build_source(text, settings, **settings_changes)
     _refuse_transformer(source, text, in_memory, aspect)
     _refuse_blocks(source)
     _refuse_given_parts(source, aspect)
@@ -397,6 +399,7 @@ def _refuse_given_parts(source: Source, by: str) -> None:
             )
 
 
+@with_checked_arguments
 def compare_scores(
     scores: Float[Tensor, "head query key"],
     width: int,
@@ -406,7 +409,8 @@ def compare_scores(
     """Compare the softmax of given scores with the softmax of the scores divided by √width.
 
     The first, "unscaled", is the reference. `visible` is the mask (by default all keys), and
-    `labels` name the keys (by default numbers).
+    `labels` name the keys (by default numbers). Refuses a width below 1, and a mask or labels of
+    another size.
 
     >>> import torch
     >>> from attnviz import compare_scores
@@ -415,6 +419,7 @@ def compare_scores(
     ['unscaled', 'scaled']
     """
     queries, keys = scores.shape[-2:]
+    _refuse_misfit_scores(queries, keys, width, visible, labels)
     mask = torch.ones(queries, keys, dtype=torch.bool) if visible is None else visible
     tokens = tokens_of_words(labels or [str(number + 1) for number in range(keys)])
     weights = [arithmetic.attention_weights(scores * scale, mask) for scale in (1.0, width**-0.5)]
@@ -423,6 +428,24 @@ def compare_scores(
         for name, rows in zip(("unscaled", "scaled"), weights, strict=True)
     ]
     return contrast_alternatives(alternatives, "scale", 0)
+
+
+def _refuse_misfit_scores(
+    queries: int,
+    keys: int,
+    width: int,
+    visible: Bool[Tensor, "query key"] | None,
+    labels: Sequence[str] | None,
+) -> None:
+    """Refuse a width below 1, and a mask or labels that do not fit this many queries and keys."""
+    if width < 1:
+        raise AttnvizError(f"width is {width}, and must be at least 1", "try width=64")
+    if visible is not None and visible.shape != (queries, keys):
+        problem = f"the mask is {shape_text(visible.shape)}, and the scores {queries} × {keys}"
+        raise AttnvizError(problem, "give True or False for each query and key")
+    if labels is not None and (len(labels) != keys or not all(labels)):
+        problem = f"there are {counted(len(labels), 'label')} for {counted(keys, 'key')}"
+        raise AttnvizError(problem, "name each key, or leave labels out")
 
 
 def contrast_alternatives(

@@ -24,10 +24,12 @@ from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import Source
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.shipped import load_model
-from attnviz.traces.result import Showable
+from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import HeadId, Settings, format_head_id
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.traces.trained.model_in_memory import name_model
+from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.numbers import percent_text
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class TrialResult:
     loss: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RankedHead:
     """One head: the model's result without it, and its mean weight on the keys of each reading."""
 
@@ -51,9 +53,13 @@ class RankedHead:
         """The head's name, such as `L0H1`."""
         return format_head_id(*self.head_id)
 
+    def __repr__(self) -> str:
+        """Return a line like `<L0H0: 84 % right without it>`."""
+        return f"<{self.name}: {percent_text(self.without.accuracy)} right without it>"
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Ranking(Showable):
+class Ranking(RanksHeads, Showable):
     """The heads of a model, starting with the one whose ablation costs most accuracy."""
 
     model: Model
@@ -71,12 +77,18 @@ class Ranking(Showable):
         provenance = self.base.provenance
         return replace(provenance, settings={**provenance.settings, "task": self.task.name})
 
+    @property
+    def ranking(self) -> Rows[RankedHead]:
+        """The heads, starting with the one whose ablation costs most accuracy."""
+        return Rows(self.heads)
+
     def accuracy_lost(self, head: RankedHead) -> float:
         """Return the whole model's accuracy minus its accuracy without this head; negative if it
         improves."""
         return self.whole.accuracy - head.without.accuracy
 
 
+@with_checked_arguments
 def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
     """Rank the heads of a model by the accuracy on test sentences without each, the lowest first.
 

@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import cosine_similarity
 
+from attnviz.wording.words import with_summary
+
 Weights = Float[Tensor, "head query key"]
 HeadRows = Float[Tensor, "head query"]
 Vectors = Float[Tensor, "token dim"]
@@ -47,6 +49,7 @@ def bootstrap_intervals(values: Float[np.ndarray, "text column"]) -> Float[np.nd
     return ends
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class Measures:
     """One number per measure, head and query; NaN where a measure is not defined."""

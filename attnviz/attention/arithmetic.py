@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.attention.variants import AblationValue, Variant
+from attnviz.wording.words import with_summary
 
 MixedBy = Literal["softmax", "dropout", "hand", "mistake"]  # the source of the mixing weights
 MIXED_BY: tuple[MixedBy, ...] = get_args(MixedBy)
@@ -28,6 +29,7 @@ WeightFunction = Callable[[Tensor, Tensor], Tensor]
 Visible = Bool[Tensor, "*#head query key"]  # one mask for all heads, or one for each
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class AttentionStages:
     """Every stage of attention from scores to context vectors, in their order."""

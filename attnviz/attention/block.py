@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from attnviz.attention.arithmetic import project
 from attnviz.attention.variants import Activation, NormPlacement
+from attnviz.wording.words import with_summary
 
 Vectors = Float[Tensor, "*batch token dim"]
 Hidden = Float[Tensor, "*batch token hidden"]
@@ -33,6 +34,7 @@ class Norm:
     shift: Float[Tensor, "... dim"]
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class FeedForward:
     """The parameters of feed-forward: two matrices with an activation between them."""
@@ -44,6 +46,7 @@ class FeedForward:
     activation: Activation
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class Residual:
     """The stages of a sub-layer with its residual connection and norm, in their order."""
@@ -56,6 +59,7 @@ class Residual:
     outputs: Vectors  # the sum, or LayerNorm of it
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class FeedForwardStages:
     """The stages of feed-forward for each token."""
@@ -65,6 +69,7 @@ class FeedForwardStages:
     parameters: FeedForward
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class Block:
     """The sub-layers of a transformer block."""

@@ -365,7 +365,7 @@ def comparison_view(
 ) -> View:
     """Return the view of a comparison; curves over seeds are computed with a progress bar."""
     track = partial(with_progress_bar, label="drawing seeds", quiet=outputs.quiet)
-    return comparison.view(
+    return comparison.view_for_command(
         query=outputs.query,
         full=outputs.full,
         track=track,

@@ -74,7 +74,7 @@ def deliver_learning_comparison(
     line = typed_command_line(
         "compare", typed, options, attention, blocks, training_options, outputs, pictures
     )
-    output.deliver_view(comparison.view(command=line), outputs, pictures)
+    output.deliver_view(comparison.view_for_command(command=line), outputs, pictures)
 
 
 def refuse_with_learn(typed: TypedOptions) -> None:

@@ -57,7 +57,9 @@ def deliver_sentence_comparison(
         second=options.other,
         options={name: value for name, value in changed.items() if value is not None},
     )
-    output.deliver_view(comparison.view(full=outputs.full, command=view_command), outputs, pictures)
+    output.deliver_view(
+        comparison.view_for_command(full=outputs.full, command=view_command), outputs, pictures
+    )
     quiet = outputs.quiet or saved is not None
     text_source.note_texts_name_files(text.text, options.other, quiet=quiet)
     text_source.note_split_sentence(text.text, options.other, quiet=quiet)

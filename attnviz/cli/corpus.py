@@ -103,4 +103,4 @@ def deliver_corpus_effects(
 
     track = partial(with_progress_bar, label="switching heads off", quiet=outputs.quiet)
     effects = head_effects(lines, settings, track=track, **options)
-    output.deliver_view(effects.view(command=command), outputs, pictures)
+    output.deliver_view(effects.view_for_command(command=command), outputs, pictures)

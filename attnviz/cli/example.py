@@ -83,7 +83,7 @@ def show_command(
     if outputs.query is not None and example.tokens is not None:
         find_query(example.tokens, outputs.query)
     trace = example.trace(example_options.item, command=command)
-    view = example.view(
+    view = example.view_for_command(
         trace=trace, item=example_options.item, **step_options.walk_options(outputs)
     )
     output.deliver_view(view, outputs, pictures, step_options.seconds_per_step)

@@ -107,7 +107,7 @@ def heads_command(
     from attnviz.analysis.head_accuracy import rank  # torch, for which errors need not wait
 
     line = command.with_options(**changed_options(outputs, pictures)).line
-    view = rank(model.model, heads_options.task).view(command=command, line=line)
+    view = rank(model.model, heads_options.task).view_for_command(command=command, line=line)
     output.deliver_view(view, outputs, pictures)
 
 

@@ -62,16 +62,21 @@ class LookingOptions:
     """The options of `attnviz inspect` about which heads are shown, and how."""
 
     layer: Annotated[
-        int | None,
+        str | None,
         _heads_option(
             metavar="N",
-            help="Only this layer, from 0.",
+            help="Only this layer, from 0, or several: 4,5.",
             short="One layer; with --head one head of it: --layer 4 --head 7",
             example="4",
         ),
     ] = None
     head: Annotated[
-        int | None, _heads_option(metavar="N", help="Only this head, from 0.", example="7")
+        str | None,
+        _heads_option(
+            metavar="N",
+            help="Only this head, from 0, or several: 1,11. Its name L5H11 says its layer, too.",
+            example="7",
+        ),
     ] = None
     source: Annotated[
         str | None,
@@ -226,7 +231,7 @@ def inspect_command(
         options=changed_options(*groups) | {"query": outputs.query},
     )
     track = partial(with_progress_bar, label="switching heads off", quiet=outputs.quiet)
-    view = Inspection(trace=trace, looking=looking, track=track).view(command=command)
+    view = Inspection(trace=trace, looking=looking, track=track).view_for_command(command=command)
     output.deliver_view(view, outputs, pictures)
     text_source.note_text_names_file(text.text, quiet=outputs.quiet)
     if options.verify:

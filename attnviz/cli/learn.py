@@ -307,7 +307,7 @@ def _deliver_learned(
     `on_screen`: the training was drawn on a screen, so that without --out or --json only the
     headline is printed. A training that ended in NaN gets a note.
     """
-    view = learned.view(query=outputs.query, command=line)
+    view = learned.view_for_command(query=outputs.query, command=line)
     if outputs.out or outputs.json or not on_screen:
         output.deliver_view(view, outputs, pictures)
     if not outputs.json and (outputs.out or on_screen):

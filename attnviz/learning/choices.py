@@ -11,6 +11,7 @@ from attnviz.machine import files
 from attnviz.machine.atomic_files import TEMPORARY_NAME
 from attnviz.traces import structured_text
 from attnviz.wording.commands import option_name
+from attnviz.wording.keywords import with_checked_fields
 
 MAX_STEPS = 10**7
 MAX_BATCH = 65_536
@@ -19,6 +20,7 @@ MODEL_CONFIG_FILE, HISTORY_FILE = "config.json", "training.json"
 ATTNVIZ_CONFIG_KEY = "attnviz"  # a key in the config of every model that attnviz wrote
 
 
+@with_checked_fields
 @dataclass(frozen=True, kw_only=True)
 class Choices:
     """Training options; None leaves one to the task.

@@ -35,6 +35,7 @@ from attnviz.traces.models.model import Model
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import FEED_FORWARD_FACTOR, Settings, chosen_variant, head_width
 from attnviz.wording.commands import shell_quote
+from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.words import counted
 
 HELD_OUT_SENTENCES = 128  # sentences that accuracy is measured on, if there are so many
@@ -286,6 +287,7 @@ def complete_choices(task: Task, choices: Choices) -> Choices:
     return Choices(**own | {name: each for name, each in vars(choices).items() if each is not None})
 
 
+@with_checked_arguments
 def learn(
     task: Task | str,
     settings: Settings | None = None,

@@ -6,13 +6,15 @@ import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.renderers.look import Look as Look
-from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.keywords import LookKeywords, replace_choices, with_checked_arguments
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from attnviz.views.view import View
 
     Renderer = Callable[[View, Look], Iterable[bytes]]
@@ -83,7 +85,7 @@ def divide_into_pages(view: View, look: Look) -> list[View]:
 
 
 @with_checked_arguments
-def render(view: View, suffix: str, **looks: Any) -> bytes:
+def render(view: View, suffix: str, **looks: Unpack[LookKeywords]) -> bytes:
     """Return the bytes of a view's file; `looks`: fields of Look, such as theme='dark'.
 
     Refuses an unknown suffix, a missing package, and impossible looks.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import ceil
 
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME, PALETTES, find_theme
 
+NAMED_SIZES_INCHES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "square": (10.0, 10.0)}
+SLIDE_WIDTH_INCHES = 40 / 3
+MAX_SIZE_IN_INCHES = 100  # two larger numbers are pixels
 SLIDE_ASPECT_RATIOS, ASPECT_TOLERANCE = (16 / 9, 4 / 3), 1e-3
 INCH_LIMITS = (2.5, 40.0)
 MIN_SLIDE_INCHES = 5.0
@@ -34,7 +38,11 @@ class Look:
     footnote: bool | None = None  # the faint line of settings; None: except on pages of slides
 
     def __post_init__(self) -> None:
-        """Refuse an unknown theme or palette, and values outside their limits."""
+        """Read a size in words; refuse an unknown theme or palette, and values outside limits."""
+        if isinstance(self.size, str):
+            size, dpi = size_and_dpi(self.size, self.dpi)
+            object.__setattr__(self, "size", size)
+            object.__setattr__(self, "dpi", dpi)
         find_theme(self.theme)
         if self.palette not in PALETTES:
             raise unknown_name_error("colour map", self.palette, PALETTES)
@@ -121,3 +129,63 @@ def refuse_text_points(points: float) -> None:
             f"--text-size is {points:g} points, and must be from {low:g} to {high:g}",
             f"try --text-size {nearest:g}, or {', '.join(TEXT_SIZE_POINTS)}",
         )
+
+
+def size_and_dpi(
+    size: str | None, dpi: int | None
+) -> tuple[tuple[float, float] | None, int | None]:
+    """Return a size in inches and pixels per inch; a size in pixels, above 100, gives both.
+
+    What is not given stays None. Refuses a size that cannot be read or drawn.
+
+    >>> size_and_dpi("1920x1080", None), size_and_dpi("1920x1080", 96), size_and_dpi("8x5", None)
+    (((13.333333333333334, 7.5), 144), ((20.0, 11.25), 96), ((8.0, 5.0), None))
+    """
+    if size is None:
+        return None, dpi
+    width, height = parse_picture_size(size)
+    if min(width, height) <= MAX_SIZE_IN_INCHES:
+        return (width, height), dpi
+    return _size_from_pixels(width, height, dpi)
+
+
+def _size_from_pixels(
+    width: float, height: float, dpi: int | None
+) -> tuple[tuple[float, float], int]:
+    """Return a size in inches and pixels per inch for a size in pixels.
+
+    Without `dpi` the picture is as wide as a slide. Refuses sizes outside the limits of pixels and
+    inches.
+    """
+    if max(width, height) > MAX_SIDE_PIXELS:
+        raise AttnvizError(
+            f"--size is {width:g} by {height:g} pixels, and at most {MAX_SIDE_PIXELS:,} can be "
+            "drawn",
+            "try --size 1920x1080",
+        )
+    density = dpi or min(max(round(width / SLIDE_WIDTH_INCHES), DPI_LIMITS[0]), DPI_LIMITS[1])
+    size = (width / density, height / density)
+    if not all(INCH_LIMITS[0] <= side <= INCH_LIMITS[1] for side in size):
+        raise AttnvizError(
+            f"{width:g} by {height:g} pixels at {density} dpi are {size[0]:.3g} by {size[1]:.3g} "
+            f"inches, and each must be from {INCH_LIMITS[0]:g} to {INCH_LIMITS[1]:g}",
+            "try --size 1920x1080" if dpi is None else "leave --dpi out",
+        )
+    return size, density
+
+
+def parse_picture_size(size: str) -> tuple[float, float]:
+    """Return a width and a height, in inches or, above 100, in pixels; refuse any other text.
+
+    >>> parse_picture_size("16:9"), parse_picture_size("8x5")
+    ((13.333, 7.5), (8.0, 5.0))
+    """
+    if size in NAMED_SIZES_INCHES:
+        return NAMED_SIZES_INCHES[size]
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)[x×](\d+(?:\.\d+)?)", size)
+    if not match:
+        raise AttnvizError(
+            f"there is no size '{size}'",
+            f"try {', '.join(NAMED_SIZES_INCHES)}, inches such as 8x5, or pixels such as 1920x1080",
+        )
+    return float(match[1]), float(match[2])

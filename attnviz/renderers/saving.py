@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from attnviz.errors import Note, warn_with_note
+from attnviz.errors import AttnvizError, Note, warn_with_note
 from attnviz.machine.atomic_files import AllOrNothing, refuse_unwritable_paths
 from attnviz.renderers import (
     PAGE_PLACEHOLDER,
@@ -21,18 +21,26 @@ from attnviz.renderers import (
 from attnviz.renderers.look import SLIDE_LABEL_POINTS
 from attnviz.views.view import View
 from attnviz.wording.commands import changed_options
-from attnviz.wording.keywords import replace_choices
+from attnviz.wording.keywords import LookKeywords, check_values, replace_choices
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 OPTION_NAMES = {"palette": "colors", "seconds": "seconds_per_step"}  # of fields of Look
 COMMANDS_WITH_PACE = ("steps", "example show")
 
 
-def save_view(view: View, *paths: str | Path, **looks: Any) -> None:
+def save_view(view: View, *paths: str | Path, **looks: Unpack[LookKeywords]) -> None:
     """Write the files of a view, all or none, with the command that writes the same.
 
     Notes become warnings. `looks`: fields of Look, such as theme='dark'. Refuses paths and looks
     that cannot be written.
     """
+    if not paths:
+        raise AttnvizError("there is no path to save to", 'try save("page.html")')
+    for path in paths:
+        check_values({"path": path}, {"path": "Path"}, {})
     look = replace_choices(Look(), looks)
     _, notes = write_files(_with_output_command(view, paths, look), list(map(Path, paths)), look)
     for note in notes:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import codecs
 import re
+import reprlib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, overload
 
+from attnviz.errors import AttnvizError
+from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.printable import SPACE_SIGN, visible_text
+from attnviz.wording.words import counted
 
 _INNER_SPACE_PATTERN = re.compile(rf"(?<=\w){SPACE_SIGN}(?=\w)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tokens:
     """A text in pieces.
 
@@ -31,6 +36,31 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the label of each token."""
+        return iter(self.labels)
+
+    @overload
+    def __getitem__(self, key: int) -> str: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[str, ...]: ...
+    @with_checked_arguments
+    def __getitem__(self, key: Any) -> Any:
+        """Return the label of a token by its position, from 0, or the labels in a slice."""
+        try:
+            return self.labels[key]
+        except IndexError:
+            last = len(self) - 1
+            problem = f"there is no token {key}: the last one is {last}"
+            raise AttnvizError(problem, f"try tokens[{last}]") from None
+        except (TypeError, ValueError):
+            problem = f"{reprlib.repr(key)} is no position of a token"
+            raise AttnvizError(problem, "try tokens[0], or tokens[1:3]") from None
+
+    def __repr__(self) -> str:
+        """Return a line like `<Tokens 'I am': 2 tokens>`."""
+        return f"<Tokens {reprlib.repr(self.text)}: {counted(len(self), 'token')}>"
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

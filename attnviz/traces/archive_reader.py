@@ -113,6 +113,9 @@ def read(name: str) -> Trace:
         ) from None
 
 
+load = read
+
+
 def _refuse_other_suffix(path: Path) -> None:
     """Refuse a path that does not end in .npz or .json, and a file that does not exist."""
     if path.suffix.lower() not in TRACE_FILE_SUFFIXES:

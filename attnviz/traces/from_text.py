@@ -6,7 +6,7 @@ import platform
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -37,26 +37,29 @@ from attnviz.traces.memory_estimate import (
 )
 from attnviz.traces.models.answers import Prediction, predict_answers
 from attnviz.traces.plan import Plan, build_plan
-from attnviz.traces.settings import Settings, refuse_odd_rotary
+from attnviz.traces.settings import SettingKeywords, Settings, refuse_odd_rotary
 from attnviz.traces.trace import GIVEN_LABEL, Layer, Provenance, Trace
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.vectors import positions
 from attnviz.version import __version__
-from attnviz.wording.keywords import replace_choices
+from attnviz.wording.keywords import replace_choices, with_checked_arguments
 from attnviz.wording.words import counted
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
+
+@with_checked_arguments
 def trace(
     text: str | None,
     settings: Settings | None = None,
     *,
-    given: Matrices | str | Path | None = None,
     vectors: Float[Tensor, "token dim"] | None = None,
     mistake: str = "",
     command: str | None = None,
     kept: Collection[int] | None = None,
-    **changes: Any,
+    **changes: Unpack[SettingKeywords],
 ) -> Trace:
     """Compute attention on a text and return every step as a Trace.
 
@@ -74,11 +77,13 @@ def trace(
     >>> result.weights[0, 0, 1].tolist()[2:]  # "am" does not attend to what comes after it
     [0.0, 0.0]
     """
-    in_memory, changes = take_model_in_memory(changes)
-    run_settings = replace_choices(settings or Settings(), changes)
-    if isinstance(given, str | Path):
-        run_settings, given = replace_choices(run_settings, {"given": given}), None
-    source = source_from_text(text, run_settings, given, vectors, in_memory)
+    in_memory, given_settings = take_model_in_memory(changes)
+    given = given_settings.get("given")
+    matrices = given if isinstance(given, Matrices) else None
+    if matrices is not None:
+        del given_settings["given"]
+    run_settings = replace_choices(settings or Settings(), given_settings)
+    source = source_from_text(text, run_settings, matrices, vectors, in_memory)
     return trace_source(source, mistake=mistake, command=command, kept_layers=kept)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -120,21 +120,19 @@ class Sentence:
 def build_source(
     text: str | Trace | None,
     settings: Settings | None = None,
-    other_keywords: Sequence[str] = (),
     **changes: Any,
 ) -> Source:
     """Return the source of a text, or of a finished Trace, with `changes` to its settings.
 
-    `other_keywords` are further keywords of the caller, for errors about unknown ones. Refuses
-    unknown settings and, for a text, what `source_from_text` refuses.
+    Refuses unknown settings and, for a text, what `source_from_text` refuses.
     """
     if not isinstance(text, Trace):
-        settings = replace_choices(settings or Settings(), changes, other_keywords)
+        settings = replace_choices(settings or Settings(), changes)
         return source_from_text(text, settings)
     origin = text.origin
     return Source(
         text.text,
-        replace_choices(settings or origin.settings, changes, other_keywords),
+        replace_choices(settings or origin.settings, changes),
         Matrices() if isinstance(origin, FromSeed) else origin.matrices,
         None if isinstance(origin, FromExample) else origin.vectors,
         origin_table(origin),
@@ -153,10 +151,9 @@ def source_from_text(
     """Return the source of a text (None for given tokens): with the model of the settings or one in
     memory, with given matrices (or those of the file in the settings), or drawn from a seed.
 
-    Refuses a text of another type, settings that do not fit the model, and matrices or vectors
+    Refuses settings that do not fit the model, and matrices or vectors
     beside a model of attnviz, which has its own.
     """
-    refuse_non_text(text)
     if in_memory is not None:
         refuse_trained_model_settings(settings, in_memory.name)
         own_settings = in_memory_settings(settings, in_memory)
@@ -183,17 +180,6 @@ def refuse_changes_to_trace(changes: Mapping[str, Any]) -> None:
             f"{name} says how to trace a text, but a finished Trace is given",
             f"leave {name} out, or give the text",
             about=name,
-        )
-
-
-def refuse_non_text(text: object) -> None:
-    """Refuse anything but a str or None as the text."""
-    if text is not None and not isinstance(text, str):
-        raise AttnvizError(
-            f"the text is of type {type(text).__name__}, and should be one text",
-            'give a sentence: trace("I am learning this"); or, with weights of your own, tokens: '
-            "from_weights(weights, tokens)",
-            about="text",
         )
 
 

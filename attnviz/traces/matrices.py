@@ -36,6 +36,7 @@ from attnviz.vectors.arrays import (
     read_numpy_arrays,
     read_safetensors,
 )
+from attnviz.wording.words import with_summary
 
 TOKEN_LIST_NAMES = ("tokens", "key_tokens", "memory_tokens")
 BOOLEAN_MASK_NAMES = ("visible", "hidden")
@@ -44,6 +45,7 @@ GIVEN_SIDES = {name: part.sides for name, part in PARTS_BY_GIVEN_NAME.items()}
 BYTES_PER_CELL = 32  # for each pair of tokens: its score, scaled score, mask, weight, …
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Matrices:
     """The given matrices and tokens of one item of a batch; what is not given is None.

@@ -12,6 +12,7 @@ from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import AttentionKind, Positions, Settings
 from attnviz.vectors.embedding_tables import FromTable
+from attnviz.wording.words import with_summary
 
 if TYPE_CHECKING:
     from attnviz.traces.trained.loading import LoadedTransformer
@@ -47,6 +48,7 @@ class FromExample:
     model: Model | None = None  # if the example names one
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FromModel:
     """A small model that comes with attnviz, trained or written by hand."""
@@ -57,6 +59,7 @@ class FromModel:
     vectors: Float[Tensor, "token dim"] | None = None
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FromTransformer:
     """A trained transformer whose attention was captured."""

@@ -6,18 +6,51 @@ Results do not import views and renderers: these are looked up when a method is 
 from __future__ import annotations
 
 import pkgutil
-import reprlib
-from collections.abc import Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar
+
+from attnviz.errors import AttnvizError
+from attnviz.wording.keywords import LookKeywords, with_checked_arguments
+from attnviz.wording.words import field_summary
+
+
+class ViewKeywords(TypedDict, total=False):
+    """The keywords of all views; each result takes some of them, and refuses the others."""
+
+    as_: str | None
+    curves: bool
+    digits: int
+    full: bool
+    head: int | str | Sequence[int | str] | None
+    item: int | None
+    key: int | str | None
+    layer: int | Sequence[int] | None
+    mean: bool
+    predict: bool
+    query: int | str | None
+    repeats: int
+    show: str | Sequence[str] | None
+    step: str | Sequence[str] | None
+
+
+class DrawKeywords(ViewKeywords, LookKeywords):
+    """The keywords of a view, and of how a picture looks."""
+
 
 if TYPE_CHECKING:
+    import pandas
     from matplotlib.figure import Figure
+    from typing_extensions import Unpack
 
     from attnviz.views.grids.grid import Grid
     from attnviz.views.view import View
 
+
+Row = TypeVar("Row")
+MAX_PRINTED_ROWS = 20
 VIEW_FUNCTION = "attnviz.views.view:view"
 LOOK_CLASS = "attnviz.renderers.look:Look"
 
@@ -25,15 +58,23 @@ LOOK_CLASS = "attnviz.renderers.look:Look"
 class Showable:
     """A result that can be shown and saved: a base class of Trace, Comparison and the like."""
 
-    def view(self, **choices: Any) -> View:
+    table_choices: ClassVar[Mapping[str, Any]] = {}  # of the view whose numbers a table has
+
+    @with_checked_arguments
+    def view(self, **choices: Unpack[ViewKeywords]) -> View:
         """Return what can be shown: `trace("I am").view(show=["weights"]).save("heatmap.svg")`.
 
         `choices` are options of the command that shows such a result.
         """
+        return self.view_for_command(**choices)
+
+    def view_for_command(self, **choices: Any) -> View:
+        """Return the view; `choices` may also be what only a command gives, such as `command`."""
         view: Callable[..., View] = pkgutil.resolve_name(VIEW_FUNCTION)
         return view(self, choices)
 
-    def heatmap(self, **choices: Any) -> Figure:
+    @with_checked_arguments
+    def heatmap(self, **choices: Unpack[DrawKeywords]) -> Figure:
         """Return the picture as a Figure of matplotlib: `trace("I am").heatmap(theme="dark")`.
 
         `choices` are those of `view`, and of how a picture looks.
@@ -41,14 +82,26 @@ class Showable:
         view, looks = self._split_choices(choices)
         return view.figure(**looks)
 
-    def grids(self, **choices: Any) -> tuple[Grid, ...]:
+    plot = heatmap
+
+    @with_checked_arguments
+    def show(self, **choices: Unpack[ViewKeywords]) -> None:
+        """Show the result: its page in a notebook, its tables on a terminal.
+
+        `choices` are those of `view`.
+        """
+        self.view(**choices).show()
+
+    @with_checked_arguments
+    def grids(self, **choices: Unpack[ViewKeywords]) -> tuple[Grid, ...]:
         """Return the tables of numbers that are shown, with labels for rows and columns.
 
         `trace("I am").grids(show=["weights"])` are the weights of each head.
         """
         return self.view(**choices).grids()
 
-    def save(self, *paths: str | Path, **choices: Any) -> None:
+    @with_checked_arguments
+    def save(self, *paths: str | Path, **choices: Unpack[DrawKeywords]) -> None:
         """Write files, all of them or none: `trace("I am").save("page.html", "numbers.npz")`.
 
         `choices` are those of `view`, and of how a picture looks.
@@ -56,6 +109,30 @@ class Showable:
         view, looks = self._split_choices(choices)
         view.save(*paths, **looks)
 
+    @with_checked_arguments
+    def to_csv(self, path: str | Path | None = None, **choices: Unpack[ViewKeywords]) -> str | None:
+        """Return the numbers as text with a line for each: `trace("I am").to_csv()`; with a path,
+        write them there instead, and return None.
+        """
+        view = self._table_view(choices)
+        if path is None:
+            return view.render(".csv").decode()
+        view.save(path)
+        return None
+
+    @with_checked_arguments
+    def to_dataframe(self, **choices: Unpack[ViewKeywords]) -> pandas.DataFrame:
+        """Return the numbers as a table of pandas, with a row for each; refused without pandas.
+
+        `choices` are those of `view`; of a Trace, the rows are all its weights by default.
+        """
+        return self._table_view(choices).to_dataframe()
+
+    def _table_view(self, choices: Mapping[str, Any]) -> View:
+        """Return the view whose numbers `to_csv` and `to_dataframe` return."""
+        return self.view(**(choices or self.table_choices))
+
+    @with_checked_arguments
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers by name as JSON data, as a `.json` file has them."""
         return self.view().to_dict()
@@ -74,18 +151,30 @@ class Showable:
         """Return the page in an HTML frame, for the cell of a notebook."""
         return self.view()._repr_html_()
 
+    __repr__ = field_summary
+
+
+class Rows(tuple[Row, ...]):
+    """Ranked heads, which are printed in a line each."""
+
     def __repr__(self) -> str:
-        """Return one line: the class, short fields in full, tuples by their lengths."""
-        return f"<{type(self).__name__}: {', '.join(_short_fields(self))}>"
+        """Return a line for each row, and how many more there are."""
+        lines = [repr(row) for row in self[:MAX_PRINTED_ROWS]]
+        more = len(self) - len(lines)
+        return "\n".join([*lines, *([f"… and {more:,} more"] if more else [])])
 
 
-def _short_fields(result: Any) -> Iterator[str]:
-    """Yield texts and numbers as "name value", tuples as "3 names"; nothing for empty fields."""
-    for name in (field.name for field in fields(result)):
-        value = getattr(result, name)
-        if isinstance(value, str | int | float) and value not in ("", False):
-            yield f"{name} {reprlib.repr(value)}"
-        elif isinstance(value, Showable):
-            yield f"{name} {value!r}"
-        elif isinstance(value, tuple) and value:
-            yield f"{len(value)} {name}"
+class RanksHeads(ABC):
+    """A result that ranks heads: the rows of `ranking` have a name, such as L5H11."""
+
+    @property
+    @abstractmethod
+    def ranking(self) -> Rows[Any]:
+        """The heads, the first one first."""
+
+    @with_checked_arguments
+    def top(self, count: int = 5) -> Rows[Any]:
+        """Return the first rows of `ranking`: `inspect(text, source="it", to="animal").top(3)`."""
+        if count < 1:
+            raise AttnvizError(f"count is {count}, and must be at least 1", "try count=5")
+        return Rows(self.ranking[:count])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from attnviz.attention.variants import (
     ACTIVATIONS,
@@ -25,7 +26,13 @@ from attnviz.machine.files import name_in_file
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import SHIPPED_TRANSFORMER, shipped_names
 from attnviz.wording.commands import option_name
+from attnviz.wording.keywords import with_checked_fields
 from attnviz.wording.words import and_list, counted
+
+if TYPE_CHECKING:
+    import torch
+
+    from attnviz.traces.matrices import Matrices
 
 AttentionKind = Literal["self", "decoder", "cross"]  # self: of an encoder, or the only one
 Positions = Literal["none", "sinusoidal", "learned", "rotary", "rotary-halves", "alibi"]
@@ -46,6 +53,7 @@ MAX_WINDOW = 2**63 - 1
 FLOAT_SETTINGS = ("temperature", "soft_cap", "dropout", "position_base")  # may be given as int
 MAX_LISTED_HEADS = 12  # in an error
 ABLATION_VALUES: tuple[AblationValue, ...] = get_args(AblationValue)
+LAYER_PATTERN = re.compile(r"L(\d{1,9})", re.IGNORECASE)
 HEAD_PATTERN = re.compile(r"(?:L(\d{1,9}))?H(\d{1,9})(?:=(\w*))?", re.IGNORECASE)
 CHOICES_BY_SETTING: dict[str, tuple[str, Collection[str]]] = {
     "variant": ("variant", VARIANTS),
@@ -64,6 +72,7 @@ SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name somet
 }
 
 
+@with_checked_fields
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of one run, one field per option; None means "as the variant has it".
@@ -233,6 +242,45 @@ class Settings:
         for name, problem in problems.items():
             if getattr(self, name) != getattr(Settings, name):
                 raise AttnvizError(problem, "try --variant scaled", about="variant")
+
+
+class SettingKeywords(TypedDict, total=False):
+    """The fields of Settings as keywords, with every value that says the same."""
+
+    tokenizer: Any  # a name; of a model in memory, its tokenizer
+    variant: str
+    dim: int | None
+    heads: int | None
+    kv_heads: int | None
+    head_dim: int | None
+    scoring: ScoreKind
+    scale: bool | None
+    causal: bool | None
+    window: int | None
+    temperature: float | None
+    soft_cap: float | None
+    dropout: float | None
+    positions: Positions
+    position_base: float
+    embeddings: str | PathLike[str] | None
+    model: str | PathLike[str] | torch.nn.Module | None
+    given: str | PathLike[str] | Matrices | None
+    item: int | None
+    layers: int | None
+    norm: NormPlacement
+    activation: Activation
+    feed_forward: int | None
+    attention_only: bool
+    memory: str | None
+    attention: AttentionKind | None
+    target: str | None
+    generate: int | None
+    truncate: bool
+    trust_remote_code: bool
+    without: str | Sequence[str] | None
+    seed: int
+    device: str | torch.device
+    dtype: Dtype | torch.dtype
 
 
 def untrusted_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

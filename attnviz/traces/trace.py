@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
-from typing import Any
+from types import EllipsisType
+from typing import Any, ClassVar, overload
 
-from jaxtyping import Bool, Float
+import numpy as np
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from attnviz.attention.arithmetic import AttentionStages, MixedBy, Visible, repeat_groups
@@ -17,6 +19,7 @@ from attnviz.attention.block import Block
 from attnviz.attention.variants import AblationValue, Variant
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.indexing import index_heads, index_layers
 from attnviz.traces.models.answers import Prediction
 from attnviz.traces.models.model import Model
 from attnviz.traces.origin import (
@@ -31,8 +34,15 @@ from attnviz.traces.origin import (
 )
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Positions
-from attnviz.traces.weights import InMemoryWeights, Weights, head_mask, stack_layer_weights
-from attnviz.wording.words import counted, shape_text
+from attnviz.traces.weights import (
+    InMemoryWeights,
+    Weights,
+    head_mask,
+    stack_layer_weights,
+    tensor_to_numpy,
+)
+from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.words import counted, shape_text, with_summary
 
 Heads = Float[Tensor, "head query key"]
 
@@ -40,6 +50,7 @@ GIVEN_LABEL = "given"  # in place of a tokenizer, where tokens were given
 PARTS_BEYOND_WEIGHTS = frozenset(("scores", "queries", "keys", "values"))
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class Projections:
     """The projection matrices and biases of an attention; None for those it does not have."""
@@ -55,6 +66,7 @@ class Projections:
     b_out: Float[Tensor, "context"] | None = None
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class BeforeRotary:
     """Queries and keys before rotary positions rotate them."""
@@ -99,6 +111,19 @@ class Layer:
     def heads(self) -> int:
         """The number of heads (of queries)."""
         return self.weights.heads
+
+    def __len__(self) -> int:
+        """Return the number of heads."""
+        return self.heads
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Yield the weights [query, key] of each head."""
+        return iter(self.weights)
+
+    @with_checked_arguments
+    def __getitem__(self, key: Any) -> Tensor:
+        """Return the weights [query, key] of a head, `layer[11]`, or of several, stacked."""
+        return index_heads(self.weights.head, self.heads, key, self.layer)
 
     def hidden_rows(self, head: int) -> list[int]:
         """Return the queries, by position from 0, for which every key is hidden from a head."""
@@ -183,6 +208,7 @@ class Layer:
         return f"L{self.layer}" if self.memory is None else f"L{self.layer} cross"
 
 
+@with_summary
 @dataclass(frozen=True)
 class Provenance:
     """What is needed to compute a Trace again, without folders and names of a machine."""
@@ -196,6 +222,7 @@ class Provenance:
     versions: Mapping[str, str]
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class Outputs:
     """The last vector of each token in a trained transformer."""
@@ -218,6 +245,8 @@ class Trace(Showable):
     >>> result.layers[0].queries.shape  # head, token, width
     torch.Size([2, 2, 4])
     """
+
+    table_choices: ClassVar = {"show": ("weights",)}
 
     tokens: Tokens
     keys: Tokens
@@ -245,6 +274,54 @@ class Trace(Showable):
         tensor([1., 0.])
         """
         return stack_layer_weights([layer.weights for layer in self.layers])
+
+    @overload
+    def __getitem__(self, key: int) -> Layer: ...
+    @overload
+    def __getitem__(self, key: slice | list[int]) -> tuple[Layer, ...]: ...
+    @overload
+    def __getitem__(self, key: tuple[Any, ...] | EllipsisType) -> Tensor: ...
+    @overload
+    def __getitem__(self, key: str | list[str]) -> Any: ...
+    @with_checked_arguments
+    def __getitem__(self, key: Any) -> Any:
+        """Return what a key names: `trace[5, 11]` and `trace["L5H11"]` are the weights of a head,
+        `trace[5]` is the layer with that number, `trace[5, :]` and `trace[:, 11]` stack weights.
+
+        Further indices choose queries and keys. Refuses what is not there.
+        """
+        return index_layers(self.layers, key)
+
+    def __len__(self) -> int:
+        """Return the number of layers."""
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Layer]:
+        """Yield the layers, each of which yields the weights of its heads."""
+        return iter(self.layers)
+
+    @property
+    def n_layers(self) -> int:
+        """The number of layers that were kept."""
+        return len(self.layers)
+
+    @property
+    def n_heads(self) -> int:
+        """The number of heads in a layer, the largest if layers differ."""
+        return max(layer.heads for layer in self.layers)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """The numbers of layers, heads, queries and keys: the shape of `weights`."""
+        return (self.n_layers, self.n_heads, len(self.tokens), len(self.keys))
+
+    def numpy(self) -> Shaped[np.ndarray, "..."]:
+        """Return the weights of all heads as an array [layer, head, query, key]."""
+        return tensor_to_numpy(self.weights)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Shaped[np.ndarray, "..."]:
+        """Return the weights as an array: `np.asarray(trace)`."""
+        return np.asarray(self.numpy(), dtype)
 
     def __repr__(self) -> str:
         """Return a line like `<Trace 'I am': 2 tokens, 1 layer × 1 head>`."""

@@ -6,10 +6,10 @@ Views ask for the rows and windows they show, so that weights can also be comput
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,7 +21,8 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE, Cells, Patch, StoredCells, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
-from attnviz.wording.words import and_list
+from attnviz.traces.indexing import index_heads
+from attnviz.wording.words import and_list, counted, shape_text
 
 BYTES_PER_FLOAT = 4
 Stage = Literal[
@@ -51,9 +52,39 @@ class Weights(ABC):
 
     def whole(self) -> Float[Tensor, "head query key"]:
         """Return the weights that mix the values, of all heads, as one tensor; may compute them."""
-        cells = (self.cells("mixing", head) for head in range(self.heads))
-        windows = (head_cells.window(FULL_SLICE, FULL_SLICE) for head_cells in cells)
-        return torch.stack([torch.from_numpy(window.values) for window in windows])
+        return torch.stack([*self])
+
+    def head(self, head: int) -> Float[Tensor, "query key"]:
+        """Return the weights of one head as a tensor of its own; may compute them."""
+        patch = self.cells("mixing", head).window(FULL_SLICE, FULL_SLICE)
+        return torch.from_numpy(np.array(patch.values))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The numbers of heads, queries and keys."""
+        return (self.heads, *self.cells("mixing", 0).shape)
+
+    def __len__(self) -> int:
+        """Return the number of heads."""
+        return self.heads
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Yield the weights [query, key] of each head."""
+        return map(self.head, range(self.heads))
+
+    def __getitem__(self, key: Any) -> Tensor:
+        """Return the weights [query, key] of a head, by number, or of several, stacked."""
+        return index_heads(self.head, self.heads, key)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Shaped[np.ndarray, "..."]:
+        """Return all weights as an array: `np.asarray(layer.weights)`; may compute them."""
+        return np.asarray(self.whole().numpy(), dtype)
+
+    def __repr__(self) -> str:
+        """Return a line like `<InMemoryWeights: 2 heads, 4 × 4 weights each>`."""
+        heads, *size = self.shape
+        name = type(self).__name__
+        return f"<{name}: {counted(heads, 'head')}, {shape_text(size)} weights each>"
 
 
 def stack_layer_weights(layers: Sequence[Weights]) -> Float[Tensor, "layer head query key"]:
@@ -75,7 +106,7 @@ def stack_layer_weights(layers: Sequence[Weights]) -> Float[Tensor, "layer head 
     return torch.stack([matrix.to(matrices[0].device) for matrix in matrices])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class InMemoryWeights(Weights):
     """Weights whose stages are matrices in memory."""
 

@@ -67,6 +67,7 @@ from attnviz.views.view import (
     build_page,
 )
 from attnviz.wording.commands import changed_options
+from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.words import and_list
 
 SCREEN_PARTS = ("weights", "context")
@@ -100,8 +101,8 @@ def view(
     query: str | None = None,
     as_: str | None = None,
     predict: bool = False,
-    layer: int | None = None,
-    head: int | None = None,
+    layer: int | str | None = None,
+    head: int | str | None = None,
 ) -> View:
     """Return the View of parts of a Trace; with a query, of what that token attends to.
 
@@ -274,6 +275,7 @@ def _weights_excerpt(screen: Page) -> Excerpt | None:
     return Excerpt(kept_groups, f"--show {','.join(omitted_parts)} shows the vectors")
 
 
+@with_checked_arguments
 def draw(trace: Trace, show: Sequence[str] = SCREEN_PARTS) -> View:
     """Return the View of parts of a Trace, by default its weights and context vectors.
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
+from importlib.util import find_spec
 from operator import is_
 from pathlib import Path
 from types import NoneType
@@ -15,17 +17,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from attnviz.cells import Cells
+from attnviz.errors import AttnvizError
 from attnviz.views.grids.description import caption, describe, has_masked_cells
 from attnviz.views.grids.explorer import HeadExplorer, with_strongest_query
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Drawable, Section, open_panels
 from attnviz.wording.commands import Command
-from attnviz.wording.keywords import check_keywords
+from attnviz.wording.keywords import LookKeywords, check_keywords, with_checked_arguments
 from attnviz.wording.printable import exact_json, is_printable, printable_text
-from attnviz.wording.words import counted
+from attnviz.wording.words import counted, with_summary
 
 if TYPE_CHECKING:  # a View holds no tensors, and imports no torch
+    import pandas
     from matplotlib.figure import Figure
+    from typing_extensions import Unpack
 
     from attnviz.traces.trace import Provenance
 
@@ -43,6 +48,7 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "Learned": "attnviz.views.learned.view:view",
 }
 RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up
+SCREEN_FUNCTION = "attnviz.renderers.terminal.lines:screen_text"
 SAVE_FUNCTION = "attnviz.renderers.saving:save_view"
 FIGURE_FUNCTION = "attnviz.renderers.picture.still_pictures:figure"
 FRAME_FUNCTION = "attnviz.renderers.page.page:framed_page"
@@ -80,6 +86,7 @@ class PanelTitle:
     remarks: tuple[PanelRemark, ...] = ()
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class Group:
     """Panels that belong together, and what a picture draws below each of them."""
@@ -99,6 +106,7 @@ class Group:
         return (*self.panels, *(panel for panel in self.below if panel))
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class Page:
     """Groups of panels that are shown together, with a caption and a description."""
@@ -127,6 +135,7 @@ class Shot:
     title: str
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class Excerpt:
     """Some of a page's groups, and a hint on how to see those left out."""
@@ -161,6 +170,7 @@ class TableLines:
     numbers: tuple[NumberColumn, ...]  # the columns after the words
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class TableData:
     """The numbers behind a view, as JSON data and as one table, computed when they are needed."""
@@ -275,7 +285,8 @@ class View:
         """Return every Grid on the screen, with those inside steps."""
         return tuple(panel for panel in open_panels(self.screen.panels) if isinstance(panel, Grid))
 
-    def figure(self, **options: Any) -> Figure:
+    @with_checked_arguments
+    def figure(self, **options: Unpack[LookKeywords]) -> Figure:
         """Return the picture as a Figure of matplotlib:
         `view.figure(theme="dark").savefig("a.png")`
         """
@@ -287,6 +298,38 @@ class View:
         document: dict[str, Any] = json.loads(self.render(".json"))
         return document
 
+    def show(self) -> None:
+        """Show the page in a notebook; elsewhere print the tables, as wide as the terminal."""
+        ipython = sys.modules.get("IPython")
+        if ipython is not None and hasattr(ipython.get_ipython(), "kernel"):
+            ipython.display.display(self)
+        else:
+            screen_text: Callable[[View], str] = pkgutil.resolve_name(SCREEN_FUNCTION)
+            print(screen_text(self))
+
+    @with_checked_arguments
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Return the numbers behind what is shown as a table of pandas, as a `.csv` file has them;
+        refused without pandas.
+        """
+        if find_spec("pandas") is None:
+            raise AttnvizError(
+                "a DataFrame needs pandas, which is not installed",
+                "pip install pandas; or to_csv() and to_dict(), which need nothing more",
+            )
+        if self.data is None:
+            raise AttnvizError("this view has no numbers", "use the view of a result")
+        import pandas
+
+        columns: dict[str, list[Any]] = {name: [] for name in self.data.header}
+        for block in self.data.lines():
+            numbers = [np.asarray(column).tolist() for column in block.numbers]
+            count = len(numbers[0]) if numbers else len(block.words.columns[0])
+            cells = [*([each] * count for each in block.start), *block.words.columns, *numbers]
+            for (name, column), values in zip(columns.items(), cells, strict=True):
+                column.extend(map(int, values) if name.endswith(" number") else values)
+        return pandas.DataFrame(columns)
+
     def _repr_html_(self) -> str:
         """Return what a cell of a notebook shows: the page, in a frame of its own."""
         frame_page: Callable[[View], str] = pkgutil.resolve_name(FRAME_FUNCTION)
@@ -295,12 +338,14 @@ class View:
     def __repr__(self) -> str:
         return f"<View {self.headline!r}: {counted(len(self.screen.panels), 'panel')}>"
 
-    def render(self, suffix: str, **options: Any) -> bytes:
+    @with_checked_arguments
+    def render(self, suffix: str, **options: Unpack[LookKeywords]) -> bytes:
         """Return the bytes of a file of this kind: `view.render(".svg", theme="dark")`"""
         render: Callable[..., bytes] = pkgutil.resolve_name(RENDER_FUNCTION)
         return render(self, suffix, **options)
 
-    def save(self, *paths: str | Path, **options: Any) -> None:
+    @with_checked_arguments
+    def save(self, *paths: str | Path, **options: Unpack[LookKeywords]) -> None:
         """Write files, all of them or none: `view.save("heatmap.png", "numbers.npz")`"""
         save: Callable[..., object] = pkgutil.resolve_name(SAVE_FUNCTION)
         save(self, *paths, **options)

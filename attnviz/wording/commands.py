@@ -142,6 +142,29 @@ _FIELD_BY_OPTION = {option_name(name): name for name in CHOICE_FIELDS}
 _VALUE_BY_FLAG = {option_name(f"no_{name}"): {name: False} for name in FLAG_FIELDS} | {
     option_name(name): {name: True} for name in FLAG_FIELDS
 }
+# In an error: a whole command, an option with what may be its value, or a quoted name.
+COMMANDS_AND_OPTIONS = re.compile(
+    r"""attnviz\ [a-z]+
+        (?:\ (?:--?[a-z-]+(?:[ =][^\s;,-][^\s;,]*)?|(?:"[^"]*"|'[^']*')+|[A-Z]+\b|[^\s;,]*[/.]\w+))*
+    |(?<![\w-])--(?P<option>[a-z]+(?:-[a-z]+)*)
+        (?:\ (?P<value>'[^']*'|-?\d[\w.:]*(?:x[\d.]+)?|[A-Za-z][\w/.=+:-]*(?:,[\w+=]+)*))?
+    |(?<!\w)'[^']*'(?!\w)""",
+    re.VERBOSE,
+)
+PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+HEADS_AS_VALUE = re.compile(r"(L\d+)?H\d+(=\w+)?([,+](L\d+)?H\d+(=\w+)?)*")
+VALUE_WORDS = frozenset((  # values that errors suggest
+    "additive", "agreement", "alibi", "arcs", "bfloat16", "causal", "cpu", "cross", "decoder",
+    "effect", "float32", "float64", "gpt2", "gradient", "heatmap", "max", "mean", "minilm", "none",
+    "norm", "post", "pre", "reverse", "rollout", "rotary", "scaled", "scores", "self", "sentence",
+    "tokenizer", "toy", "weight", "without", "words",
+))  # fmt: skip
+AFTER_OPTION = re.compile(r"--[a-z-]+ (?!(?:and|or) )[^\s,]+ $")
+COMMAND_OPTIONS = ("file", "json", "limit", "no_pager", "out", "quiet", "trace", "verify")
+KEYWORDS = (
+    *(*_FIELD_BY_OPTION.values(), "batch", "rate", "steps", "task", "trust_remote_code"),
+    *("until", "watch"),
+)
 
 
 def shell_quote(word: str) -> str:
@@ -190,3 +213,54 @@ def path_in_command(name: str, path: str) -> str:
     """
     short_path = path_without_folders(path)
     return f"./{short_path}" if name == "model" and short_path != path else short_path
+
+
+def options_as_keywords(text: str) -> str:
+    """Return the problem or the hint of an error with options of a command as keywords of Python.
+
+    Commands that are quoted as a whole stay as they are, and so do options that no function has.
+
+    >>> options_as_keywords("--merge rollout uses all layers, but --layer picks one")
+    'merge="rollout" uses all layers, but layer picks one'
+    >>> options_as_keywords("try --from it --to animal, or attnviz inspect TEXT --layer 0")
+    'try source="it", to="animal", or attnviz inspect TEXT --layer 0'
+    """
+
+    def replace_option(match: re.Match[str]) -> str:
+        if match["option"] is None:
+            return match[0]
+        option, word = f"--{match['option']}", match["value"]
+        rest = f" {word}" if word else ""
+        if option in _VALUE_BY_FLAG:
+            [(name, flag)] = _VALUE_BY_FLAG[option].items()
+            return f"{name}={flag}{rest}"
+        name = _FIELD_BY_OPTION.get(option, match["option"].replace("-", "_"))
+        if name in COMMAND_OPTIONS or name not in KEYWORDS:
+            return match[0]
+        before, after = match.string[: match.start()], match.string[match.end() :]
+        is_chained = after.startswith(" --") or AFTER_OPTION.search(before) is not None
+        value = word and _python_value(word, certain=is_chained and word not in ("and", "or"))
+        if not word and before.endswith(("with ", ": ")):
+            value = "…"
+        comma = "," if value and after.startswith(" --") else ""
+        return f"{name}={value}{comma}" if value else f"{name}{rest}"
+
+    return COMMANDS_AND_OPTIONS.sub(replace_option, text)
+
+
+def _python_value(word: str, *, certain: bool) -> str | None:
+    """Return a word behind an option as a value in Python; None if it is not known to be one.
+
+    `certain`: the word can be nothing else.
+
+    >>> [_python_value(word, certain=False) for word in ("0", "8x5", "TEXT", "shows")]
+    ['0', '"8x5"', '"…"', None]
+    """
+    if PLAIN_NUMBER.fullmatch(word):
+        return word
+    if word.isupper() and word.isalpha():
+        return '"…"'
+    is_value = word[0] in "'-0123456789" or word in VALUE_WORDS or "," in word
+    if certain or is_value or HEADS_AS_VALUE.fullmatch(word):
+        return f'"{word.strip(chr(39))}"'
+    return None

@@ -1,49 +1,100 @@
-"""Checks of the keyword arguments that users pass to the library."""
+"""Checks of what users pass to the library: every refusal is two lines, in the words of Python."""
 
 from __future__ import annotations
 
 import os
+import re
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from functools import wraps
-from inspect import Parameter, signature
-from typing import Any, ParamSpec, TypeVar
+from functools import cache, wraps
+from inspect import BoundArguments, Parameter, Signature, signature
+from itertools import islice
+from types import FrameType
+from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, get_origin
 
 from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.wording.commands import options_as_keywords
+from attnviz.wording.words import and_list, counted, or_list
 
 Choices = TypeVar("Choices")
+OptionClass = TypeVar("OptionClass", bound=type)
 Result = TypeVar("Result")
 P = ParamSpec("P")
-# By annotation: accepted types, their name in a message, an example. Other annotations accept all.
-VALUE_TYPES: dict[str, tuple[tuple[type, ...], str, str]] = {
-    "int": ((int,), "a whole number", "1"),
-    "float": ((int, float), "a number", "0.5"),
-    "bool": ((bool,), "True or False", "True"),
-    "str": ((str,), "a text", '"…"'),
-    "tuple[float, float]": ((tuple, list), "two numbers", "(8, 5)"),
+
+
+class ValueType(NamedTuple):
+    """The values that an annotation accepts, in words, and what to try instead of another."""
+
+    accepted: tuple[type, ...]  # empty: a class of that name, and its subclasses
+    noun: str  # "a whole number"
+    example: str  # "1"; a sentence of its own where it has a space
+
+
+VALUE_TYPES: dict[str, ValueType] = {
+    "int": ValueType((int,), "a whole number", "1"),
+    "float": ValueType((int, float), "a number", "0.5"),
+    "bool": ValueType((bool,), "True or False", "True"),
+    "str": ValueType((str,), "a text", '"…"'),
+    "Path": ValueType((str, os.PathLike), "a path", '"…"'),
+    "Sequence": ValueType((Iterable,), "a list", "[…]"),
+    "Collection": ValueType((Iterable,), "a list", "[…]"),
+    "Iterable": ValueType((Iterable,), "a list", "[…]"),
+    "Mapping": ValueType((Mapping,), "a dict", "{…}"),
+    "tuple[float, float]": ValueType((str, tuple, list), "two numbers", "(8, 5)"),
+    "Trace": ValueType((), "a Trace", 'attnviz.trace("…")'),
+    "Model": ValueType((), "a Model", '"agreement"'),
+    "Task": ValueType((), "a Task", '"reverse"'),
+    "Choices": ValueType((), "Choices", "attnviz.Choices(steps=100)"),
+    "Settings": ValueType(
+        (),
+        "Settings",
+        'give each setting by its name, such as model="minilm"; a second text is other="…"',
+    ),
+    "View": ValueType((), "a View", 'attnviz.trace("…").view()'),
+    "Float": ValueType((), "a tensor", "torch.rand(…)"),
+    "Bool": ValueType((), "a tensor", "torch.ones(…)"),
 }
+TENSOR_TYPES = ("Float", "Bool")
+NO_COLLECTIONS = (str, bytes, Mapping)  # although Python can iterate over them
+MAX_LISTED_NAMES = 10_000
+COMMA_LISTS = ("without", "step", "layer", "head")  # texts that may name several things
+TEXT_HINT = (
+    'give a sentence: trace("I am learning this"); or, with weights of your own, tokens: '
+    "from_weights(weights, tokens)"
+)
+KEYWORDS_PATTERN = re.compile(r"Unpack\[(\w+)\]")
+MODULES_BETWEEN = ("dataclasses", "functools")  # of `replace` and `cached_property`
 
 
-def replace_choices(
-    base: Choices, changes: Mapping[str, Any], other_names: Iterable[str] = ()
-) -> Choices:
+class LookKeywords(TypedDict, total=False):
+    """The fields of Look (renderers/look.py) as keywords, with every value that says the same."""
+
+    theme: str
+    palette: str
+    size: tuple[float, float] | str | None  # in inches, or in words: "3.3x3.3", "16:9"
+    dpi: int | None
+    seconds: float
+    transparent: bool
+    numbers: bool | None
+    text_size: float
+    footnote: bool | None
+
+
+def replace_choices(base: Choices, changes: Mapping[str, Any]) -> Choices:
     """Return the options dataclass `base` with `changes` applied; refuses a `base` that is none,
     unknown names and values of a wrong type.
-
-    `other_names` are further keywords that an error message may suggest.
 
     >>> from attnviz import Settings
     >>> replace_choices(Settings(), {"heads": 2}).heads
     2
     """
     if not is_dataclass(base) or isinstance(base, type):
-        raise AttnvizError(
-            f"the settings are of type {type(base).__name__}, and should be Settings",
-            'give each setting by its name, such as model="minilm"; a second text is other="…"',
-        )
+        raise _misfit_error("settings", base, ["Settings"])
     types_by_name = {field.name: str(field.type) for field in fields(base)}
-    choices: Choices = replace(base, **check_values(changes, types_by_name, other_names))
+    module_names = vars(sys.modules[type(base).__module__])
+    choices: Choices = replace(base, **check_values(changes, types_by_name, module_names))
     return choices
 
 
@@ -61,12 +112,15 @@ def check_keywords(
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         # Further keywords are passed on, and are checked where they arrive.
         types_by_name = dict.fromkeys(keywords, "Any") | types_by_name
-    return check_values(keywords, types_by_name, other_names)
+    return check_values(keywords, types_by_name, function.__globals__, other_names)
 
 
 def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Decorate a function so that each argument is checked against its annotation and converted to
-    a plain value.
+    """Decorate a function of the library: it refuses arguments that are missing, too many, unknown
+    or of a wrong type, and converts the others to plain values.
+
+    A caller outside attnviz gets every error in the words of Python: `layer=0`, not `--layer 0`.
+    Tools that complete keywords see those of `**changes: Unpack[…]`, too.
 
     >>> from attnviz import AttnvizError, example
     >>> try:
@@ -76,50 +130,198 @@ def with_checked_arguments(function: Callable[P, Result]) -> Callable[P, Result]
     name is None, and should be a text
     """
     accepted = signature(function)
-    parameters = accepted.parameters.items()
-    types_by_name = {name: str(parameter.annotation) for name, parameter in parameters}
-    variadic = [name for name, each in parameters if each.kind is Parameter.VAR_KEYWORD]
+    types_by_name = {
+        name: str(parameter.annotation)
+        for name, parameter in accepted.parameters.items()
+        if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    }
+    more_names = _unpacked_keywords(function, accepted)
 
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> Result:
-        bound = accepted.bind(*arguments, **keywords)
-        own = {name: value for name, value in bound.arguments.items() if name not in variadic}
-        bound.arguments |= check_values(own, types_by_name)
-        return function(*bound.args, **bound.kwargs)
+        try:
+            if more_names and "self" not in types_by_name:  # a method leaves it to its result
+                known = [*types_by_name, *more_names]
+                for name in (name for name in keywords if name not in known):
+                    raise _unknown_keyword_error(name, known)
+            bound = _bind(function, accepted, arguments, keywords)
+            given = bound.arguments
+            own = {name: value for name, value in given.items() if name in types_by_name}
+            given |= check_values(own, types_by_name, function.__globals__)
+            return function(*bound.args, **bound.kwargs)
+        except AttnvizError as error:
+            if not _is_called_by_attnviz():
+                error.rewrite(options_as_keywords)
+            raise
 
+    if more_names:
+        call.__signature__ = _full_signature(accepted, more_names)  # type: ignore[attr-defined]
     return call
 
 
+def with_checked_fields(option_class: OptionClass) -> OptionClass:
+    """Decorate a dataclass of options: what its constructor is given is checked likewise."""
+    option_class.__init__ = with_checked_arguments(option_class.__init__)  # type: ignore[misc]
+    return option_class
+
+
+def _is_called_by_attnviz() -> bool:
+    """Return whether the caller of a decorated function is a part of attnviz itself."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") in MODULES_BETWEEN:
+        frame = frame.f_back
+    name = "" if frame is None else str(frame.f_globals.get("__name__"))
+    return name.partition(".")[0] == "attnviz"
+
+
+def _unpacked_keywords(function: Callable[..., Any], accepted: Signature) -> tuple[str, ...]:
+    """Return the names in the TypedDict that a function's `**changes` are annotated with; empty if
+    there is none, or if it is imported for type checkers only.
+    """
+    for parameter in accepted.parameters.values():
+        match = KEYWORDS_PATTERN.fullmatch(str(parameter.annotation))
+        if match and match[1] in function.__globals__:
+            return tuple(function.__globals__[match[1]].__annotations__)
+    return ()
+
+
+def _full_signature(accepted: Signature, more: Iterable[str]) -> Signature:
+    """Return a signature with each of these keywords in place of `**changes`."""
+    own = [each for each in accepted.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    unpacked = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=..., annotation="Any") for name in more
+    ]
+    return accepted.replace(parameters=[*own, *unpacked])
+
+
+def _bind(
+    function: Callable[..., Any],
+    accepted: Signature,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> BoundArguments:
+    """Return the arguments of a call by name; refuse those that are missing, too many, unknown or
+    given twice.
+    """
+    try:
+        return accepted.bind(*arguments, **keywords)
+    except TypeError:
+        name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+        own = [each for each in accepted.parameters.values() if each.name != "self"]
+        given = len(arguments) - (len(accepted.parameters) - len(own))
+        raise _call_error(name, own, given, keywords) from None
+
+
+def _call_error(
+    function: str, parameters: Sequence[Parameter], given: int, keywords: Mapping[str, Any]
+) -> AttnvizError:
+    """Return the error for a call that does not fit the parameters of a function.
+
+    `given` is the number of values without a name.
+    """
+    positional = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    unknown = [name for name in keywords if name not in names]
+    if unknown and len(names) == len(parameters):
+        return _unknown_keyword_error(unknown[0], names)
+    if given > len(positional) and all(each.kind is not each.VAR_POSITIONAL for each in parameters):
+        order = f": {', '.join(each.name for each in positional)}" if positional else ""
+        is_variadic = parameters and parameters[-1].kind is Parameter.VAR_KEYWORD
+        by_name = next((each.name for each in parameters if each.kind is each.KEYWORD_ONLY), "")
+        hint = (
+            f"give the others by name, such as {by_name}=…" if by_name else "leave the others out"
+        )
+        if is_variadic and not by_name:
+            hint = "give each by its name: name=…"
+        return AttnvizError(
+            f"{function}() takes {counted(len(positional), 'value')} without a name{order}", hint
+        )
+    if twice := [each.name for each in positional[:given] if each.name in keywords]:
+        return AttnvizError(f"{function}() is given {twice[0]} twice", "leave one of them out")
+    is_missing = [
+        each
+        for each in parameters[given:]
+        if each.default is each.empty and each.name not in keywords
+    ]
+    missing = [each for each in is_missing if each.kind is not each.VAR_KEYWORD]
+    example = VALUE_TYPES.get(_type_names(str(missing[0].annotation))[0])
+    hint = f"try {missing[0].name}={example.example if example else '…'}"
+    return AttnvizError(f"{function}() needs {and_list([each.name for each in missing])}", hint)
+
+
+def _unknown_keyword_error(name: str, known: Iterable[str]) -> AttnvizError:
+    """Return the error for an unknown keyword; the hint is the nearest one, or all of them."""
+    error = unknown_name_error("keyword", name, known)
+    return AttnvizError(str(error), error.hint.partition(" known: ")[0], about=name)
+
+
 def check_values(
-    keywords: Mapping[str, Any], types_by_name: Mapping[str, str], other_names: Iterable[str] = ()
+    keywords: Mapping[str, Any],
+    types_by_name: Mapping[str, str],
+    module_names: Mapping[str, Any],
+    other_names: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the keywords with paths, dtypes and NumPy numbers as plain values; refuse names not in
     `types_by_name` and values that do not fit the type there.
 
-    `other_names` are further keywords that an error message may suggest.
+    `module_names` are those of the module in which the types are written; `other_names` are further
+    keywords that an error message may suggest.
     """
     values = {}
     for name, value in keywords.items():
         if name not in types_by_name:
-            error = unknown_name_error("keyword", name, [*types_by_name, *other_names])
-            nearest = error.hint.partition(" known: ")[0]
-            raise AttnvizError(str(error), nearest)
-        type_names = types_by_name[name].split(" | ")
-        values[name] = _plain_value(value, type_names)
-        if not _fits_annotation(values[name], type_names):
-            expected = [VALUE_TYPES[each] for each in type_names if each in VALUE_TYPES]
-            is_builtin = type(value).__module__ == "builtins"
-            value_text = reprlib.repr(value) if is_builtin else f"of type {type(value).__name__}"
-            nouns = " or ".join(noun for _, noun, _ in expected)
-            problem = f"{name} is {value_text}, and should be {nouns}"
-            raise AttnvizError(problem, f"try {name}={expected[0][2]}", about=name)
+            raise _unknown_keyword_error(name, [*types_by_name, *other_names])
+        type_names = _type_names(types_by_name[name])
+        values[name] = _plain_value(name, value, type_names)
+        if not any(_fits(values[name], type_name, module_names) for type_name in type_names):
+            raise _misfit_error(name, value, type_names)
     return values
 
 
-def _plain_value(value: Any, type_names: Collection[str]) -> Any:
-    """Return a path, dtype or device as text, a NumPy number as a Python one, and a whole number as
-    text where only text is accepted; any other value unchanged.
+def _misfit_error(name: str, value: Any, type_names: Sequence[str]) -> AttnvizError:
+    """Return the error for a value that has none of the types."""
+    is_builtin = type(value).__module__ == "builtins"
+    value_text = reprlib.repr(value) if is_builtin else f"of type {type(value).__name__}"
+    names = [each if each in VALUE_TYPES else each.partition("[")[0] for each in type_names]
+    types = [VALUE_TYPES.get(each, VALUE_TYPES["str"]) for each in names if each != "None"]
+    nouns = or_list([*dict.fromkeys(each.noun for each in types)])
+    if type_names[0].startswith(TENSOR_TYPES):
+        nouns += f" [{', '.join(_dimensions(type_names[0]))}]"
+    example = types[0].example
+    hint = TEXT_HINT if name == "text" else f"try {name}={example}"
+    subject = "the settings are" if name == "settings" else f"{name} is"
+    return AttnvizError(
+        f"{subject} {value_text}, and should be {nouns}",
+        example if name == "settings" else hint,
+        about=name,
+    )
+
+
+@cache
+def _type_names(annotation: str) -> list[str]:
+    """Return the alternatives of an annotation.
+
+    >>> _type_names("Sequence[int | str] | None")
+    ['Sequence[int | str]', 'None']
     """
+    return [each.strip() for each in re.split(r"\|(?![^\[]*\])", annotation)]
+
+
+def _dimensions(type_name: str) -> list[str]:
+    """Return the names of the dimensions of a tensor.
+
+    >>> _dimensions("Float[Tensor, 'query key']")
+    ['query', 'key']
+    """
+    return re.split("['\"]", type_name)[1].split()
+
+
+def _plain_value(name: str, value: Any, type_names: Sequence[str]) -> Any:
+    """Return a path, dtype or device as text, a NumPy number as a Python one, a whole number as
+    text where only text is accepted, and names in a list as one text; any other value unchanged.
+    """
+    if value is None or type(value) in (bool, float):
+        return value
     type_path = f"{type(value).__module__}.{type(value).__name__}"
     if isinstance(value, os.PathLike):
         return os.fspath(value)
@@ -127,19 +329,75 @@ def _plain_value(value: Any, type_names: Collection[str]) -> Any:
         return str(value).removeprefix("torch.")
     if type_path.startswith("numpy.") and getattr(value, "shape", None) == ():
         value = value.item()
+    if name in COMMA_LISTS and "str" in type_names:
+        return comma_list(value)
+    wanted = type_names[0]
+    if wanted.startswith(("Sequence", "Collection")) and "str" not in type_names:
+        return value.split(",") if isinstance(value, str) else as_list(value)
+    if wanted.startswith(TENSOR_TYPES) and type_path == "numpy.ndarray":
+        value = sys.modules["torch"].as_tensor(value)
+    if wanted.startswith(TENSOR_TYPES) and type_path in ("numpy.ndarray", "torch.Tensor"):
+        return value.bool() if wanted.startswith("Bool") else value.float()
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if is_number and "str" in type_names and "int" not in type_names else value
+    is_text_only = "str" in type_names and "int" not in type_names and name != "text"
+    return str(value) if is_number and is_text_only else value
 
 
-def _fits_annotation(value: Any, type_names: Collection[str]) -> bool:
-    """Return whether a value has one of the types; always true if any type is not in
-    VALUE_TYPES.
+def as_list(value: Any) -> Any:
+    """Return a tensor or an array as a list; any other value unchanged."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def comma_list(value: Any) -> Any:
+    """Return several names or numbers as one text, as a command line has them; others unchanged.
+
+    >>> comma_list(["L5H11", "L3H1"]), comma_list(range(2, 5)), comma_list(7)
+    ('L5H11,L3H1', '2,3,4', 7)
     """
-    known_types = [type_name for type_name in type_names if type_name != "None"]
-    if not all(type_name in VALUE_TYPES for type_name in known_types):
+    if isinstance(value, Iterable) and not isinstance(value, NO_COLLECTIONS):
+        return ",".join(map(str, islice(value, MAX_LISTED_NAMES)))
+    return value
+
+
+def _fits(value: Any, type_name: str, module_names: Mapping[str, Any]) -> bool:
+    """Return whether a value has the type of this name: one of VALUE_TYPES, a class, or words.
+
+    A name that stands for anything else fits every value.
+    """
+    origin = type_name.partition("[")[0]
+    row = VALUE_TYPES.get(type_name) or VALUE_TYPES.get(origin)
+    if type_name == "None":
+        return value is None
+    if row is not None and row.accepted:
+        is_number = not isinstance(value, bool) or type_name == "bool"
+        if row.noun == "a list":
+            return _is_list_of(type_name.partition("[")[2][:-1], value, module_names)
+        is_pair = row.noun != "two numbers" or isinstance(value, str) or _is_pair(value)
+        return isinstance(value, row.accepted) and is_number and is_pair
+    known = module_names.get(origin)
+    if known is Any or origin == "object":
         return True
-    if value is None:
-        return "None" in type_names
-    if isinstance(value, bool):
-        return "bool" in known_types
-    return any(isinstance(value, VALUE_TYPES[type_name][0]) for type_name in known_types)
+    if get_origin(known) is Literal:
+        return isinstance(value, str)
+    if origin in TENSOR_TYPES:  # 'Float[Tensor, "head query key"]' has three dimensions
+        return len(getattr(value, "shape", ())) == len(_dimensions(type_name))
+    if row is not None or isinstance(known, type):
+        return any(each.__name__ == origin for each in type(value).__mro__)
+    return True
+
+
+def _is_list_of(item_types: str, value: Any, module_names: Mapping[str, Any]) -> bool:
+    """Return whether a value is a list whose items have one of these types, or an iterator, whose
+    items can be read only once."""
+    if isinstance(value, NO_COLLECTIONS) or not isinstance(value, Iterable):
+        return False
+    if isinstance(value, Iterator):
+        return True
+    names = _type_names(item_types)
+    return all(any(_fits(item, name, module_names) for name in names) for item in value)
+
+
+def _is_pair(value: Any) -> bool:
+    """Return whether a value is a list or tuple of two numbers."""
+    is_list = isinstance(value, (list, tuple)) and len(value) == 2
+    return is_list and all(type(each) in (int, float) for each in value)

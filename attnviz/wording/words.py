@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import reprlib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
+
+ShownClass = TypeVar("ShownClass", bound=type)
 
 
 def or_list(names: Sequence[str]) -> str:
@@ -71,3 +76,35 @@ def bidi_isolated(label: str) -> str:
     """
     turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in label)
     return f"\u200e{label}\u200e" if turned else label
+
+
+def field_summary(value: Any) -> str:
+    """Return a dataclass as one line: short fields in full, tensors by shape, others by length.
+
+    >>> from attnviz.traces.settings import Settings
+    >>> field_summary(Settings(heads=2))[:49]
+    "<Settings: tokenizer 'gpt2', variant 'scaled', he"
+    """
+    parts = filter(
+        None, (_field_text(each.name, getattr(value, each.name)) for each in fields(value))
+    )
+    return f"<{type(value).__name__}: {', '.join(parts)}>"
+
+
+def _field_text(name: str, value: Any) -> str:
+    """Return one field in words, such as "3 layers"; empty where it says nothing."""
+    if isinstance(value, str | int | float):
+        return f"{name} {reprlib.repr(value)}" if value not in ("", False) else ""
+    if is_dataclass(value):  # a result is shown, and numbers are too many
+        return f"{name} {value!r}" if hasattr(value, "_repr_html_") else ""
+    if getattr(value, "ndim", 0):
+        return f"{name} {shape_text(value.shape)}"
+    if isinstance(value, Sized) and len(value):
+        return f"{len(value)} {name}"
+    return ""
+
+
+def with_summary(shown_class: ShownClass) -> ShownClass:
+    """Decorate a dataclass of many numbers: it is printed by its `field_summary`."""
+    shown_class.__repr__ = field_summary  # type: ignore[assignment, method-assign]
+    return shown_class

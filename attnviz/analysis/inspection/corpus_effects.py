@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import copysign
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,21 +23,30 @@ from attnviz.analysis.inspection.effects import (
     heads_still_on,
     pair_heads,
 )
-from attnviz.analysis.inspection.inspect_options import InspectOptions, refuse_odd_metric
+from attnviz.analysis.inspection.inspect_options import (
+    InspectKeywords,
+    InspectOptions,
+    refuse_odd_metric,
+)
 from attnviz.analysis.inspection.maps import build_maps
 from attnviz.analysis.measures import bootstrap_intervals
 from attnviz.errors import AttnvizError
-from attnviz.traces.from_text import trace
+from attnviz.traces.from_text import trace_source
+from attnviz.traces.inputs import source_from_text
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings, format_head_id
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.traces.trained.ablation import ContextMeans, HeadAblation, HeadSet, RestartChecks
 from attnviz.traces.trained.answers import find_answer_positions
 from attnviz.traces.trained.forward_pass import prepare_input
+from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
-from attnviz.wording.keywords import replace_choices
+from attnviz.wording.keywords import replace_choices, with_checked_arguments
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 EFFECT_OPTIONS = ("layer", "head", "toward", "instead_of", "ablation", "pairs")
 NumberedText = tuple[int, str]  # from 1, as lines of a file are
@@ -105,17 +113,19 @@ class CorpusEffects(Showable):
         return replace(self.base.provenance, command=None)
 
 
+@with_checked_arguments
 def head_effects(
     texts: Iterable[str],
     settings: Settings | None = None,
     *,
     metric: Metric | None = None,
     track: HeadTracker = iter,
-    **changes: Any,
+    **changes: Unpack[InspectKeywords],
 ) -> CorpusEffects:
     """Return how the model's output changes on average without each head, over many texts.
 
-    `changes` replace settings (`model="minilm"`, which is the default) and options: `layer` and
+    `changes` replace settings (`model="minilm"`, which is the default; `model` may be a loaded
+    model of transformers, with its `tokenizer`) and options: `layer` and
     `head`, `toward` and `instead_of` (two answers whose logits are compared), `ablation="mean"` (a
     head that is off writes its mean over all texts), and `pairs=5` (all pairs of the five strongest
     heads). `metric` is a function from what the model returns for a text to a number. Texts without
@@ -128,15 +138,13 @@ def head_effects(
     >>> effects.texts, effects.empty, len(effects.heads)
     (2, 1, 12)
     """
-    if isinstance(texts, str | Path):
-        problem = f"the texts are one {'path' if isinstance(texts, Path) else 'text'}"
-        hint = "give a list of texts, such as Path('texts.txt').read_text().splitlines()"
-        raise AttnvizError(f"{problem}, and should be a list of texts", hint, about="texts")
-    own = {name: changes.pop(name) for name in EFFECT_OPTIONS if name in changes}
+    given: dict[str, Any] = {**changes}
+    own = {name: given.pop(name) for name in EFFECT_OPTIONS if name in given}
     options = replace_choices(InspectOptions(by="effect"), own)
     refuse_odd_metric(metric, options)
+    in_memory, given = take_model_in_memory(given)
     base_settings = settings or Settings(model=MINILM)
-    chosen_settings = replace_choices(base_settings, changes, other_names=EFFECT_OPTIONS)
+    chosen_settings = replace_choices(base_settings, given)
     all_texts = [*enumerate(texts, 1)]
     filled = [(number, text) for number, text in all_texts if text.strip()]
     if not filled:
@@ -145,7 +153,8 @@ def head_effects(
             "give a list of texts, or a file with one on each line",
         )
     with _naming_text(filled[0]):
-        base = trace(filled[0][1], chosen_settings, kept=options.layers)
+        source = source_from_text(filled[0][1], chosen_settings, in_memory=in_memory)
+        base = trace_source(source, kept_layers=options.layers)
     corpus = Corpus(base, prepare_model_run(base, EFFECT_PURPOSE, "by"), options, metric, filled)
     return corpus.measure(track, len(all_texts) - len(filled))
 

@@ -24,7 +24,8 @@ from attnviz.traces.trained.ablation import ContextMeans, HeadAblation, HeadSet,
 from attnviz.traces.trained.answers import PassResult, find_answer_token
 from attnviz.traces.trained.refusals import shorten_message
 from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
-from attnviz.wording.words import and_list
+from attnviz.wording.numbers import percent_text
+from attnviz.wording.words import and_list, with_summary
 
 EffectMeasure = Literal["answers", "vectors", "metric"]  # what is compared with and without heads
 HeadTracker = Callable[[Sequence[Any]], Iterable[Any]]
@@ -36,7 +37,7 @@ MAX_WAIT_SECONDS = 600
 RESTARTS_SAVE = 2  # times as long take separate passes, at least
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Effect:
     """The change at each measured token when one head, or a set of heads, is switched off."""
 
@@ -51,6 +52,12 @@ class Effect:
         """The head's name, such as `L0H1`; of several heads, `L0H1 + L1H3`."""
         return " + ".join(format_head_id(*head_id) for head_id in self.head_ids)
 
+    def __repr__(self) -> str:
+        """Return a line like `<L2H3: answers change by 0.123 bits without it>`."""
+        amount = f"{self.mean:.3f} bits" if self.cosines is None else percent_text(self.mean, 1)
+        subject = "answers" if self.cosines is None else "vectors"
+        return f"<{self.name}: {subject} change by {amount} without it>"
+
     @property
     def mean(self) -> float:
         """The mean change over the measured tokens, by which heads are ranked; of a metric, the
@@ -64,6 +71,7 @@ class Effect:
         return None if self.cosines is None else float(self.cosines.mean())
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeadPair:
     """Two heads that are switched off together, and what each changes alone."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.traces.settings import SettingKeywords, format_head_id
 from attnviz.wording.commands import option_name
+from attnviz.wording.keywords import comma_list
+from attnviz.wording.words import counted
 
 Weigh = Literal["weight", "norm", "gradient"]
 Merge = Literal["mean", "max", "rollout"]
@@ -45,6 +50,8 @@ DRAW_DESCRIPTIONS: dict[Draw, str] = {
 
 
 PAIRED_HEADS_RANGE = (2, 20)  # the pairs of 20 heads are 190
+LAYER_WORD = re.compile(r"L?(-?\d{1,9})", re.IGNORECASE)
+HEAD_WORD = re.compile(r"(?:L(\d{1,9})(?=H))?H?(-?\d{1,9})", re.IGNORECASE)
 HIDE_OPTIONS = ("hide_special", "hide_first")
 WEIGHT_OPTIONS = ("weigh", "query", "source", "merge", "words", "log", *HIDE_OPTIONS, "as_")
 
@@ -53,8 +60,8 @@ WEIGHT_OPTIONS = ("weigh", "query", "source", "merge", "words", "log", *HIDE_OPT
 class InspectOptions:
     """The options of one inspection; every field has the default of the command line."""
 
-    layer: int | None = None
-    head: int | None = None
+    layer: int | str | None = None  # its number; of several: "4,5"
+    head: int | str | None = None  # its number, or its name with its layer; of several: "1,L5H11"
     query: str | None = None
     source: str | None = None  # --from: the token that attends
     to: str | None = None  # the token that is attended to
@@ -75,23 +82,52 @@ class InspectOptions:
     as_: Draw | None = None  # how weights are drawn; None: chosen by the view
 
     def __post_init__(self) -> None:
-        """Refuse unknown choices, negative layers and heads, and options that do not go
-        together."""
+        """Read the layers and heads; refuse unknown choices, negative layers and heads, and options
+        that do not go together.
+        """
         for name, choices in DESCRIPTIONS_BY_OPTION.items():
             value = getattr(self, name)
             if value is not None and value not in choices:
                 raise unknown_name_error(option_name(name), value, choices, about=name)
-        for name in ("layer", "head"):
-            number = getattr(self, name)
-            if number is not None and number < 0:
-                problem = f"{option_name(name)} is {number}, but counting starts at 0"
-                raise AttnvizError(problem, f"try {option_name(name)} 0", about=name)
+        self._read_layers_and_heads()
         self._refuse_incomplete_options()
 
     @property
     def layers(self) -> tuple[int, ...] | None:
         """The layers whose weights a trace must keep; None keeps all."""
-        return None if self.layer is None else (self.layer,)
+        if self.layer is not None:
+            return tuple(map(int, str(self.layer).split(",")))
+        words = [] if self.head is None else str(self.head).split(",")
+        matches = [re.match(r"L(\d+)", word) for word in words]
+        numbers = [int(match[1]) for match in matches if match]
+        return tuple(dict.fromkeys(numbers)) if words and len(numbers) == len(words) else None
+
+    def chooses_head(self, layer: int, head: int) -> bool:
+        """Return whether `head` says that this head of a chosen layer is shown."""
+        words = str(self.head).split(",")
+        return self.head is None or bool({str(head), format_head_id(layer, head)} & {*words})
+
+    def _read_layers_and_heads(self) -> None:
+        """Write layers and heads in one way: "L5H11" is layer 5 and head 11, [4, 5] is "4,5".
+
+        Refuses words that are neither, negative numbers, and a head of another layer.
+        """
+        layers = _parse_words("layer", self.layer, LAYER_WORD, "try --layer 5")
+        heads = _parse_words("head", self.head, HEAD_WORD, "try --head 11, or --head L5H11")
+        named = [word for word in heads if word.startswith("L")]
+        elsewhere = [word for word in named if word.split("H")[0].lstrip("L") not in layers]
+        if layers and elsewhere:
+            raise AttnvizError(
+                f"--head names {elsewhere[0]}, but --layer is {','.join(layers)}",
+                "leave --layer out",
+                about="head",
+            )
+        if named and len(heads) == 1:
+            layer, head = named[0].lstrip("L").split("H")
+            layers, heads = [layer], [head]
+        for name, words in (("layer", layers), ("head", heads)):
+            one = int(words[0]) if len(words) == 1 and words[0].isdigit() else None
+            object.__setattr__(self, name, ",".join(words) or None if one is None else one)
 
     @property
     def hides(self) -> bool:
@@ -231,6 +267,69 @@ class InspectOptions:
                 "leave --weigh out, or give --merge mean",
                 about="merge",
             )
+
+
+def _parse_words(name: str, value: Any, pattern: re.Pattern[str], hint: str) -> list[str]:
+    """Return the numbers or names of layers or heads in a value, as text: ["4"], ["L5H11"].
+
+    Refuses other words, and numbers below 0.
+    """
+    words = [] if value is None else str(comma_list(value)).split(",")
+    parsed = []
+    for word in map(str.strip, words):
+        match = pattern.fullmatch(word)
+        if match is None:
+            named = f"'{word}'" if word else "empty"
+            problem = f"{option_name(name)} is {named}, and should be the number of a {name}"
+            raise AttnvizError(problem, hint, about=name)
+        *layer, number = (int(group) for group in match.groups() if group is not None)
+        if number < 0:
+            problem = f"{option_name(name)} is {number}, but counting starts at 0"
+            raise AttnvizError(problem, f"try {option_name(name)} 0", about=name)
+        parsed.append(format_head_id(layer[0], number) if layer else str(number))
+    return list(dict.fromkeys(parsed))
+
+
+def numbers_in_slice(name: str, count: int, chosen: slice) -> list[int]:
+    """Return the numbers of layers or heads (`name`) in a slice, of `count`; refuse a slice of
+    anything but numbers, and one without any.
+    """
+    numbers: list[int] = []
+    with suppress(TypeError, ValueError):
+        numbers = [*range(count)[chosen]]
+    if not numbers:
+        problem = f"{name} is {chosen}, which holds none of {counted(count, name)}"
+        raise AttnvizError(problem, f"try {name}=slice(0, {count})", about=name)
+    return numbers
+
+
+class LookingKeywords(TypedDict, total=False):
+    """The fields of InspectOptions as keywords, with every value that says the same."""
+
+    layer: int | Sequence[int] | slice | None
+    head: int | str | Sequence[int | str] | slice | None
+    query: int | str | None
+    source: int | str | None
+    to: int | str | None
+    merge: Merge | None
+    hide_special: bool
+    hide_first: bool
+    renormalise: bool
+    words: bool
+    log: bool
+    weigh: Weigh
+    toward: str | None
+    instead_of: str | None
+    ablation: AblationValue
+    pairs: int | None
+    by: By
+    rank: Rank
+    predict: bool
+    as_: Draw | None
+
+
+class InspectKeywords(SettingKeywords, LookingKeywords):
+    """The keywords of inspect: the settings of a run, and the options of an inspection."""
 
 
 DESCRIPTIONS_BY_OPTION: dict[str, Mapping[Any, str]] = {

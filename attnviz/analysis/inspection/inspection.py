@@ -8,33 +8,39 @@ from typing import TYPE_CHECKING, Any
 
 from attnviz.analysis.inspection.inspect_options import (
     INSPECT_OPTION_NAMES,
+    InspectKeywords,
     InspectOptions,
+    numbers_in_slice,
     refuse_odd_metric,
 )
 from attnviz.analysis.inspection.map_regrouping import hide_tokens, merge_into_words
 from attnviz.analysis.inspection.maps import Map, MapStep, build_maps, merge_maps, roll_out_maps
-from attnviz.analysis.inspection.patterns import HeadPatterns, find_patterns
+from attnviz.analysis.inspection.patterns import HeadPattern, HeadPatterns, find_patterns
 from attnviz.analysis.inspection.weighted_maps import weigh_maps
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import source_from_text
-from attnviz.traces.result import Showable
+from attnviz.traces.result import RanksHeads, Rows, Showable
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.tracing import with_given_model
-from attnviz.wording.keywords import replace_choices
+from attnviz.wording.keywords import replace_choices, with_checked_arguments
 
 if TYPE_CHECKING:
-    from attnviz.analysis.inspection.effects import Effects, HeadTracker, Metric
+    from typing_extensions import Unpack
 
+    from attnviz.analysis.inspection.effects import Effect, Effects, HeadTracker, Metric
+    from attnviz.analysis.inspection.token_query import MapLink
+
+SLICED = ("layer", "head")
 MAP_STEPS: tuple[MapStep, ...] = (weigh_maps, hide_tokens, merge_into_words, merge_maps)
 # Rollout comes first, as it needs every token.
 ROLLOUT_STEPS: tuple[MapStep, ...] = (roll_out_maps, hide_tokens, merge_into_words)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Inspection(Showable):
+class Inspection(RanksHeads, Showable):
     """A Trace with options that choose heads and how their weights are shown.
 
     >>> from attnviz import inspect, trace
@@ -48,7 +54,25 @@ class Inspection(Showable):
     track: HeadTracker = iter  # reports progress over heads
     metric: Metric | None = None  # what heads that are switched off change
 
+    @property
+    @with_checked_arguments
+    def ranking(self) -> Rows[MapLink | Effect | HeadPattern]:
+        """The chosen heads in order: by the link of `source` and `to`, by the largest weight of
+        `query`, by effect, or else by how clearly they do one thing. Each row has a name and is
+        printed in a line with its base rate, such as the weight that other tokens give.
+        """
+        from attnviz.analysis.inspection.token_query import build_link, build_token_query
+
+        if self.looking.by == "effect":
+            return Rows(self.effects.heads)
+        if self.looking.source is not None:
+            return Rows(build_link(self).ranked_links)
+        if self.looking.query is not None:
+            return Rows(build_token_query(self, self.looking.query).peaks)
+        return Rows(self.patterns.ranked)
+
     @cached_property
+    @with_checked_arguments
     def maps(self) -> tuple[Map, ...]:
         """A map for each chosen head, or one for all of them if they are merged, after all
         options."""
@@ -66,6 +90,7 @@ class Inspection(Showable):
         return weigh_maps(self.plain, self.trace, self.looking)
 
     @cached_property
+    @with_checked_arguments
     def effects(self) -> Effects:
         """The change of the model's output without each chosen head; runs the model without each,
         the heads of a layer as one batch."""
@@ -74,6 +99,7 @@ class Inspection(Showable):
         return measure_effects(self.trace, self.plain, self.track, self.looking, self.metric)
 
     @cached_property
+    @with_checked_arguments
     def patterns(self) -> HeadPatterns:
         """The pattern scores of each chosen head, without hidden tokens, of words if the options
         say so. They are computed from the weights as `weigh` multiplies them, except by
@@ -96,20 +122,22 @@ class Inspection(Showable):
         return self.divided
 
 
+@with_checked_arguments
 def inspect(
     text: str | Trace,
     settings: Settings | None = None,
     *,
     metric: Metric | None = None,
-    **changes: Any,
+    **changes: Unpack[InspectKeywords],
 ) -> Inspection:
     """Return the heads of a model on a sentence: `inspect("I am learning", layer=4, head=7)`
 
     `changes` replace fields of the settings (`model="minilm"`, which is the default) and of
-    `InspectOptions`; `model` may be a loaded model of transformers, with its `tokenizer`. Heads are
-    ranked by lift: the weight minus the mean weight that other tokens give the same key;
-    `rank="weight"` ranks them by weight alone. `metric` is a function from what the model returns
-    for the text to a number, by whose change `by="effect"` ranks heads:
+    `InspectOptions`; `model` may be a loaded model of transformers, with its `tokenizer`. Several
+    heads are a list, a slice or names: `layer=[4, 5]`, `head="L5H11"`; `heads=[1, 11]` is
+    `head=[1, 11]`. Heads are ranked by lift: the weight minus the mean weight that other tokens
+    give the same key; `rank="weight"` ranks them by weight alone. `metric` is a function from what
+    the model returns for the text to a number, by whose change `by="effect"` ranks heads:
     `metric=lambda outputs: outputs.logits[0, -1, 5]`; it needs `by="effect"`, and refuses two
     answers beside it. For a Trace from a file, `model` and `trust_remote_code` are those it was
     made with, as a file is not trusted to name them.
@@ -119,16 +147,23 @@ def inspect(
     >>> inspect(story, source="it", to="animal").view().headline
     'In L4H4, "it" gives "animal" 49\\xa0% of its attention (other tokens: 13\\xa0%)'
     """
-    options = {name: changes.pop(name) for name in INSPECT_OPTION_NAMES if name in changes}
-    looking = replace_choices(InspectOptions(), options)
+    given: dict[str, Any] = {**changes}
+    options = {name: given.pop(name) for name in INSPECT_OPTION_NAMES if name in given}
+    for plural, name in (("layers", "layer"), ("heads", "head")):
+        if plural in given and not isinstance(given[plural], int):
+            options[name] = given.pop(plural)
+    slices = {name: options[name] for name in SLICED if isinstance(options.get(name), slice)}
+    looking = replace_choices(InspectOptions(), options | dict.fromkeys(slices))
     refuse_odd_metric(metric, looking)
-    in_memory, changes = take_model_in_memory(changes)
-    chosen_settings = replace_choices(
-        settings or Settings(model=MINILM), changes, other_names=INSPECT_OPTION_NAMES
-    )
+    in_memory, given = take_model_in_memory(given)
+    chosen_settings = replace_choices(settings or Settings(model=MINILM), given)
     if isinstance(text, Trace):
-        source_trace = with_given_model(text, in_memory, changes)
+        traced = with_given_model(text, in_memory, given)
     else:
         source = source_from_text(text, chosen_settings, in_memory=in_memory)
-        source_trace = trace_source(source, kept_layers=looking.layers)
-    return Inspection(trace=source_trace, looking=looking, metric=metric)
+        traced = trace_source(source, kept_layers=looking.layers)
+    counts = {"layer": traced.layers[-1].layer + 1, "head": traced.n_heads}
+    numbers = {name: numbers_in_slice(name, counts[name], slices[name]) for name in slices}
+    looking = replace_choices(looking, numbers)
+    build_maps(traced, looking)  # refuses layers and heads that are not there
+    return Inspection(trace=traced, looking=looking, metric=metric)

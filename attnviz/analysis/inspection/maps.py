@@ -20,7 +20,7 @@ from attnviz.machine import memory
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Layer, Trace
-from attnviz.wording.words import counted
+from attnviz.wording.words import counted, with_summary
 
 ROLLOUT_NUMBER_BYTES, ROLLOUT_MATRICES = 8, 4  # float64; matrices in memory at once
 RESIDUAL_SHARE = 0.5  # the part of a token's vector that passes by a layer (residual connection)
@@ -28,6 +28,7 @@ RESIDUAL_SHARE = 0.5  # the part of a token's vector that passes by a layer (res
 MergeFunction = Callable[[CellValues, CellValues], CellValues]
 
 
+@with_summary
 @dataclass(frozen=True)
 class MapSide:
     """The rows or columns of a map: each stands for one token, or for several."""
@@ -87,12 +88,15 @@ def maps_of_heads(trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
     """Return a map for each head that `options.layer` and `options.head` choose, in the model's
     order. All heads are chosen where these are None; a layer or head that the trace does not have
     is refused."""
-    layers = [layer for layer in trace.layers if options.layer in (None, layer.layer)]
-    if not layers:
-        raise _missing_part_error("layer", options.layer, [layer.layer for layer in trace.layers])
-    heads = range(layers[0].heads)
-    if options.head is not None and options.head not in heads:
-        raise _missing_part_error("head", options.head, heads)
+    numbers = [layer.layer for layer in trace.layers]
+    chosen = numbers if options.layers is None else options.layers
+    if missing := [number for number in chosen if number not in numbers]:
+        raise _missing_part_error("layer", missing[0], numbers)
+    layers = [layer for layer in trace.layers if layer.layer in chosen]
+    heads = range(max(layer.heads for layer in layers))
+    for word in [] if options.head is None else str(options.head).split(","):
+        if int(word.rpartition("H")[2]) not in heads:
+            raise _missing_part_error("head", int(word.rpartition("H")[2]), heads)
     rows, columns = token_side(trace.tokens), token_side(trace.keys)  # shared by all heads
     return tuple(
         Map(
@@ -105,7 +109,7 @@ def maps_of_heads(trace: Trace, options: InspectOptions) -> tuple[Map, ...]:
         )
         for layer in layers
         for head in range(layer.heads)
-        if options.head in (None, head)
+        if options.chooses_head(layer.layer, head)
     )
 
 
@@ -119,7 +123,7 @@ def build_maps(
     return maps
 
 
-def _missing_part_error(kind: str, number: int | None, known: Sequence[int]) -> AttnvizError:
+def _missing_part_error(kind: str, number: int, known: Sequence[int]) -> AttnvizError:
     """Return the error for a layer or head (`kind`) that does not exist; `known` has the existing
     numbers."""
     ending, last = ("", "") if len(known) == 1 else ("s", f" to {known[-1]}")
@@ -173,11 +177,11 @@ def mean_map(maps: tuple[Map, ...]) -> Map:
 
 def _merged_heads_phrase(maps: tuple[Map, ...], options: InspectOptions) -> str:
     """Return a phrase for the merged heads: `72 heads`, `the 12 heads of L4`, `H7 of 6 layers`."""
-    if options.layer is not None and options.head is not None:
+    if len(maps) == 1:
         return f"{maps[0].name} alone"
-    if options.layer is not None:
+    if isinstance(options.layer, int) and options.head is None:
         return f"the {counted(len(maps), 'head')} of L{options.layer}"
-    if options.head is not None:
+    if isinstance(options.head, int) and options.layer is None:
         return f"H{options.head} of {counted(len(maps), 'layer')}"
     return counted(len(maps), "head")
 

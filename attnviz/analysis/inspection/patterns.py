@@ -19,6 +19,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from attnviz.analysis.inspection.maps import Map, MapSide
 from attnviz.cells import FULL_SLICE
+from attnviz.wording.numbers import share_text
+from attnviz.wording.words import with_summary
 
 MARK_CATEGORIES = ("P", "S")  # Unicode categories: punctuation and symbols
 PATTERN_CELLS_AT_ONCE = 2**19
@@ -265,6 +267,7 @@ COLUMN_PATTERN = PatternKind(
 PATTERN_KINDS: tuple[PatternKind, ...] = (*KEY_PATTERNS, COLUMN_PATTERN, BROAD_PATTERN)
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeadPatterns:
     """The scores of heads for each pattern: a row for each head, a column for each pattern kind."""
@@ -301,6 +304,17 @@ class HeadPatterns:
         can_show = self.showing_counts >= min(MIN_SHOWING_TOKENS, self.sampled_count // 2)
         return tuple(map(_strongest_kind, np.where(can_show, self.excess, np.nan), self.scores))
 
+    @property
+    def ranked(self) -> list[HeadPattern]:
+        """The main pattern of each head: the clearest first, heads without a clear one last."""
+        rows = []
+        for head, (name, kind) in enumerate(zip(self.names, self.kinds, strict=True)):
+            column = 0 if kind is None else PATTERN_KINDS.index(kind)
+            excess = -1.0 if kind is None else float(np.nan_to_num(self.excess[head, column]))
+            score, even = float(self.scores[head, column]), float(self.even_scores[head, column])
+            rows.append((excess, HeadPattern(name, kind.name if kind else "", score, even)))
+        return [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
+
     def strongest(self, kind: PatternKind) -> list[int]:
         """Return the heads by their score for a pattern, highest first; heads without a score are
         left out."""
@@ -316,6 +330,21 @@ class HeadPatterns:
         """Return whether in this head most tokens give a key of this pattern their largest
         weight."""
         return bool(self.majority[head, PATTERN_KINDS.index(kind)])
+
+
+@dataclass(frozen=True, repr=False)
+class HeadPattern:
+    """The main pattern of one head, its score, and the score of even attention to all tokens."""
+
+    name: str  # of the head, such as L4H11
+    kind: str  # "" if no pattern is clear
+    score: float
+    even: float
+
+    def __repr__(self) -> str:
+        """Return a line like `<L4H11: previous token .98, evenly .14>`."""
+        scores = f"{share_text(self.score)}, evenly {share_text(self.even)}"
+        return f"<{self.name}: {f'{self.kind} {scores}' if self.kind else 'no clear pattern'}>"
 
 
 def find_patterns(maps: Sequence[Map]) -> HeadPatterns:

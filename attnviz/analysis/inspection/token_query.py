@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.map_regrouping import full_side, tokens_hidden_by_option, word_side
 from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
 from attnviz.analysis.inspection.patterns import is_majority, most_attended_keys, sampled_queries
@@ -25,8 +25,11 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.wording.commands import option_name
-from attnviz.wording.numbers import SUM_ROUNDING
+from attnviz.wording.numbers import SUM_ROUNDING, share_text
 from attnviz.wording.words import and_list
+
+if TYPE_CHECKING:
+    from attnviz.analysis.inspection.inspection import Inspection
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +50,13 @@ class TokenQuery:
     def by_peak(self) -> list[MapRow]:
         """The token's rows in all maps, sorted by largest absolute weight, highest first."""
         return sort_by_peak(self.map_rows)
+
+    @property
+    def peaks(self) -> list[MapLink]:
+        """In each map the link to the key with the token's largest absolute weight, highest
+        first.
+        """
+        return [TokenLink(self, row.top_column).in_map(row) for row in self.by_peak]
 
     @property
     def own_column(self) -> int | None:
@@ -76,13 +86,27 @@ class OtherTokens:
         return bool(is_majority(self.attend_most_count, self.count))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MapLink:
     """A link in one map: its weight, and the attention of other tokens to the same key."""
 
     map_row: MapRow
     column: int
     others: OtherTokens
+
+    def __repr__(self) -> str:
+        """Return a line like `<L5H11: "it" gives "animal" .65, other tokens .36>`."""
+        rows, columns = self.map.rows.labels, self.map.columns.labels
+        query, key = rows[self.map_row.row], columns[self.column]
+        return (
+            f'<{self.name}: "{query}" gives "{key}" {share_text(self.weight)}, '
+            f"other tokens {share_text(self.others.mean)}>"
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of the map's head, such as L5H11."""
+        return self.map.name
 
     @property
     def map(self) -> Map:
@@ -123,11 +147,12 @@ class TokenLink:
     @cached_property
     def ranked_links(self) -> list[MapLink]:
         """The link in each map, highest score first; maps in which the key is masked come last."""
-        links = [
-            MapLink(row, self.column, _measure_others(row.map, self.column, self._other_queries))
-            for row in self.token_query.map_rows
-        ]
+        links = [self.in_map(row) for row in self.token_query.map_rows]
         return sorted(links, key=lambda link: (link.sees, self.score(link)), reverse=True)
+
+    def in_map(self, row: MapRow) -> MapLink:
+        """Return the link in the map of this row of the query."""
+        return MapLink(row, self.column, _measure_others(row.map, self.column, self._other_queries))
 
     def score(self, link: MapLink) -> float:
         """Return what maps are ranked by: the link's lift or its weight, as `options.rank` says;

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnviz.analysis.inspection.inspect_options import INSPECT_OPTION_NAMES, InspectOptions
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.maps import Map, build_maps
 from attnviz.analysis.measures import divergence, normalize_rows
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE
@@ -29,14 +29,18 @@ from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import source_from_text
-from attnviz.traces.result import Showable
-from attnviz.traces.settings import Settings
+from attnviz.traces.result import RanksHeads, Rows, Showable
+from attnviz.traces.settings import SettingKeywords, Settings
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.tracing import UNTRUSTED_SETTINGS, reload_model, with_given_model
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.numbers import share_text
 from attnviz.wording.words import bidi_isolated
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 PairRows = Float[np.ndarray, "pair key"]
 DEFAULT_SENTENCE_NAMES = ("first sentence", "second sentence")
@@ -74,11 +78,17 @@ class HeadComparison:
         return self.first.name
 
     def __repr__(self) -> str:
-        return f"<Read {self.name}: {self.divergence:.3f} bits apart>"
+        """Return a line like `<L4H9: weight .10 → .45, 0.123 bits apart>`.
+
+        The weight is the one that changes most between tokens that both sentences share.
+        """
+        change = self.largest_shared or self.largest
+        weights = f"{share_text(change.before)} → {share_text(change.after)}"
+        return f"<{self.name}: weight {weights}, {self.divergence:.3f} bits apart>"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Sentences(Showable):
+class Sentences(RanksHeads, Showable):
     """The attention of a model in two sentences by head; the head with the largest change comes
     first."""
 
@@ -90,6 +100,11 @@ class Sentences(Showable):
     heads: tuple[HeadComparison, ...]
     looking: InspectOptions
     query: int | None = None  # the only pair whose rows are compared; None compares all
+
+    @property
+    def ranking(self) -> Rows[HeadComparison]:
+        """The heads, starting with the one whose attention to one token changes most."""
+        return Rows(self.heads)
 
     @cached_property
     def shared(self) -> bool:
@@ -115,11 +130,11 @@ def compare_sentences(
     second: str | Trace,
     settings: Settings | None = None,
     *,
-    layer: int | None = None,
-    head: int | None = None,
+    layer: int | str | None = None,
+    head: int | str | None = None,
     query: int | str | None = None,
     command: str | None = None,
-    **changes: Any,
+    **changes: Unpack[SettingKeywords],
 ) -> Sentences:
     """Compare two sentences in a trained model: `compare_sentences("too tired", "too wide")`
 
@@ -135,9 +150,7 @@ def compare_sentences(
     """
     looking = replace_choices(InspectOptions(), {"layer": layer, "head": head, "query": query})
     in_memory, changes = take_model_in_memory(changes)
-    chosen_settings = replace_choices(
-        settings or Settings(model=MINILM), changes, other_names=INSPECT_OPTION_NAMES
-    )
+    chosen_settings = replace_choices(settings or Settings(model=MINILM), changes)
     if isinstance(first, str) and first == second:
         raise AttnvizError("both sentences are the same", "give another one")
     model_settings = {name: getattr(chosen_settings, name) for name in UNTRUSTED_SETTINGS}

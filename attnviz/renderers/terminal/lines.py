@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from shutil import get_terminal_size
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -88,6 +89,12 @@ def _view_body(view: View, screen: Screen, above: int, below: int) -> list[Text]
         return body
     excerpt = list(panel_lines(view.excerpt.panels, shorter_screen, above + 1))
     return list(append_note(excerpt, view.excerpt.hint, screen))
+
+
+def screen_text(view: View) -> str:
+    """Return a view as plain text that is as wide as the terminal, 80 columns without one."""
+    lines = view_lines(view, Screen(get_terminal_size().columns))
+    return "\n".join(line.plain.rstrip() for line in lines)
 
 
 def txt(view: View, look: Look) -> list[bytes]:

@@ -12,8 +12,10 @@ from attnviz.attention.block import Norm
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model, Unembedding
 from attnviz.traces.models.vocabulary import Predicts
+from attnviz.wording.words import with_summary
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AnswerScoring:
     """The stages in which the logits of answers are computed from the last layer's outputs."""
@@ -25,6 +27,7 @@ class AnswerScoring:
     b_answers: Float[Tensor, "answer"] | None
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Prediction:
     """The logits and probabilities of a model's answers, and their computation if it is known."""

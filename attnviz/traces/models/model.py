@@ -14,7 +14,7 @@ from attnviz.attention.block import Norm
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.card import Card
 from attnviz.traces.parts import PARTS_BY_GIVEN_NAME
-from attnviz.wording.words import counted
+from attnviz.wording.words import counted, with_summary
 
 LAYER_PREFIX = "layers."
 SightDirection = Literal["all", "before", "after"]
@@ -34,6 +34,7 @@ FULL_SIGHT = Sight()
 Sights = Sequence[Sequence[Sight]]  # of each layer, of each head
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Unembedding:
     """The matrix that turns last vectors into logits of answers.

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.wording.keywords import with_checked_arguments
 
 MODELS_FOLDER = Path(__file__).parent
 CONFIG_FILE = "config.json"  # of a folder with a trained model
@@ -59,6 +60,19 @@ def _shipped_paths() -> dict[str, Path]:
 def shipped_names() -> tuple[str, ...]:
     """Return the names of the models that come with attnviz."""
     return tuple(_shipped_paths())
+
+
+@with_checked_arguments
+def models() -> tuple[str, ...]:
+    """Return the names of the models that need no path: `trace("I am", model="toy")`.
+
+    They come with attnviz, except "minilm", which is a package of its own.
+
+    >>> from attnviz import models
+    >>> models()[:3]
+    ('toy', 'reverse', 'sort')
+    """
+    return (*shipped_names(), SHIPPED_TRANSFORMER)
 
 
 def find_model_path(name: str) -> Path:

@@ -28,7 +28,7 @@ from attnviz.machine import memory
 from attnviz.traces.settings import DTYPES, AttentionKind, HeadId
 from attnviz.traces.trained.model_state import unchanged_model
 from attnviz.traces.weights import InMemoryWeights, Stage, Weights
-from attnviz.wording.words import counted
+from attnviz.wording.words import counted, with_summary
 
 ATTENTION_NAME = "attnviz"  # under which transformers knows the attention function
 MATRIX_DTYPES = tuple(getattr(torch, name) for name in DTYPES)  # not those of quantised weights
@@ -301,6 +301,7 @@ def _split_mask(mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Visibl
     return visible, cells.masked_fill(~visible, 0)
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CapturedAttention:
     """The queries, keys and values of one layer as the model computed them, and its mask."""
@@ -428,6 +429,10 @@ class RecomputedAttention(AttentionStages):
     def __init__(self, captured: CapturedAttention, hint: str = FEWER_HEADS_HINT) -> None:
         self.__dict__.update(captured=captured, hint=hint)  # AttentionStages is frozen
 
+    def __repr__(self) -> str:
+        """Return a line that computes nothing."""
+        return f"<RecomputedAttention of {self.captured!r}>"
+
     @cached_property
     def whole(self) -> AttentionStages:
         """All stages at once; refuses matrices that do not fit in memory."""
@@ -475,7 +480,7 @@ class RecomputedAttention(AttentionStages):
         return self.captured.contexts()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WeightsOnDemand(Weights):
     """The weights of a layer, recomputed row by row from queries and keys if they are many."""
 

@@ -12,6 +12,7 @@ from attnviz.cells import Cells, Patch
 from attnviz.views.grids.axes import Axis, titled_axis
 from attnviz.views.grids.overview import Flag
 from attnviz.views.grids.scales import Scale, measure_scale, widest_scale
+from attnviz.wording.words import with_summary
 
 MAX_SEARCHED_CELLS = 2**22  # a head with more cells is not searched for its largest weight
 EQUAL_LINK_TOLERANCE = 0.005  # a smaller difference is not visible in a title
@@ -19,6 +20,7 @@ NEAR_BEST_SHARE = 0.25  # a row counts that stands out at least this much of wha
 MAX_COMPARED_CELLS = 2**20  # the rows of a head with more cells are not compared
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeadMap:
     """The map of one head that a reader can choose: weights, scores and axes; or of several heads
@@ -45,6 +47,7 @@ class HeadMap:
         return measure_scale(self.measure, cells, share=self.share, signed=self.signed)
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeadExplorer:
     """All heads that a reader can choose from, arranged in rows and columns."""

@@ -13,6 +13,7 @@ from attnviz.cells import unmasked_cells
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.scales import Scale, ScaleBend, logarithmic_scale, measure_scale
 from attnviz.wording.numbers import short_text
+from attnviz.wording.words import with_summary
 
 MAX_CELLS_PER_SIDE = 64  # more cells could not be told apart
 COLOR_SCALE_NOTES: dict[ScaleBend, str] = {
@@ -36,6 +37,7 @@ class Flag:
     number: str  # ".98": how much of the attention it takes
 
 
+@with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Overview:
     """Small maps of the weights of many heads.

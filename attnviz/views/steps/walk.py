@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -20,6 +20,7 @@ from attnviz.traces.inputs import build_source, refuse_changes_to_trace, source_
 from attnviz.traces.memory_estimate import refuse_oversized_steps
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.result import Showable
+from attnviz.traces.settings import SettingKeywords
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.grids.axes import named_dimensions
@@ -51,6 +52,9 @@ from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.sums import MAX_TERMS
 from attnviz.wording.words import and_list, as_sentence
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 WHY_DESCRIPTION = (
     "Each number of a query says how strongly the token asks for something; the same number of a "
@@ -197,7 +201,7 @@ def steps(
     layer: int | None = None,
     digits: int = 2,
     full: bool = False,
-    **changes: Any,
+    **changes: Unpack[SettingKeywords],
 ) -> Walk:
     """Return every number on the way, step by step, of a text or of an existing Trace.
 

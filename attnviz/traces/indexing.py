@@ -1,0 +1,121 @@
+"""Indexing by numbers, names, lists and slices: `trace[5, 11]`, `trace["L5H11"]`, `trace[:, 11]`.
+
+Layers have the numbers of the model, also where only some of them were kept. Numbers below 0 count
+from the end.
+"""
+
+from __future__ import annotations
+
+import operator
+import reprlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnviz.errors import AttnvizError
+from attnviz.traces.settings import HEAD_PATTERN, LAYER_PATTERN
+from attnviz.wording.words import shape_text
+
+INDEX_HINT = 'try trace[5, 11], trace["L5H11"], trace[5] for a layer, or trace[:, 11]'
+INDEX_ERRORS = (IndexError, TypeError, ValueError, RuntimeError)  # of torch
+
+
+def index_layers(layers: Sequence[Any], key: Any) -> Any:
+    """Return what a key of a Trace names: a layer, several as a tuple, or weights as a tensor.
+
+    A key with a head gives the weights [query, key]; where a part of it is a slice or a list, the
+    weights are stacked. Further indices choose queries and keys. Refuses what is not there.
+    """
+    if key is Ellipsis:
+        key = (slice(None), slice(None))
+    if isinstance(key, list) and any(isinstance(word, str) and "H" in word.upper() for word in key):
+        return torch.stack([index_layers(layers, word) for word in key])
+    first, *rest = key if isinstance(key, tuple) else (key,)
+    if isinstance(first, str) and (match := HEAD_PATTERN.fullmatch(first)) and match[3] is None:
+        first, rest = int(match[1] or 0), [int(match[2]), *rest]
+    numbers = [layer.layer for layer in layers]
+    chosen = _choose(first, numbers, "layer")
+    if not rest:
+        return layers[chosen] if isinstance(chosen, int) else tuple(layers[at] for at in chosen)
+    if isinstance(chosen, int):
+        return layers[chosen][tuple(rest)]
+    return _stacked([layers[at][tuple(rest)] for at in chosen])
+
+
+def index_heads(
+    head_weights: Callable[[int], Tensor], heads: int, key: Any, layer: int | None = None
+) -> Tensor:
+    """Return what a key of a layer names: the weights [query, key] of a head, or several stacked.
+
+    Further indices choose queries and keys. `head_weights` gives the weights of a head; `layer` is
+    the number of the layer, if a name such as "L5H11" may be given.
+    """
+    first, *rest = key if isinstance(key, tuple) else (key,)
+    if isinstance(first, str) and (match := HEAD_PATTERN.fullmatch(first)):
+        if match[1] is not None and int(match[1]) != layer:
+            raise AttnvizError(f"'{first}' is a head of another layer", f"try 'H{match[2]}'")
+        first = int(match[2])
+    if first is Ellipsis:
+        first = slice(None)
+    chosen = _choose(first, range(heads), "head")
+    if isinstance(chosen, int):
+        return _cut(head_weights(chosen), rest)
+    return _stacked([_cut(head_weights(head), rest) for head in chosen])
+
+
+def _choose(key: Any, numbers: Sequence[int], kind: str) -> int | list[int]:
+    """Return the position among `numbers` that a key names, or several for a slice or a list.
+
+    A slice leaves numbers out that are not there; anything else that is not there is refused.
+    """
+    if isinstance(key, slice):
+        try:
+            wanted = range(max(numbers) + 1)[key]
+        except (TypeError, ValueError):
+            raise _key_error(key, kind) from None
+        return [at for at, number in enumerate(numbers) if number in wanted]
+    if isinstance(key, (list, range)) or getattr(key, "ndim", 0) == 1:
+        positions = [_choose(item, numbers, kind) for item in key]
+        return [at for at in positions if isinstance(at, int)]
+    if isinstance(key, str) and (match := LAYER_PATTERN.fullmatch(key)) and kind == "layer":
+        key = int(match[1])
+    if isinstance(key, (bool, str)) or not hasattr(key, "__index__"):
+        raise _key_error(key, kind)
+    try:
+        number = operator.index(key)
+    except TypeError:
+        raise _key_error(key, kind) from None
+    if -len(numbers) <= number < 0:
+        return number % len(numbers)
+    if number not in numbers:
+        known = f"{kind}s are {numbers[0]} to" if len(numbers) > 1 else f"only {kind} is"
+        problem = f"there is no {kind} {number}: the {known} {numbers[-1]}"
+        raise AttnvizError(problem, f"try {numbers[-1]}")
+    return numbers.index(number)
+
+
+def _cut(weights: Tensor, rest: Sequence[Any]) -> Tensor:
+    """Return the queries and keys of a head's weights that the rest of an index chooses."""
+    try:
+        return weights[tuple(rest)] if rest else weights
+    except INDEX_ERRORS:
+        size = shape_text(weights.shape)
+        raise AttnvizError(
+            f"a head has {size} weights here, and the index names others",
+            "count queries and keys from 0, as Python does",
+        ) from None
+
+
+def _stacked(parts: Sequence[Tensor]) -> Tensor:
+    """Return tensors of one shape as one; refuse none, and those of several shapes."""
+    if not parts or len({part.shape for part in parts}) > 1:
+        problem = "chooses nothing" if not parts else "chooses heads with weights of several shapes"
+        raise AttnvizError(f"the index {problem}", INDEX_HINT)
+    return torch.stack([*parts])
+
+
+def _key_error(key: object, kind: str) -> AttnvizError:
+    """Return the error for a key that is no number, name, list or slice."""
+    return AttnvizError(f"{reprlib.repr(key)} names no {kind}", INDEX_HINT)
