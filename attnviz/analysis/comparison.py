@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 import torch
 from jaxtyping import Bool, Float
@@ -20,6 +20,7 @@ from attnviz.analysis.aspects import (
     refuse_ablation_alone,
     refuse_model_change,
 )
+from attnviz.analysis.inspection.two_sentences import Sentences, compare_two_traces
 from attnviz.analysis.measures import Measures, Weights, measure_weights
 from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
@@ -254,7 +255,19 @@ class Comparison(Showable):
         return StoredCells(values, hidden)
 
 
-@with_checked_arguments
+@overload
+def compare(
+    text: Trace,
+    settings: Trace,
+    *,
+    names: tuple[str, str] | None = None,
+    layer: int | None = None,
+    head: int | None = None,
+    query: int | str | None = None,
+) -> Sentences: ...
+
+
+@overload
 def compare(
     text: str | Trace | None,
     settings: Settings | None = None,
@@ -266,7 +279,25 @@ def compare(
     layer: int | None = None,
     command: str | None = None,
     **changes: Any,
-) -> Comparison:
+) -> Comparison: ...
+
+
+@with_checked_arguments
+def compare(
+    text: str | Trace | None,
+    settings: Settings | Trace | None = None,
+    *,
+    names: tuple[str, str] | None = None,
+    head: int | None = None,
+    query: int | str | None = None,
+    by: str | None = None,
+    other: str | None = None,
+    values: Sequence[object] | None = None,
+    reference: object = None,
+    layer: int | None = None,
+    command: str | None = None,
+    **changes: Any,
+) -> Comparison | Sentences:
     """Compare kinds of attention on a text with the first of them, or with `reference`.
 
     `by` is the setting that is varied ("mask"; by default the scale) and `values` its values. A
@@ -274,10 +305,25 @@ def compare(
     same kind of attention. `layer` is the layer of a model to compare: by default the last. Refuses
     transformer blocks without a model, and given matrices that make `by` pointless.
 
-    >>> from attnviz import compare
+    Two finished Traces are compared head by head, without any of these: `compare(before, after)`.
+    `names` are what they are called, `layer` and `head` choose heads, `query` one token's rows.
+
+    >>> from attnviz import compare, trace
     >>> compare("I am learning this", by="mask", values=["causal", "none"]).view().closing[0]
     'largest change from causal to none: I → I: 1.0 → .28'
+    >>> compare(trace("I am", seed=1), trace("I am", seed=2)).names
+    ('seed 1', 'seed 2')
     """
+    about_two = {"names": names, "head": head, "query": query}
+    about_one = {"by": by, "other": other, "values": values, "reference": reference, **changes}
+    if isinstance(text, Trace) and isinstance(settings, Trace):
+        _refuse_given_choices(about_one, "two finished Traces are compared as they are")
+        return compare_two_traces(text, settings, layer=layer, **about_two)
+    _refuse_given_choices(about_two, "only two Traces are compared head by head")
+    if isinstance(settings, Trace):
+        raise AttnvizError(
+            "a text is compared with a Trace", "give two Traces, or compare_sentences(text, trace)"
+        )
     if isinstance(text, Trace):
         refuse_weights_only(text, "kinds of attention are compared by vectors and scores", "by")
     aspect = choose_aspect(by, values, texts=other is not None)
@@ -303,6 +349,13 @@ def compare(
         provenance=first.provenance if first else None,
         command=repeat_command and replace(repeat_command, second=other),
     )
+
+
+def _refuse_given_choices(choices: Mapping[str, object], reason: str) -> None:
+    """Refuse the first choice that is not None; `reason` begins the message."""
+    for name, value in choices.items():
+        if value is not None:
+            raise AttnvizError(f"{reason}, but {name} is given", f"leave {name} out", about=name)
 
 
 def _choose_layer(source: Source, requested: int | None) -> int:

@@ -15,8 +15,7 @@ from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
 from attnviz.analysis.inspection.patterns import BROAD_PATTERN, PATTERN_KINDS
 from attnviz.analysis.inspection.token_query import build_link, build_token_query
 from attnviz.analysis.inspection.two_sentences import (
-    DEFAULT_SENTENCE_NAMES,
-    DEFAULT_WEIGHT_NAMES,
+    DEFAULT_NAMES,
     HeadComparison,
     Sentences,
     TokenPairs,
@@ -265,8 +264,8 @@ def pair_axis(title: str, pairs: TokenPairs) -> Axis:
 
 
 def short_names(sentences: Sentences) -> list[str]:
-    """Return `first` and `second`, or the names of the two models or data types compared."""
-    has_own_names = sentences.names not in (DEFAULT_SENTENCE_NAMES, DEFAULT_WEIGHT_NAMES)
+    """Return the names of the two models or runs compared; `first` and `second` if unnamed."""
+    has_own_names = sentences.names not in DEFAULT_NAMES
     return [name if has_own_names else name.split()[0] for name in sentences.names]
 
 

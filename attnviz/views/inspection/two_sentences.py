@@ -1,27 +1,28 @@
-"""The comparison of two sentences, or of one sentence in two models or data types, as a View."""
+"""Two Traces compared head by head as a View: two sentences, or two models on one sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from string import punctuation
 
 import numpy as np
 
 from attnviz.analysis.inspection.maps import Map
 from attnviz.analysis.inspection.two_sentences import (
+    DEFAULT_NAMES,
     DEFAULT_SENTENCE_NAMES,
-    DEFAULT_WEIGHT_NAMES,
     MIN_SHOWN_CHANGE,
     HeadComparison,
     Sentences,
     WeightChange,
-    is_one_sentence,
 )
-from attnviz.cells import FULL_SLICE, unmasked_cells
+from attnviz.cells import FULL_SLICE, StoredCells, unmasked_cells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents
+from attnviz.traces.trace import Provenance
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.scales import Scale, centred_scale
@@ -41,10 +42,11 @@ from attnviz.wording.words import and_list, as_sentence, bidi_isolated
 MAX_SCREEN_HEADS = 10
 MAX_EXCERPT_HEADS = 5  # where a screen is small
 DIVERGENCE_COLUMN = "apart"
-RANKING_NOTES = {
-    True: "sorted by the change between tokens that both sentences have, special tokens aside",
-    False: "sorted by the change of the attention weight",
-}
+SHARED_LINK_NOTE = (
+    "sorted by the change between tokens that both sentences have, special tokens aside"
+)
+LINK_NOTE = "sorted by the change of the attention weight"
+DIVERGENCE_RANKING_NOTE = f"sorted by '{DIVERGENCE_COLUMN}'"
 DIVERGENCE_NOTE = (
     "apart = mean Jensen-Shannon divergence of a head's rows: 0 bits = the same attention, 1 bit = "
     "no key in common"
@@ -53,11 +55,11 @@ MAX_NAMING_WORD_LENGTH = 20  # characters
 UNPAIRED_NOTE = (
     "attention to tokens without a counterpart in the other sentence counts as one number"
 )
-HEAD_CHANGES_HEADER = ("head", "query", "key", "apart", "first", "second")
+HEAD_CHANGES_HEADER = ("head", "query", "key", DIVERGENCE_COLUMN)
 
 
 def view(sentences: Sentences, *, full: bool = False, command: Command | None = None) -> View:
-    """Return a View of the heads that change most, and of the maps of the first on both sentences.
+    """Return a View of the heads that change most, and of the maps of the first in both Traces.
 
     Ten heads are listed, with `full` all of them.
     """
@@ -80,33 +82,46 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
         picture=build_page([_picture_maps(sentences)], settings),
         closing=closing,
         explored=partial(explored_of_sentences, sentences, more_text),
-        data=TableData(document, HEAD_CHANGES_HEADER, lines),
-        provenance=sentences.first.provenance,
+        data=TableData(document, (*HEAD_CHANGES_HEADER, *short_names(sentences)), lines),
+        provenance=_provenance_of_both(sentences),
         command=command,
     )
 
 
+def _provenance_of_both(sentences: Sentences) -> Provenance:
+    """Return the provenance of the first Trace; settings that differ have both values."""
+    first, second = (trace.provenance for trace in (sentences.first, sentences.second))
+    both = {
+        name: [value, second.settings[name]]
+        for name, value in first.settings.items()
+        if second.settings.get(name, value) != value
+    }
+    return replace(first, settings={**first.settings, **both})
+
+
 def _sentences_title(sentences: Sentences) -> str:
     """Return `two sentences, read by MiniLM` or `one sentence, read by A and B` as a title."""
-    traces = sentences.first, sentences.second
-    cards = [trace.trained for trace in traces if trace.trained is not None]
-    count_text = "one sentence" if is_one_sentence(*traces) else "two sentences"
+    models = [trace.origin.settings.model for trace in (sentences.first, sentences.second)]
+    card = sentences.first.trained
+    model = card.name if card else Path(models[0] or "").name
+    count_text = "one sentence" if sentences.is_one_sentence else "two sentences"
+    is_one_model = bool(model) and models[0] == models[1]
     if sentences.names == DEFAULT_SENTENCE_NAMES:
-        return f"{count_text}, {f'read by {cards[0].name}' if cards else 'in given weights'}"
-    have_own_names = sentences.names != DEFAULT_WEIGHT_NAMES
-    names = and_list(sentences.names) if have_own_names else "first and second weights"
-    models = {trace.origin.settings.model for trace in traces}
-    if len(cards) == len(models) == 2:
+        return f"{count_text}, {f'read by {model}' if is_one_model else 'head by head'}"
+    names = and_list(sentences.names)
+    if sentences.names in DEFAULT_NAMES:
+        names = f"{sentences.names[0].split()[0]} and {sentences.names[1]}"
+    if all(models) and not is_one_model:
         return f"{count_text}, read by {names}"
-    return f"{count_text}, {f'read by {cards[0].name} ' if len(cards) == 2 else ''}in {names}"
+    return f"{count_text}, {f'read by {model} ' if is_one_model else ''}in {names}"
 
 
 def _sentence_phrases(sentences: Sentences) -> tuple[str, str]:
-    """Return a phrase per sentence: `with "tired"`, `with "wide"`; `in float32`, `in float16`."""
+    """Return a phrase per Trace: `with "tired"`, `with "wide"`; `in float32`, `in float16`."""
     words = _telling_words(sentences)
     if words is not None:
         return f'with "{words[0]}"', f'with "{words[1]}"'
-    if sentences.names in (DEFAULT_SENTENCE_NAMES, DEFAULT_WEIGHT_NAMES):
+    if sentences.names in DEFAULT_NAMES:
         return f"in the {sentences.names[0]}", "in the second"
     return f"in {sentences.names[0]}", f"in {sentences.names[1]}"
 
@@ -150,7 +165,8 @@ def _pairing_settings_line(sentences: Sentences) -> str:
     counts = dict.fromkeys((len(rows.tokens), len(rows.others)))
     all_paired = len(counts) == 1 and len(rows) in counts
     counts_text = "" if all_paired else f" of {' and '.join(map(str, counts))}"
-    settings = two_settings_line(sentences.first, sentences.second)
+    names = ("the first", "the second") if sentences.names in DEFAULT_NAMES else sentences.names
+    settings = two_settings_line(sentences.first, sentences.second, names)
     return f"{len(rows)}{counts_text} tokens paired · {settings}"
 
 
@@ -165,7 +181,11 @@ def _changes_group(sentences: Sentences, max_heads: int | None) -> Group:
     pairs = zip(heads, links, strict=True)
     values = np.array([[link.before, link.after, head.divergence] for head, link in pairs])
     title = "the link that changes most in each head" if count > 1 else "how the head changes"
-    notes = [RANKING_NOTES[sentences.shared], DIVERGENCE_NOTE]
+    if not sentences.changes:
+        title = "no link changes in any head" if count > 1 else "no link changes"
+    ranking_note = SHARED_LINK_NOTE if sentences.shared else LINK_NOTE
+    notes = [DIVERGENCE_RANKING_NOTE if sentences.is_one_sentence else ranking_note]
+    notes.append(DIVERGENCE_NOTE)
     if _has_unpaired_keys(sentences):
         notes.append(UNPAIRED_NOTE)
     if len(heads) < count:
@@ -216,7 +236,7 @@ def _picture_maps(sentences: Sentences) -> Group:
     maps = _top_head_maps(sentences)
     *sentence_grids, difference = (grid for grid in maps.panels if isinstance(grid, Grid))
     if sentences.query is None:
-        has_two_texts = not is_one_sentence(sentences.first, sentences.second)
+        has_two_texts = not sentences.is_one_sentence
         return Group("alternatives", tuple(sentence_grids)) if has_two_texts else maps
     if _has_unpaired_keys(sentences) or len({grid.columns.border for grid in sentence_grids}) > 1:
         return maps
@@ -247,7 +267,7 @@ def _head_difference_grid(sentences: Sentences, head: HeadComparison) -> Grid:
     """
     cells, query = difference_cells(sentences, head), sentences.query
     patch = cells.window(FULL_SLICE if query is None else slice(query, query + 1), FULL_SLICE)
-    row_cells = unmasked_cells(patch.values)
+    row_cells = StoredCells(patch.values, patch.hidden)
     rows, words = pair_axis("query (reads)", sentences.rows), _telling_words(sentences)
     names = short_names(sentences) if words is None else [f'"{word}"' for word in words]
     return Grid(
@@ -267,13 +287,22 @@ def _change_sentences(sentences: Sentences) -> tuple[str, ...]:
     A last sentence is about different tokens that were paired. Without changes, one says so.
     """
     if not sentences.changes:
-        return (f"no head attends differently {_sentence_phrases(sentences)[1]}",)
+        return (_no_change_sentence(sentences),)
     return (
         _largest_change_sentence(sentences),
         _search_scope_sentence(sentences),
         *_layer_sentences(sentences),
         *_replacement_sentences(sentences),
     )
+
+
+def _no_change_sentence(sentences: Sentences) -> str:
+    """State that no head differs, in one sentence or in the tokens that are paired."""
+    if not sentences.is_one_sentence:
+        return f"no head attends differently {_sentence_phrases(sentences)[1]}"
+    count = len(sentences.heads)
+    subject = f"all {count} heads have" if count > 1 else f"{sentences.heads[0].name} has"
+    return f"no head differs: {subject} the same weights in both"
 
 
 def _largest_change_sentence(sentences: Sentences) -> str:
@@ -320,13 +349,30 @@ def _search_scope_sentence(sentences: Sentences) -> str:
     count, query, rows = len(sentences.heads), sentences.query, sentences.rows
     heads_text = f"in {count} heads" if count > 1 else "in this head"
     query_text = "" if query is None else f" for {_quoted_token(rows.tokens, rows.first[query])}"
+    if sentences.is_one_sentence:
+        return _divergence_sentence(sentences, query_text)
     scope_text = f"this is the largest change{query_text} {heads_text}"
     if not sentences.shared:
         return scope_text
-    if not is_one_sentence(sentences.first, sentences.second):
-        scope_text += f", {'between' if query is None else 'among'} tokens that both sentences have"
+    scope_text += f", {'between' if query is None else 'among'} tokens that both sentences have"
     special = sentences.columns.tokens.special
     return f"{scope_text}, special tokens aside" if special else scope_text
+
+
+def _divergence_sentence(sentences: Sentences, query_text: str) -> str:
+    """State how far apart the head that differs most is, and that the change named is its largest.
+
+    `query_text`: ` for "it"` if one row is compared, otherwise empty.
+    """
+    top_head, count = sentences.heads[0], len(sentences.heads)
+    place_text = f"{top_head.name} differs most of {count} heads{query_text}: " if count > 1 else ""
+    rows_text = "rows are" if sentences.query is None else "row is"
+    mean_text = " on average" if sentences.query is None else ""
+    is_tiny = top_head.divergence < MIN_SHOWN_CHANGE
+    bits_text = "under 0.001 bits" if is_tiny else f"{top_head.divergence:.3f} bits"
+    return (
+        f"{place_text}its {rows_text} {bits_text} apart{mean_text}, and this is its largest change"
+    )
 
 
 def _layer_sentences(sentences: Sentences) -> Iterator[str]:
@@ -343,8 +389,9 @@ def _layer_sentences(sentences: Sentences) -> Iterator[str]:
     means = {layer: sum(changes) / len(changes) for layer, changes in layers.items()}
     most, least = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
     if means[most] - means[least] >= MIN_SHOWN_CHANGE:
+        verb = "differ" if sentences.is_one_sentence else "change"
         yield (
-            f"on average, heads change most in layer {most} ({means[most]:.3f} bits) and least in "
+            f"on average, heads {verb} most in layer {most} ({means[most]:.3f} bits) and least in "
             f"layer {least} ({means[least]:.3f})"
         )
 
