@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -143,7 +145,7 @@ def test_two_traces_of_two_sentences_are_compared_by_the_words_that_they_share()
     ],
 )
 def test_runs_are_called_by_what_differs(
-    first: dict[str, object], second: dict[str, object], names: tuple[str, str]
+    first: dict[str, Any], second: dict[str, Any], names: tuple[str, str]
 ) -> None:
     assert trace_names(trace("the keys", **first), trace("the keys", **second)) == names
 
@@ -262,13 +264,13 @@ def test_other_tokenizers_are_refused_by_the_first_token_that_differs() -> None:
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
-        (lambda: compare_models(KEYS, "agreement", None), "b is None, and should be a model"),  # type: ignore[arg-type]
+        (lambda: compare_models(KEYS, "agreement", None), "b is None, and should be a model"),
         (
             lambda: compare(trace("I am"), trace("I am"), by="mask"),  # type: ignore[call-overload]
             "two finished Traces are compared as they are, but by is given",
         ),
         (
-            lambda: compare("I am", head=0),  # type: ignore[call-overload]
+            lambda: compare("I am", head=0),
             "only two Traces are compared head by head, but head is given",
         ),
         (
@@ -281,8 +283,8 @@ def test_other_tokenizers_are_refused_by_the_first_token_that_differs() -> None:
         ),
     ],
 )
-def test_the_library_says_what_it_cannot_compare(call: object, problem: str) -> None:
+def test_the_library_says_what_it_cannot_compare(call: Callable[[], object], problem: str) -> None:
     with pytest.raises(AttnvizError) as refused:
-        call()  # type: ignore[operator]
+        call()
 
     assert str(refused.value) == problem

@@ -314,7 +314,7 @@ def compare(
     >>> compare(trace("I am", seed=1), trace("I am", seed=2)).names
     ('seed 1', 'seed 2')
     """
-    about_two = {"names": names, "head": head, "query": query}
+    about_two: dict[str, Any] = {"names": names, "head": head, "query": query}
     about_one = {"by": by, "other": other, "values": values, "reference": reference, **changes}
     if isinstance(text, Trace) and isinstance(settings, Trace):
         _refuse_given_choices(about_one, "two finished Traces are compared as they are")
@@ -334,13 +334,13 @@ def compare(
     number = _choose_layer(source, layer)
     alternatives = _build_alternatives(source, aspect, values, other, command, number)
     first = alternatives[0].trace
-    names = [alternative.name for alternative in alternatives]
-    comparison = contrast_alternatives(alternatives, aspect, choose_reference(names, reference))
+    compared = [alternative.name for alternative in alternatives]
+    comparison = contrast_alternatives(alternatives, aspect, choose_reference(compared, reference))
     repeat_command = source_command(
         "compare",
         source,
         by=None if aspect in ("scale", TEXT_ASPECT) else aspect,
-        values=None if values is None else ",".join(names),
+        values=None if values is None else ",".join(compared),
         reference=reference,
         layer=layer,
     )

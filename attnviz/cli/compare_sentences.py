@@ -79,7 +79,7 @@ def deliver_pair_comparison(
     Refuses more than two, options that vary something else, and what cannot be compared.
     """
     _refuse_beside_pair(models, saved, typed)
-    chosen = {"layer": options.layer, "head": options.head, "query": outputs.query}
+    chosen: dict[str, Any] = {"layer": options.layer, "head": options.head, "query": outputs.query}
     changed = {name: value for name, value in chosen.items() if value is not None}
     line = command_line("compare", text, settings, models, saved, options, outputs, pictures)
     given = typed.values_of(text, settings)
@@ -88,6 +88,7 @@ def deliver_pair_comparison(
         view_command = Command(name="compare", options={"trace": saved.trace} | changed)
         comparison = _compare_saved_traces(saved.trace, chosen)
     else:
+        first, second = models.model
         words = str(text_source.read_text_if_needed(text, settings, "attnviz compare"))
         for name in models.model:
             with naming_in_errors(name):
@@ -100,7 +101,7 @@ def deliver_pair_comparison(
 
         from attnviz.analysis.inspection.two_sentences import compare_models  # imports torch
 
-        comparison = compare_models(words, *models.model, settings, command=line, **chosen)
+        comparison = compare_models(words, first, second, settings, command=line, **chosen)
         text_source.note_text_names_file(text.text, quiet=outputs.quiet)
     view = comparison.view(full=outputs.full, command=view_command)
     provenance = view.provenance and replace(view.provenance, command=line)
