@@ -346,8 +346,8 @@ def test_it_comes_back_from_a_file(tmp_path: Path, suffix: str, keys: list[str] 
     after = read(str(tmp_path / f"weights{suffix}"))
 
     assert torch.equal(after.weights, before.weights)
-    assert after.handed is not None
-    assert (after.handed.name, after.handed.stored_as) == ("mine", "bfloat16")
+    assert after.external_origin is not None
+    assert (after.external_origin.name, after.external_origin.stored_as) == ("mine", "bfloat16")
     for suffix in (".txt", ".json", ".csv"):
         assert after.view().render(suffix) == before.view().render(suffix)
 

@@ -191,7 +191,7 @@ def test_what_says_the_same_is_taken_for_it() -> None:
 
     found = attnviz.inspect(made, source=2, to=np.int64(1))
     assert found.view().headline == attnviz.inspect(made, source="2", to="1").view().headline
-    assert attnviz.inspect(made, query=2).looking.query == "2"
+    assert attnviz.inspect(made, query=2).options.query == "2"
 
 
 def test_what_results_hold_is_printed_in_a_line() -> None:

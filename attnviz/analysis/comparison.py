@@ -20,7 +20,7 @@ from attnviz.analysis.aspects import (
     refuse_ablation_alone,
     refuse_model_change,
 )
-from attnviz.analysis.inspection.two_sentences import Sentences, compare_two_traces
+from attnviz.analysis.inspection.two_sentences import TraceComparison, compare_two_traces
 from attnviz.analysis.measures import Measures, Weights, measure_weights
 from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
@@ -264,7 +264,7 @@ def compare(
     layer: int | None = None,
     head: int | None = None,
     query: int | str | None = None,
-) -> Sentences: ...
+) -> TraceComparison: ...
 
 
 @overload
@@ -297,7 +297,7 @@ def compare(
     layer: int | None = None,
     command: str | None = None,
     **changes: Any,
-) -> Comparison | Sentences:
+) -> Comparison | TraceComparison:
     """Compare kinds of attention on a text with the first of them, or with `reference`.
 
     `by` is the setting that is varied ("mask"; by default the scale) and `values` its values. A
@@ -391,7 +391,7 @@ def _refuse_blocks(source: Source) -> None:
     unless the source is a model, whose attention can be compared inside its blocks."""
     if source.model is not None:  # the attention of a model can be compared inside blocks, too
         return
-    if source.settings.blocks:
+    if source.settings.has_blocks:
         raise AttnvizError(
             "compare works on a single attention layer, not on transformer blocks",
             "leave layers and memory out, or see a block with attnviz run or attnviz steps",

@@ -17,7 +17,7 @@ from attnviz.traces import early_checks
 from attnviz.wording.commands import Command, changed_options, option_name, shell_quoted
 
 if TYPE_CHECKING:
-    from attnviz.analysis.inspection.two_sentences import Sentences
+    from attnviz.analysis.inspection.two_sentences import TraceComparison
     from attnviz.cli.compare import ComparisonOptions
     from attnviz.cli.options import TypedOptions
     from attnviz.cli.output_options import OutputOptions, PictureOptions
@@ -108,7 +108,7 @@ def deliver_pair_comparison(
     output.deliver_view(replace(view, provenance=provenance), outputs, pictures)
 
 
-def _compare_saved_traces(paths: Sequence[str], chosen: Mapping[str, Any]) -> Sentences:
+def _compare_saved_traces(paths: Sequence[str], chosen: Mapping[str, Any]) -> TraceComparison:
     """Return the comparison of two saved traces, called by their files if by nothing else."""
     for path in paths:
         files.refuse_missing_file(Path(path), "read a trace from")
@@ -162,7 +162,7 @@ def _compare_two_runs(
     options: ComparisonOptions,
     looking: InspectOptions,
     command: str,
-) -> Sentences:
+) -> TraceComparison:
     """Return the comparison of two sentences, or of two runs of one sentence (--by dtype, device).
 
     `first`: the first sentence, or its saved trace; the model that made a saved trace must be the

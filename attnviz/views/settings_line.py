@@ -86,8 +86,8 @@ def _settings_parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
 
 def _dtype_text(trace: Trace) -> str:
     """Return device and dtype, or for given weights how they were stored."""
-    if trace.handed is not None:
-        return trace.handed.stored_as
+    if trace.external_origin is not None:
+        return trace.external_origin.stored_as
     return f"{trace.provenance.device} {trace.provenance.dtype}"
 
 
@@ -95,8 +95,8 @@ def _attention_parts(trace: Trace) -> dict[str, str]:
     """Return the parts about the attention by subject, whether computed here, given, or that of a
     trained transformer.
     """
-    if trace.handed is not None:
-        return given_settings(trace, trace.handed)
+    if trace.external_origin is not None:
+        return given_settings(trace, trace.external_origin)
     if trace.trained is not None:
         return trained_settings(trace, trace.trained)
     return {**_shape_parts(trace), **_variant_parts(trace), **_file_parts(trace.origin)}

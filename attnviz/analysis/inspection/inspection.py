@@ -18,6 +18,7 @@ from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.tracing import with_named_model
 from attnviz.wording.keywords import replace_choices
+from attnviz.wording.old_names import with_old_names
 
 if TYPE_CHECKING:
     from attnviz.analysis.inspection.effects import Effects, HeadTracker
@@ -27,6 +28,7 @@ MAP_STEPS: tuple[MapStep, ...] = (weigh_maps, hide_tokens, merge_into_words, mer
 ROLLOUT_STEPS: tuple[MapStep, ...] = (roll_out_maps, hide_tokens, merge_into_words)
 
 
+@with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Inspection(Showable):
     """A Trace with options that choose heads and how their weights are shown.
@@ -38,25 +40,25 @@ class Inspection(Showable):
     """
 
     trace: Trace
-    looking: InspectOptions
+    options: InspectOptions
     track: HeadTracker = iter  # reports progress over heads
 
     @cached_property
     def maps(self) -> tuple[Map, ...]:
         """A map for each chosen head, or one for all of them if they are merged, after all
         options."""
-        steps = ROLLOUT_STEPS if self.looking.merge == "rollout" else MAP_STEPS
-        return build_maps(self.trace, self.looking, steps)
+        steps = ROLLOUT_STEPS if self.options.merge == "rollout" else MAP_STEPS
+        return build_maps(self.trace, self.options, steps)
 
     @cached_property
-    def plain(self) -> tuple[Map, ...]:
+    def head_maps(self) -> tuple[Map, ...]:
         """A map for each chosen head with its weights unchanged."""
-        return build_maps(self.trace, self.looking)
+        return build_maps(self.trace, self.options)
 
     @cached_property
-    def weighed(self) -> tuple[Map, ...]:
+    def weighted_maps(self) -> tuple[Map, ...]:
         """A map for each chosen head with its weights multiplied as `options.weigh` says."""
-        return weigh_maps(self.plain, self.trace, self.looking)
+        return weigh_maps(self.head_maps, self.trace, self.options)
 
     @cached_property
     def effects(self) -> Effects:
@@ -64,29 +66,29 @@ class Inspection(Showable):
         head."""
         from attnviz.analysis.inspection.effects import measure_effects
 
-        return measure_effects(self.trace, self.plain, self.track)
+        return measure_effects(self.trace, self.head_maps, self.track)
 
     @cached_property
     def patterns(self) -> HeadPatterns:
         """The pattern scores of each chosen head, without hidden tokens, of words if the options
         say so. They are computed from the weights as `weigh` multiplies them, except by
         gradients."""
-        visible_maps = hide_tokens(self.divided, self.trace, self.looking)
-        return find_patterns(merge_into_words(visible_maps, self.trace, self.looking))
+        visible_maps = hide_tokens(self.share_maps, self.trace, self.options)
+        return find_patterns(merge_into_words(visible_maps, self.trace, self.options))
 
     @cached_property
-    def divided(self) -> tuple[Map, ...]:
+    def share_maps(self) -> tuple[Map, ...]:
         """The maps with weights multiplied as `weigh` says; for gradients, which are not shares of
         a row, the unchanged ones."""
-        return self.plain if self.looking.weigh == "gradient" else self.weighed
+        return self.head_maps if self.options.weigh == "gradient" else self.weighted_maps
 
     @cached_property
-    def whole(self) -> tuple[Map, ...]:
+    def token_maps(self) -> tuple[Map, ...]:
         """The maps before any tokens are hidden or combined into words: the rollout, or one map per
         head."""
-        if self.looking.merge == "rollout":
-            return roll_out_maps(self.plain, self.trace, self.looking)
-        return self.divided
+        if self.options.merge == "rollout":
+            return roll_out_maps(self.head_maps, self.trace, self.options)
+        return self.share_maps
 
 
 def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any) -> Inspection:
@@ -108,5 +110,5 @@ def inspect(text: str | Trace, settings: Settings | None = None, **changes: Any)
         settings or Settings(model=MINILM), changes, other_names=INSPECT_OPTION_NAMES
     )
     if isinstance(text, Trace):
-        return Inspection(trace=with_named_model(text, **changes), looking=looking)
-    return Inspection(trace=trace(text, chosen_settings, kept=looking.layers), looking=looking)
+        return Inspection(trace=with_named_model(text, **changes), options=looking)
+    return Inspection(trace=trace(text, chosen_settings, kept=looking.layers), options=looking)

@@ -39,7 +39,8 @@ from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.tracing import UNTRUSTED_SETTINGS, reload_model, with_named_model
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
-from attnviz.wording.words import bidi_isolated
+from attnviz.wording.old_names import with_old_names
+from attnviz.wording.words import and_list, bidi_isolated, counted
 
 PairRows = Float[np.ndarray, "pair key"]
 ModelChoice = Any  # whatever `trace` takes as a model
@@ -80,11 +81,12 @@ class HeadComparison:
         return self.first.name
 
     def __repr__(self) -> str:
-        return f"<Read {self.name}: {self.divergence:.3f} bits apart>"
+        return f"<HeadComparison {self.name}: {self.divergence:.3f} bits apart>"
 
 
+@with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Sentences(Showable):
+class TraceComparison(Showable):
     """Two Traces compared head by head; the head that differs most comes first."""
 
     first: Trace
@@ -93,8 +95,13 @@ class Sentences(Showable):
     rows: TokenPairs  # of queries
     columns: TokenPairs  # of keys
     heads: tuple[HeadComparison, ...]
-    looking: InspectOptions
+    options: InspectOptions
     query: int | None = None  # the only pair whose rows are compared; None compares all
+
+    def __repr__(self) -> str:
+        """Return a line like `<TraceComparison of minilm and tuned: 72 heads, first L4H9>`."""
+        heads = f"{counted(len(self.heads), 'head')}, first {self.heads[0].name}"
+        return f"<TraceComparison of {and_list(self.names)}: {heads}>"
 
     @cached_property
     def is_one_sentence(self) -> bool:
@@ -134,7 +141,7 @@ def compare_models(
     tokenizer: Any = None,
     command: str | None = None,
     **changes: Any,
-) -> Sentences:
+) -> TraceComparison:
     """Compare two models on one sentence: `compare_models("it was tired", "minilm", "step-9")`
 
     `a` and `b` are models that `trace` takes: names, folders, or models in memory, which share one
@@ -177,7 +184,7 @@ def compare_sentences(
     query: int | str | None = None,
     command: str | None = None,
     **changes: Any,
-) -> Sentences:
+) -> TraceComparison:
     """Compare two sentences in a model: `compare_sentences("too tired", "too wide")`
 
     `changes` replace fields of the settings, such as `model`, which is MiniLM by default; beside a
@@ -192,7 +199,7 @@ def compare_sentences(
     """
     given = [source for source in (first, second) if isinstance(source, Trace)]
     own_settings = Settings(model=MINILM)
-    if len(given) == 1 and given[0].handed is None:
+    if len(given) == 1 and given[0].external_origin is None:
         own_settings = given[0].origin.settings
     chosen_settings = replace_choices(
         settings or own_settings, changes, other_names=INSPECT_OPTION_NAMES
@@ -218,7 +225,7 @@ def compare_two_traces(
     layer: int | None = None,
     head: int | None = None,
     query: int | str | None = None,
-) -> Sentences:
+) -> TraceComparison:
     """Compare every head of two finished Traces, which `names` or their own names tell apart."""
     options = replace_choices(InspectOptions(), {"layer": layer, "head": head, "query": query})
     if names is None:
@@ -248,7 +255,7 @@ def trace_names(first: Trace, second: Trace) -> tuple[str, str]:
             return names[0], names[1]
     if not is_one_sentence(first, second):
         return DEFAULT_SENTENCE_NAMES
-    if first.handed or second.handed:
+    if first.external_origin or second.external_origin:
         return DEFAULT_WEIGHT_NAMES
     return _differing_setting(first, second) or DEFAULT_RUN_NAMES
 
@@ -271,8 +278,8 @@ def _appended_word(traced: Trace) -> str:
 def _name_parts(traced: Trace) -> tuple[str, ...]:
     """Return the parts of a Trace's name, of which the last is the shortest name: the folders of
     its model; none for random vectors. Weights that were computed elsewhere have one name."""
-    if traced.handed is not None:
-        return (traced.handed.name,)
+    if traced.external_origin is not None:
+        return (traced.external_origin.name,)
     card_name = traced.trained.name if traced.trained else ""
     return Path(traced.origin.settings.model or card_name).parts
 
@@ -295,7 +302,10 @@ def _sides_with_shared_ids(first: Trace, second: Trace) -> list[Tokens]:
     Unless both are of one model, equal labels get equal ids, so that tokens can be paired.
     """
     sides = [first.tokens, second.tokens, first.keys, second.keys]
-    models = [None if traced.handed else traced.origin.settings.model for traced in (first, second)]
+    models = [
+        None if traced.external_origin else traced.origin.settings.model
+        for traced in (first, second)
+    ]
     if models[0] is not None and models[0] == models[1]:
         return sides
     labels = dict.fromkeys(label for side in sides for label in side.labels)
@@ -305,7 +315,7 @@ def _sides_with_shared_ids(first: Trace, second: Trace) -> list[Tokens]:
 
 def compare_traces(
     first: Trace, second: Trace, names: tuple[str, str], options: InspectOptions
-) -> Sentences:
+) -> TraceComparison:
     """Compare every head of one Trace with the same head of another, the largest change first.
 
     Refuses Traces of one text with different tokens or heads, and a query token without a
@@ -321,14 +331,14 @@ def compare_traces(
         _compare_head(first_map, second_map, rows, columns, query)
         for first_map, second_map in zip(*maps, strict=True)
     ]
-    sentences = Sentences(
+    sentences = TraceComparison(
         first=first,
         second=second,
         names=names,
         rows=rows,
         columns=columns,
         heads=tuple(heads),
-        looking=options,
+        options=options,
         query=query,
     )
 

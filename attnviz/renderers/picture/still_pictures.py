@@ -94,7 +94,10 @@ def view_captions(view: View, look: Look) -> Captions:
     random = [view.picture.caveat] if view.picture.caveat else []
     footnote = view.settings if look.has_footnote else ""
     return Captions(
-        view.headline, BETWEEN_NOTES.join([*reading, *hatched, *random]), footnote, view.titled
+        view.headline,
+        BETWEEN_NOTES.join([*reading, *hatched, *random]),
+        footnote,
+        view.has_chosen_title,
     )
 
 

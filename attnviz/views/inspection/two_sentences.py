@@ -16,7 +16,7 @@ from attnviz.analysis.inspection.two_sentences import (
     DEFAULT_SENTENCE_NAMES,
     MIN_SHOWN_CHANGE,
     HeadComparison,
-    Sentences,
+    TraceComparison,
     WeightChange,
 )
 from attnviz.cells import FULL_SLICE, StoredCells, unmasked_cells
@@ -58,7 +58,7 @@ UNPAIRED_NOTE = (
 HEAD_CHANGES_HEADER = ("head", "query", "key", DIVERGENCE_COLUMN)
 
 
-def view(sentences: Sentences, *, full: bool = False, command: Command | None = None) -> View:
+def view(sentences: TraceComparison, *, full: bool = False, command: Command | None = None) -> View:
     """Return a View of the heads that change most, and of the maps of the first in both Traces.
 
     Ten heads are listed, with `full` all of them.
@@ -81,14 +81,14 @@ def view(sentences: Sentences, *, full: bool = False, command: Command | None = 
         ),
         picture=build_page([_picture_maps(sentences)], settings),
         closing=closing,
-        explored=partial(explored_of_sentences, sentences, more_text),
+        head_explorer=partial(explored_of_sentences, sentences, more_text),
         data=TableData(document, (*HEAD_CHANGES_HEADER, *short_names(sentences)), lines),
         provenance=_provenance_of_both(sentences),
         command=command,
     )
 
 
-def _provenance_of_both(sentences: Sentences) -> Provenance:
+def _provenance_of_both(sentences: TraceComparison) -> Provenance:
     """Return the provenance of the first Trace; settings that differ have both values."""
     first, second = (trace.provenance for trace in (sentences.first, sentences.second))
     both = {
@@ -99,7 +99,7 @@ def _provenance_of_both(sentences: Sentences) -> Provenance:
     return replace(first, settings={**first.settings, **both})
 
 
-def _sentences_title(sentences: Sentences) -> str:
+def _sentences_title(sentences: TraceComparison) -> str:
     """Return `two sentences, read by MiniLM` or `one sentence, read by A and B` as a title."""
     models = [trace.origin.settings.model for trace in (sentences.first, sentences.second)]
     card = sentences.first.trained
@@ -116,7 +116,7 @@ def _sentences_title(sentences: Sentences) -> str:
     return f"{count_text}, {f'read by {model} ' if is_one_model else ''}in {names}"
 
 
-def _sentence_phrases(sentences: Sentences) -> tuple[str, str]:
+def _sentence_phrases(sentences: TraceComparison) -> tuple[str, str]:
     """Return a phrase per Trace: `with "tired"`, `with "wide"`; `in float32`, `in float16`."""
     words = _telling_words(sentences)
     if words is not None:
@@ -126,7 +126,7 @@ def _sentence_phrases(sentences: Sentences) -> tuple[str, str]:
     return f"in {sentences.names[0]}", f"in {sentences.names[1]}"
 
 
-def _telling_words(sentences: Sentences) -> tuple[str, str] | None:
+def _telling_words(sentences: TraceComparison) -> tuple[str, str] | None:
     """Return the two words that tell the sentences apart; None if there is no such pair of words.
 
     Also None if two models or data types are compared, or a text is unknown.
@@ -159,7 +159,7 @@ def only_different_words(first_text: str, second_text: str) -> tuple[str, str] |
     return bidi_isolated(first), bidi_isolated(second)
 
 
-def _pairing_settings_line(sentences: Sentences) -> str:
+def _pairing_settings_line(sentences: TraceComparison) -> str:
     """Return how many tokens of the two sentences are paired, and then the settings."""
     rows = sentences.rows
     counts = dict.fromkeys((len(rows.tokens), len(rows.others)))
@@ -170,7 +170,7 @@ def _pairing_settings_line(sentences: Sentences) -> str:
     return f"{len(rows)}{counts_text} tokens paired · {settings}"
 
 
-def _changes_group(sentences: Sentences, max_heads: int | None) -> Group:
+def _changes_group(sentences: TraceComparison, max_heads: int | None) -> Group:
     """Return a table with a row per head: the weight that changes most, and the divergence.
 
     It has at most `max_heads` rows, the heads that change most; None means all.
@@ -203,20 +203,20 @@ def _changes_group(sentences: Sentences, max_heads: int | None) -> Group:
     return Group("heads", (grid,))
 
 
-def _has_unpaired_keys(sentences: Sentences) -> bool:
+def _has_unpaired_keys(sentences: TraceComparison) -> bool:
     """Return whether any key of either sentence has no counterpart in the other."""
     columns = sentences.columns
     return len(columns) < max(len(columns.tokens), len(columns.others))
 
 
-def _link_label(sentences: Sentences, link: WeightChange) -> str:
+def _link_label(sentences: TraceComparison, link: WeightChange) -> str:
     """Return a link as `it → animal`, or `it → itself`."""
     if sentences.rows is sentences.columns and link.query == link.key:
         return f"{sentences.rows.name(link.query)} → itself"
     return f"{sentences.rows.name(link.query)} → {sentences.columns.name(link.key)}"
 
 
-def _top_head_maps(sentences: Sentences) -> Group:
+def _top_head_maps(sentences: TraceComparison) -> Group:
     """Return the maps of the head that changes most on both sentences, and of the difference.
 
     The first two have the same colour scale.
@@ -228,7 +228,7 @@ def _top_head_maps(sentences: Sentences) -> Group:
     return Group("alternatives", (*with_common_scales(grids), difference), kind="pair")
 
 
-def _picture_maps(sentences: Sentences) -> Group:
+def _picture_maps(sentences: TraceComparison) -> Group:
     """Return the maps for a picture: two of different texts; of one text the difference as well.
 
     For one query these are three rows, which share an axis if every key has a counterpart.
@@ -247,11 +247,11 @@ def _picture_maps(sentences: Sentences) -> Group:
     return replace(maps, panels=tuple(panels))
 
 
-def _sentence_map(sentences: Sentences, attention_map: Map, index: int) -> Grid:
+def _sentence_map(sentences: TraceComparison, attention_map: Map, index: int) -> Grid:
     """Return a head's map on one sentence (`index` 0 or 1), or only the asked query's row."""
     trace = (sentences.first, sentences.second)[index]
     names = _sentence_phrases(sentences) if _telling_words(sentences) else sentences.names
-    grid = map_grid(attention_map, sentences.looking, trace.prompt)
+    grid = map_grid(attention_map, sentences.options, trace.prompt)
     note = f"{AXES_NOTE} · {GENERATED_NOTE}" if grid.rows.border else AXES_NOTE
     grid = replace(grid, title=f"{attention_map.name} · {names[index]}", note=note)
     if sentences.query is None:
@@ -260,7 +260,7 @@ def _sentence_map(sentences: Sentences, attention_map: Map, index: int) -> Grid:
     return grid.part(slice(row, row + 1))
 
 
-def _head_difference_grid(sentences: Sentences, head: HeadComparison) -> Grid:
+def _head_difference_grid(sentences: TraceComparison, head: HeadComparison) -> Grid:
     """Return a head's weights in the second sentence minus those in the first, for paired tokens.
 
     Only the row of the query, if one was asked for.
@@ -281,7 +281,7 @@ def _head_difference_grid(sentences: Sentences, head: HeadComparison) -> Grid:
     )
 
 
-def _change_sentences(sentences: Sentences) -> tuple[str, ...]:
+def _change_sentences(sentences: TraceComparison) -> tuple[str, ...]:
     """Return the largest change, what it was searched in, and which layers change most.
 
     A last sentence is about different tokens that were paired. Without changes, one says so.
@@ -296,7 +296,7 @@ def _change_sentences(sentences: Sentences) -> tuple[str, ...]:
     )
 
 
-def _no_change_sentence(sentences: Sentences) -> str:
+def _no_change_sentence(sentences: TraceComparison) -> str:
     """State that no head differs, in one sentence or in the tokens that are paired."""
     if not sentences.is_one_sentence:
         return f"no head attends differently {_sentence_phrases(sentences)[1]}"
@@ -305,7 +305,7 @@ def _no_change_sentence(sentences: Sentences) -> str:
     return f"no head differs: {subject} the same weights in both"
 
 
-def _largest_change_sentence(sentences: Sentences) -> str:
+def _largest_change_sentence(sentences: TraceComparison) -> str:
     """Return `in L3H1, "it" gives "animal" 64 % of its attention with "a", 27 % with "b"`.
 
     Both percentages have enough digits to differ.
@@ -325,7 +325,9 @@ def _largest_change_sentence(sentences: Sentences) -> str:
     return f"in {top_head.name}, {link_text}"
 
 
-def _link_token_pairs(sentences: Sentences, change: WeightChange) -> Iterator[tuple[str, str]]:
+def _link_token_pairs(
+    sentences: TraceComparison, change: WeightChange
+) -> Iterator[tuple[str, str]]:
     """Yield the quoted names of the query and the key in the first sentence, then in the second."""
     rows, columns = sentences.rows, sentences.columns
     for trace, query, key in (
@@ -344,7 +346,7 @@ def _quoted_token(tokens: Tokens, position: int) -> str:
     return name if tokens.labels.count(label) == 1 else f"{name} ({position + 1})"
 
 
-def _search_scope_sentence(sentences: Sentences) -> str:
+def _search_scope_sentence(sentences: TraceComparison) -> str:
     """State among which heads and tokens this is the largest change."""
     count, query, rows = len(sentences.heads), sentences.query, sentences.rows
     heads_text = f"in {count} heads" if count > 1 else "in this head"
@@ -359,7 +361,7 @@ def _search_scope_sentence(sentences: Sentences) -> str:
     return f"{scope_text}, special tokens aside" if special else scope_text
 
 
-def _divergence_sentence(sentences: Sentences, query_text: str) -> str:
+def _divergence_sentence(sentences: TraceComparison, query_text: str) -> str:
     """State how far apart the head that differs most is, and that the change named is its largest.
 
     `query_text`: ` for "it"` if one row is compared, otherwise empty.
@@ -375,7 +377,7 @@ def _divergence_sentence(sentences: Sentences, query_text: str) -> str:
     )
 
 
-def _layer_sentences(sentences: Sentences) -> Iterator[str]:
+def _layer_sentences(sentences: TraceComparison) -> Iterator[str]:
     """Yield the layers whose heads change most and least, by mean divergence.
 
     Nothing if the two differ too little, or for a single layer.
@@ -396,7 +398,7 @@ def _layer_sentences(sentences: Sentences) -> Iterator[str]:
         )
 
 
-def _replacement_sentences(sentences: Sentences) -> Iterator[str]:
+def _replacement_sentences(sentences: TraceComparison) -> Iterator[str]:
     """Yield which different tokens are compared because of their same position, if any."""
     rows = sentences.rows
     pairs = [
@@ -411,7 +413,7 @@ def _replacement_sentences(sentences: Sentences) -> Iterator[str]:
         yield f"{pairs_text} are compared because they are at the same position"
 
 
-def _sentences_document(sentences: Sentences, closing: tuple[str, ...]) -> Contents:
+def _sentences_document(sentences: TraceComparison, closing: tuple[str, ...]) -> Contents:
     """Return the comparison as JSON data; `closing` are its concluding sentences."""
     rows, top_head = sentences.rows, sentences.heads[0]
     return {
@@ -434,7 +436,7 @@ def _tokens_document(tokens: Tokens) -> Contents:
     return {"text": tokens.text, "ids": list(tokens.ids), "labels": list(tokens.labels)}
 
 
-def _head_document(sentences: Sentences, head: HeadComparison) -> Contents:
+def _head_document(sentences: TraceComparison, head: HeadComparison) -> Contents:
     """Return a head's divergence and the link that changes most in it as JSON data."""
     link = sentences.link(head)
     return {
@@ -447,7 +449,7 @@ def _head_document(sentences: Sentences, head: HeadComparison) -> Contents:
     }
 
 
-def _head_change_lines(sentences: Sentences) -> Iterator[TableLines]:
+def _head_change_lines(sentences: TraceComparison) -> Iterator[TableLines]:
     """Yield all lines of the table at once, one per head, with the link that changes most."""
     heads, links = sentences.heads, [*map(sentences.link, sentences.heads)]
     words = WordColumns((

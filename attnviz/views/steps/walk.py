@@ -49,6 +49,7 @@ from attnviz.views.view import Group, View, build_page
 from attnviz.wording.commands import changed_options as chosen_options
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.numbers import percent_text
+from attnviz.wording.old_names import with_old_names
 from attnviz.wording.sums import MAX_TERMS
 from attnviz.wording.words import and_list, as_sentence
 
@@ -176,12 +177,13 @@ STEPS_WRITTEN_BY_HEAD = ("queries", "rotary", "context")
 FIRST_BLOCK_STEP_NUMBER = 11
 
 
+@with_old_names
 @dataclass(frozen=True, eq=False, repr=False)
 class Walk(Showable):
-    """The selected steps (`sections`) of a Trace, the options `asked` for, and the selection."""
+    """The selected steps (`sections`) of a Trace, its `options`, and the selection."""
 
     trace: Trace
-    asked: StepSettings
+    options: StepSettings
     sections: tuple[Section, ...]
     step: str | None = None
 
@@ -258,7 +260,7 @@ def view(walk: Walk) -> View:
 
     Its headline is what the only selected step found; for several steps, the title.
     """
-    settings_text, asked = settings_line(walk.trace), walk.asked
+    settings_text, asked = settings_line(walk.trace), walk.options
     caveat = random_numbers_caveat(walk.trace, PARTS_BY_SHOW_NAME)
     page = build_page([Group("steps", walk.sections)], settings_text, caveat)
     options = chosen_options(asked) | {"step": walk.step}
@@ -271,10 +273,10 @@ def view(walk: Walk) -> View:
         settings=settings_text,
         screen=page,
         picture=page,
-        explored=lambda: explore_trace(
+        head_explorer=lambda: explore_trace(
             walk.trace, query, asked.key, layer=asked.layer, head=asked.head
         ),
-        following=lambda position: _steps_of_query(walk, position),
+        query_steps=lambda position: _steps_of_query(walk, position),
         data=build_trace_data(walk.trace),
         provenance=walk.trace.provenance,
         command=source_command("steps", build_source(walk.trace), **options),
@@ -294,13 +296,13 @@ def _only_step_finding(sections: Sequence[Section]) -> str:
 
 def _followed_position(walk: Walk) -> int:
     """Return the position of the followed token, or without one of the last."""
-    return len(walk.trace.tokens) - 1 if walk.asked.query is None else walk.asked.query
+    return len(walk.trace.tokens) - 1 if walk.options.query is None else walk.options.query
 
 
 def _steps_of_query(current: Walk, position: int) -> tuple[str, tuple[Section, ...]]:
     """Return the headline and the selected steps for the query at `position`, without frames."""
-    walk = replace(current, asked=replace(current.asked, query=position))
-    sections = select_steps(step_sections(walk.trace, walk.asked, still=True), walk.step)
+    walk = replace(current, options=replace(current.options, query=position))
+    sections = select_steps(step_sections(walk.trace, walk.options, still=True), walk.step)
     return _only_step_finding(sections) or _walk_title(walk), tuple(sections)
 
 
