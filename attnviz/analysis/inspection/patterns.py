@@ -41,10 +41,10 @@ class PatternTokens:
 
     rows: Int[np.ndarray, "query"]  # equal numbers for equal tokens, on both sides
     columns: Int[np.ndarray, "key"]
-    within: bool  # whether queries and keys are tokens of the same text
+    same_text: bool  # whether queries and keys are tokens of the same text
     is_special: Bool[np.ndarray, "query"]  # added by the tokenizer
-    separates: Bool[np.ndarray, "key"]  # special tokens, punctuation and new lines
-    repeats: Bool[np.ndarray, "query"]  # part of two or more tokens that occur elsewhere, too
+    is_separator: Bool[np.ndarray, "key"]  # special tokens, punctuation and new lines
+    is_repeated: Bool[np.ndarray, "query"]  # part of two or more tokens that occur elsewhere, too
     query_numbers: Int[np.ndarray, "query"]  # from 1, as in the text; hidden tokens count
     key_numbers: Int[np.ndarray, "key"]
 
@@ -53,19 +53,19 @@ class PatternTokens:
         distances: Int[np.ndarray, "query key"] = self.key_numbers[key] - self.query_numbers[query]
         return distances
 
-    def first(self, key: Keys) -> Bool[np.ndarray, "1 key"]:
+    def is_first(self, key: Keys) -> Bool[np.ndarray, "1 key"]:
         """Return for each key whether it is the first token of the whole text, hidden tokens
         included."""
         is_first: Bool[np.ndarray, "1 key"] = self.key_numbers[key] == 1
         return is_first
 
-    def apart(self, query: Queries, key: Keys) -> PairFlags:
+    def is_apart(self, query: Queries, key: Keys) -> PairFlags:
         """Return for each pair whether query and key are at different positions, or in different
         texts."""
         is_elsewhere: PairFlags = self.steps(query, key) != 0
-        return is_elsewhere | (not self.within)
+        return is_elsewhere | (not self.same_text)
 
-    def same(self, query: Queries, key: Keys) -> PairFlags:
+    def is_same(self, query: Queries, key: Keys) -> PairFlags:
         """Return for each pair whether query and key are the same token, and not a special one.
 
         A token is the same as itself, too.
@@ -74,12 +74,12 @@ class PatternTokens:
         is_same &= ~self.is_special[query]
         return is_same
 
-    def continues(self, query: Queries, key: Keys) -> PairFlags:
+    def is_continuation(self, query: Queries, key: Keys) -> PairFlags:
         """Return for each pair whether the key directly follows an earlier copy of the query's
         token, where the query is part of a repeated passage."""
-        is_continuation = self.same(query, np.maximum(key - 1, 0))
+        is_continuation = self.is_same(query, np.maximum(key - 1, 0))
         numbers_before = self.key_numbers[np.maximum(key - 1, 0)]
-        is_continuation &= self.repeats[query] & (self.key_numbers[key] - numbers_before == 1)
+        is_continuation &= self.is_repeated[query] & (self.key_numbers[key] - numbers_before == 1)
         is_continuation &= self.steps(query, key) < 0
         return is_continuation
 
@@ -94,10 +94,10 @@ def read_pattern_tokens(head_map: Map) -> PatternTokens:
     return PatternTokens(
         rows=rows,
         columns=columns,
-        within=head_map.rows.tokens == head_map.columns.tokens and is_self_attention,
+        same_text=head_map.rows.tokens == head_map.columns.tokens and is_self_attention,
         is_special=is_special,
-        separates=np.array([*_find_separators(head_map.columns)], dtype=bool),
-        repeats=_find_repeated(rows, is_special, head_map.rows.numbers),
+        is_separator=np.array([*_find_separators(head_map.columns)], dtype=bool),
+        is_repeated=_find_repeated(rows, is_special, head_map.rows.numbers),
         query_numbers=np.array(head_map.rows.numbers, dtype=int),
         key_numbers=np.array(head_map.columns.numbers, dtype=int),
     )
@@ -163,19 +163,19 @@ class PatternKind:
 
     name: str  # in tables
     short: str  # in narrow columns
-    read: str  # the object of "L0H2 attends to the previous token"
+    target_phrase: str  # the object of "L0H2 attends to the previous token"
     about: str  # what its score means
-    absent: str  # why a text cannot show it
+    why_absent: str  # why a text cannot show it
     one_key: bool = False  # whether it is the same key for every token
 
 
 @dataclass(frozen=True)
 class KeyPattern(PatternKind):
-    """The pattern of attending to certain keys; `reads` tells which query-key pairs belong to
+    """The pattern of attending to certain keys; `matches` tells which query-key pairs belong to
     it."""
 
-    reads: Callable[[Queries, Keys, PatternTokens], PairFlags] = field(kw_only=True)
-    within: bool = False  # whether it needs queries and keys of the same text
+    matches: Callable[[Queries, Keys, PatternTokens], PairFlags] = field(kw_only=True)
+    same_text: bool = False  # whether it needs queries and keys of the same text
 
 
 KEY_PATTERNS: tuple[KeyPattern, ...] = (
@@ -185,8 +185,8 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the previous token",
         "the share of a token's attention that goes to the token before it",
         "no token has both a token before it and a choice",
-        reads=lambda query, key, tokens: tokens.steps(query, key) == -1,
-        within=True,
+        matches=lambda query, key, tokens: tokens.steps(query, key) == -1,
+        same_text=True,
     ),
     KeyPattern(
         "next token",
@@ -194,8 +194,8 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the next token",
         "the share that goes to the token after it",
         "no token can see the one after it",
-        reads=lambda query, key, tokens: tokens.steps(query, key) == 1,
-        within=True,
+        matches=lambda query, key, tokens: tokens.steps(query, key) == 1,
+        same_text=True,
     ),
     KeyPattern(
         "first token (sink)",
@@ -204,7 +204,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the share that goes to the first token, of all others",
         "no token can attend to the first and has a choice",
         one_key=True,
-        reads=lambda query, key, tokens: tokens.first(key) & tokens.apart(query, key),
+        matches=lambda query, key, tokens: tokens.is_first(key) & tokens.is_apart(query, key),
     ),
     KeyPattern(
         "itself",
@@ -212,8 +212,8 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the token itself",
         "the share that goes to the token itself",
         "no token sees itself and others",
-        reads=lambda query, key, tokens: tokens.steps(query, key) == 0,
-        within=True,
+        matches=lambda query, key, tokens: tokens.steps(query, key) == 0,
+        same_text=True,
     ),
     KeyPattern(
         "separators",
@@ -222,8 +222,8 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the share that goes to punctuation, new lines and tokens that the tokenizer added, "
         "except the first token and the token itself",
         "there are no separators after the first token",
-        reads=lambda query, key, tokens: (
-            tokens.separates[key] & ~tokens.first(key) & tokens.apart(query, key)
+        matches=lambda query, key, tokens: (
+            tokens.is_separator[key] & ~tokens.is_first(key) & tokens.is_apart(query, key)
         ),
     ),
     KeyPattern(
@@ -232,7 +232,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the same token elsewhere",
         "the share that goes to the same token elsewhere",
         "no token occurs twice",
-        reads=lambda query, key, tokens: tokens.same(query, key) & tokens.apart(query, key),
+        matches=lambda query, key, tokens: tokens.is_same(query, key) & tokens.is_apart(query, key),
     ),
     KeyPattern(
         "induction",
@@ -241,8 +241,8 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "where two tokens or more are repeated: the share that goes to the token that followed "
         "the same token earlier",
         "no two tokens are repeated",
-        reads=lambda query, key, tokens: tokens.continues(query, key),
-        within=True,
+        matches=lambda query, key, tokens: tokens.is_continuation(query, key),
+        same_text=True,
     ),
 )
 BROAD_PATTERN = PatternKind(
@@ -271,9 +271,11 @@ class HeadPatterns:
 
     names: tuple[str, ...]
     scores: PatternScores  # NaN where the text cannot show a kind
-    even: PatternScores  # the scores of a head that attends evenly to all visible keys
+    even_scores: PatternScores  # the scores of a head that attends evenly to all visible keys
     showing_counts: Int[np.ndarray, "kind"]  # how many sampled tokens can show a kind
-    most: Bool[np.ndarray, "head kind"]  # whether most of these give such a key the largest weight
+    majority: Bool[
+        np.ndarray, "head kind"
+    ]  # whether most of these give such a key the largest weight
     columns: tuple[int | None, ...]  # for each head the key of its column pattern
     keys: MapSide
     sampled_count: int
@@ -284,7 +286,7 @@ class HeadPatterns:
         """The score beyond that of even attention, as a share of the most possible: 1 at most, NaN
         for the broad pattern and where the text cannot show a pattern."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            excess: PatternScores = (self.scores - self.even) / (1 - self.even)
+            excess: PatternScores = (self.scores - self.even_scores) / (1 - self.even_scores)
         excess[:, PATTERN_KINDS.index(BROAD_PATTERN)] = np.nan
         return excess
 
@@ -313,7 +315,7 @@ class HeadPatterns:
     def is_most_attended(self, head: int, kind: PatternKind) -> bool:
         """Return whether in this head most tokens give a key of this pattern their largest
         weight."""
-        return bool(self.most[head, PATTERN_KINDS.index(kind)])
+        return bool(self.majority[head, PATTERN_KINDS.index(kind)])
 
 
 def find_patterns(maps: Sequence[Map]) -> HeadPatterns:
@@ -343,14 +345,14 @@ def find_patterns(maps: Sequence[Map]) -> HeadPatterns:
             total[:, PATTERN_KINDS.index(COLUMN_PATTERN)] = key_totals[:, key]
     with np.errstate(invalid="ignore"):
         scores, even = totals[:, 0] / totals[:, 2], totals[:, 1] / totals[:, 2]
-    most = is_most(totals[:, 3], totals[:, 2])
+    most = is_majority(totals[:, 3], totals[:, 2])
     most[:, PATTERN_KINDS.index(COLUMN_PATTERN)] = [key is not None for key in columns]
     return HeadPatterns(
         names=tuple(head_map.name for head_map in maps),
         scores=scores,
-        even=even,
+        even_scores=even,
         showing_counts=totals[:, 2].max(0).astype(int),
-        most=most,
+        majority=most,
         columns=columns,
         keys=maps[0].columns,
         sampled_count=len(sampled),
@@ -376,12 +378,12 @@ def most_attended_keys(values: BandCells) -> LargestKeys:
     return largest_keys
 
 
-def is_most(count: Any, total: Any) -> Any:
+def is_majority(count: Any, total: Any) -> Any:
     """Return whether `count` is more than half of `total`, and more than one.
 
     Both may be arrays.
 
-    >>> is_most(2, 3), is_most(2, 4), is_most(1, 1)
+    >>> is_majority(2, 3), is_majority(2, 4), is_majority(1, 1)
     (True, False, False)
     """
     return (2 * count > total) & (count > 1)
@@ -408,8 +410,8 @@ def _pattern_masks(
     no_keys = np.zeros((len(band), key.size), dtype=bool)
     masks = [
         no_keys
-        if pattern.within and not pattern_tokens.within
-        else pattern.reads(query, key, pattern_tokens) | no_keys
+        if pattern.same_text and not pattern_tokens.same_text
+        else pattern.matches(query, key, pattern_tokens) | no_keys
         for pattern in KEY_PATTERNS
     ]
     return np.stack(masks, axis=-1).astype(np.float32)
@@ -459,10 +461,10 @@ def _find_column(
     give their largest weight; None if there is none."""
     _, even, _, votes = key_totals
     queries = round(even.sum())  # each query's even attention sums to 1
-    is_first = pattern_tokens.first(np.arange(len(votes))[None, :])[0]
-    is_candidate = ~(pattern_tokens.separates | is_first)
+    is_first = pattern_tokens.is_first(np.arange(len(votes))[None, :])[0]
+    is_candidate = ~(pattern_tokens.is_separator | is_first)
     key = int(np.where(is_candidate, votes, -1).argmax())
-    return key if is_candidate[key] and is_most(votes[key], queries) else None
+    return key if is_candidate[key] and is_majority(votes[key], queries) else None
 
 
 def _breadth_totals(values: BandCells, visible: BandCells) -> Float[np.ndarray, "3"]:
