@@ -14,7 +14,7 @@ from attnviz.cli.options import command_line, refuse_beside_trace, refuse_model_
 from attnviz.errors import AttnvizError, naming_in_errors
 from attnviz.machine import files
 from attnviz.traces import early_checks
-from attnviz.wording.commands import Command, changed_options, option_name, shell_quoted
+from attnviz.wording.commands import Command, changed_options, option_name, shell_quote
 
 if TYPE_CHECKING:
     from attnviz.analysis.inspection.two_sentences import TraceComparison
@@ -143,7 +143,7 @@ def _refuse_beside_pair(
     if len(values) > 2:
         raise AttnvizError(
             f"{option} is given {len(values)} times, but only two {noun} can be compared",
-            f"give two: {option} {shell_quoted(values[0])} {option} {shell_quoted(values[1])}",
+            f"give two: {option} {shell_quote(values[0])} {option} {shell_quote(values[1])}",
             about=option.strip("-"),
         )
     for name in ("other", *REFUSED_BESIDE_PAIR):
