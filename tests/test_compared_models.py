@@ -105,6 +105,20 @@ def test_three_maps_stand_beside_each_other_with_their_names(other: str) -> None
     assert np.array_equal(hidden[2], np.triu(np.ones((8, 8), bool), 1))
 
 
+def test_a_long_name_is_short_above_maps_and_columns_and_whole_elsewhere() -> None:
+    names = (f"{'run-' * 10}100", f"{'run-' * 10}200")
+    before, after = trace("I am", seed=1), trace("I am", seed=2)
+    view = compare(before, after, names=names).view()
+    table, *maps = view.grids()
+
+    assert table.columns.labels == ("run-run-run-r…-100", "run-run-run-r…-200", "apart")
+    assert maps[1].title == "L0H0 · run-run-run-r…-200"
+    assert view.title == f"one sentence, in {names[0]} and {names[1]}"
+    assert view.render(".csv").decode().splitlines()[0] == f"head,query,key,apart,{','.join(names)}"
+    alike = compare(before, after, names=("a" * 30, "a" * 31)).view().grids()[0]
+    assert alike.columns.labels[:2] == ("first", "second")
+
+
 def test_a_model_compared_with_itself_differs_in_no_head(attnviz: Attnviz) -> None:
     result = attnviz("compare", KEYS, "--model=agreement", "--model=agreement")
 

@@ -197,7 +197,7 @@ def test_what_says_the_same_is_taken_for_it() -> None:
 def test_what_results_hold_is_printed_in_a_line() -> None:
     both = attnviz.compare_sentences(STORY, "The animal was too wide")
 
-    assert re.fullmatch(r"<Read L4H9: 0\.\d{3} bits apart>", repr(both.heads[0]))
+    assert re.fullmatch(r"<HeadComparison L4H9: 0\.\d{3} bits apart>", repr(both.heads[0]))
     assert repr(both.heads[0].first) == "<Map L4H9: 7 × 7>"
     assert repr(both.heads[0].first.cells).endswith(": 7 × 7 cells>")
     numbers = (10 + 8 + 10) * 32 + 4 * 32 * 32 + 4 * 32  # words, places, answers; W; two norms

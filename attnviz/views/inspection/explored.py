@@ -21,6 +21,7 @@ from attnviz.analysis.inspection.two_sentences import (
     TraceComparison,
 )
 from attnviz.cells import FULL_SLICE, Cells, Patch
+from attnviz.errors import shorten_text
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads, find_telling_row
@@ -30,6 +31,7 @@ from attnviz.views.inspection.heatmap import map_captions, side_axis
 from attnviz.views.inspection.map_numbers import measure_name
 from attnviz.views.trace_data import lazy_scores
 
+MAX_SHORT_NAME_LETTERS = 18  # of a model, above a map or a column
 SideKey = tuple[int, tuple[tuple[int, ...], ...]]
 SINK_KINDS = frozenset(("first", "separators"))  # where heads attend that find nothing else
 DIFFERENCE_NAME = "difference"
@@ -264,9 +266,13 @@ def pair_axis(title: str, pairs: TokenPairs) -> Axis:
 
 
 def short_names(sentences: TraceComparison) -> list[str]:
-    """Return the names of the two models or runs compared; `first` and `second` if unnamed."""
-    has_own_names = sentences.names not in DEFAULT_NAMES
-    return [name if has_own_names else name.split()[0] for name in sentences.names]
+    """Return the names of the two models or runs compared, shortened so that they fit above a map;
+    `first` and `second` if they have no names, or none that differ then.
+    """
+    names = [shorten_text(name, MAX_SHORT_NAME_LETTERS) for name in sentences.names]
+    if sentences.names in DEFAULT_NAMES or names[0] == names[1]:
+        return ["first", "second"]
+    return names
 
 
 def _sentence_heads(

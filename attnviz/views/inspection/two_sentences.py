@@ -68,6 +68,7 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
     heads = _changes_group(sentences, None if full else MAX_SCREEN_HEADS)
     more_text = f"more attention {_sentence_phrases(sentences)[1]}"
     document = partial(_sentences_document, sentences, closing)
+    columns = short_names(sentences) if sentences.names in DEFAULT_NAMES else sentences.names
     lines = partial(_head_change_lines, sentences)
     return View(
         title=_sentences_title(sentences),
@@ -82,7 +83,7 @@ def view(sentences: TraceComparison, *, full: bool = False, command: Command | N
         picture=build_page([_picture_maps(sentences)], settings),
         closing=closing,
         head_explorer=partial(explored_of_sentences, sentences, more_text),
-        data=TableData(document, (*HEAD_CHANGES_HEADER, *short_names(sentences)), lines),
+        data=TableData(document, (*HEAD_CHANGES_HEADER, *columns), lines),
         provenance=_provenance_of_both(sentences),
         command=command,
     )
@@ -250,7 +251,9 @@ def _picture_maps(sentences: TraceComparison) -> Group:
 def _sentence_map(sentences: TraceComparison, attention_map: Map, index: int) -> Grid:
     """Return a head's map on one sentence (`index` 0 or 1), or only the asked query's row."""
     trace = (sentences.first, sentences.second)[index]
-    names = _sentence_phrases(sentences) if _telling_words(sentences) else sentences.names
+    names = sentences.names if sentences.names in DEFAULT_NAMES else short_names(sentences)
+    if _telling_words(sentences):
+        names = _sentence_phrases(sentences)
     grid = map_grid(attention_map, sentences.options, trace.prompt)
     note = f"{AXES_NOTE} · {GENERATED_NOTE}" if grid.rows.border else AXES_NOTE
     grid = replace(grid, title=f"{attention_map.name} · {names[index]}", note=note)
