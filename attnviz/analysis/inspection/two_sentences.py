@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnviz.analysis.inspection.inspect_options import INSPECT_OPTION_NAMES, InspectOptions
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.maps import Map, build_maps
 from attnviz.analysis.measures import divergence, normalize_rows
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE
@@ -33,6 +33,7 @@ from attnviz.errors import AttnvizError, naming_in_errors
 from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace
+from attnviz.traces.inputs import refuse_changes_to_trace
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
@@ -198,20 +199,19 @@ def compare_sentences(
     'L4H9'
     """
     given = [source for source in (first, second) if isinstance(source, Trace)]
-    own_settings = Settings(model=MINILM)
+    base = settings or Settings(model=MINILM)
     if len(given) == 1 and given[0].external_origin is None:
-        own_settings = given[0].origin.settings
-    chosen_settings = replace_choices(
-        settings or own_settings, changes, other_names=INSPECT_OPTION_NAMES
-    )
+        base = settings or given[0].origin.settings
     if isinstance(first, str) and first == second:
         raise AttnvizError("both sentences are the same", "give another one")
-    if len(given) == 1 and given[0].trained is not None:
+    if len(given) == 2:
+        refuse_changes_to_trace(changes)
+    elif given and given[0].trained is not None:
         # The other sentence must be read by the same model.
-        model_settings = {name: getattr(chosen_settings, name) for name in UNTRUSTED_SETTINGS}
-        reload_model(with_named_model(given[0], **model_settings))
+        named = {name: changes.get(name, getattr(base, name)) for name in UNTRUSTED_SETTINGS}
+        reload_model(with_named_model(given[0], **named))
     traces = [
-        source if isinstance(source, Trace) else trace(source, chosen_settings, command=command)
+        source if isinstance(source, Trace) else trace(source, base, command=command, **changes)
         for source in (first, second)
     ]
     return compare_two_traces(*traces, names=names, layer=layer, head=head, query=query)
