@@ -22,7 +22,7 @@ from attnviz.analysis.inspection.two_sentences import (
 from attnviz.cells import FULL_SLICE, StoredCells, unmasked_cells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents
-from attnviz.traces.trace import Provenance
+from attnviz.traces.trace import Provenance, Trace
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.scales import Scale, centred_scale
@@ -102,19 +102,25 @@ def _provenance_of_both(sentences: TraceComparison) -> Provenance:
 
 def _sentences_title(sentences: TraceComparison) -> str:
     """Return `two sentences, read by MiniLM` or `one sentence, read by A and B` as a title."""
-    models = [trace.origin.settings.model for trace in (sentences.first, sentences.second)]
-    card = sentences.first.trained
-    model = card.name if card else Path(models[0] or "").name
+    models = [_model_name(trace) for trace in (sentences.first, sentences.second)]
     count_text = "one sentence" if sentences.is_one_sentence else "two sentences"
-    is_one_model = bool(model) and models[0] == models[1]
+    is_one_model = bool(models[0]) and models[0] == models[1]
     if sentences.names == DEFAULT_SENTENCE_NAMES:
-        return f"{count_text}, {f'read by {model}' if is_one_model else 'head by head'}"
+        return f"{count_text}, {f'read by {models[0]}' if is_one_model else 'head by head'}"
     names = and_list(sentences.names)
     if sentences.names in DEFAULT_NAMES:
         names = f"{sentences.names[0].split()[0]} and {sentences.names[1]}"
-    if all(models) and not is_one_model:
-        return f"{count_text}, read by {names}"
-    return f"{count_text}, {f'read by {model} ' if is_one_model else ''}in {names}"
+    if is_one_model:
+        is_one_folder = (
+            sentences.first.origin.settings.model == sentences.second.origin.settings.model
+        )
+        return f"{count_text}, read by {f'{models[0]} in ' if is_one_folder else ''}{names}"
+    return f"{count_text}, {'read by' if all(models) else 'in'} {names}"
+
+
+def _model_name(trace: Trace) -> str:
+    """Return the name of a Trace's model, without folders; "" if it has none."""
+    return trace.trained.name if trace.trained else Path(trace.origin.settings.model or "").name
 
 
 def _sentence_phrases(sentences: TraceComparison) -> tuple[str, str]:
