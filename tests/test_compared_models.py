@@ -65,6 +65,18 @@ def test_heads_are_ranked_by_the_mean_divergence_of_their_rows(other: str) -> No
     assert {head.name for head in found.heads if not head.divergence} == {"L0H0", "L0H1"}
 
 
+def test_a_head_whose_rows_all_change_comes_before_one_with_a_single_larger_change() -> None:
+    before = torch.full((2, 4, 4), 0.25)
+    after = before.clone()
+    after[0, 0] = torch.tensor([1.0, 0.0, 0.0, 0.0])  # one row, by .75
+    after[1] = torch.tensor([0.5, 0.5, 0.0, 0.0])  # every row, by .25
+    words = ["a", "b", "c", "d"]
+    found = compare(from_weights(before, words, name="x"), from_weights(after, words, name="y"))
+
+    assert [head.name for head in found.heads] == ["L0H1", "L0H0"]
+    assert [found.link(head).size for head in found.heads] == [0.25, 0.75]
+
+
 def test_both_names_are_kept_wherever_the_comparison_is_shown(
     other: str, tmp_path: Path, attnviz: Attnviz
 ) -> None:
