@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from attnviz.analysis.inspection.corpus_effects import head_effects as head_effects
     from attnviz.analysis.inspection.inspection import Inspection as Inspection
     from attnviz.analysis.inspection.inspection import inspect as inspect
+    from attnviz.analysis.inspection.two_sentences import compare_models as compare_models
     from attnviz.analysis.inspection.two_sentences import compare_sentences as compare_sentences
     from attnviz.analysis.learning_comparison import compare_learning as compare_learning
     from attnviz.errors import AttnvizError as AttnvizError
@@ -58,6 +59,7 @@ _LAZY_NAMES = {
     "Vocabulary": "attnviz.traces.models.vocabulary:Vocabulary",
     "compare": "attnviz.analysis.comparison:compare",
     "compare_learning": "attnviz.analysis.learning_comparison:compare_learning",
+    "compare_models": "attnviz.analysis.inspection.two_sentences:compare_models",
     "compare_scores": "attnviz.analysis.comparison:compare_scores",
     "compare_sentences": "attnviz.analysis.inspection.two_sentences:compare_sentences",
     "draw": "attnviz.views.trace:draw",

@@ -25,7 +25,7 @@ KINDS = (  # plain; with groups and a soft cap; with a sink; without layer_idx; 
 OF_DECODERS = (("t5", "self"), ("t5", "decoder"), ("t5", "cross"), ("bart", "cross"))
 
 
-def run_of(folder: str, which: str | None = None, **settings: Any) -> ModelRun:
+def run_of(folder: str, which: Any = None, **settings: Any) -> ModelRun:
     made = trace(TEXT, model=folder, attention=which, **settings)
     return prepare_model_run(made, "this runs it", "by")
 

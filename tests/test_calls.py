@@ -91,7 +91,7 @@ GUESSED: dict[str, Callable[[], Any]] = {  # of a review, by somebody who had re
     "inspect(layr=5)": lambda: attnviz.inspect(STORY, layr=5),  # type: ignore[call-arg]
     "inspect(layer='five')": lambda: attnviz.inspect(STORY, layer="five"),  # type: ignore[arg-type]
     "inspect(model, text)": lambda: attnviz.inspect(torch.nn.Linear(2, 2), STORY),  # type: ignore[arg-type]
-    "compare(a, b)": lambda: attnviz.compare(STORY, "It slept"),  # type: ignore[arg-type]
+    "compare(a, b)": lambda: attnviz.compare(STORY, "It slept"),  # type: ignore[call-overload]
     "compare_sentences(a, b)": lambda: attnviz.compare_sentences(
         animal(), "The animal was too wide because it slept"
     ),

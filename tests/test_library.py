@@ -108,7 +108,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         "did you mean 'layer'?",
     ),
     "a keyword of comparing": (
-        lambda: attnviz.compare("I am", valeus=[1, 2]),  # type: ignore[call-arg]
+        lambda: attnviz.compare("I am", valeus=[1, 2]),  # type: ignore[call-overload]
         "there is no keyword 'valeus'",
         "did you mean 'values'?",
     ),
@@ -260,7 +260,7 @@ def test_what_says_the_same_is_taken_for_it() -> None:
 
     found = attnviz.inspect(made, source=2, to=np.int64(1))
     assert found.view().headline == attnviz.inspect(made, source="2", to="1").view().headline
-    assert attnviz.inspect(made, query=2).looking.query == "2"
+    assert attnviz.inspect(made, query=2).options.query == "2"
 
 
 def test_what_results_hold_is_printed_in_a_line() -> None:

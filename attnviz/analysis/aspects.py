@@ -71,6 +71,12 @@ def refuse_unknown_aspect(by: str) -> None:
             f"--by {by} compares models in training, and no task is given",
             "give a task: --learn reverse",
         )
+    if by in ("model", "models"):
+        raise AttnvizError(
+            f"--by {by} needs no values: two models are compared by naming both",
+            "give --model agreement --model FOLDER; in Python compare_models(text, a, b)",
+            about="by",
+        )
     if by not in ASPECTS:
         raise unknown_name_error("way to compare by", by, ASPECTS)
 

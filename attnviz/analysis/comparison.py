@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from jaxtyping import Bool, Float
@@ -21,6 +21,7 @@ from attnviz.analysis.aspects import (
     refuse_ablation_alone,
     refuse_model_change,
 )
+from attnviz.analysis.inspection.two_sentences import TraceComparison, compare_two_traces
 from attnviz.analysis.measures import Measures, Weights, measure_weights
 from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
@@ -259,7 +260,19 @@ class Comparison(Showable):
         return StoredCells(values, hidden)
 
 
-@with_checked_arguments
+@overload
+def compare(
+    text: Trace,
+    settings: Trace,
+    *,
+    names: tuple[str, str] | None = None,
+    layer: int | None = None,
+    head: int | None = None,
+    query: int | str | None = None,
+) -> TraceComparison: ...
+
+
+@overload
 def compare(
     text: str | Trace | None,
     settings: Settings | None = None,
@@ -271,7 +284,25 @@ def compare(
     layer: int | None = None,
     command: str | None = None,
     **changes: Unpack[SettingKeywords],
-) -> Comparison:
+) -> Comparison: ...
+
+
+@with_checked_arguments
+def compare(
+    text: str | Trace | None,
+    settings: Settings | Trace | None = None,
+    *,
+    names: tuple[str, str] | None = None,
+    head: int | str | None = None,
+    query: int | str | None = None,
+    by: str | None = None,
+    other: str | None = None,
+    values: Sequence[object] | None = None,
+    reference: object = None,
+    layer: int | None = None,
+    command: str | None = None,
+    **changes: Unpack[SettingKeywords],
+) -> Comparison | TraceComparison:
     """Compare kinds of attention on a text with the first of them, or with `reference`.
 
     `by` is the setting that is varied ("mask"; by default the scale) and `values` its values. A
@@ -279,10 +310,25 @@ def compare(
     same kind of attention. `layer` is the layer of a model to compare: by default the last. Refuses
     transformer blocks without a model, and given matrices that make `by` pointless.
 
-    >>> from attnviz import compare
+    Two finished Traces are compared head by head, without any of these: `compare(before, after)`.
+    `names` are what they are called, `layer` and `head` choose heads, `query` one token's rows.
+
+    >>> from attnviz import compare, trace
     >>> compare("I am learning this", by="mask", values=["causal", "none"]).view().closing[0]
     'largest change from causal to none: I → I: 1.0 → .28'
+    >>> compare(trace("I am", seed=1), trace("I am", seed=2)).names
+    ('seed 1', 'seed 2')
     """
+    about_two: dict[str, Any] = {"names": names, "head": head, "query": query}
+    about_one = {"by": by, "other": other, "values": values, "reference": reference, **changes}
+    if isinstance(text, Trace) and isinstance(settings, Trace):
+        _refuse_given_choices(about_one, "two finished Traces are compared as they are")
+        return compare_two_traces(text, settings, layer=layer, **about_two)
+    _refuse_given_choices(about_two, "only two Traces are compared head by head")
+    if isinstance(settings, Trace):
+        raise AttnvizError(
+            "a text is compared with a Trace", "give two Traces, or compare_sentences(text, trace)"
+        )
     if isinstance(text, Trace):
         refuse_weights_only(text, "kinds of attention are compared by vectors and scores", "by")
     aspect = choose_aspect(by, values, texts=other is not None)
@@ -294,13 +340,13 @@ def compare(
     number = _choose_layer(source, layer)
     alternatives = _build_alternatives(source, aspect, values, other, command, number)
     first = alternatives[0].trace
-    names = [alternative.name for alternative in alternatives]
-    comparison = contrast_alternatives(alternatives, aspect, choose_reference(names, reference))
+    compared = [alternative.name for alternative in alternatives]
+    comparison = contrast_alternatives(alternatives, aspect, choose_reference(compared, reference))
     repeat_command = source_command(
         "compare",
         source,
         by=None if aspect in ("scale", TEXT_ASPECT) else aspect,
-        values=None if values is None else ",".join(names),
+        values=None if values is None else ",".join(compared),
         reference=reference,
         layer=layer,
     )
@@ -309,6 +355,13 @@ def compare(
         provenance=first.provenance if first else None,
         command=repeat_command and replace(repeat_command, second=other),
     )
+
+
+def _refuse_given_choices(choices: Mapping[str, object], reason: str) -> None:
+    """Refuse the first choice that is not None; `reason` begins the message."""
+    for name, value in choices.items():
+        if value is not None:
+            raise AttnvizError(f"{reason}, but {name} is given", f"leave {name} out", about=name)
 
 
 def _choose_layer(source: Source, requested: int | None) -> int:
@@ -358,7 +411,7 @@ def _refuse_blocks(source: Source) -> None:
     unless the source is a model, whose attention can be compared inside its blocks."""
     if source.model is not None:  # the attention of a model can be compared inside blocks, too
         return
-    if source.settings.blocks:
+    if source.settings.has_blocks:
         raise AttnvizError(
             "compare works on a single attention layer, not on transformer blocks",
             "leave layers and memory out, or see a block with attnviz run or attnviz steps",

@@ -30,6 +30,7 @@ from attnviz.traces.trace import Provenance, Trace
 from attnviz.traces.trained.model_in_memory import name_model
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.numbers import percent_text
+from attnviz.wording.old_names import with_old_names
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class RankedHead:
         return f"<{self.name}: {percent_text(self.without.accuracy)} right without it>"
 
 
+@with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Ranking(RanksHeads, Showable):
     """The heads of a model, starting with the one whose ablation costs most accuracy."""
@@ -66,9 +68,9 @@ class Ranking(RanksHeads, Showable):
     task: Task
     sentences: int
     answers: int  # how many the sentences ask for
-    whole: TrialResult  # with all heads
+    with_all_heads: TrialResult
     heads: tuple[RankedHead, ...]
-    none: TrialResult  # with all heads switched off
+    with_no_heads: TrialResult  # all are switched off
     base: Trace  # the model on the sentence that the task watches
 
     @property
@@ -85,7 +87,7 @@ class Ranking(RanksHeads, Showable):
     def accuracy_lost(self, head: RankedHead) -> float:
         """Return the whole model's accuracy minus its accuracy without this head; negative if it
         improves."""
-        return self.whole.accuracy - head.without.accuracy
+        return self.with_all_heads.accuracy - head.without.accuracy
 
 
 @with_checked_arguments
@@ -132,9 +134,9 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
         task=task,
         sentences=len(examples.ids),
         answers=int((examples.answers != NO_TOKEN).sum()),
-        whole=_measure_trial(whole_pass, examples),
+        with_all_heads=_measure_trial(whole_pass, examples),
         heads=tuple(sorted(ranked, key=lambda head: (head.without.accuracy, -head.without.loss))),
-        none=none,
+        with_no_heads=none,
         base=trace_source(Source(task.watch, Settings(model=name), model.matrices, model=model)),
     )
 

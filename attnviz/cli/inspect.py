@@ -231,7 +231,7 @@ def inspect_command(
         options=changed_options(*groups) | {"query": outputs.query},
     )
     track = partial(with_progress_bar, label="switching heads off", quiet=outputs.quiet)
-    view = Inspection(trace=trace, looking=looking, track=track).view_for_command(command=command)
+    view = Inspection(trace=trace, options=looking, track=track).view_for_command(command=command)
     output.deliver_view(view, outputs, pictures)
     text_source.note_text_names_file(text.text, quiet=outputs.quiet)
     if options.verify:

@@ -82,7 +82,7 @@ def deliver_view(
     --title replaces the title and the headline. `seconds`: how long an animation shows each step.
     """
     if pictures.title is not None:
-        view = replace(view, title=pictures.title, headline=pictures.title, titled=True)
+        view = replace(view, title=pictures.title, headline=pictures.title, has_chosen_title=True)
     if outputs.out:
         write_view_files(view, outputs, look_from_options(pictures, seconds))
     if outputs.json:

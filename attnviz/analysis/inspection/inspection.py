@@ -26,6 +26,7 @@ from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.model_location import MINILM
 from attnviz.traces.trained.tracing import with_given_model
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.old_names import with_old_names
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -39,6 +40,7 @@ MAP_STEPS: tuple[MapStep, ...] = (weigh_maps, hide_tokens, merge_into_words, mer
 ROLLOUT_STEPS: tuple[MapStep, ...] = (roll_out_maps, hide_tokens, merge_into_words)
 
 
+@with_old_names
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Inspection(RanksHeads, Showable):
     """A Trace with options that choose heads and how their weights are shown.
@@ -50,7 +52,7 @@ class Inspection(RanksHeads, Showable):
     """
 
     trace: Trace
-    looking: InspectOptions
+    options: InspectOptions
     track: HeadTracker = iter  # reports progress over heads
     metric: Metric | None = None  # what heads that are switched off change
 
@@ -63,12 +65,12 @@ class Inspection(RanksHeads, Showable):
         """
         from attnviz.analysis.inspection.token_query import build_link, build_token_query
 
-        if self.looking.by == "effect":
+        if self.options.by == "effect":
             return Rows(self.effects.heads)
-        if self.looking.source is not None:
+        if self.options.source is not None:
             return Rows(build_link(self).ranked_links)
-        if self.looking.query is not None:
-            return Rows(build_token_query(self, self.looking.query).peaks)
+        if self.options.query is not None:
+            return Rows(build_token_query(self, self.options.query).peaks)
         return Rows(self.patterns.ranked)
 
     @cached_property
@@ -76,18 +78,18 @@ class Inspection(RanksHeads, Showable):
     def maps(self) -> tuple[Map, ...]:
         """A map for each chosen head, or one for all of them if they are merged, after all
         options."""
-        steps = ROLLOUT_STEPS if self.looking.merge == "rollout" else MAP_STEPS
-        return build_maps(self.trace, self.looking, steps)
+        steps = ROLLOUT_STEPS if self.options.merge == "rollout" else MAP_STEPS
+        return build_maps(self.trace, self.options, steps)
 
     @cached_property
-    def plain(self) -> tuple[Map, ...]:
+    def head_maps(self) -> tuple[Map, ...]:
         """A map for each chosen head with its weights unchanged."""
-        return build_maps(self.trace, self.looking)
+        return build_maps(self.trace, self.options)
 
     @cached_property
-    def weighed(self) -> tuple[Map, ...]:
+    def weighted_maps(self) -> tuple[Map, ...]:
         """A map for each chosen head with its weights multiplied as `options.weigh` says."""
-        return weigh_maps(self.plain, self.trace, self.looking)
+        return weigh_maps(self.head_maps, self.trace, self.options)
 
     @cached_property
     @with_checked_arguments
@@ -96,7 +98,7 @@ class Inspection(RanksHeads, Showable):
         the heads of a layer as one batch."""
         from attnviz.analysis.inspection.effects import measure_effects
 
-        return measure_effects(self.trace, self.plain, self.track, self.looking, self.metric)
+        return measure_effects(self.trace, self.head_maps, self.track, self.options, self.metric)
 
     @cached_property
     @with_checked_arguments
@@ -104,22 +106,22 @@ class Inspection(RanksHeads, Showable):
         """The pattern scores of each chosen head, without hidden tokens, of words if the options
         say so. They are computed from the weights as `weigh` multiplies them, except by
         gradients."""
-        visible_maps = hide_tokens(self.divided, self.trace, self.looking)
-        return find_patterns(merge_into_words(visible_maps, self.trace, self.looking))
+        visible_maps = hide_tokens(self.share_maps, self.trace, self.options)
+        return find_patterns(merge_into_words(visible_maps, self.trace, self.options))
 
     @cached_property
-    def divided(self) -> tuple[Map, ...]:
+    def share_maps(self) -> tuple[Map, ...]:
         """The maps with weights multiplied as `weigh` says; for gradients, which are not shares of
         a row, the unchanged ones."""
-        return self.plain if self.looking.weigh == "gradient" else self.weighed
+        return self.head_maps if self.options.weigh == "gradient" else self.weighted_maps
 
     @cached_property
-    def whole(self) -> tuple[Map, ...]:
+    def token_maps(self) -> tuple[Map, ...]:
         """The maps before any tokens are hidden or combined into words: the rollout, or one map per
         head."""
-        if self.looking.merge == "rollout":
-            return roll_out_maps(self.plain, self.trace, self.looking)
-        return self.divided
+        if self.options.merge == "rollout":
+            return roll_out_maps(self.head_maps, self.trace, self.options)
+        return self.share_maps
 
 
 @with_checked_arguments
@@ -166,4 +168,4 @@ def inspect(
     numbers = {name: numbers_in_slice(name, counts[name], slices[name]) for name in slices}
     looking = replace_choices(looking, numbers)
     build_maps(traced, looking)  # refuses layers and heads that are not there
-    return Inspection(trace=traced, looking=looking, metric=metric)
+    return Inspection(trace=traced, options=looking, metric=metric)

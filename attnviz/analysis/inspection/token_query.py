@@ -233,7 +233,7 @@ def build_token_query(
     Refuses a token that is unknown, ambiguous or hidden; `option_key` ("query", "from") names the
     option in errors.
     """
-    options, maps = inspection.looking, inspection.maps
+    options, maps = inspection.options, inspection.maps
     row = find_in_side(maps[0].rows, options, token_name, option_key)
     return TokenQuery(options, row, tuple(MapRow(head_map, row) for head_map in maps))
 
@@ -241,7 +241,7 @@ def build_token_query(
 def build_link(inspection: Inspection) -> TokenLink:
     """Return the link from the token of `--from` to the token of `--to`; refuse it if every map
     masks it."""
-    options = inspection.looking
+    options = inspection.options
     assert options.source is not None
     assert options.to is not None
     token_query = build_token_query(inspection, options.source, "from")

@@ -416,7 +416,7 @@ def film_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFram
     """Yield a frame for each shot of a training; all leave the room that the longest headline
     needs.
     """
-    titles = [view.headline if view.titled else shot.title for shot in view.film]
+    titles = [view.headline if view.has_chosen_title else shot.title for shot in view.film]
     shot_captions = [with_glyphs(replace(captions, title=title)) for title in titles]
     size = look.size or FILM_SIZE
     letters = lettering(look.size or FILM_SIZE, look.text_size)

@@ -97,7 +97,7 @@ def view_captions(view: View, look: Look) -> Captions:
         view.headline,
         NOTE_SEPARATOR.join([*reading_notes, *masked, *caveat]),
         footnote,
-        view.titled,
+        view.has_chosen_title,
     )
 
 

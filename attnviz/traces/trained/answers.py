@@ -231,8 +231,8 @@ def build_prediction(
         scoring=None,
         logits=spread(logits),
         probabilities=spread(shares[0]),
-        asked=answer_positions.positions,
+        asked_positions=answer_positions.positions,
         with_all_heads=None if len(shares) == 1 else spread(shares[1]),
-        asks=() if answer_positions.next or mask_token is None else (mask_token,),
-        of=logits.shape[-1],
+        asking_words=() if answer_positions.next or mask_token is None else (mask_token,),
+        answer_count=logits.shape[-1],
     )

@@ -166,7 +166,7 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
     if effects.measured == "answers":
         yield _answer_sentence(effects, tokens)
     yield from pair_sentences({pair.together.name: pair.beyond_size for pair in effects.pairs})
-    yield ABLATION_CAVEAT.format(output=ABLATION_OUTPUTS[inspection.looking.ablation])
+    yield ABLATION_CAVEAT.format(output=ABLATION_OUTPUTS[inspection.options.ablation])
 
 
 def pair_sentences(sizes: Mapping[str, float]) -> Iterator[str]:

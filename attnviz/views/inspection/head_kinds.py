@@ -73,7 +73,7 @@ def heads_table(inspection: Inspection) -> Grid | None:
         plain_axis("rank", ["even", *ranks]),
         unmasked_cells(values),
         SHARE_SCALE,
-        note=_with_unit_of_map(_kinds_note(patterns, inspection.looking), inspection),
+        note=_with_unit_of_map(_kinds_note(patterns, inspection.options), inspection),
         decimals=2,
         words=tuple(("", *heads, *[""] * (len(ranks) - len(heads))) for heads in names),
     )
@@ -106,7 +106,7 @@ def _kinds_note(patterns: HeadPatterns, looking: InspectOptions) -> str:
 
 def _with_unit_of_map(text: str, inspection: Inspection) -> str:
     """Return the text, with "token" replaced by "word" if maps have one row per word."""
-    return text.replace("token", "word") if inspection.looking.words else text
+    return text.replace("token", "word") if inspection.options.words else text
 
 
 def head_kind_sentences(inspection: Inspection) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ def head_kind_sentences(inspection: Inspection) -> tuple[str, ...]:
 
     For a single head only what it does. Empty if no head belongs to any kind.
     """
-    patterns, looking = inspection.patterns, inspection.looking
+    patterns, looking = inspection.patterns, inspection.options
     strongest_heads = _strongest_heads(patterns)
     if len(patterns.names) == 1:
         text = head_kind_text(inspection, 0)
@@ -174,7 +174,7 @@ def head_kind_text(inspection: Inspection, head: int) -> str:
 
     Empty for a head that belongs to no kind.
     """
-    patterns, looking = inspection.patterns, inspection.looking
+    patterns, looking = inspection.patterns, inspection.options
     kind, name = _dominant_kind(patterns, head), patterns.names[head]
     if kind is None:
         return ""

@@ -37,7 +37,7 @@ def all_heads_data(inspection: Inspection) -> TableData:
 
 def maps_data(inspection: Inspection) -> TableData:
     """Return the Inspection as JSON data, with a table of one line per weight of the maps shown."""
-    header, lines = _weights_header(inspection.looking), partial(_weight_lines, inspection.maps)
+    header, lines = _weights_header(inspection.options), partial(_weight_lines, inspection.maps)
     return TableData(partial(inspection_document, inspection), header, lines)
 
 
@@ -65,7 +65,7 @@ def inspection_document(inspection: Inspection) -> Contents:
 
     The maps are included only if an option changes them, such as --merge or --words.
     """
-    looking = inspection.looking
+    looking = inspection.options
     inspected: Contents = {"looking": changed_options(looking), **head_kinds_document(inspection)}
     if any(name in changed_options(looking) for name in MAP_CHANGING_OPTIONS):
         inspected["maps"] = [_map_document(attention_map) for attention_map in inspection.maps]

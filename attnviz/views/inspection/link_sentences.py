@@ -212,7 +212,7 @@ def left_out_sentences(
 
     Nothing if no token is hidden.
     """
-    looking, maps = inspection.looking, inspection.whole
+    looking, maps = inspection.options, inspection.token_maps
     names, is_single = _left_out_names(inspection)
     if not names:
         return
@@ -236,15 +236,15 @@ def left_out_sentences(
 def left_out_caption(inspection: Inspection) -> str:
     """Return `left out: [CLS], [SEP] (renormalised)`; empty if no token is hidden."""
     names, _ = _left_out_names(inspection)
-    divided_suffix = " (renormalised)" if inspection.looking.renormalise else ""
+    divided_suffix = " (renormalised)" if inspection.options.renormalise else ""
     return f"left out: {names}{divided_suffix}" if names else ""
 
 
 def _left_out_names(inspection: Inspection) -> tuple[str, bool]:
     """Return the names of the hidden tokens, and whether exactly one is hidden."""
-    tokens = inspection.whole[0].columns.tokens
-    positions = sorted(find_hidden_tokens(tokens, inspection.looking))
-    names = _token_names_text(tokens, inspection.looking, positions) if positions else ""
+    tokens = inspection.token_maps[0].columns.tokens
+    positions = sorted(find_hidden_tokens(tokens, inspection.options))
+    names = _token_names_text(tokens, inspection.options, positions) if positions else ""
     return names, len(positions) == 1
 
 
