@@ -77,17 +77,27 @@ def make_batches(
     remaining = iter(texts)
     while chunk := list(islice(remaining, TEXTS_AT_ONCE)):
         texts_in_tokens = cut_texts(model, [text for _, text in chunk], truncate=truncate)
-        items = [
-            (number, tokens, is_cut)
-            for (number, _), (tokens, is_cut) in zip(chunk, texts_in_tokens, strict=True)
-            if len(tokens)
-        ]
-        items.sort(key=lambda item: len(item[1]))
-        while items:
-            count = _batch_size(model, [len(tokens) for _, tokens, _ in items])
-            numbers, all_tokens, cuts = zip(*items[:count], strict=True)
-            yield TextBatch(numbers, all_tokens, sum(cuts))
-            items = items[count:]
+        yield from group_lines(
+            model,
+            [
+                (number, tokens, is_cut)
+                for (number, _), (tokens, is_cut) in zip(chunk, texts_in_tokens, strict=True)
+                if len(tokens)
+            ],
+        )
+
+
+def group_lines(
+    model: LoadedTransformer, lines: Sequence[tuple[int, Tokens, bool]]
+) -> Iterator[TextBatch]:
+    """Yield texts in batches, sorted by length: each with its number, its tokens, and whether it
+    lost the last ones."""
+    lines = sorted(lines, key=lambda line: len(line[1]))
+    while lines:
+        count = _batch_size(model, [len(tokens) for _, tokens, _ in lines])
+        numbers, tokens, cuts = zip(*lines[:count], strict=True)
+        yield TextBatch(numbers, tokens, sum(cuts))
+        lines = lines[count:]
 
 
 def _batch_size(model: LoadedTransformer, lengths: Sequence[int]) -> int:

@@ -119,7 +119,7 @@ def _trace_with_model(
             positions=attention.positions,
             position_base=attention.position_base,
         ),
-        provenance=_transformer_provenance(settings, card, model, command),
+        provenance=transformer_provenance(settings, model, asdict(card), command),
     )
 
 
@@ -175,16 +175,17 @@ def _token_embeddings(
     return vectors
 
 
-def _transformer_provenance(
-    settings: Settings, card: TrainedCard, model: LoadedTransformer, command: str | None
+def transformer_provenance(
+    settings: Settings, model: LoadedTransformer, facts: Mapping[str, Any], command: str | None
 ) -> Provenance:
-    """Return what a Trace was made with: command, settings, seed, device and versions."""
+    """Return what a result was made with: command, settings, seed, device and versions; `facts`
+    are added to the settings."""
     import transformers
 
     return Provenance(
         version=__version__,
         command=command,
-        settings=asdict(replace(settings, model=card.name)) | asdict(card),
+        settings=asdict(replace(settings, model=model.name)) | dict(facts),
         seed=settings.seed,
         device=str(model.model.device),
         dtype=settings.dtype,
