@@ -22,7 +22,7 @@ from attnviz.traces.trained.batches import TextBatch
 from attnviz.vectors.random_numbers import draw_uniform
 
 REPLICATES = 200  # corpora that are drawn from the corpus, for intervals
-INTERVAL = (2.5, 97.5)  # percentiles of them
+INTERVAL = (0.025, 0.975)  # quantiles of their means
 SAMPLED_LINES = 400
 TOP_LINES = 3  # on which a head does most of something
 POISSON_STEPS = np.cumsum([exp(-1) / factorial(count) for count in range(12)])
@@ -123,10 +123,12 @@ class CorpusTotals:
         self.sample = dict(lowest)
 
     def intervals(self) -> Float[np.ndarray, "2 head measure"]:
-        """Return the ends of the interval of each mean over lines."""
+        """Return the ends of the interval of each mean over lines; NaN where no line shows it."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            means = self.drawn_sums / self.drawn_counts
-            ends: Float[np.ndarray, "2 head measure"] = np.nanpercentile(means, INTERVAL, axis=0)
+            means = np.sort(self.drawn_sums / self.drawn_counts, axis=0)  # NaN comes last
+        last = np.maximum(np.isfinite(means).sum(0) - 1, 0)
+        places = np.round(np.multiply.outer(INTERVAL, last)).astype(int)
+        ends: Float[np.ndarray, "2 head measure"] = np.take_along_axis(means, places, 0)
         return ends
 
     def means(self) -> tuple[HeadNumbers, HeadNumbers, HeadNumbers]:

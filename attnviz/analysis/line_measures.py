@@ -29,6 +29,7 @@ from attnviz.analysis.inspection.patterns import (
     pattern_tokens_of_sides,
     pattern_totals,
     strongest_kinds,
+    sum_rows,
 )
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trained.batches import LayerWeights
@@ -148,8 +149,8 @@ class BatchTokens:
         visible: Float[np.ndarray, "line query #head key"],
     ) -> Float[np.ndarray, "line head"]:
         """Return the mean distance of each token's attention, summed over tokens with a choice."""
-        row_sums = values.sum(-1)
-        has_choice = (visible.sum(-1) > 1) & (row_sums > 0)
+        row_sums = sum_rows(values)
+        has_choice = (sum_rows(visible) > 1) & (row_sums > 0)
         distances = np.einsum("lqhk,qk->lqh", values, self.steps)
         sums: Float[np.ndarray, "line head"]
         sums = np.where(has_choice, distances / np.where(has_choice, row_sums, 1), 0).sum(1)

@@ -298,11 +298,12 @@ class _Reading:
                 about="texts",
             )
         numbers = _corpus_estimates(self.totals)
+        repeats = _corpus_estimates(self.repeats)[:, INDUCTION]
         best = self._best_kinds(numbers[..., 0], numbers[..., 4])
         kept_lines = self._kept_lines(best)
         return Survey(
             heads=tuple(
-                self._surveyed_head(head, int(best[head]), numbers[head], kept_lines)
+                self._surveyed_head(head, int(best[head]), numbers[head], repeats[head], kept_lines)
                 for head in range(len(self.head_ids))
             ),
             model=self.model.name,
@@ -348,6 +349,7 @@ class _Reading:
         head: int,
         best: int,
         numbers: Float[np.ndarray, "measure 6"],
+        repeats: Float[np.ndarray, "6"],
         kept_lines: Mapping[int, KeptLine],
     ) -> SurveyedHead:
         """Return what a head, given by its index, does; `best`: the index of its best pattern."""
@@ -362,7 +364,7 @@ class _Reading:
             kind=kind if kind and _is_clear(kind, estimates[kind.name], "mean") else None,
             stands_out=kind is not None and _is_clear(kind, estimates[kind.name], "low"),
             often=float(often),
-            repeats=_estimate(_corpus_estimates(self.repeats)[head, INDUCTION]),
+            repeats=_estimate(repeats),
             parts=self._corpus_parts(head),
             examples=() if kind is None else self._examples(head, best, kept_lines),
         )

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from attnviz.wording.printable import SPACE_SIGN, visible_text
 
@@ -82,6 +82,7 @@ def piece_label(piece: bytes) -> str:
     return f"◌{label}" if unicodedata.category(label[0]).startswith("M") else label
 
 
+@lru_cache(maxsize=2**14)
 def piece_phrase(piece: bytes) -> str:
     """Return the label of a piece, with plain spaces instead of ␣ between words.
 

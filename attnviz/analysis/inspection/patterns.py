@@ -11,7 +11,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ PATTERN_CELLS_AT_ONCE = 2**19
 MAX_SAMPLED_QUERIES = 1024  # of a longer text evenly spaced tokens are measured
 MIN_SHOWING_TOKENS = 4  # tokens (or half of few) that must be able to show a pattern
 MIN_PATTERN_EXCESS = 0.25  # of the distance from the score of even attention to 1
+SMALLEST_SHARE = np.float32(1e-30)  # in place of 0, which has no logarithm
 MIN_BROAD_ENTROPY = 0.8  # of the largest entropy
 
 Queries = Int[np.ndarray, "query 1"]
@@ -104,7 +105,8 @@ def pattern_tokens_of_sides(queries: MapSide, keys: MapSide, *, within: bool) ->
     """Return the facts that patterns are defined by, of the rows and columns of a map; `within`:
     whether they are tokens of the same text."""
     numbers_by_ids: dict[tuple[int, ...], int] = {}
-    rows, columns = (_group_numbers(side, numbers_by_ids) for side in (queries, keys))
+    rows = _group_numbers(queries, numbers_by_ids)
+    columns = rows if keys is queries else _group_numbers(keys, numbers_by_ids)
     is_special = np.array(queries.special, dtype=bool)
     return PatternTokens(
         rows=rows,
@@ -145,6 +147,12 @@ def _is_mark(side: MapSide, position: int) -> bool:
     """Return whether the text of a row or column (number `position`) is only punctuation, symbols,
     or a new line."""
     pieces = b"".join(side.tokens.pieces[token] for token in side.groups[position])
+    return _are_marks(pieces)
+
+
+@lru_cache(maxsize=2**14)
+def _are_marks(pieces: bytes) -> bool:
+    """Return whether a text is only punctuation, symbols, or a new line."""
     text = pieces.decode(errors="replace")
     if not text.strip():
         return "\n" in text
@@ -388,9 +396,17 @@ def most_attended_keys(values: Float[np.ndarray, "*rows key"]) -> Int[np.ndarray
     [1, -1]
     """
     sizes = np.abs(values)
-    has_one_largest = (sizes == sizes.max(axis=-1, keepdims=True)).sum(axis=-1) == 1
-    largest_keys: LargestKeys = np.where(has_one_largest, sizes.argmax(axis=-1), -1)
+    first_largest = sizes.argmax(axis=-1)
+    largest = np.take_along_axis(sizes, first_largest[..., None], axis=-1)
+    has_one_largest = (sizes == largest).sum(axis=-1) == 1
+    largest_keys: LargestKeys = np.where(has_one_largest, first_largest, -1)
     return largest_keys
+
+
+def sum_rows(cells: Float[np.ndarray, "*rows key"]) -> Float[np.ndarray, "*rows"]:
+    """Return the sum of each row: of many short rows by a product, which is twice as fast."""
+    sums: Float[np.ndarray, "*rows"] = cells @ np.ones(cells.shape[-1], dtype=cells.dtype)
+    return sums
 
 
 def is_most(count: Any, total: Any) -> Any:
@@ -450,7 +466,7 @@ def pattern_totals(
     and other keys. First in the result: shares of attention; shares that even attention would give;
     how many queries were counted; how many of them give a key of the pattern their largest
     weight."""
-    visible_count, row_sums = visible.sum(-1)[..., None], values.sum(-1)[..., None]
+    visible_count, row_sums = sum_rows(visible)[..., None], sum_rows(values)[..., None]
     matching_sums, matching_count = values @ masks, visible @ masks
     has_choice = (matching_count > 0) & (matching_count < visible_count) & (row_sums > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -469,7 +485,7 @@ def key_totals(
     First in the result: shares of attention; shares that even attention would give; how many
     queries see the key; how many give it their largest weight.
     """
-    visible_count, row_sums = visible.sum(axis=-1), values.sum(axis=-1)
+    visible_count, row_sums = sum_rows(visible), sum_rows(values)
     has_choice = (visible_count > 1) & (row_sums > 0)
     share = has_choice / np.where(has_choice, row_sums, 1)
     even = has_choice / np.where(has_choice, visible_count, 1)
@@ -516,11 +532,10 @@ def find_columns(
 def breadth_totals(values: BandCells, visible: VisibleCells) -> Float[np.ndarray, "3 *item head"]:
     """Return over the queries that see more than one key the sum of entropy / largest entropy, the
     sum of entropy in bits, and the number of these queries."""
-    visible_count, row_sums = visible.sum(axis=-1), values.sum(axis=-1)
+    visible_count, row_sums = sum_rows(visible), sum_rows(values)
     rows = (visible_count > 1) & (row_sums > 0)
-    shares = values / np.where(rows, row_sums, 1)[..., None]
-    logs = np.log2(shares, where=shares > 0, out=np.zeros_like(shares))
-    bits = np.where(rows, -np.einsum("...k,...k->...", shares, logs), 0)
+    shares = np.maximum(values / np.where(rows, row_sums, 1)[..., None], SMALLEST_SHARE)
+    bits = np.where(rows, -np.einsum("...k,...k->...", shares, np.log2(shares)), 0)
     largest = np.log2(np.where(rows, visible_count, 2))
     return np.stack([amounts.sum(-2) for amounts in (bits / largest, bits, rows)])
 

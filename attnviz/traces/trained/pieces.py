@@ -180,7 +180,8 @@ def _mark_pieces_after_spaces(pieces: Iterable[ModelPiece]) -> list[ModelPiece]:
     """Return the pieces, also marked as spaced where the piece before ends with white space."""
     marked, is_after_space = [], False
     for piece in pieces:
-        marked.append(replace(piece, spaced=piece.spaced or is_after_space))
+        is_unmarked = is_after_space and not piece.spaced
+        marked.append(replace(piece, spaced=True) if is_unmarked else piece)
         is_after_space = piece.letters[-1:].isspace()
     return marked
 
