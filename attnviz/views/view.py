@@ -18,6 +18,7 @@ from attnviz.cells import Cells
 from attnviz.views.grids.description import caption, describe, has_masked_cells
 from attnviz.views.grids.explorer import HeadExplorer, with_strongest_query
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.points import PointCloud
 from attnviz.views.grids.section import Drawable, Section, open_panels
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import check_keywords
@@ -40,6 +41,7 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "Sentences": "attnviz.views.inspection.two_sentences:view",
     "Inspection": "attnviz.views.inspection.view:view",
     "Learned": "attnviz.views.learned.view:view",
+    "Survey": "attnviz.views.survey:view",
 }
 RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up
 SAVE_FUNCTION = "attnviz.renderers.saving:save_view"
@@ -51,7 +53,9 @@ FINDINGS_GROUP = "findings"  # a group whose panel titles are whole sentences
 PLAIN_TYPES = frozenset((int, float, bool, NoneType))
 
 # Fields for machines: they stay exact, and each format escapes them in its own way.
-MACHINE_FIELDS = frozenset(("data", "provenance", "command", "explored", "slides", "following"))
+MACHINE_FIELDS = frozenset(
+    ("data", "provenance", "command", "explored", "points", "slides", "following")
+)
 
 # How a picture arranges panels: "free", as large as possible; "pair", two panels and their
 # difference in one row; "rows" of equal length; "table" with `column_count` columns, or transposed;
@@ -193,6 +197,7 @@ class View:
     closing: tuple[str, ...] = ()  # sentences at the end
     as_screen: bool = False  # whether an .svg shows what a terminal shows
     explored: Callable[[], HeadExplorer] | None = None  # the heads that a page lets readers choose
+    points: Callable[[], PointCloud] | None = None  # what a page places by any two measures
     # The title and the steps for another query, which a page shows when a reader selects it.
     following: Callable[[int], tuple[str, tuple[Section, ...]]] | None = None
     slides: Callable[[], Excerpt] | None = None  # the panels with a slide of their own; None: all
@@ -211,6 +216,11 @@ class View:
         if self.explored is None:
             return None
         return printable_value(with_strongest_query(self.explored()))
+
+    @cached_property
+    def cloud(self) -> PointCloud | None:
+        """The points that a reader can choose from, made printable; None for views without any."""
+        return None if self.points is None else printable_value(self.points())
 
     @property
     def provenance_text(self) -> str:
