@@ -56,6 +56,10 @@ REPEATS_ABOUT = (
     f"the induction score on {REPEATED_TEXTS} texts of {REPEATED_TOKENS} random tokens of the "
     "model's vocabulary, each of them there twice"
 )
+MAP_NOTES = {  # each once below all maps
+    "previous": "share of a token's attention, averaged over tokens and lines",
+    "broad": "broad = entropy, as a share of the largest possible",
+}
 NO_KIND = "no clear pattern"
 RULE_NOTE = (
     "a head stands out if the low end of its 95 % interval is at least "
@@ -242,8 +246,8 @@ def _pattern_maps(survey: Survey) -> Iterator[Grid]:
                 titled_axis("layer", [f"L{layer}" for layer in layers]),
                 titled_axis("head", [f"H{head}" for head in range(width)]),
                 cells_without_nan(values),
-                Scale("share of a token's attention, mean over lines", 0.0, 1.0),
-                note="broad = entropy, as a share of the largest" * (kind is BROAD_PATTERN),
+                Scale("mean share", 0.0, 1.0),
+                note=MAP_NOTES.get(kind.short, ""),
             )
 
 
