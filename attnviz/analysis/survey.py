@@ -148,7 +148,12 @@ class SurveyedHead:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Survey(Showable):
-    """What the heads of a model do over a corpus; `heads` are in the order of the model."""
+    """What the heads of a model do over a corpus; `heads` are in the order of the model.
+
+    >>> from attnviz import survey
+    >>> survey(["She is not here yet.", "It is late."])["L0H2"].estimates["previous token"].lines
+    2
+    """
 
     heads: tuple[SurveyedHead, ...]
     model: str

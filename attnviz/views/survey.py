@@ -315,7 +315,7 @@ def head_sentences(head: SurveyedHead) -> tuple[str, ...]:
     standing = "" if head.stands_out else ", which does not stand out"
     sentences = [
         f"{head.name} {_does_text(head.best, estimate)}{standing}{interval}.",
-        f"It is its main pattern on {percent_text(head.often)} of the "
+        f"This is its main pattern on {percent_text(head.often)} of the "
         f"{counted(estimate.lines, 'line')} that can show it.",
     ]
     if head.parts:

@@ -425,8 +425,8 @@ def enough_showing(showing: Any, tokens: Any) -> Any:
 
     Both may be arrays.
 
-    >>> enough_showing(3, 20), enough_showing(4, 20), enough_showing(2, 5)
-    (False, True, True)
+    >>> enough_showing(np.array([3, 4]), 20).tolist()
+    [False, True]
     """
     return showing >= np.minimum(MIN_SHOWING_TOKENS, np.asarray(tokens) // 2)
 

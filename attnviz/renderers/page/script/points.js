@@ -1,7 +1,7 @@
 // Points: heads placed by any two of their measures; the chosen one with its examples.
 
 const cloud = data.points;
-const POINTS_BOX = { left: 52, top: 12, right: 628, bottom: 400, width: 640, height: 448 };
+const POINTS_BOX = { left: 52, top: 30, right: 628, bottom: 400, width: 640, height: 448 };
 const POINT_RADIUS = 5;
 const ARROWS_ALONG = { ArrowRight: ["x", 1], ArrowLeft: ["x", -1], ArrowUp: ["y", -1],
   ArrowDown: ["y", 1] };
@@ -27,7 +27,7 @@ function startAxisChooser(name) {
 }
 
 /** From 0 to 1 for shares; else from 0 to a little more than the largest number. */
-function reachOf(axis) {
+function axisReach(axis) {
   if (cloud.axes[axis].is_share) return 1;
   const numbers = cloud.points.map(({ values }) => values[axis] ?? 0);
   return roundReach(Math.max(...numbers)) || 1;
@@ -40,9 +40,9 @@ function roundReach(largest) {
 }
 
 const acrossOf = (value) =>
-  POINTS_BOX.left + (value / reachOf(state.across)) * (POINTS_BOX.right - POINTS_BOX.left);
+  POINTS_BOX.left + (value / axisReach(state.across)) * (POINTS_BOX.right - POINTS_BOX.left);
 const upOf = (value) =>
-  POINTS_BOX.bottom - (value / reachOf(state.up)) * (POINTS_BOX.bottom - POINTS_BOX.top);
+  POINTS_BOX.bottom - (value / axisReach(state.up)) * (POINTS_BOX.bottom - POINTS_BOX.top);
 
 function drawPoints() {
   const { across, up } = state;
@@ -64,16 +64,20 @@ function pointAxes() {
   const { left, right, bottom, height } = POINTS_BOX;
   const shares = [0, 0.25, 0.5, 0.75, 1];
   const rules = shares.flatMap((share) => {
-    const [x, y] = [acrossOf(share * reachOf(state.across)), upOf(share * reachOf(state.up))];
-    const texts = [state.across, state.up].map((axis) => String(share * reachOf(axis)));
+    const [x, y] = [acrossOf(share * axisReach(state.across)), upOf(share * axisReach(state.up))];
+    const texts = [state.across, state.up].map((axis) => String(share * axisReach(axis)));
     return [
       drawn("path", { d: `M${left} ${y}H${right}`, class: "rule" }),
       drawn("text", { x: left - 8, y: y + 4, class: "left" }, texts[1]),
       drawn("text", { x, y: bottom + 20, class: "below" }, texts[0]),
     ];
   });
-  const title = { x: (left + right) / 2, y: height - 8, class: "below" };
-  return [...rules, drawn("text", title, `${cloud.axes[state.across].name} →`)];
+  const [below, above] = [state.across, state.up].map((axis) => cloud.axes[axis].name);
+  return [
+    ...rules,
+    drawn("text", { x: (left + right) / 2, y: height - 8, class: "below" }, `${below} →`),
+    drawn("text", { x: left, y: 14 }, `↑ ${above}`),
+  ];
 }
 
 function pointLegend() {
@@ -117,7 +121,8 @@ function axisText(place, axis) {
   const written = (value) => numberText(value, { share: cloud.axes[axis].is_share });
   const { name } = cloud.axes[axis];
   if (values[axis] === null) return `${name} not known`;
-  const interval = lows[axis] === null ? "" : ` (${written(lows[axis])} to ${written(highs[axis])})`;
+  const ends = [lows[axis], highs[axis]];
+  const interval = ends.includes(null) ? "" : ` (${ends.map(written).join(" to ")})`;
   return `${name} ${written(values[axis])}${interval}`;
 }
 
@@ -148,7 +153,7 @@ function showPoint() {
     circle.setAttribute("aria-pressed", isChosen);
     circle.setAttribute("r", isChosen ? POINT_RADIUS * 1.8 : POINT_RADIUS);
   }
-  if (!pointCircles.has(state.point)) pointCircles.values().next().value?.setAttribute("tabindex", 0);
+  if (!pointCircles.has(state.point)) [...pointCircles.values()][0]?.setAttribute("tabindex", 0);
   const numbers = [state.across, state.up].map((axis) => axisText(state.point, axis)).join(" · ");
   const sentences = [...point.summary, numbers].map((text) => element("p", {}, text));
   control("examples").replaceChildren(
