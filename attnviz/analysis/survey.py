@@ -435,8 +435,8 @@ def _example(tenth: int, line: KeptLine, head: int, best: int, pattern: int) -> 
 
 def _estimate(numbers: Float[np.ndarray, "6"]) -> Estimate:
     """Return mean, spread, low and high end, even attention and number of lines as an Estimate."""
-    *values, lines = numbers.tolist()
-    return Estimate(*values, int(lines))
+    mean, spread, low, high, even, lines = numbers.tolist()
+    return Estimate(mean, spread, low, high, even, int(lines))
 
 
 def _corpus_estimates(totals: CorpusTotals) -> Float[np.ndarray, "head measure 6"]:
@@ -451,7 +451,8 @@ def _excess(kind: PatternKind, estimate: Estimate, end: Literal["mean", "low"] =
     """Return how far the mean of a pattern, or the low end of its interval, is beyond even
     attention; of the broad pattern, beyond the least that counts as broad."""
     base = MIN_BROAD_ENTROPY if kind is BROAD_PATTERN else estimate.even
-    return (getattr(estimate, end) - base) / (1 - base)
+    value = estimate.mean if end == "mean" else estimate.low
+    return (value - base) / (1 - base)
 
 
 def _is_clear(kind: PatternKind, estimate: Estimate, end: Literal["mean", "low"]) -> bool:

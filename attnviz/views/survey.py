@@ -137,7 +137,8 @@ def _does_text(kind: PatternKind, estimate: Estimate) -> str:
     share = percent_text(max(estimate.mean, 0.0))
     if kind is BROAD_PATTERN:
         return f"attends broadly (entropy {share} of the largest possible)"
-    return f"gives {kind.read} {share} of its attention (evenly: {percent_text(estimate.even)})"
+    base = percent_text(estimate.even)
+    return f"gives {kind.target_phrase} {share} of its attention (evenly: {base})"
 
 
 def survey_sentences(survey: Survey) -> tuple[str, ...]:
@@ -189,7 +190,11 @@ def parts_text(head: SurveyedHead) -> str:
 def _part_text(part: CorpusPart) -> str:
     """Return one part: `on 50 % of the lines (1–100) the previous token gets 90 %, elsewhere 5`."""
     place = f"{part.first_line:,} to {part.last_line:,}"
-    target = "broad attention reaches" if part.kind is BROAD_PATTERN else f"{part.kind.read} gets"
+    target = (
+        "broad attention reaches"
+        if part.kind is BROAD_PATTERN
+        else f"{part.kind.target_phrase} gets"
+    )
     return (
         f"on {percent_text(part.share)} of the lines (from {place}) {target} "
         f"{percent_text(part.mean)}, on the others' {percent_text(part.elsewhere)}"
@@ -367,7 +372,16 @@ def _head_document(head: SurveyedHead) -> Contents:
             for name, estimate in (*head.estimates.items(), (REPEATS_NAME, head.repeats))
         },
         "parts": [
-            asdict(replace(part, kind=None)) | {"kind": part.kind.name} for part in head.parts
+            {
+                "kind": part.kind.name,
+                "lines": part.lines,
+                "share": part.share,
+                "mean": part.mean,
+                "on the others": part.elsewhere,
+                "first line": part.first_line,
+                "last line": part.last_line,
+            }
+            for part in head.parts
         ],
         "examples": [
             {
