@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -49,8 +50,8 @@ from attnviz.wording.words import and_list, as_sentence, counted
 TABLE_COLUMNS = ("mean", "from", "to", "even", "lines", "repeats", "entropy")
 CSV_HEADER = ("head", "best", "stands out", "measure")
 ESTIMATE_FIELDS = ("mean", "spread", "low", "high", "even", "lines")
-EXCERPT_HEADS = 12  # of a terminal of 24 lines
-MAX_NAMED_HEADS = 2  # of those that behave differently in parts of the corpus
+TERMINAL_COLUMNS, TERMINAL_LINES = 80, 24  # that everything fits in, without --full
+EXCERPT_FRAME_LINES, MIN_EXCERPT_HEADS = 7, 3  # blank lines, titles and the prompt; heads
 REPEATS_NAME = "induction on random repeats"
 REPEATS_ABOUT = (
     f"the induction score on {REPEATED_TEXTS} texts of {REPEATED_TOKENS} random tokens of the "
@@ -74,11 +75,12 @@ def view(survey: Survey, *, command: Command | None = None, line: str | None = N
     `command` makes the survey again; `line` is that command with the options of its output.
     """
     settings, table = _settings_line(survey), _heads_table(survey)
-    excerpt = Group("heads", (replace(table.part(slice(0, EXCERPT_HEADS)), note=""),))
-    sentences = survey_sentences(survey)
+    headline, sentences = survey_headline(survey), survey_sentences(survey)
+    count = _excerpt_heads(headline, settings, *sentences)
+    excerpt = Group("heads", (replace(table.part(slice(0, count)), note=""),))
     return View(
-        title=survey_headline(survey),
-        headline=survey_headline(survey),
+        title=headline,
+        headline=headline,
         settings=settings,
         screen=build_page([Group("heads", (table,))], settings),
         picture=build_page([Group("patterns", tuple(_pattern_maps(survey)))], settings),
@@ -93,6 +95,12 @@ def view(survey: Survey, *, command: Command | None = None, line: str | None = N
         provenance=replace(survey.provenance, command=line or (command.line if command else None)),
         command=command,
     )
+
+
+def _excerpt_heads(*texts: str) -> int:
+    """Return how many heads fit into a usual terminal below and above these texts."""
+    lines = sum(len(textwrap.wrap(text, TERMINAL_COLUMNS)) for text in texts)
+    return max(MIN_EXCERPT_HEADS, TERMINAL_LINES - EXCERPT_FRAME_LINES - lines)
 
 
 def _settings_line(survey: Survey) -> str:
@@ -173,13 +181,13 @@ def _repeats_statement(survey: Survey) -> str:
 
 
 def _part_statements(survey: Survey) -> Iterator[str]:
-    """Yield which heads behave differently in parts of the corpus: the first ones, and how many."""
+    """Yield which head behaves most differently in parts of the corpus, and how many others do."""
     heads = [head for head in survey.heads if head.parts]
-    for head in heads[:MAX_NAMED_HEADS]:
-        yield f"{head.name} behaves differently in parts of the corpus: {parts_text(head)}"
-    more = len(heads) - MAX_NAMED_HEADS
-    if more > 0:
-        yield f"so {'does 1 more head' if more == 1 else f'do {more} more heads'}"
+    if heads:
+        most = max(heads, key=lambda head: min(part.mean - part.elsewhere for part in head.parts))
+        yield f"{most.name} behaves differently in parts of the corpus: {parts_text(most)}"
+    if len(heads) > 1:
+        yield "so does 1 other head" if len(heads) == 2 else f"so do {len(heads) - 1} other heads"
 
 
 def parts_text(head: SurveyedHead) -> str:
@@ -188,16 +196,15 @@ def parts_text(head: SurveyedHead) -> str:
 
 
 def _part_text(part: CorpusPart) -> str:
-    """Return one part: `on 50 % of the lines (1–100) the previous token gets 90 %, elsewhere 5`."""
-    place = f"{part.first_line:,} to {part.last_line:,}"
-    target = (
-        "broad attention reaches"
-        if part.kind is BROAD_PATTERN
-        else f"{part.kind.target_phrase} gets"
-    )
+    """Return one part: `the first token gets 76 % on 42 % of the lines (1 to 19; 31 % on the other
+    part)`."""
+    target = "broad attention reaches"
+    if part.kind is not BROAD_PATTERN:
+        target = f"{part.kind.target_phrase} gets"
     return (
-        f"on {percent_text(part.share)} of the lines (from {place}) {target} "
-        f"{percent_text(part.mean)}, on the others' {percent_text(part.elsewhere)}"
+        f"{target} {percent_text(part.mean)} on {percent_text(part.share)} of the lines "
+        f"({part.first_line:,} to {part.last_line:,}; {percent_text(part.elsewhere)} on the other "
+        "part)"
     )
 
 
