@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from attnviz.analysis.inspection.two_sentences import compare_models as compare_models
     from attnviz.analysis.inspection.two_sentences import compare_sentences as compare_sentences
     from attnviz.analysis.learning_comparison import compare_learning as compare_learning
+    from attnviz.analysis.survey import Survey as Survey
+    from attnviz.analysis.survey import survey as survey
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.examples.example_names import example as example
     from attnviz.learning.choices import Choices as Choices
@@ -53,6 +55,7 @@ _LAZY_NAMES = {
     "Inspection": "attnviz.analysis.inspection.inspection:Inspection",
     "Reading": "attnviz.learning.task:Reading",
     "Settings": "attnviz.traces.settings:Settings",
+    "Survey": "attnviz.analysis.survey:Survey",
     "Task": "attnviz.learning.task:Task",
     "Trace": "attnviz.traces.trace:Trace",
     "View": "attnviz.views.view:View",
@@ -75,6 +78,7 @@ _LAZY_NAMES = {
     "render": "attnviz.renderers:render",
     "task_of": "attnviz.learning.lookup:task_of",
     "steps": "attnviz.views.steps.walk:steps",
+    "survey": "attnviz.analysis.survey:survey",
     "trace": "attnviz.traces.from_text:trace",
 }
 __all__ = [*_LAZY_NAMES]

@@ -73,8 +73,8 @@ SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name somet
 }
 
 
-@with_old_names
 @with_checked_fields
+@with_old_names
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of one run, one field per option; None means "as the variant has it".

@@ -21,6 +21,7 @@ from attnviz.errors import AttnvizError
 from attnviz.views.grids.description import caption, describe, has_masked_cells
 from attnviz.views.grids.explorer import HeadExplorer, with_strongest_query
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.points import PointCloud
 from attnviz.views.grids.section import Drawable, Section, open_panels
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import LookKeywords, check_keywords, with_checked_arguments
@@ -47,6 +48,7 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "Inspection": "attnviz.views.inspection.view:view",
     "CorpusEffects": "attnviz.views.inspection.corpus_effects:view",
     "Learned": "attnviz.views.learned.view:view",
+    "Survey": "attnviz.views.survey:view",
 }
 RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up
 SCREEN_FUNCTION = "attnviz.renderers.terminal.lines:screen_text"
@@ -60,7 +62,7 @@ PLAIN_TYPES = frozenset((int, float, bool, NoneType))
 
 # Fields for machines: they stay exact, and each format escapes them in its own way.
 MACHINE_FIELDS = frozenset(
-    ("data", "provenance", "command", "head_explorer", "slides", "query_steps")
+    ("data", "provenance", "command", "head_explorer", "points", "slides", "query_steps")
 )
 
 # How a picture arranges panels: "free", as large as possible; "pair", two panels and their
@@ -207,9 +209,8 @@ class View:
     sentences: tuple[Grid, ...] = ()  # written on a terminal instead of tables
     closing: tuple[str, ...] = ()  # sentences at the end
     as_screen: bool = False  # whether an .svg shows what a terminal shows
-    head_explorer: Callable[[], HeadExplorer] | None = (
-        None  # the heads that a page lets readers choose
-    )
+    head_explorer: Callable[[], HeadExplorer] | None = None  # heads that a page lets readers choose
+    points: Callable[[], PointCloud] | None = None  # what a page places by any two measures
     # The title and the steps for another query, which a page shows when a reader selects it.
     query_steps: Callable[[int], tuple[str, tuple[Section, ...]]] | None = None
     slides: Callable[[], Excerpt] | None = None  # the panels with a slide of their own; None: all
@@ -228,6 +229,11 @@ class View:
         if self.head_explorer is None:
             return None
         return printable_value(with_strongest_query(self.head_explorer()))
+
+    @cached_property
+    def cloud(self) -> PointCloud | None:
+        """The points that a reader can choose from, made printable; None for views without any."""
+        return None if self.points is None else printable_value(self.points())
 
     @property
     def provenance_text(self) -> str:

@@ -160,7 +160,7 @@ VALUE_WORDS = frozenset((  # values that errors suggest
     "tokenizer", "toy", "weight", "without", "words",
 ))  # fmt: skip
 AFTER_OPTION = re.compile(r"--[a-z-]+ (?!(?:and|or) )[^\s,]+ $")
-COMMAND_OPTIONS = ("file", "json", "limit", "no_pager", "out", "quiet", "trace", "verify")
+COMMAND_OPTIONS = ("file", "json", "limit", "no_pager", "out", "quiet", "texts", "trace", "verify")
 KEYWORDS = (
     *(*_FIELD_BY_OPTION.values(), "batch", "rate", "steps", "task", "trust_remote_code"),
     *("until", "watch"),

@@ -324,7 +324,8 @@ def _plain_value(name: str, value: Any, type_names: Sequence[str]) -> Any:
         return value
     type_path = f"{type(value).__module__}.{type(value).__name__}"
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        is_only_path = "Path" in type_names and "str" not in type_names
+        return value if is_only_path else os.fspath(value)
     if type_path in ("torch.dtype", "torch.device"):
         return str(value).removeprefix("torch.")
     if type_path.startswith("numpy.") and getattr(value, "shape", None) == ():

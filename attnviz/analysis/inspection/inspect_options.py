@@ -320,9 +320,9 @@ class LookingKeywords(TypedDict, total=False):
     weigh: Weigh
     toward: str | None
     instead_of: str | None
+    by: By
     ablation: AblationValue
     pairs: int | None
-    by: By
     rank: Rank
     predict: bool
     as_: Draw | None

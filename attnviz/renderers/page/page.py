@@ -7,6 +7,7 @@ import hashlib
 import re
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from functools import lru_cache
 from html import escape
 from importlib.resources import files
@@ -59,6 +60,7 @@ SCRIPT_FILES = (
     "texts.js",
     "markup.js",
     "steps.js",
+    "points.js",
     "table.js",
     "controls.js",
     "finding.js",
@@ -76,6 +78,7 @@ STYLE_FILES = (
     "matrix.css",
     "lines.css",
     "reading.css",
+    "points.css",
     "layout.css",
     "paper.css",
 )
@@ -109,7 +112,13 @@ def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, s
     style, script = theme_rules(look.palette) + "".join(styles), _join_scripts()
     theme_name = "" if look.theme == DEFAULT_THEME else look.theme
     title = view.headline if view.has_chosen_title else view.title
-    script_data = {"attention": about, "look": _theme_colors(look), "about": title}
+    points = None if view.cloud is None else asdict(view.cloud)
+    script_data = {
+        "attention": about,
+        "points": points,
+        "look": _theme_colors(look),
+        "about": title,
+    }
     return {
         "policy": CONTENT_SECURITY_POLICY.format(
             script=_sha256_base64(script), style=_sha256_base64(style)

@@ -292,7 +292,12 @@ def _split_mask(mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Visibl
     if mask is None:
         return torch.ones((), dtype=torch.bool, device=query.device).expand(queries, keys), None
     cells = mask[0, 0] if mask.shape[1] == 1 else mask[0]
-    cells = cells[..., :queries, :keys].expand(*cells.shape[:-2], queries, keys)
+    return split_mask_cells(cells[..., :queries, :keys].expand(*cells.shape[:-2], queries, keys))
+
+
+def split_mask_cells(cells: Shaped[Tensor, "*any"]) -> tuple[Visible, MaskScores]:
+    """Return which cells a mask, boolean or of numbers, leaves visible, and what it adds to their
+    scores (None: nothing)."""
     if cells.dtype == torch.bool:
         return cells, None
     visible = cells > torch.finfo(cells.dtype).min / 2

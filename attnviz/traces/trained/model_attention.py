@@ -353,12 +353,12 @@ def find_eager_difference(
     difference, known_numbers = known.get(key, (None, set()))
     if difference and len(probe.queries) <= difference.tokens and numbers <= known_numbers:
         return difference
-    difference = _measure_eager_difference(model, model_input, captured_pass)
+    difference = measure_eager_difference(model, model_input, captured_pass)
     known[key] = difference, numbers
     return difference
 
 
-def _measure_eager_difference(
+def measure_eager_difference(
     model: LoadedTransformer, model_input: ModelInput, captured_pass: CapturedPass
 ) -> EagerDifference | None:
     """Return how far captured attention is from the model's eager attention, on the first tokens.

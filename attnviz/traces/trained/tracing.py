@@ -96,7 +96,7 @@ def trace_transformer(
             position_base=attention.position_base,
             in_memory=in_memory,
         ),
-        provenance=_transformer_provenance(settings, card, model, command),
+        provenance=transformer_provenance(settings, model, vars(card), command),
     )
 
 
@@ -153,16 +153,17 @@ def _token_embeddings(
     return vectors
 
 
-def _transformer_provenance(
-    settings: Settings, card: TrainedCard, model: LoadedTransformer, command: str | None
+def transformer_provenance(
+    settings: Settings, model: LoadedTransformer, facts: Mapping[str, Any], command: str | None
 ) -> Provenance:
-    """Return what a Trace was made with: command, settings, seed, device and versions."""
+    """Return what a result was made with: command, settings, seed, device and versions; `facts`
+    are added to the settings."""
     import transformers
 
     return Provenance(
         version=__version__,
         command=command,
-        settings=vars(settings) | vars(card) | {"model": card.name},
+        settings=vars(settings) | dict(facts) | {"model": model.name},
         seed=settings.seed,
         device=str(model.device),
         dtype=settings.dtype,
