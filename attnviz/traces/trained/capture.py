@@ -264,7 +264,7 @@ def module_matrix(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
     is_linear = isinstance(module, nn.Linear)
     if not is_linear and type(module).__name__ != "Conv1D":  # GPT-2's
         return None, None
-    weight, bias = module.weight, module.bias
+    weight, bias = module.weight, getattr(module, "bias", None)
     if not isinstance(weight, Tensor) or weight.dtype not in MATRIX_DTYPES or weight.is_meta:
         return None, None
     matrix = weight.detach().T if is_linear else weight.detach()

@@ -10,7 +10,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from attnviz.traces.origin import FromTransformer
 from attnviz.traces.settings import DTYPES, Dtype, Settings
 from attnviz.traces.trained.loading import LoadedTransformer, refuse_model_without_text
 from attnviz.traces.trained.model_state import results_for_model
+from attnviz.wording.keywords import replace_choices
 
 if TYPE_CHECKING:
     from attnviz.traces.trace import Trace
@@ -59,9 +59,9 @@ def take_model_in_memory(
     results = results_for_model(transformer)
     if "dtypes" not in results:
         results["dtypes"] = _stored_dtype(transformer), _computing_dtype(transformer)
-    dtypes = results["dtypes"]
+    stored_as, dtype = results["dtypes"]
     loaded = LoadedTransformer(
-        name, transformer, tokenizer, *dtypes, in_memory=True, results=results
+        name, transformer, tokenizer, stored_as, dtype, in_memory=True, results=results
     )
     others = {key: value for key, value in keywords.items() if key not in ("model", "tokenizer")}
     return loaded, others
@@ -89,7 +89,7 @@ def in_memory_settings(settings: Settings, loaded: LoadedTransformer) -> Setting
                 f"leave {name} out, or change the model first: {change}",
                 about=name,
             )
-    return replace(settings, model=None, dtype=loaded.dtype, device="auto")
+    return replace_choices(settings, {"model": None, "dtype": loaded.dtype, "device": "auto"})
 
 
 def refuse_changed_model(trace: Trace) -> None:
@@ -111,8 +111,8 @@ def _underlying_transformer(model: nn.Module) -> Any:
 
     Refuses a model without one, and adapters that add virtual tokens to the text.
     """
-    parallel = nn.DataParallel | nn.parallel.DistributedDataParallel
-    inner: Any = model.module if isinstance(model, parallel) else model
+    is_parallel = isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel))
+    inner: Any = model.module if is_parallel else model
     inner = getattr(inner, "_orig_mod", inner)
     if getattr(getattr(inner, "active_peft_config", None), "is_prompt_learning", False):
         raise AttnvizError(

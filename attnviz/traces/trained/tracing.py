@@ -203,9 +203,10 @@ def with_given_model(
     allowed = () if trace.trained is None else UNTRUSTED_SETTINGS  # others are never reloaded
     refuse_changes_to_trace({name: changes[name] for name in changes if name not in allowed})
     if in_memory is not None:
-        if trace.trained is None:
+        if not isinstance(trace.origin, FromTransformer):
             refuse_changes_to_trace({"model": None})
-        return replace(trace, origin=replace(trace.origin, in_memory=in_memory))
+        else:
+            return replace(trace, origin=replace(trace.origin, in_memory=in_memory))
     settings = replace_choices(trace.origin.settings, changes)
     return replace(trace, origin=replace(trace.origin, settings=settings)) if changes else trace
 
