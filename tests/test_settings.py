@@ -56,12 +56,10 @@ def test_a_number_is_taken_or_the_nearest_that_is_taken_is_named(name: str, valu
     if _taken(name, value):
         return
 
-    with pytest.raises(
-        AttnvizError, match=f"^{option_name(name)} is {value}, and must be "
-    ) as refused:
+    with pytest.raises(AttnvizError, match=f"^{name} is {value}, and must be ") as refused:
         _chosen(**{name: value}, **NEEDED.get(name, {}))
 
-    named = re.fullmatch(rf"try {option_name(name)} (\d+)", refused.value.hint)
+    named = re.fullmatch(rf"try {name}=(\d+)", refused.value.hint)
     assert refused.value.about == name
     assert named
     assert _taken(name, int(named[1]))
