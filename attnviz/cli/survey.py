@@ -64,7 +64,7 @@ def survey_command(
         with_progress_bar, label="reading", quiet=outputs.quiet, total=_count_lines(text.file)
     )
     found = survey(lines, settings, track=track)
-    if found.interrupted:
+    if found.interrupted and not outputs.quiet:
         print_message(f"note: stopped after {found.lines:,} lines")
     output.deliver_view(found.view_for_command(command=command, line=line), outputs, pictures)
     if found.interrupted:
