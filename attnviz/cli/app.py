@@ -41,6 +41,10 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "attnviz.cli.inspect:inspect_command",
         "Show what the heads of a trained model do on a sentence.",
     ),
+    "pairs": (
+        "attnviz.cli.pairs:pairs_command",
+        "Show which heads follow the meaning when one word changes.",
+    ),
     "demo": (
         "attnviz.cli.demo:demo_command",
         "Take a tour: five pictures in the terminal, each with its command.",
