@@ -195,7 +195,7 @@ def _locate_words(model: LoadedTransformer, pair: MinimalPair) -> LocatedPair:
     except AttnvizError as error:
         hint = "give shorter sentences" if error.about == "truncate" else error.hint
         raise AttnvizError(f"{pair.place}: {error}", hint, about="pairs") from None
-    groups = [_find_words(tokens, pair, side) for side, tokens in zip("AB", (first, second))]
+    groups = [_find_words(tokens, pair, side) for side, tokens in (("A", first), ("B", second))]
     located = LocatedPair(pair, (first, second), groups[0][0], (groups[0][1], groups[0][2]))
     if first.ids == second.ids:
         problem = f"the sentences are the same tokens of the model '{model.name}'"
@@ -236,9 +236,8 @@ def _find_phrase(tokens: Tokens, name: str, pair: MinimalPair, side: str) -> Gro
     if not places:
         nearest = get_close_matches(name, words.labels, n=1)
         question = f"did you mean '{nearest[0]}'? " if nearest else ""
-        listed = ", ".join(
-            label for label, special in zip(words.labels, words.special) if not special
-        )
+        labels = zip(words.labels, words.special, strict=True)
+        listed = ", ".join(label for label, is_special in labels if not is_special)
         raise AttnvizError(
             f"{pair.place}: sentence {side} has no '{name}'",
             f"{question}its words are: {listed}",

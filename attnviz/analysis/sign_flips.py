@@ -64,7 +64,7 @@ def sign_flip_p_values(
 def _sign_flips(count: int, seed: int) -> Float[np.ndarray, "flip observation"]:
     """Return signs for each flip, the first of which flips nothing.
 
-    Where all flips are made, one of each two opposite ones is left out: they have the same strength.
+    Where all flips are made, one of each two opposite ones is left out: both have one strength.
     """
     if count > MAX_EXACT_OBSERVATIONS:
         draws = draw_uniform((seed,), "sign flips", range(RANDOM_FLIPS), count)[0].numpy()

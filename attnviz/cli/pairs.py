@@ -34,8 +34,9 @@ class PairFileOptions:
         section_argument(
             "Text",
             metavar="FILE",
-            help="A file with a pair on each line, in five columns with tabs between them: sentence "
-            "A, sentence B, a token, candidate 1 (which it means in A), candidate 2 (in B).",
+            help="A file with a pair on each line, in five columns with tabs between them: "
+            "sentence A, sentence B, a token, candidate 1 (which it means in A), candidate 2 (in "
+            "B).",
             short="A file of pairs: sentence A, sentence B, token, candidates 1 and 2, with tabs.",
             show_default=False,
         ),

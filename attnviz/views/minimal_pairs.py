@@ -129,8 +129,8 @@ def _rule_sentence(result: MinimalPairs) -> str:
         else f"all {2**pairs:,} flips"
     )
     rule = (
-        f"A head follows the meaning if it moves {percent_text(MIN_SHIFT)} of the token's attention "
-        f"or more toward what is meant, with p of {share_text(LEVEL)} or less"
+        f"A head follows the meaning if it moves {percent_text(MIN_SHIFT)} of the token's "
+        f"attention or more toward what is meant, with p of {share_text(LEVEL)} or less"
     )
     if not tested:
         return f"{rule}; none moves so much, so none is tested."
