@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -294,12 +295,8 @@ class _PairReading:
         captured = captures_exactly(model, located[0].tokens[0].ids)
         for batch in group_lines(model, lines):
             self.head_ids = []
-            visit_layers(
-                model,
-                batch.ids,
-                lambda layer, batch=batch: self._add(batch, layer),
-                captured=captured,
-            )
+            add = partial(self._add, batch)
+            visit_layers(model, batch.ids, add, captured=captured)
         self._refuse_unseen()
 
     def _add(self, batch: TextBatch, layer: LayerWeights) -> None:
