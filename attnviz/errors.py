@@ -128,9 +128,9 @@ def unknown_name_error(
     """
     name, names = str(name), list(known_names)  # a caller of the library may give anything
     short_names = [known for known in names if len(known) <= MAX_QUOTED_NAME_LETTERS]
-    wanted = name.lower() if len(name) <= MAX_QUOTED_NAME_LETTERS else ""
-    alias = other_names.get(wanted)
-    nearest = [alias] if alias else get_close_matches(wanted, short_names, n=1, cutoff=0.5)
+    lower_name = name.lower() if len(name) <= MAX_QUOTED_NAME_LETTERS else ""
+    alias = other_names.get(lower_name)
+    nearest = [alias] if alias else get_close_matches(lower_name, short_names, n=1, cutoff=0.5)
     question = f"did you mean '{nearest[0]}'? " if nearest else ""
     listed = [shorten_text(known, MAX_QUOTED_NAME_LETTERS) for known in names[:MAX_HINT_NAMES]]
     listed += ["…"] * (len(names) > MAX_HINT_NAMES)

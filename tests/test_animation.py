@@ -18,10 +18,10 @@ from attnviz.renderers import Look, render
 from attnviz.renderers.picture import film
 from attnviz.renderers.picture.draw import draw_layout
 from attnviz.renderers.picture.film import to_palette
-from attnviz.renderers.picture.glyphs import hermetic
-from attnviz.renderers.picture.items import Bar, Layout, Stroke
+from attnviz.renderers.picture.glyphs import fixed_settings
+from attnviz.renderers.picture.items import ColorBar, Layout, Stroke
 from attnviz.renderers.picture.page_frame import Captions
-from attnviz.renderers.picture.redrawing import new_parts
+from attnviz.renderers.picture.redrawing import changed_parts
 from attnviz.renderers.picture.section import section_pages
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
@@ -84,7 +84,7 @@ def test_in_a_film_of_steps_each_number_moves_from_its_sum_into_its_cell() -> No
     """Of 25 seconds, from a first frame in colour to a last that can be read 480 pixels wide."""
     view = steps("I am learning this", dim=3, query="learning").view()
     look, captions = Look(dpi=60), Captions(view.headline)
-    with hermetic(view.picture.panels, captions):
+    with fixed_settings(view.picture.panels, captions):
         shown = list(film.walk_frames(view, look, captions))
     flying = [
         [(word.text, word.x, word.y) for word in each.layout.words if word.bold and word.size < 19]
@@ -92,7 +92,7 @@ def test_in_a_film_of_steps_each_number_moves_from_its_sum_into_its_cell() -> No
     ]
     scores = next(each for each in view.sections if each.name == "scores")
     results = [one.sums[0].result.replace("-", "−") for one in scores.moments]
-    rings = [[s for s in each.layout.all(Stroke) if s.series is not None] for each in shown]
+    rings = [[s for s in each.layout.items_of(Stroke) if s.series is not None] for each in shown]
     starts = [place for place, each in enumerate(rings) if len(each) == 2]
 
     assert sum(each.seconds for each in shown) == pytest.approx(25)
@@ -154,7 +154,7 @@ def test_every_frame_says_what_is_random_and_if_wanted_what_made_it(footnote: bo
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(film, "draw_layout", noted)
-        patched.setattr(film, "new_parts", lambda before, layout: None)
+        patched.setattr(film, "changed_parts", lambda before, layout: None)
         count = len(frames(opened(walk, footnote=footnote)))
 
     assert len(shown) == count == 2 + 2 * 5 + 1
@@ -181,8 +181,10 @@ def test_moments_of_a_step_do_not_jump() -> None:
     for layout in later:
         assert [panel.box for panel in layout.panels] == [panel.box for panel in first.panels]
         assert layout.panels[0].number_size == first.panels[0].number_size > 0
-        assert layout.all(Stroke) == first.all(Stroke)
-        assert [bar.box for bar in layout.all(Bar)] == [bar.box for bar in first.all(Bar)]
+        assert layout.items_of(Stroke) == first.items_of(Stroke)
+        assert [bar.box for bar in layout.items_of(ColorBar)] == [
+            bar.box for bar in first.items_of(ColorBar)
+        ]
         assert {word for word in layout.words if "score(" not in word.text} == beside
 
 
@@ -247,9 +249,9 @@ def test_what_is_drawn_again_is_what_a_whole_drawing_shows() -> None:
     size = (1280, 720)
     layouts = section_pages([*section.moments, section], replace(look, size=(8.0, 4.5)), Captions())
 
-    with hermetic([section], Captions()):
+    with fixed_settings([section], Captions()):
         whole = [film._layout_pixels(layout, look, size) for layout in layouts]
         again = list(film._changed_pictures(layouts, look, size))
 
     assert all((one == other).all() for one, other in zip(whole, again, strict=True))
-    assert new_parts(layouts[0], layouts[1]) is not None
+    assert changed_parts(layouts[0], layouts[1]) is not None

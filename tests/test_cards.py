@@ -16,14 +16,14 @@ from attnviz.errors import Note
 from attnviz.renderers import Look
 from attnviz.renderers.picture.cards import (
     HEADING_POINTS,
-    LONGEST_SIDE,
+    LONGEST_TABLE_SIDE,
     MAX_NUMBERED_SIDE,
     MAX_SENTENCE_LINES,
     PRINT_POINTS,
     SMALLER_HEADING,
     SUM_POINTS,
     WIDEST_HEADING,
-    WORDS_ALONE,
+    WORDS_CARD_WIDTH,
     Card,
     card_foot,
     card_head,
@@ -34,14 +34,14 @@ from attnviz.renderers.picture.cards import (
     table_blocks,
     thin_card,
 )
-from attnviz.renderers.picture.items import Bar, Box, Layout, Stroke, panel_boxes
+from attnviz.renderers.picture.items import Box, ColorBar, Layout, Stroke, panel_boxes
 from attnviz.renderers.picture.page_frame import Captions
 from attnviz.renderers.picture.page_kinds import (
     CARD_GAP,
-    CELL_SIZES,
-    LETTER_SIZES,
+    CELL_SCALES,
+    LETTER_SCALES,
+    MAX_CELL_GROWTH,
     ROW_GAP,
-    WIDEST_CELLS,
     WIDEST_ROW_GAP,
     CardFlow,
     flow_cards,
@@ -174,8 +174,8 @@ def test_each_scale_has_a_key_at_the_right_end_of_the_heading() -> None:
     layout = drawn(card, 4.0)
     (heading,) = (word for word in layout.words if word.text == card.heading)
 
-    assert {bar.scale.label for bar in layout.all(Bar)} == {"weight", "value"}
-    for bar in layout.all(Bar):
+    assert {bar.scale.label for bar in layout.items_of(ColorBar)} == {"weight", "value"}
+    for bar in layout.items_of(ColorBar):
         left, bottom, width, height = bar.box
         assert width > height
         assert heading.x + text_width(heading.text, heading.size * BOLD) < left
@@ -210,10 +210,10 @@ def test_a_card_of_words_alone_has_all_its_words_and_nothing_else() -> None:
     (only,) = table_blocks(card.panels, (1.0, 1.0))
     layout = Layout((0.0, 0.0), tuple(card_items(card, only, 0.0, 5.0, 2.0)))
 
-    assert (only.width, only.height, least_card_width(card)) == (0.0, 0.0, WORDS_ALONE)
+    assert (only.width, only.height, least_card_width(card)) == (0.0, 0.0, WORDS_CARD_WIDTH)
     assert " ".join(words_of(layout)) == f"{card.heading} {LONG} {LONG}"
     assert all(text_width(word.text, PRINT_POINTS) <= 2.0 for word in layout.words)
-    assert panel_boxes(layout.items) == [] == [*layout.all(Bar)]
+    assert panel_boxes(layout.items) == [] == [*layout.items_of(ColorBar)]
 
 
 def test_a_card_is_as_high_as_what_is_drawn_of_it() -> None:
@@ -260,7 +260,7 @@ def test_cells_hold_their_numbers_and_very_many_are_small_and_have_none() -> Non
     layouts = [drawn(card, 10.0) for card in (few, many)]
 
     assert [bool(layout.panels[0].number_size) for layout in layouts] == [True, False]
-    assert max(layouts[1].panels[0].box[2:]) <= LONGEST_SIDE + 1e-6
+    assert max(layouts[1].panels[0].box[2:]) <= LONGEST_TABLE_SIDE + 1e-6
 
 
 def test_cells_may_be_wider_than_high_but_not_too_wide() -> None:
@@ -306,7 +306,7 @@ def test_cells_become_wider_so_as_to_fill_a_row_and_not_by_much() -> None:
 
     assert narrow.body.tables[0].width < wide.body.tables[0].width
     assert wide.body.tables[0].width == pytest.approx(
-        table_block(card.panels, 1, (1.0, 1.0)).tables[0].width * WIDEST_CELLS
+        table_block(card.panels, 1, (1.0, 1.0)).tables[0].width * MAX_CELL_GROWTH
     )
 
 
@@ -333,7 +333,7 @@ def gaps(made: CardFlow, spare: float) -> list[float]:
     layout = Layout(
         (0.0, 0.0), tuple(flow_items(made, (0.0, 0.0, made.width, made.height + spare)))
     )
-    tops = sorted({each.points[0][1] for each in layout.all(Stroke)}, reverse=True)
+    tops = sorted({each.points[0][1] for each in layout.items_of(Stroke)}, reverse=True)
     feet = [top - height for top, height in zip(tops, made.heights, strict=True)]
     return [foot - top for foot, top in zip(feet, tops[1:], strict=False)]
 
@@ -343,7 +343,7 @@ def test_cells_grow_only_as_long_as_everything_fits() -> None:
     few, more, many = map(cell_among, (2, 10, 60))
 
     assert 0 < many < more <= few
-    assert least < few <= least * LETTER_SIZES[0] * CELL_SIZES[-1] * 2
+    assert least < few <= least * LETTER_SCALES[0] * CELL_SCALES[-1] * 2
 
 
 def step() -> Section:
@@ -370,15 +370,15 @@ def summed(*lines: str) -> Section:
 
 
 def test_a_card_has_its_first_sums_and_says_how_many_are_left() -> None:
-    card = replace(make_card(summed("1", "2", "3", "4")), most=3)
+    card = replace(make_card(summed("1", "2", "3", "4")), max_lines=3)
 
     assert card_foot(card, 4.0) == ("a = 1 = 1", "a = 2 = 1", "… and 2 more")
-    assert card_foot(replace(card, most=4), 4.0) == tuple(f"a = {n} = 1" for n in (1, 2, 3, 4))
-    assert card_foot(replace(card, most=0), 4.0) == ()
+    assert card_foot(replace(card, max_lines=4), 4.0) == tuple(f"a = {n} = 1" for n in (1, 2, 3, 4))
+    assert card_foot(replace(card, max_lines=0), 4.0) == ()
 
 
 def test_a_sum_longer_than_all_lines_of_a_card_is_cut() -> None:
-    card = replace(make_card(summed(" + ".join(["0.25"] * 400), "2")), most=3)
+    card = replace(make_card(summed(" + ".join(["0.25"] * 400), "2")), max_lines=3)
 
     assert card_foot(card, 3.0)[-1] == "…"
     assert len(card_foot(card, 3.0)) == 3
@@ -386,7 +386,7 @@ def test_a_sum_longer_than_all_lines_of_a_card_is_cut() -> None:
 
 
 def test_the_sums_of_a_card_stand_below_its_tables_and_in_its_height() -> None:
-    card = replace(make_card(summed("1", "2", "3")), most=8)
+    card = replace(make_card(summed("1", "2", "3")), max_lines=8)
     (row,) = flow_cards([card], 4.0, 1.0).rows
     layout = Layout((0.0, 0.0), tuple(card_items(card, row[0].body, 0.0, 0.0, row[0].width)))
     sums = [word for word in layout.words if word.text.endswith(" = 1")]

@@ -18,9 +18,9 @@ from attnviz import render, trace
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look, divide_into_pages
 from attnviz.renderers.picture.arcs import MAX_LINES, MAX_WORDS
-from attnviz.renderers.picture.bars_list import TRACK
+from attnviz.renderers.picture.bars_list import TRACK_LINE
 from attnviz.renderers.picture.items import Arc, Block, Layout, Tint
-from attnviz.renderers.picture.sentence import arc_width, around_the_query, paragraph, word_bars
+from attnviz.renderers.picture.sentence import arc_width, lines_around_query, paragraph, word_bars
 from attnviz.renderers.picture.text import lettering
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import Arcs, Sentence
@@ -152,10 +152,13 @@ def test_nothing_leaves_the_page(name: str, size: str) -> None:
         box = corners(word)
         assert box.min() >= 0, word.text
         assert (box.max(axis=0) <= page).all(), word.text
-    for left, bottom, width, height in [*boxes(layout), *(each.box for each in layout.all(Block))]:
+    for left, bottom, width, height in [
+        *boxes(layout),
+        *(each.box for each in layout.items_of(Block)),
+    ]:
         assert min(left, bottom) >= 0
         assert (np.array([left + width, bottom + height]) <= page + 1e-6).all()
-    for arc in layout.all(Arc):
+    for arc in layout.items_of(Arc):
         ends = np.array([arc.points[0], arc.points[3]])
         assert ends.min() >= 0
         assert (ends <= page).all()
@@ -176,18 +179,18 @@ def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> 
 def test_words_stand_in_their_blocks_or_beside_them(name: str, size: str) -> None:
     """A word over a colour keeps to it; no other word stands on one."""
     layout = laid_out(name, size)
-    filled = [each for each in layout.all(Block) if each.tint is not None]
+    filled = [each for each in layout.items_of(Block) if each.tint is not None]
     outlines = [*map(outline, filled)]
     for word in layout.words:
         box = corners(word)
-        if word.over is None:
+        if word.background is None:
             assert not overlaps_any(box, outlines), word.text
         else:
             middle = box.mean(axis=0)
             (around,) = (each for each in filled if inside(each, middle))
             assert box[:, 0].min() >= around.box[0] - 1e-6
             assert box[:, 0].max() <= around.box[0] + around.box[2] + 1e-6
-            assert around.tint == word.over
+            assert around.tint == word.background
 
 
 def outline(block: Block) -> np.ndarray:
@@ -208,32 +211,32 @@ def sentences(view: View) -> list[Sentence]:
 def test_a_sentence_has_every_word_in_the_colour_of_what_is_read_of_it() -> None:
     view = view_named("a query of fifteen")
     (sentence,) = sentences(view)
-    over = [word for word in laid_out("a query of fifteen", "16:9").words if word.over]
+    over = [word for word in laid_out("a query of fifteen", "16:9").words if word.background]
 
     assert tuple(word.text for word in over) == sentence.grid.columns.labels
     weights = trace(LONGER, variant="causal").layers[0].attended.weights[0, 10].tolist()
     for word, weight, hidden in zip(over, weights, sentence.grid.hidden[0], strict=True):
-        assert word.over is not None
-        assert word.over.value == (None if hidden else pytest.approx(weight))
+        assert word.background is not None
+        assert word.background.value == (None if hidden else pytest.approx(weight))
         assert word.faint == hidden
 
 
 def test_the_token_that_reads_is_outlined_and_the_others_are_not() -> None:
     layout = laid_out("a query of fifteen", "16:9")
-    thick = [each for each in layout.all(Block) if each.outlined > 1.9 and not each.faint]
+    thick = [each for each in layout.items_of(Block) if each.outlined > 1.9 and not each.faint]
 
-    (it,) = (word for word in layout.words if word.over and word.text == "it")
+    (it,) = (word for word in layout.words if word.background and word.text == "it")
     assert [inside(each, corners(it).mean(axis=0)) for each in thick] == [True]
 
 
 def test_bars_are_sorted_and_as_long_as_their_weights() -> None:
     layout = laid_out("a query of fifteen", "16:9")
-    tracks = [each for each in layout.all(Block) if each.faint]
+    tracks = [each for each in layout.items_of(Block) if each.faint]
     lengths = []
     for track in tracks:
         (bar,) = (
             each
-            for each in layout.all(Block)
+            for each in layout.items_of(Block)
             if each.tint and each.box[:2] == track.box[:2] and each.box[3] == track.box[3]
         )
         assert bar.tint is not None
@@ -247,8 +250,8 @@ def test_bars_are_sorted_and_as_long_as_their_weights() -> None:
 
 def test_an_arc_for_all_that_is_read_and_the_thicker_the_more() -> None:
     layout = laid_out("a query of fifteen", "16:9")
-    weights = [arc.tint.value or 0.0 for arc in layout.all(Arc)]
-    widths = [arc.width for arc in layout.all(Arc)]
+    weights = [arc.tint.value or 0.0 for arc in layout.items_of(Arc)]
+    widths = [arc.width for arc in layout.items_of(Arc)]
 
     assert weights == sorted(weights)
     assert widths == pytest.approx([weight * widths[-1] / weights[-1] for weight in weights])
@@ -260,9 +263,9 @@ def test_no_arc_leads_back_to_where_it_starts(kind: dict[str, Any], size: str) -
     """What a token reads of itself its colour and its bar tell."""
     for text, query in (("Hello", 1), (TEXT, 1), (TEXT, 4)):
         layout = layout_of(trace(text, **kind).view(query=query), Look(size=SIZES[size]))
-        assert all(arc.points[0] != arc.points[3] for arc in layout.all(Arc))
-        assert all(abs(arc.points[0][0] - arc.points[3][0]) > 0.1 for arc in layout.all(Arc))
-        assert bool(layout.all(Arc)) == (text == TEXT and (query == 4 or not kind))
+        assert all(arc.points[0] != arc.points[3] for arc in layout.items_of(Arc))
+        assert all(abs(arc.points[0][0] - arc.points[3][0]) > 0.1 for arc in layout.items_of(Arc))
+        assert bool(layout.items_of(Arc)) == (text == TEXT and (query == 4 or not kind))
 
 
 def test_a_headline_is_not_said_again_above_its_only_panel() -> None:
@@ -319,7 +322,7 @@ def test_heads_whose_words_have_no_room_in_one_picture_are_refused_as_lines() ->
 
     assert len(written) >= len(labels) // 2
     assert refused.value.hint == "draw them on several pages: -o heads-{page}.png"
-    assert all(layout_of(each, look).all(Arc) for each in divide_into_pages(too_many, look))
+    assert all(layout_of(each, look).items_of(Arc) for each in divide_into_pages(too_many, look))
 
 
 def test_the_strongest_line_of_a_word_has_its_number_beside_it() -> None:
@@ -342,8 +345,8 @@ def test_every_weight_has_a_line_from_who_reads_to_what_is_read() -> None:
     heights = {word.text: corners(word)[:, 1].mean() for word in layout.words}
     weights = made.layers[0].attended.weights[0]
 
-    assert len(layout.all(Arc)) == 10
-    for arc in layout.all(Arc):
+    assert len(layout.items_of(Arc)) == 10
+    for arc in layout.items_of(Arc):
         (_, start), *_, (_, end) = arc.points
         row, column = (
             min(range(4), key=lambda place: abs(heights[TEXT.split()[place]] - y))
@@ -355,15 +358,17 @@ def test_every_weight_has_a_line_from_who_reads_to_what_is_read() -> None:
 def test_with_a_query_only_its_lines_are_drawn() -> None:
     layout = laid_out("arcs of a query", "16:9")
 
-    assert len({arc.points[0] for arc in layout.all(Arc)}) == 1
-    assert sum(arc.tint.value or 0.0 for arc in layout.all(Arc)) == pytest.approx(1.0, abs=1e-5)
+    assert len({arc.points[0] for arc in layout.items_of(Arc)}) == 1
+    assert sum(arc.tint.value or 0.0 for arc in layout.items_of(Arc)) == pytest.approx(
+        1.0, abs=1e-5
+    )
 
 
 def test_of_very_many_lines_the_strongest_are_drawn_and_it_is_said() -> None:
     view = trace(many_words(60), tokenizer="words").view(as_="arcs")
     layout = layout_of(view, Look(size=SIZES["16:9"]))
 
-    assert len(layout.all(Arc)) == MAX_LINES
+    assert len(layout.items_of(Arc)) == MAX_LINES
     assert any("1,000 largest weights" in word.text for word in layout.words)
     assert not any(
         "largest weights" in word.text for word in laid_out("arcs of a list", "16:9").words
@@ -374,7 +379,7 @@ def test_of_very_many_tokens_several_stand_together_and_it_is_said() -> None:
     view = trace(many_words(300), tokenizer="words").view(as_="arcs")
     layout = layout_of(view, Look(size=SIZES["16:9"]))
 
-    assert len({arc.points[0] for arc in layout.all(Arc)}) <= MAX_WORDS
+    assert len({arc.points[0] for arc in layout.items_of(Arc)}) <= MAX_WORDS
     assert any(word.text.startswith("one line = 3 × 3 tokens") for word in layout.words)
 
 
@@ -415,11 +420,11 @@ def test_a_long_sentence_keeps_the_lines_around_the_token_that_reads(
     most: int, width: float
 ) -> None:
     whole = paragraph(SENTENCE, 18, width)
-    part = around_the_query(whole, most)
+    part = lines_around_query(whole, most)
 
     assert part.lines <= max(most, 3)
     assert 20 in [word.column for word in part.words]
-    assert part.before + len(part.words) + part.after == 40
+    assert part.words_before + len(part.words) + part.words_after == 40
 
 
 @given(height=st.floats(0, 6), width=st.floats(0.5, 12))
@@ -427,10 +432,10 @@ def test_bars_that_have_no_room_are_counted(height: float, width: float) -> None
     bars = word_bars(SENTENCE, 18, width, height)
 
     names = [SENTENCE.grid.columns.names[column] for column in SENTENCE.most_read]
-    assert [row.label for row in bars.shown] == names[: len(bars.shown)]
-    assert len(bars.shown) + bool(bars.left_out) <= max(bars.lines * bars.columns, 1)
-    left = re.search(r"[\d,]+", bars.left_out)
-    assert len(bars.shown) + (int(left[0]) if left else 0) == 40
+    assert [row.label for row in bars.shown_rows] == names[: len(bars.shown_rows)]
+    assert len(bars.shown_rows) + bool(bars.remainder_text) <= max(bars.lines * bars.columns, 1)
+    left = re.search(r"[\d,]+", bars.remainder_text)
+    assert len(bars.shown_rows) + (int(left[0]) if left else 0) == 40
 
 
 @every_size
@@ -473,7 +478,7 @@ def test_an_equation_of_few_tokens_can_be_read_from_the_last_row(name: str, size
     """Its rows are named in large letters, its signs are as high as a title, its cells numbered."""
     layout = laid_out(name, size)
     letters = lettering(layout.size)
-    rows = [word for word in layout.words if word.across == "right" and word.angle == 0]
+    rows = [word for word in layout.words if word.halign == "right" and word.angle == 0]
     signs = [word for word in layout.words if word.text in ("·", "=")]
 
     assert min(word.size for word in rows) >= 0.89 * letters.label
@@ -498,7 +503,7 @@ def test_rows_run_through_an_equation_and_are_named_once() -> None:
     queries, _, scores = sorted(layout.panels, key=lambda panel: panel.box[0])
 
     assert queries.box[1] == pytest.approx(scores.box[1])
-    named = [w for w in layout.words if w.text == "am" and w.across == "right" and not w.angle]
+    named = [w for w in layout.words if w.text == "am" and w.halign == "right" and not w.angle]
     assert len(named) == 1
 
 
@@ -595,7 +600,7 @@ def test_on_a_page_of_heads_words_are_whole_and_lines_are_wide() -> None:
         assert heads <= 4
         assert [word.text for word in layout.words].count("because") == 2 * heads
         assert not any("…" in word.text for word in layout.words)
-        lines = [arc.points[3][0] - arc.points[0][0] for arc in layout.all(Arc)]
+        lines = [arc.points[3][0] - arc.points[0][0] for arc in layout.items_of(Arc)]
         assert min(lines) >= 0.25 * layout.size[0] / (heads + 1)
 
 
@@ -690,8 +695,8 @@ def test_letters_of_a_query_are_large_where_there_is_room() -> None:
     layout = laid_out("a query of four", "16:9")
     letters = lettering(layout.size)
 
-    assert min(word.size for word in layout.words if word.over) >= letters.text
-    assert max(word.size for word in layout.words if word.over) <= 2 * letters.text
+    assert min(word.size for word in layout.words if word.background) >= letters.text
+    assert max(word.size for word in layout.words if word.background) <= 2 * letters.text
 
 
 @pytest.mark.parametrize(
@@ -722,5 +727,5 @@ def test_bars_of_heads_that_may_read_more_or_less_are_of_one_height() -> None:
     made = trace("The old dogs slept because they were tired.", model="toy")
     layout = layout_of(made.view(query="they"), Look())
 
-    tracks = (block for block in layout.all(Block) if block.outlined == TRACK)
+    tracks = (block for block in layout.items_of(Block) if block.outlined == TRACK_LINE)
     assert len({round(block.box[3], 6) for block in tracks}) == 1

@@ -16,7 +16,7 @@ from attnviz.renderers import Look, render
 from attnviz.renderers.picture import film
 from attnviz.renderers.picture.draw import draw_layout
 from attnviz.renderers.picture.film import FILM_SIZE, film_frames
-from attnviz.renderers.picture.glyphs import hermetic
+from attnviz.renderers.picture.glyphs import fixed_settings
 from attnviz.renderers.picture.items import Chart, Layout
 from attnviz.renderers.picture.still_pictures import view_captions
 from attnviz.views.conclusions.learning_findings import training_sentence
@@ -40,7 +40,7 @@ def view_of_heads() -> View:
 
 def layouts_of(view: View, look: Look) -> list[Layout]:
     captions = view_captions(view, look)
-    with hermetic(view.picture.panels, captions):
+    with fixed_settings(view.picture.panels, captions):
         return [frame.layout for frame in film_frames(view, look, captions)]
 
 
@@ -73,11 +73,11 @@ def test_nothing_jumps() -> None:
     """Panels, charts and the words beside them have their places in all frames."""
     first, *others = layouts_of(view_of_heads(), Look())
 
-    places = [panel.box for panel in first.panels], [chart.box for chart in first.all(Chart)]
+    places = [panel.box for panel in first.panels], [chart.box for chart in first.items_of(Chart)]
     for layout in others:
         assert layout.size == first.size
         assert [panel.box for panel in layout.panels] == places[0]
-        assert [chart.box for chart in layout.all(Chart)] == places[1]
+        assert [chart.box for chart in layout.items_of(Chart)] == places[1]
         moved = {word.text for word in set(first.words) ^ set(layout.words)}
         assert all(
             text.startswith(("Step", "After", "subject", "the subject", "reads")) for text in moved
@@ -87,7 +87,7 @@ def test_nothing_jumps() -> None:
 def test_charts_are_equally_high_and_their_names_and_those_of_heads_of_one_size() -> None:
     for look in (Look(), Look(size=(13.333, 7.5)), Look(size=(8.0, 5.0))):
         layout = layouts_of(view_of_heads(), look)[-1]
-        heights = [chart.box[3] for chart in layout.all(Chart)]
+        heights = [chart.box[3] for chart in layout.items_of(Chart)]
         told = {word.size for word in layout.words if word.text.startswith("subject .")}
         named = {word.size for word in layout.words if word.text in ("loss", "subject", "accuracy")}
 
@@ -102,8 +102,12 @@ def test_charts_stand_below_a_row_of_tables_and_beside_high_ones() -> None:
         for layers, heads in ((2, 2), (4, 2))
     )
 
-    assert max(chart.box[1] for chart in below.all(Chart)) < min(p.box[1] for p in below.panels)
-    assert min(chart.box[0] for chart in beside.all(Chart)) > max(p.box[0] for p in beside.panels)
+    assert max(chart.box[1] for chart in below.items_of(Chart)) < min(
+        p.box[1] for p in below.panels
+    )
+    assert min(chart.box[0] for chart in beside.items_of(Chart)) > max(
+        p.box[0] for p in beside.panels
+    )
 
 
 def test_the_last_frame_says_what_came_of_it_and_the_first_what_there_was() -> None:
@@ -127,9 +131,9 @@ def test_curves_have_come_as_far_as_the_moment() -> None:
     layouts = layouts_of(view_of_heads(), Look())
 
     for place, layout in enumerate(layouts):
-        for chart in layout.all(Chart):
+        for chart in layout.items_of(Chart):
             assert {len(trail.x) for trail in chart.trails} == {place + 1}
-    whole, part = (layouts[place].all(Chart)[0].trails[0] for place in (-1, 3))
+    whole, part = (layouts[place].items_of(Chart)[0].trails[0] for place in (-1, 3))
     assert (part.middle == whole.middle[:4]).all()
 
 
@@ -145,7 +149,7 @@ def test_cells_that_are_painted_are_those_that_would_be_drawn(
     look = Look(dpi=dpi, theme=theme, palette=palette, numbers=False)
     layouts = layouts_of(view, look)
     size = film._pixel_size(layouts[0].size, look)
-    with hermetic(view.picture.panels, view_captions(view, look)):
+    with fixed_settings(view.picture.panels, view_captions(view, look)):
         painted = list(film._repainted_pictures(layouts, look, size))
         drawn = [film._layout_pixels(layout, look, size) for layout in layouts]
 

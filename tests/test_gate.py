@@ -39,7 +39,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.views.grids.section import Section
 from attnviz.views.view import MACHINE_FIELDS, View, printable_value
-from attnviz.wording.commands import PATH_OPTIONS, shell_quoted
+from attnviz.wording.commands import PATH_OPTIONS, shell_quote
 from attnviz.wording.printable import exact_json, is_printable, printable_text
 from tests import LONGEST
 from tests.conftest import Attnviz
@@ -303,7 +303,7 @@ def test_the_gate_has_nothing_to_do_twice(text: str) -> None:
         "[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text
     )
     assert exact_json(text).isprintable()
-    assert shell_quoted(text).isprintable()
+    assert shell_quote(text).isprintable()
 
 
 # What any input can set.
@@ -527,7 +527,7 @@ def test_a_word_of_a_command_is_read_by_a_shell_as_what_it_was() -> None:
     import subprocess
 
     words = ["I am", "it's\x1b[2J\n", "a\\b\t'", "\u202e日\ufffe\U000e0041", "caf\udce9"]
-    line = f"printf '%s\\0' {' '.join(map(shell_quoted, words))}"
+    line = f"printf '%s\\0' {' '.join(map(shell_quote, words))}"
 
     said = subprocess.run(
         ["bash", "-c", line],

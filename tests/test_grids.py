@@ -15,7 +15,7 @@ from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.cli.output_options import ShowOptions
 from attnviz.errors import AttnvizError
 from attnviz.renderers.colors import color_anchors, color_values
-from attnviz.renderers.picture.matrix import panel_of
+from attnviz.renderers.picture.matrix import build_panel
 from attnviz.tokens.token_lookup import find_query
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
@@ -110,7 +110,8 @@ def test_a_pooled_cell_is_hidden_only_if_all_of_it_is() -> None:
     assert pooled.hidden.tolist() == [[False, True], [False, False]]
     assert pooled.rows.names == ("1–2", "3–4")
     assert (
-        pooled.pooled == "one cell = 2 × 2 tokens: weights summed over keys, averaged over queries"
+        pooled.pool_note
+        == "one cell = 2 × 2 tokens: weights summed over keys, averaged over queries"
     )
 
 
@@ -237,7 +238,7 @@ def masked_scores(*, hidden: bool) -> Grid:
 @pytest.mark.parametrize("hidden", [True, False])
 def test_minus_infinity_is_written_into_its_cells_everywhere(hidden: bool) -> None:
     grid = masked_scores(hidden=hidden)
-    numbers = panel_of(grid, (0, 0, 3, 3)).numbers.tolist()
+    numbers = build_panel(grid, (0, 0, 3, 3)).numbers.tolist()
 
     assert numbers[:2] == [["1.00", "−∞", "−∞"], ["2.00", "3.00", "−∞"]]
     for suffix in (".txt", ".md"):

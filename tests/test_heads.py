@@ -238,10 +238,10 @@ def test_a_few_bars_fill_the_height_of_a_page(size: tuple[float, float]) -> None
 
     drawn = Layout(size, tuple(RankingDrawing((bars,)).items(room, letters)))
 
-    lowest = min(each.box[1] for each in drawn.all(Block))
+    lowest = min(each.box[1] for each in drawn.items_of(Block))
     assert 1.0 < lowest < 1.0 + 0.2 * room[3]
-    assert min(each.box[3] for each in drawn.all(Block)) > 0.35  # inches: how thick bars are
-    assert max(each.box[2] for each in drawn.all(Block)) > 0.4 * room[2]
+    assert min(each.box[3] for each in drawn.items_of(Block)) > 0.35  # inches: how thick bars are
+    assert max(each.box[2] for each in drawn.items_of(Block)) > 0.4 * room[2]
     assert min(each.size for each in drawn.words if each.text.startswith("L")) >= letters.label
     assert all(0.5 <= each.x <= 0.5 + room[2] and each.y >= 1.0 for each in drawn.words)
 

@@ -264,7 +264,7 @@ def test_others_are_the_means_of_what_is_shown(minilm: Inspection, choices: dict
     looking = looked(minilm.trace, source="it", to="animal", **choices)
     rows = looking.maps[0].rows
     left = {"it", "animal", "[CLS]", "[SEP]"}
-    ranked = {each.map.name: each for each in build_link(looking).ranked}
+    ranked = {each.map.name: each for each in build_link(looking).ranked_links}
     for each in looking.maps[::10]:
         column = each.cells.window(FULL_SLICE, FULL_SLICE).values[:, rows.labels.index("animal")]
         others = [column[row] for row, label in enumerate(rows.labels) if label not in left]
@@ -275,7 +275,7 @@ def test_others_are_the_means_of_what_is_shown(minilm: Inspection, choices: dict
 def test_gradients_are_ranked_by_their_distance_from_the_others(small_transformer: Saved) -> None:
     found = inspect("the cat saw the dog", model=str(small_transformer("gpt2")), weigh="gradient",
                     words=True, source="dog", to="cat")  # fmt: skip
-    lifts = [each.lift for each in build_link(found).ranked]
+    lifts = [each.lift for each in build_link(found).ranked_links]
 
     assert min(lifts) < 0 < max(lifts)
     assert [abs(each) for each in lifts] == sorted(map(abs, lifts), reverse=True)
@@ -301,7 +301,7 @@ def test_of_a_long_text_every_so_many_others_are_asked(monkeypatch: pytest.Monke
     monkeypatch.setattr(token_query, "CELLS_PER_BAND", 16)  # a band of two rows
     found = made("a b c d e f g h", tokenizer="words")
     looking = looked(found, source="h", to="b")
-    first = build_link(looking).ranked[0]
+    first = build_link(looking).ranked_links[0]
     layer, head = int(first.map.name[1]), int(first.map.name[3])
     assert first.others.count == 4  # the first of each two, of which none is one of the link
     assert first.others.mean == pytest.approx(weights(found)[layer, head, ::2, 1].mean())

@@ -249,11 +249,11 @@ def test_heads_are_ranked_by_one_weight() -> None:
     read = weights(found)[:, :, row, column].ravel()
 
     assert found.tokens.labels[column] == "now"
-    assert [each.weight for each in link.ranked] == sorted(read.tolist(), reverse=True)
-    assert link.ranked[0].map.name == f"L{read.argmax() // 3}H{read.argmax() % 3}"
+    assert [each.weight for each in link.ranked_links] == sorted(read.tolist(), reverse=True)
+    assert link.ranked_links[0].map.name == f"L{read.argmax() // 3}H{read.argmax() % 3}"
     assert link.mean == pytest.approx(read.mean())
     best = weights(found)[read.argmax() // 3, read.argmax() % 3, row]
-    assert link.ranked[0].rank == 1 + (best > read.max()).sum()
+    assert link.ranked_links[0].rank == 1 + (best > read.max()).sum()
 
 
 def test_heads_are_ranked_by_what_they_put_on_one_token() -> None:

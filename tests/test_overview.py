@@ -83,14 +83,14 @@ def test_maps_in_blocks_are_the_means_of_rows_and_the_sums_of_columns() -> None:
 
     expected = whole.values.reshape(4, 3, 2, 2, 3).mean(2).sum(-1)
     np.testing.assert_allclose(small.values, expected, atol=1e-6)
-    assert small.pooled == "one cell = mean of 2 queries, sum of 3 keys"
+    assert small.pool_note == "one cell = mean of 2 queries, sum of 3 keys"
 
 
 def test_how_many_tokens_a_cell_stands_for_is_written_in_full() -> None:
     """Not as 1.1e+02 queries."""
     whole = overview_by_hand(1, 1, 329, 329)
 
-    assert whole.pooled_to(3, 5).pooled == (
+    assert whole.pooled_to(3, 5).pool_note == (
         "one cell = mean of about 110 queries, sum of about 66 keys"
     )
 
@@ -116,7 +116,7 @@ def test_a_map_with_room_for_its_cells_is_what_it_was() -> None:
     whole = overview_by_hand(2, 3, 7)
 
     assert whole.pooled_to(7, 9) is whole
-    assert whole.pooled == ""
+    assert whole.pool_note == ""
 
 
 def test_a_cell_is_hidden_where_all_of_it_is() -> None:
@@ -294,7 +294,7 @@ every_size = pytest.mark.parametrize("size", SIZES)
 @every_size
 @every
 def test_no_two_texts_overlap(name: str, size: str) -> None:
-    inside = [word for word in laid_out(name, size).words if word.inside is None]
+    inside = [word for word in laid_out(name, size).words if word.background_series is None]
 
     assert list(overlapping(inside)) == []
 
@@ -307,8 +307,12 @@ def test_nothing_leaves_the_page(name: str, size: str) -> None:
     for word in layout.words:
         assert corners(word).min() >= 0, word.text
         assert (corners(word).max(axis=0) <= page).all(), word.text
-    maps = [box for maps in layout.all(Maps) for box in maps.boxes]
-    for left, bottom, width, height in [*boxes(layout), *(b.box for b in layout.all(Block)), *maps]:
+    maps = [box for maps in layout.items_of(Maps) for box in maps.boxes]
+    for left, bottom, width, height in [
+        *boxes(layout),
+        *(b.box for b in layout.items_of(Block)),
+        *maps,
+    ]:
         assert min(left, bottom, width, height) >= 0
         assert (np.array([left + width, bottom + height]) <= page + 1e-6).all()
 
@@ -324,7 +328,7 @@ def test_no_text_is_smaller_than_ten_points_on_a_slide(name: str, size: str) -> 
 @every_size
 @every
 def test_no_two_maps_overlap_and_each_is_large_enough_to_be_seen(name: str, size: str) -> None:
-    (maps,) = laid_out(name, size).all(Maps)
+    (maps,) = laid_out(name, size).items_of(Maps)
 
     assert len(maps.boxes) == len(drawn(name).names)
     lefts, bottoms, widths, heights = np.array(maps.boxes).T
@@ -337,8 +341,8 @@ def test_no_two_maps_overlap_and_each_is_large_enough_to_be_seen(name: str, size
 
 def test_every_flag_is_framed_where_its_head_stands_and_explained() -> None:
     layout = laid_out("6 × 12", "16:9")
-    (maps,) = layout.all(Maps)
-    framed = (each for each in layout.all(Block) if each.series is not None)
+    (maps,) = layout.items_of(Maps)
+    framed = (each for each in layout.items_of(Block) if each.series is not None)
     framed_maps = [each.box for each in framed if each.outlined]
 
     flags = drawn("6 × 12").flags
@@ -356,7 +360,7 @@ def test_few_heads_have_their_tokens_beside_them_and_many_have_the_text_below() 
 
 
 def test_a_layer_alone_fills_its_page() -> None:
-    (maps,) = laid_out("1 × 12", "16:9").all(Maps)
+    (maps,) = laid_out("1 × 12", "16:9").items_of(Maps)
 
     assert len({bottom for _, bottom, _, _ in maps.boxes}) > 1
     assert all(any(word.text == f"L0H{head}" for word in laid_out("1 × 12", "16:9").words)
@@ -370,7 +374,7 @@ def test_a_picture_shows_the_colours_of_the_maps() -> None:
     drawn_of_it = render(view, ".png", dpi=100)
     pixels = np.asarray(Image.open(io.BytesIO(drawn_of_it)).convert("RGB"))
     anchors = color_anchors("ocean", "light", "sequential")
-    (maps,) = layout.all(Maps)
+    (maps,) = layout.items_of(Maps)
     for values, (left, bottom, width, height) in zip(whole.values, maps.boxes, strict=True):
         for row, column in np.ndindex(4, 4):
             x = left + (column + 0.5) / 4 * width
@@ -391,7 +395,7 @@ def test_maps_are_the_weights_of_the_heads() -> None:
     weights = torch.cat([layer.attended.weights for layer in found.trace.layers])
     np.testing.assert_allclose(overview.values, weights.numpy(), atol=1e-6)
     heads = sum(layer.heads for layer in found.trace.layers)
-    assert len(overview.names) == len(overview.places) == heads
+    assert len(overview.names) == len(overview.map_cells) == heads
 
 
 def test_heads_of_groups_are_named_by_what_they_share() -> None:

@@ -48,7 +48,7 @@ def numbers_of(about: dict[str, Any], block: bytes, seen: bytes) -> np.ndarray:
 
 
 def read(table: PackedTable) -> np.ndarray:
-    return numbers_of(table.about, table.block, table.seen)
+    return numbers_of(table.about, table.block, table.mask_bits)
 
 
 def sums_in(table: PackedTable) -> np.ndarray:

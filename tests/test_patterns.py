@@ -60,7 +60,7 @@ def score(found: HeadPatterns, short: str, head: int = 0) -> float:
 
 def even(found: HeadPatterns, short: str) -> float:
     place = next(place for place, each in enumerate(PATTERN_KINDS) if each.short == short)
-    return float(found.even[0, place])
+    return float(found.even_scores[0, place])
 
 
 def shifted(count: int, by: int) -> np.ndarray:
@@ -108,7 +108,7 @@ def test_scores_are_the_mean_share_of_the_tokens_that_can_show_them() -> None:
 def test_even_attention_gives_what_is_said_of_it_and_no_kind_but_broad() -> None:
     found = find_patterns([a_map(np.full((6, 6), 1 / 6))])
     there = ~np.isnan(found.scores)
-    assert np.allclose(found.scores[there], found.even[there])
+    assert np.allclose(found.scores[there], found.even_scores[there])
     assert found.kinds == (BROAD_PATTERN,)
     assert np.allclose(found.excess[:, :-1][there[:, :-1]], 0, atol=1e-6)
 
@@ -153,7 +153,7 @@ def test_separators_are_marks_new_lines_and_what_was_added_but_not_a_mark_inside
     tokens = Tokens("", pieces, tuple(range(10)), spaced, special=frozenset((0, 9)))
     side = MapSide(tokens, tuple((place,) for place in range(10)), tokens.labels, (*range(1, 11),))
     found = read_pattern_tokens(Map("L0H0", None, 0, unmasked_cells(np.eye(10)), side, side))
-    assert np.flatnonzero(found.separates).tolist() == [0, 5, 7, 8, 9]
+    assert np.flatnonzero(found.is_separator).tolist() == [0, 5, 7, 8, 9]
 
 
 def test_what_a_tokenizer_added_twice_is_no_token_that_is_there_twice() -> None:
@@ -183,7 +183,7 @@ def test_every_score_lies_between_none_and_all(weights: np.ndarray) -> None:
     assert (~np.isnan(found.scores[:, PATTERN_KINDS.index(COLUMN_PATTERN)])).tolist() == columns
     scores = np.nan_to_num(found.scores)
     assert ((scores >= 0) & (scores <= 1 + 1e-6)).all()
-    assert (np.nan_to_num(found.even) <= 1 + 1e-6).all()
+    assert (np.nan_to_num(found.even_scores) <= 1 + 1e-6).all()
 
 
 def test_the_strongest_come_first_and_a_tie_goes_to_the_first_head() -> None:

@@ -29,7 +29,7 @@ from attnviz.wording.commands import (
     Command,
     changed_options,
     parse_command,
-    shell_quoted,
+    shell_quote,
 )
 from tests import LONGEST
 from tests.conftest import Attnviz
@@ -259,7 +259,7 @@ def test_a_shell_finds_one_command_and_its_words_in_whatever_is_shown(tmp_path: 
         "--out",
         "a.png",
         "'I am'",
-        *map(shell_quoted, WORDS),
+        *map(shell_quote, WORDS),
     ]
     lines = [
         f"attnviz run {''.join(draw.choices(parts, k=draw.randint(1, 5)))}" for _ in range(9000)

@@ -16,7 +16,7 @@ from torch.testing import assert_close
 from attnviz import Trace, read, steps, trace
 from attnviz.errors import AttnvizError
 from attnviz.renderers import Look
-from attnviz.renderers.picture.items import Bar
+from attnviz.renderers.picture.items import ColorBar
 from attnviz.renderers.picture.text import lettering
 from attnviz.traces.models.model import Model
 from attnviz.views.answer_tables import (
@@ -281,7 +281,7 @@ def test_in_a_picture_few_answers_stand_in_a_strip_below_all_heads(
 def test_numbers_that_stand_beside_words_need_no_colour_bar() -> None:
     layout = layout_of(traced(untrained(asks="")).view(predict=True), Look())
 
-    assert [bar.scale.label for bar in layout.all(Bar)] == ["weight"]
+    assert [bar.scale.label for bar in layout.items_of(ColorBar)] == ["weight"]
 
 
 def test_a_word_that_is_markup_stays_a_word() -> None:

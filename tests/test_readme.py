@@ -15,7 +15,7 @@ import pytest
 
 from attnviz.examples.claims import CLAIMS
 from attnviz.examples.constructions import CONSTRUCTIONS
-from attnviz.examples.draws import DRAW, DRAW_KINDS, RECIPE_TYPES
+from attnviz.examples.draws import DRAW_KINDS, DRAW_TYPES, RECIPE_TYPES
 from attnviz.examples.example_files import (
     EXAMPLE_KEYS,
     EXPECTATION_PLACE_KEYS,
@@ -106,7 +106,7 @@ def test_the_example_with_every_key_is_one(attnviz: Attnviz, tmp_path: Path) -> 
             *EXPECTATION_PLACE_KEYS,
             *EXPECTATION_VALUE_KEYS,
             *EXPECTATION_TOLERANCE_KEYS,
-            *DRAW,
+            *DRAW_TYPES,
         )
     )
     assert [name for name in (*PARTS_BY_STEP, *GIVEN_NAMES) if not _is_named(name, code[1])] == []

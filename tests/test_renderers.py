@@ -21,10 +21,10 @@ from attnviz.errors import Note
 from attnviz.renderers import colors, render
 from attnviz.renderers.picture import glyphs
 from attnviz.renderers.picture.draw import scale_cells
-from attnviz.renderers.picture.items import Bar
+from attnviz.renderers.picture.items import ColorBar
 from attnviz.renderers.picture.page_frame import Captions
-from attnviz.renderers.picture.panel_rows import any_columns
-from attnviz.renderers.picture.panels import NATURAL_SHARE, lay_out
+from attnviz.renderers.picture.panel_rows import possible_orders
+from attnviz.renderers.picture.panels import NATURAL_SCALE, lay_out
 from attnviz.renderers.picture.text import Lettering, lettering
 from attnviz.views.grids.section import Drawable
 from attnviz.views.view import Group, View, build_page
@@ -191,10 +191,10 @@ def test_a_pdf_embeds_its_fonts() -> None:
 def test_heads_share_one_colour_bar() -> None:
     heads = [causal_weights(f"weights L0H{head}") for head in range(4)]
 
-    layout = lay_out(any_columns(heads), None, Captions())
+    layout = lay_out(possible_orders(heads), None, Captions())
     drawn = texts(render(view_of(*heads), ".svg"))
 
-    assert len(layout.all(Bar)) == 1
+    assert len(layout.items_of(ColorBar)) == 1
     assert drawn.count("weight") == 1
     assert {"0", "0.5", "1"} <= set(drawn)
 
@@ -204,12 +204,12 @@ def test_heads_share_one_colour_bar() -> None:
 def test_labels_shrink_then_thin_out_and_stay_in_the_picture(
     count: int, size: tuple[float, float] | None
 ) -> None:
-    layout = lay_out(any_columns([many_words(count)]), size, Captions("title"))
-    letters = lettering(layout.size) if size else Lettering().scaled(NATURAL_SHARE)
+    layout = lay_out(possible_orders([many_words(count)]), size, Captions("title"))
+    letters = lettering(layout.size) if size else Lettering().scaled(NATURAL_SCALE)
     labels = [
         word
         for word in layout.words
-        if "word" in word.text and word.angle == 0 and word.across == "right"
+        if "word" in word.text and word.angle == 0 and word.halign == "right"
     ]
 
     assert all(letters.smallest - 1e-6 <= word.size <= letters.label + 1e-6 for word in labels)
@@ -252,7 +252,7 @@ def test_cells_scaled_up_keep_their_edges_and_scaled_down_are_blended() -> None:
 def test_a_character_in_no_font_is_drawn_as_its_code_point_and_said_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(glyphs, "_font_of", lambda character: None if character == "ⵣ" else "")
+    monkeypatch.setattr(glyphs, "_font_file", lambda character: None if character == "ⵣ" else "")
 
     with pytest.warns(Note, match="no installed font has ⵣ: drawn as code points") as said:
         drawn = render(view_of(causal_weights("weights", "a", "ⵣⵣ")), ".svg")
@@ -264,13 +264,13 @@ def test_a_character_in_no_font_is_drawn_as_its_code_point_and_said_once(
 def test_fonts_are_searched_for_other_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     other = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "STIXGeneral.ttf"
     monkeypatch.setattr(glyphs, "_installed_fonts", lambda: [str(other)])
-    glyphs._font_of.cache_clear()
+    glyphs._font_file.cache_clear()
 
     assert glyphs.font_families(["plain"]) == [glyphs.FIRST_FONT]
     assert glyphs.font_families(["ℊ"]) == [glyphs.FIRST_FONT, "STIXGeneral"]
     assert glyphs.drawable_text("éℊ日") == "éℊU+65E5"
 
-    glyphs._font_of.cache_clear()
+    glyphs._font_file.cache_clear()
 
 
 def test_the_plain_fonts_of_a_machine_come_first(monkeypatch: pytest.MonkeyPatch) -> None:

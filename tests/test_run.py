@@ -104,7 +104,7 @@ def test_characters_without_a_font_are_noted_once(
 ) -> None:
     from attnviz.renderers.picture import glyphs
 
-    monkeypatch.setattr(glyphs, "_font_of", lambda character: None if character == "ⵣ" else "")
+    monkeypatch.setattr(glyphs, "_font_file", lambda character: None if character == "ⵣ" else "")
 
     result = attnviz("run", "ⵣ", "-t", "chars", "-o", "a.png", "-o", "a.svg")
 

@@ -335,7 +335,7 @@ def overlap(one: Box, other: Box) -> bool:
 def test_no_words_leave_the_page(size: Size | None) -> None:
     steps = path(width=8)
     for layout in [page_of(steps, size), *section_pages(steps[2:3], Look(size=size), BARE)]:
-        for word in (word for word in layout.words if word.across == "left" and not word.angle):
+        for word in (word for word in layout.words if word.halign == "left" and not word.angle):
             assert word.x >= 0
             assert word.x + text_width(word.text, word.size) <= layout.size[0] + 0.01
             assert 0 <= word.y <= layout.size[1]

@@ -14,8 +14,8 @@ import pytest
 from attnviz import compare, trace
 from attnviz.errors import AttnvizError
 from attnviz.renderers import Look, divide_into_pages
-from attnviz.renderers.picture.glyphs import hermetic, with_glyphs
-from attnviz.renderers.picture.items import Bar, Layout, Words, panel_boxes
+from attnviz.renderers.picture.glyphs import fixed_settings, with_glyphs
+from attnviz.renderers.picture.items import ColorBar, Layout, Words, panel_boxes
 from attnviz.renderers.picture.page_kinds import page_layout
 from attnviz.renderers.picture.still_pictures import pool_groups, view_captions
 from attnviz.renderers.picture.text import BOLD, POINT, text_width
@@ -77,7 +77,7 @@ def laid_out(name: str, size: str, text_size: float = 1.0) -> Layout:
 
 def layout_of(view: View, look: Look) -> Layout:
     captions = view_captions(view, look)
-    with hermetic(view.picture.panels, captions):
+    with fixed_settings(view.picture.panels, captions):
         groups = pool_groups(with_glyphs(view.picture.groups), look)
         return page_layout(groups, look, with_glyphs(captions))
 
@@ -94,11 +94,11 @@ def corners(word: Words) -> Corners:
     """The rectangle around a line of text, turned as it is."""
     width = text_width(word.text, word.size) * (BOLD if word.bold else 1.0)
     letter = word.size * POINT
-    left = {"left": 0.0, "center": -width / 2, "right": -width}[word.across]
+    left = {"left": 0.0, "center": -width / 2, "right": -width}[word.halign]
     foot, head = {
         "baseline": (-0.2, 0.73), "bottom": (0.0, 0.93), "top": (-0.93, 0.0),
         "center": (-0.46, 0.46), "center_baseline": (-0.4, 0.4),
-    }[word.along]  # fmt: skip
+    }[word.valign]  # fmt: skip
     box = [(left, foot), (left + width, foot), (left + width, head), (left, head)]
     turn = math.radians(word.angle)
     rotation = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
@@ -144,7 +144,7 @@ def _near(some: Corners, others: Corners) -> np.ndarray:
 def boxes(layout: Layout) -> list[tuple[float, float, float, float]]:
     return [
         *panel_boxes(layout.items),
-        *(bar.box for bar in layout.all(Bar)),
+        *(bar.box for bar in layout.items_of(ColorBar)),
     ]
 
 
@@ -287,7 +287,7 @@ def test_many_heads_come_on_pages_that_show_every_label() -> None:
     for each in divided:
         layout = layout_of(each, look)
         labels = [word for word in layout.words if word.angle and word.text == "street"]
-        rows = [word for word in layout.words if word.across == "right" and not word.angle]
+        rows = [word for word in layout.words if word.halign == "right" and not word.angle]
         assert labels
         assert len(rows) % tokens == 0
 

@@ -14,7 +14,7 @@ import pytest
 
 from attnviz.errors import Note
 from attnviz.renderers import Look, divide_into_pages
-from attnviz.renderers.picture.items import Bar, Layout, Stroke, scale_item
+from attnviz.renderers.picture.items import ColorBar, Layout, Stroke, scale_item
 from attnviz.views.grids.section import Section
 from attnviz.views.steps.walk import Walk, steps
 from tests.test_slides import SIZES, corners, layout_of, overlapping, overlaps_any
@@ -83,7 +83,7 @@ def refuse_what_cannot_be_read(layout: Layout) -> None:
         np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height)])
         for x, y, width, height in (
             *(panel.box for panel in layout.panels),
-            *(bar.box for bar in layout.all(Bar)),
+            *(bar.box for bar in layout.items_of(ColorBar)),
         )
     ]
     for word in layout.words:
@@ -130,7 +130,7 @@ def test_letters_too_large_for_a_slide_shrink_and_never_lie_on_each_other(
         refuse_what_cannot_be_read(layout)
         for panel in layout.panels:
             assert panel.box[3] / min(len(panel.grid.rows), 5) >= 0.15, section.heading
-        for start, stop in (stroke.points for stroke in layout.all(Stroke) if stroke.head):
+        for start, stop in (stroke.points for stroke in layout.items_of(Stroke) if stroke.head):
             assert np.linalg.norm(np.array(stop) - np.array(start)) > 1, section.heading
 
 
@@ -190,7 +190,7 @@ def test_all_steps_on_one_page_have_letters_of_ten_points_on_a_slide(name: str, 
 
 
 def test_steps_on_one_page_have_keys_to_their_colours_where_there_is_room() -> None:
-    labels = {bar.scale.label for bar in together("plain", "16:9").all(Bar)}
+    labels = {bar.scale.label for bar in together("plain", "16:9").items_of(ColorBar)}
 
     assert {"value", "score", "weight", "weighted"} <= labels
 
@@ -354,7 +354,7 @@ def test_arrows_have_the_lengths_and_the_angle_of_the_vectors(name: str) -> None
     walk = walked(name)
     section = next(each for each in walk.sections if each.planes)
     layout = dict(slides(name, "16:9"))[section.heading]
-    arrows = [stroke.points for stroke in layout.all(Stroke) if stroke.head]
+    arrows = [stroke.points for stroke in layout.items_of(Stroke) if stroke.head]
     ends = [(np.array(stop) - np.array(start)) for start, stop in arrows]
     lengths = [arrow.length for plane in section.planes for arrow in plane.arrows]
     units = [float(np.linalg.norm(end)) / length for end, length in zip(ends, lengths, strict=True)]
@@ -370,7 +370,7 @@ def test_vectors_on_one_line_are_both_to_be_seen() -> None:
     walk = walked("a pair on a line")
     section = next(each for each in walk.sections if each.planes)
     layout = dict(slides("a pair on a line", "16:9"))[section.heading]
-    query, key = (stroke.points for stroke in layout.all(Stroke) if stroke.head)
+    query, key = (stroke.points for stroke in layout.items_of(Stroke) if stroke.head)
 
     assert query[0][1] == query[1][1] < key[0][1] == key[1][1]
 
@@ -379,5 +379,7 @@ def test_strokes_shrink_with_their_page() -> None:
     layout = slides("a pair", "16:9")[4][1]
     half = Layout(layout.size, tuple(scale_item(item, 0.5) for item in layout.items))
 
-    assert half.all(Stroke)[0].points[0][0] == pytest.approx(layout.all(Stroke)[0].points[0][0] / 2)
-    assert half.all(Stroke)[0].width == pytest.approx(layout.all(Stroke)[0].width / 2)
+    assert half.items_of(Stroke)[0].points[0][0] == pytest.approx(
+        layout.items_of(Stroke)[0].points[0][0] / 2
+    )
+    assert half.items_of(Stroke)[0].width == pytest.approx(layout.items_of(Stroke)[0].width / 2)

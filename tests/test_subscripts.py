@@ -7,7 +7,7 @@ import math
 import pytest
 
 from attnviz.renderers import Look
-from attnviz.renderers.picture.draw import LOWERED_BELOW, LOWERED_SHARE, text_pieces
+from attnviz.renderers.picture.draw import LOWERED_DEPTH, LOWERED_SHARE, text_pieces
 from attnviz.renderers.picture.items import Words
 from attnviz.renderers.picture.text import text_width, typeset_names
 from attnviz.views.steps.walk import steps
@@ -22,26 +22,26 @@ def test_what_is_below_the_line_is_smaller_and_nothing_overlaps() -> None:
 
     assert [before.text, below.text, after.text] == ["of W", "query", " 8"]
     assert (before.size, below.size, after.size) == (SIZE, SIZE * LOWERED_SHARE, SIZE)
-    assert (before.y, below.y, after.y) == (2.0, 2.0 - LOWERED_BELOW, 2.0)
+    assert (before.y, below.y, after.y) == (2.0, 2.0 - LOWERED_DEPTH, 2.0)
     assert before.x + text_width("of W", SIZE) == pytest.approx(below.x, abs=0.05)
     assert below.x + text_width("query", SIZE * LOWERED_SHARE) == pytest.approx(after.x, abs=0.05)
 
 
 @pytest.mark.parametrize(("across", "share"), [("center", 0.5), ("right", 1.0)])
 def test_all_of_it_stands_where_the_words_stood(across: str, share: float) -> None:
-    pieces = list(text_pieces(Words(NAME.text, 1.0, 2.0, SIZE, across=across)))
+    pieces = list(text_pieces(Words(NAME.text, 1.0, 2.0, SIZE, halign=across)))
     first, *_, last = text_pieces(NAME)
     wide = last.x + text_width("| 8", SIZE) - text_width("|", SIZE) - first.x
 
     assert pieces[0].x == pytest.approx(1.0 - share * wide)
-    assert all(piece.across == "left" for piece in pieces)
+    assert all(piece.halign == "left" for piece in pieces)
 
 
 def test_turned_words_have_their_small_letters_beside_them() -> None:
     before, below, _ = text_pieces(Words(NAME.text, 1.0, 2.0, SIZE, angle=90))
 
     assert (before.x, before.y) == (1.0, 2.0)
-    assert below.x == pytest.approx(1.0 + LOWERED_BELOW)
+    assert below.x == pytest.approx(1.0 + LOWERED_DEPTH)
     assert math.isclose(below.y, 2.0 + text_width("of W", SIZE), abs_tol=0.05)
 
 

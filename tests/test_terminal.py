@@ -146,7 +146,7 @@ def test_a_pooled_row_says_its_range_and_not_its_first_word() -> None:
 
     assert grid.rows.names[:2] == ("1–3", "4–6")
     assert not any("word" in name for name in grid.rows.names)
-    assert fitted(many_words(200), on_a_terminal()).grid.pooled
+    assert fitted(many_words(200), on_a_terminal()).grid.pool_note
 
 
 @pytest.mark.parametrize("tokens", [41, 80, 200, 700, 2000])
@@ -154,7 +154,7 @@ def test_whatever_is_pooled_is_seen_at_once(tokens: int) -> None:
     grid = many_words(tokens)
     made = list(panel_lines([grid], on_a_terminal()))
 
-    assert len(made) <= 23 or not fitted(grid, on_a_terminal()).grid.pooled
+    assert len(made) <= 23 or not fitted(grid, on_a_terminal()).grid.pool_note
     assert max(line.cell_len for line in made) <= 80
 
 

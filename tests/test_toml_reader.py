@@ -116,9 +116,9 @@ near = 0.5
 x = 1
 """
 KINDS = {
-    "names": toml.NAMES,
+    "names": toml.NAMES_TYPE,
     "near": toml.POSITIVE_TYPE,
-    "query": toml.TABLE,
+    "query": toml.TABLE_TYPE,
 }
 
 
@@ -156,11 +156,15 @@ def test_an_error_gets_the_line_of_the_key_that_it_is_about_and_once() -> None:
     table = second_head()
     error = AttnvizError("--near is odd", "try --near 2", about="near")
 
-    with pytest.raises(AttnvizError) as refused, table.located(), table.located("names", 1):
+    with (
+        pytest.raises(AttnvizError) as refused,
+        table.locating_errors(),
+        table.locating_errors("names", 1),
+    ):
         raise error
     assert str(refused.value) == "line 8 of 'a.toml': --near is odd"
 
-    of_options = table.located("query", about="x: ", options=True)
+    of_options = table.locating_errors("query", about="x: ", options=True)
     with pytest.raises(AttnvizError) as refused, of_options:
         raise AttnvizError("--near is odd", "try --near 2")
     assert str(refused.value) == "line 9 of 'a.toml': x: near is odd"

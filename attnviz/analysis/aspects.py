@@ -16,9 +16,9 @@ DEFAULT_WINDOW = 2
 ABLATION_ASPECT, NO_HEADS_OFF = "without", "none"
 # What can be changed about a model that is already built.
 MODEL_ASPECTS = ("scale", "mask", "temperature", "dtype", "device", ABLATION_ASPECT)
-SCALES = ("unscaled", "scaled")
+SCALE_VALUES = ("unscaled", "scaled")
 TEXT_ASPECT = "text"  # two sentences in the same kind of attention
-MASKS = ("causal", "none", "window")  # causal first: mistakes are compared with it
+MASK_VALUES = ("causal", "none", "window")  # causal first: mistakes are compared with it
 SHARED_VECTORS = "queries, keys, values"
 SHARED_EMBEDDINGS, SHARED_TEXT, SHARED_TRAINING = "embeddings", "the text", "sentences and seeds"
 MAX_TRAINING_SEEDS, DEFAULT_TRAINING_SEEDS = 1000, 10
@@ -33,7 +33,7 @@ class Aspect:
     name: str
     values: Callable[[], tuple[str, ...]]
     choose: SettingsChooser  # returns the settings for a value
-    fixed: str  # what all alternatives have in common
+    shared_parts: str  # what all alternatives have in common
     numeric: bool = False  # whether curves can be drawn against it
     about: str = ""  # for --help
 
@@ -189,16 +189,16 @@ def _setting_chooser(
 def _choose_scale(settings: Settings, value: str) -> Settings:
     """Return the settings with scores scaled or not, for the value "scaled" or "unscaled"; refuse
     others."""
-    if value not in SCALES:
-        raise unknown_name_error("scale to compare", value, SCALES)
+    if value not in SCALE_VALUES:
+        raise unknown_name_error("scale to compare", value, SCALE_VALUES)
     return replace(settings, scale=value == "scaled")
 
 
 def _choose_mask(settings: Settings, value: str) -> Settings:
     """Return the settings with a mask: "causal", "none", "window" (of 2 tokens unless the settings
     have one) or a deliberate mistake, which is made with the causal mask. Refuses other values."""
-    if value not in (*MASKS, *MISTAKES):
-        raise unknown_name_error("mask to compare", value, (*MASKS, *MISTAKES))
+    if value not in (*MASK_VALUES, *MISTAKES):
+        raise unknown_name_error("mask to compare", value, (*MASK_VALUES, *MISTAKES))
     window = (settings.window or DEFAULT_WINDOW) if value == "window" else None
     return replace(settings, causal=value != "none", window=window)
 
@@ -220,7 +220,7 @@ def _number_aspect(
     name: str, values: tuple[str, ...], parse: Callable[[str], Any], fixed: str
 ) -> Aspect:
     """Return an aspect whose values are numbers, read by `parse` (int or float), with default
-    `values`. `fixed` describes what all alternatives share."""
+    `values`. `shared_parts` describes what all alternatives share."""
     kind = "whole numbers" if parse is int else "numbers"
     choose = _setting_chooser(name, parse, kind, lambda: values)
     return Aspect(name, lambda: values, choose, fixed, numeric=True)
@@ -229,7 +229,7 @@ def _number_aspect(
 def _word_aspect(name: str, values: Callable[[], tuple[str, ...]], kind: str, fixed: str) -> Aspect:
     """Return an aspect whose values are words, taken as they are.
 
-    `kind` ("variants") is used in errors, and `fixed` describes what all alternatives share.
+    `kind` ("variants") is used in errors, and `shared_parts` describes what all alternatives share.
     """
     return Aspect(name, values, _setting_chooser(name, str, kind, values), fixed)
 
@@ -237,11 +237,11 @@ def _word_aspect(name: str, values: Callable[[], tuple[str, ...]], kind: str, fi
 ASPECTS = {
     aspect.name: aspect
     for aspect in (
-        Aspect("scale", lambda: SCALES, _choose_scale, SHARED_VECTORS),
+        Aspect("scale", lambda: SCALE_VALUES, _choose_scale, SHARED_VECTORS),
         _word_aspect("variant", lambda: tuple(VARIANTS)[:4], "variants", SHARED_EMBEDDINGS),
         Aspect(
             "mask",
-            lambda: (*MASKS, *MISTAKES),
+            lambda: (*MASK_VALUES, *MISTAKES),
             _choose_mask,
             SHARED_VECTORS,
             about="with common mistakes",
@@ -285,10 +285,10 @@ ASPECTS = {
 TRAINING_ASPECTS = {
     aspect.name: aspect
     for aspect in (
-        replace(ASPECTS["scale"], fixed=f"first numbers, {SHARED_TRAINING}"),
+        replace(ASPECTS["scale"], shared_parts=f"first numbers, {SHARED_TRAINING}"),
         _number_aspect("heads", ("1", "2", "4"), int, SHARED_TRAINING),
         _number_aspect("layers", ("1", "2"), int, SHARED_TRAINING),
-        replace(ASPECTS["positions"], fixed=SHARED_TRAINING),
+        replace(ASPECTS["positions"], shared_parts=SHARED_TRAINING),
         _word_aspect("variant", lambda: tuple(VARIANTS), "variants", SHARED_TRAINING),
         _word_aspect("norm", lambda: tuple(NORMS), "places for the norm", SHARED_TRAINING),
         _number_aspect("dim", ("8", "16", "32", "64"), int, SHARED_TRAINING),

@@ -333,8 +333,8 @@ def _changed_options(task: Task, by: str, settings: Settings, choices: Choices) 
         options["dim"] = settings.width  # without it heads would be wide
     if settings == default_learning_settings(task, by):
         options = {}
-    chosen = vars(choices).items()
-    training = {name: value for name, value in chosen if value != getattr(task, name)}
+    choice_items = vars(choices).items()
+    training = {name: value for name, value in choice_items if value != getattr(task, name)}
     if choices.until == math.inf:  # which --steps alone stands for
         training.pop("until", None)
         training["steps"] = choices.steps

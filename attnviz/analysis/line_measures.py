@@ -93,7 +93,7 @@ class BatchTokens:
         may_be_column = np.zeros((len(lines), longest), dtype=bool)
         for number, tokens in enumerate(lines):
             side, count = token_side(tokens), len(tokens)
-            line_tokens = pattern_tokens_of_sides(side, side, within=True)
+            line_tokens = pattern_tokens_of_sides(side, side, same_text=True)
             line_masks = key_masks(np.arange(count), line_tokens)
             masks[number, :count, :count, :-1] = line_masks
             masks[number, :count, :count, -1] = line_masks[..., SINK_PATTERNS].any(-1)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.analysis.inspection.map_regrouping import WORD, word_side
+from attnviz.analysis.inspection.map_regrouping import WORD_REGEX, word_side
 from attnviz.analysis.pair_file import MinimalPair, read_pairs
 from attnviz.analysis.sign_flips import (
     bootstrap_intervals,
@@ -255,7 +255,7 @@ def _find_phrase(tokens: Tokens, name: str, pair: MinimalPair, side: str) -> Gro
 
 def _phrase_places(labels: Sequence[str], name: str) -> list[range]:
     """Return the ranges of words that are these, one after another."""
-    parts = tuple(part for part in WORD.findall(name) if not part.isspace())
+    parts = tuple(part for part in WORD_REGEX.findall(name) if not part.isspace())
     starts = range(len(labels) - len(parts) + 1) if parts else ()
     ranges = [range(start, start + len(parts)) for start in starts]
     return [span for span in ranges if tuple(labels[span.start : span.stop]) == parts]

@@ -98,7 +98,8 @@ def _build_pair(cells: Sequence[Any], place: str) -> MinimalPair:
         if not cell:
             raise AttnvizError(f"{place} has no {column}", COLUMNS_HINT, about="pairs")
         refuse_empty_text(cell)
-    pair = MinimalPair(*cells, place=place)
+    first, second, token, first_candidate, second_candidate = cells
+    pair = MinimalPair(first, second, token, first_candidate, second_candidate, place)
     if pair.first == pair.second:
         raise AttnvizError(
             f"{place}: both sentences are the same",

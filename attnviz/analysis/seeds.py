@@ -93,8 +93,8 @@ def _numbers_per_seed(plan: Plan, tokens: int) -> int:
     """Return the cost of one seed in drawn numbers; a measured score counts as
     DRAWS_PER_MEASURED_SCORE."""
     width, heads = plan.settings.width, plan.variant.heads
-    drawn = width * (tokens + 2 * heads * (plan.width or 1))
-    return drawn + DRAWS_PER_MEASURED_SCORE * heads * tokens**2
+    drawn_numbers = width * (tokens + 2 * heads * (plan.width or 1))
+    return drawn_numbers + DRAWS_PER_MEASURED_SCORE * heads * tokens**2
 
 
 def _refuse_long_sampling(work: int, repeats: int) -> None:

@@ -2,7 +2,8 @@
 
 The test is for a mean of 0. If a head does not follow the meaning, each of its observations is as
 likely to have the opposite sign; so all signs are flipped in every way that is possible, and
-the consistency of a head is compared with what flipped signs give. An observation is flipped for
+the consistency of a head (the mean over the root mean square, which grows with the t statistic and
+is 1 if all its observations are equal) is compared with what flipped signs give. An observation is flipped for
 all heads at once, and each head is compared with the *most* consistent of all heads: so the chance
 to find even one head by accident is at most the level of the test, however many heads there are and
 however much alike (the maximum statistic of Westfall and Young 1993; Nichols and Holmes 2002). What
@@ -27,16 +28,6 @@ FLIPS_AT_ONCE = 1024
 Observations = Float[np.ndarray, "observation head"]
 
 
-def consistency(observations: Observations) -> Float[np.ndarray, "head"]:
-    """Return the mean of each head over the root of its mean square: 1 if all its observations are
-    equal and above 0, 0 if they cancel out.
-
-    It grows with the t statistic, and flips of signs leave its denominator as it is.
-    """
-    sizes = np.sqrt((observations**2).mean(0))
-    return observations.mean(0) / np.where(sizes > 0, sizes, 1)
-
-
 def sign_flip_p_values(
     observations: Observations, is_tested: Bool[np.ndarray, "head"], seed: int
 ) -> Float[np.ndarray, "head"]:
@@ -50,14 +41,15 @@ def sign_flip_p_values(
     if not is_tested.any():
         return result
     tested = observations[:, is_tested]
-    strength, maxima = abs(consistency(tested)), []
     sizes = np.sqrt((tested**2).mean(0))
-    scaled = tested / np.where(sizes > 0, sizes, 1) / len(tested)
+    scaled = tested / np.where(sizes > 0, sizes, 1) / len(tested)  # sums: 1 if consistent
     signs = _sign_flips(len(tested), seed)
-    for start in range(0, len(signs), FLIPS_AT_ONCE):
-        maxima.append(abs(signs[start : start + FLIPS_AT_ONCE] @ scaled).max(1))
-    most = np.concatenate(maxima)
-    result[is_tested] = [(most >= value - SIGN_ROUNDING).mean() for value in strength]
+    starts = range(0, len(signs), FLIPS_AT_ONCE)
+    bands = [signs[start : start + FLIPS_AT_ONCE] @ scaled for start in starts]
+    most_consistent = np.concatenate([abs(band).max(1) for band in bands])
+    result[is_tested] = [
+        (most_consistent >= value - SIGN_ROUNDING).mean() for value in abs(scaled.sum(0))
+    ]
     return result
 
 

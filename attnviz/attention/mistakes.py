@@ -43,7 +43,7 @@ class Mistake:
 
         `visible`: True where a query may attend to a key; `ratio`: √(model width) / √(head width).
         """
-        weights = _SOFTMAX_OVER[self.softmax_axis](self.softmax_inputs(scores, visible, ratio))
+        weights = _SOFTMAX_BY_AXIS[self.softmax_axis](self.softmax_inputs(scores, visible, ratio))
         return weights.masked_fill(~visible, 0) if self.zeroed else weights
 
 
@@ -55,7 +55,7 @@ def _softmax_along(numbers: Tensor, side: int) -> Tensor:
     return weights
 
 
-_SOFTMAX_OVER: dict[SoftmaxAxis, Callable[[Tensor], Tensor]] = {
+_SOFTMAX_BY_AXIS: dict[SoftmaxAxis, Callable[[Tensor], Tensor]] = {
     "row": lambda numbers: _softmax_along(numbers, -1),
     "column": lambda numbers: _softmax_along(numbers, -2),
     "matrix": lambda numbers: _softmax_along(numbers.flatten(-2), -1).view_as(numbers),

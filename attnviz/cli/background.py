@@ -24,7 +24,7 @@ BACKGROUND_ANSWER = re.compile(rb"\x1b\]11;(?:rgba?:)?#?([0-9a-fA-F/]+)(?:\x07|\
 DEVICE_ANSWER = re.compile(rb"\x1b\[\?[\d;]*c")
 ANSWER_SECONDS = 0.05  # a later answer is ignored,
 LATE_ANSWER_SECONDS = 0.5  # and discarded if it comes in this time
-_UNANSWERED = ExitStack()  # of terminals that still owe an answer, and do not echo until then
+_SILENT_TERMINALS = ExitStack()  # of terminals that still owe an answer, and do not echo until then
 LUMINANCE_WEIGHTS = (0.299, 0.587, 0.114)  # of red, green and blue
 
 
@@ -110,13 +110,13 @@ def _ask_terminal(terminal_input: int, terminal_output: int) -> bytes:
         if not DEVICE_ANSWER.search(answer):
             deadline = time.monotonic() + LATE_ANSWER_SECONDS
             cleanup.callback(_discard_late_answer, terminal_input, deadline, drop_input)
-            _UNANSWERED.enter_context(cleanup.pop_all())
+            _SILENT_TERMINALS.enter_context(cleanup.pop_all())
         return answer
 
 
 def discard_late_answers() -> None:
     """Discard answers that terminals still owe, and restore the echo, before others read input."""
-    _UNANSWERED.close()
+    _SILENT_TERMINALS.close()
 
 
 def _discard_late_answer(terminal: int, deadline: float, drop_input: Callable[[], None]) -> None:

@@ -46,7 +46,7 @@ MODEL_DECIDED_OPTIONS = tuple(  # options of attention that a trained model fixe
 )
 
 
-def _described(names: Mapping[str, str], separator: str = "; ") -> str:
+def _descriptions_text(names: Mapping[str, str], separator: str = "; ") -> str:
     """Return names with their descriptions, as one text: 'mean (…); max (…)'.
 
     `separator` stands between them, '; ' by default.
@@ -88,7 +88,7 @@ class LookingOptions:
         str,
         _heads_option(
             metavar="HOW",
-            help=f"How --from sorts heads: {_described(RANK_DESCRIPTIONS)}.",
+            help=f"How --from sorts heads: {_descriptions_text(RANK_DESCRIPTIONS)}.",
             among=RANK_DESCRIPTIONS,
         ),
     ] = InspectOptions.rank
@@ -96,7 +96,7 @@ class LookingOptions:
         str,
         _heads_option(
             metavar="KIND",
-            help=f"What heads are ranked by: {_described(BY_DESCRIPTIONS)}.",
+            help=f"What heads are ranked by: {_descriptions_text(BY_DESCRIPTIONS)}.",
             among=BY_DESCRIPTIONS,
         ),
     ] = InspectOptions.by
@@ -104,7 +104,7 @@ class LookingOptions:
         str | None,
         _heads_option(
             metavar="HOW",
-            help=f"Several heads as one: {_described(MERGE_DESCRIPTIONS)}.",
+            help=f"Several heads as one: {_descriptions_text(MERGE_DESCRIPTIONS)}.",
             example="mean",
             among=MERGE_DESCRIPTIONS,
         ),
@@ -153,7 +153,7 @@ class LookingOptions:
         _heads_option(
             "--as",
             metavar="WAY",
-            help=f"How weights are drawn: {_described(DRAW_DESCRIPTIONS, ', ')}.",
+            help=f"How weights are drawn: {_descriptions_text(DRAW_DESCRIPTIONS, ', ')}.",
             short="Draw lines between words: --layer 5 --head 11 --as arcs",
             among=DRAW_DESCRIPTIONS,
         ),

@@ -22,7 +22,7 @@ from attnviz.learning.task_names import LINE_PIECES, TASKS, is_task_path
 from attnviz.machine import exit_handling
 from attnviz.renderers import suffixes
 from attnviz.tokens.token_lookup import find_query
-from attnviz.wording.commands import option_name, shell_quoted
+from attnviz.wording.commands import option_name, shell_quote
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -323,5 +323,5 @@ def _save_training(folder: Path, progress: Progress, *, quiet: bool) -> None:
     write_progress(folder, progress)
     if not quiet:
         print_message(
-            f"wrote {folder}; use it with: attnviz run TEXT --model {shell_quoted(str(folder))}"
+            f"wrote {folder}; use it with: attnviz run TEXT --model {shell_quote(str(folder))}"
         )

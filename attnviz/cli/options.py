@@ -37,10 +37,10 @@ from attnviz.wording.commands import Command, changed_options, option_name
 TASK_DEFAULT_TEXT = "[default: the task's]"
 FILE_OPTIONS = ("file", "trace", "given", "embeddings", "model", "from_", "save")
 TASK_INDEPENDENT_OPTIONS = ("seed", "device")  # no task sets them
-_CONTEXT = inspect.Parameter(
+_CONTEXT_PARAMETER = inspect.Parameter(
     "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
 )
-_HELP_ALL = inspect.Parameter(
+_HELP_ALL_PARAMETER = inspect.Parameter(
     "help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll
 )
 
@@ -97,7 +97,7 @@ def accept_options(
 
         call.__doc__ = command.__doc__
         call.__name__ = command.__name__
-        command_parameters = [_CONTEXT, *parameters, _HELP_ALL]
+        command_parameters = [_CONTEXT_PARAMETER, *parameters, _HELP_ALL_PARAMETER]
         call.__annotations__ = {p.name: p.annotation for p in command_parameters}
         call.__signature__ = inspect.Signature(command_parameters)  # type: ignore[attr-defined]
         return call

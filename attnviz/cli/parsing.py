@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 import typer
 
 from attnviz.errors import AttnvizError
-from attnviz.wording.commands import shell_quoted
+from attnviz.wording.commands import shell_quote
 from attnviz.wording.words import and_list
 
 MAX_QUOTED_LETTERS = 40  # of what was typed, in an error
@@ -183,7 +183,7 @@ def refuse_extra_words(command: Any, ctx: Any, rest: Sequence[str]) -> None:
         has_model = any("--model" in parameter.opts for parameter in command.params)
         raise AttnvizError(
             f"'{_shorten_word(rest[0])}' is one word too many",
-            f"did you mean {ctx.command_path} --model {shell_quoted(_shorten_word(rest[0]))}?"
+            f"did you mean {ctx.command_path} --model {shell_quote(_shorten_word(rest[0]))}?"
             if has_model
             else f"{ctx.command_path} takes no text",
         )

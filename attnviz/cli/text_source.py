@@ -16,7 +16,7 @@ from attnviz.learning.task_names import TASKS
 from attnviz.machine import files
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import is_trained
-from attnviz.wording.commands import shell_quoted
+from attnviz.wording.commands import shell_quote
 from attnviz.wording.words import and_list
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ def _example_sentence_for(model: str | None) -> str:
     if model is None:
         return '"I am learning this"'
     if is_trained(model):
-        return f"{shell_quoted(TRAINED_MODEL_SENTENCE)} --model {shell_quoted(model)}"
+        return f"{shell_quote(TRAINED_MODEL_SENTENCE)} --model {shell_quote(model)}"
     card = load_card(model)
     task = TASKS.get(str(card.facts.get("task")))
     separator = "" if card.vocabulary.tokenizer in ("chars", "bytes") else " "
     first_words = separator.join(card.vocabulary.words[:EXAMPLE_WORD_COUNT])
     words = task.watch if task is not None and _knows_all_words(card, task.watch) else first_words
-    return f"{shell_quoted(words)} --model {shell_quoted(model)}"
+    return f"{shell_quote(words)} --model {shell_quote(model)}"
 
 
 def _knows_all_words(card: Card, text: str) -> bool:

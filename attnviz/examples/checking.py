@@ -41,7 +41,7 @@ class Difference:
 
     position: tuple[int, ...]  # from 1
     expected: Decimal | int
-    found: float
+    actual: float
 
 
 def check_example(example: Example) -> Iterator[ExpectationFinding]:
@@ -131,8 +131,8 @@ def _differences_text(wrong: Sequence[Difference], count: int) -> str:
     first = wrong[0]
     digits = _decimals_to_show(first.expected)
     place = _position_text(tuple(index - 1 for index in first.position))
-    style = f".{digits}f" if abs(first.found) >= 10.0**-digits else ".5g"
-    text = f"{place}: expected {first.expected}, found {first.found:{style}}"
+    style = f".{digits}f" if abs(first.actual) >= 10.0**-digits else ".5g"
+    text = f"{place}: expected {first.expected}, found {first.actual:{style}}"
     return text if len(wrong) == 1 else f"{text} ({len(wrong)} of {count} numbers differ)"
 
 
@@ -211,8 +211,8 @@ def _check_arithmetic(
     weights, results = layer.attended.mixing[0, row].tolist(), layer.attended.contexts[0, row]
     columns = zip(layer.values[0].T.tolist(), results.tolist(), strict=True)
     dots = [sums.dot_product_sum("", weights, values, result, style) for values, result in columns]
-    written = {f"{dot_sum.right} = {dot_sum.result}" for dot_sum in dots}
-    missing = [line for line in expectation.arithmetic if line.replace("*", "·") not in written]
+    lines = {f"{dot_sum.right} = {dot_sum.result}" for dot_sum in dots}
+    missing = [line for line in expectation.arithmetic if line.replace("*", "·") not in lines]
     about = f"not written: {missing[0]}" if missing else f"{len(expectation.arithmetic)} sums"
     what = f"arithmetic of {_expectation_text(example, expectation, trace)}"
     return ExpectationFinding(what, not missing, about)
@@ -236,8 +236,8 @@ def _computed_step(example: Example, expectation: Expectation, trace: Trace) -> 
     part = EXPECTATION_TYPES[expectation.step]
     tensor = part.find(trace, layer)
     if tensor is None:
-        found = {name: each.find(trace, layer) for name, each in EXPECTATION_TYPES.items()}
-        names = [name for name, each in found.items() if each is not None]
+        tensors = {name: each.find(trace, layer) for name, each in EXPECTATION_TYPES.items()}
+        names = [name for name, each in tensors.items() if each is not None]
         problem = f"'{expectation.step}' is expected, but this example has no such step"
         raise _expectation_error(example, expectation, problem, f"it has {', '.join(names)}")
     axes = [*part.axes]

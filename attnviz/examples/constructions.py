@@ -31,7 +31,7 @@ class Construction:
     """One operation that computes a matrix from others: functions for its shape and for the
     matrix."""
 
-    written: str  # an example, for hints
+    example: str  # an example, for hints
     shape: Callable[[list[MatrixShape], Sequence[Any]], MatrixShape]
     make: Callable[[list[Tensor]], Tensor]
 
@@ -103,8 +103,8 @@ def _parse_construction(value: Mapping[str, Any]) -> tuple[Construction, list[An
     """
     name, parts = next(iter(value.items()), ("", None))
     if len(value) != 1 or name not in CONSTRUCTIONS or not isinstance(parts, list) or not parts:
-        written = CONSTRUCTIONS.get(name, CONSTRUCTIONS["product"]).written
-        raise AttnvizError("this way to make a matrix is not known", f"write {written}")
+        example = CONSTRUCTIONS.get(name, CONSTRUCTIONS["product"]).example
+        raise AttnvizError("this way to make a matrix is not known", f"write {example}")
     return CONSTRUCTIONS[name], parts
 
 
@@ -231,7 +231,7 @@ def _refuse_part_count(count: int, shapes: list[MatrixShape], name: str) -> list
     """
     if len(shapes) != count:
         problem = f"'{name}' takes {count} parts, and {len(shapes)} are given"
-        raise AttnvizError(problem, f"write {CONSTRUCTIONS[name].written}")
+        raise AttnvizError(problem, f"write {CONSTRUCTIONS[name].example}")
     return shapes
 
 

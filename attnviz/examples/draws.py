@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a recipe is read without torch
 
     DrawFunction = Callable[..., list[Tensor]]
 
-MOST_NUMBERS = 100_000_000  # of one draw
+MAX_DRAW_SIZE = 100_000_000  # of one draw
 MAX_SKIPPED_AT_ONCE = 1_000_000
 BYTES_PER_NUMBER = 4  # float32
 DRAWING_BYTES_PER_NUMBER = 16  # while drawing: integers or float64, and a copy
@@ -49,7 +49,7 @@ class MatrixDraw:
         *before, rows, columns = (1, *self.shape)
         transposed_shape = (*before[1:], columns, rows)
         shapes = {self.name: transposed_shape if self.transposed else self.shape}
-        biased = DRAW_KINDS[self.kind].biased and self.options.get("bias", True)
+        biased = DRAW_KINDS[self.kind].draws_bias and self.options.get("bias", True)
         return shapes | {self.bias_name: self.shape[-1:]} if biased else shapes
 
 
@@ -199,8 +199,8 @@ class DrawKind:
     make: DrawFunction
     options: Mapping[str, toml.ValueKind] = field(default_factory=dict)
     sides: int | None = None  # the exact number of dimensions; None allows any
-    least: int = 1  # the smallest number of dimensions
-    biased: bool = False  # whether a bias is drawn, too
+    min_sides: int = 1  # the smallest number of dimensions
+    draws_bias: bool = False  # whether a bias is drawn, too
 
 
 COUNT_TYPE = toml.ValueKind(
@@ -210,17 +210,17 @@ SHAPE_TYPE = toml.ValueKind(
     lambda value: toml.is_list(value, int) and all(map(COUNT_TYPE.fits, value)),
     "a list of sizes, such as [4, 3]",
 )
-_INTEGER = toml.ValueKind(
-    lambda value: toml.is_whole_number(value) and abs(value) <= toml.LARGEST_WHOLE,
-    f"a whole number of at most {toml.LARGEST_WHOLE:,}",
+_INTEGER_TYPE = toml.ValueKind(
+    lambda value: toml.is_whole_number(value) and abs(value) <= toml.MAX_INTEGER,
+    f"a whole number of at most {toml.MAX_INTEGER:,}",
 )
-_FINITE = replace(toml.NUMBER, fits=toml.is_number)
-_SHARE = toml.ValueKind(
+_FINITE_TYPE = replace(toml.NUMBER_TYPE, fits=toml.is_number)
+_SHARE_TYPE = toml.ValueKind(
     lambda value: toml.is_number(value, 0) and value < 1, "a number from 0 and below 1, such as 0.1"
 )
-_GAIN: Mapping[str, toml.ValueKind] = {"gain": toml.POSITIVE_TYPE}
-_KAIMING: Mapping[str, toml.ValueKind] = {
-    "a": _FINITE,
+_GAIN_OPTION: Mapping[str, toml.ValueKind] = {"gain": toml.POSITIVE_TYPE}
+_KAIMING_OPTIONS: Mapping[str, toml.ValueKind] = {
+    "a": _FINITE_TYPE,
     "mode": toml.one_word_of("fan_in", "fan_out"),
     "nonlinearity": toml.one_word_of("leaky_relu", "relu", "linear", "sigmoid", "tanh", "selu"),
 }
@@ -228,24 +228,28 @@ _KAIMING: Mapping[str, toml.ValueKind] = {
 DRAW_KINDS: dict[str, DrawKind] = {
     "rand": DrawKind(_draw_uniform),
     "randn": DrawKind(_draw_normal),
-    "randint": DrawKind(_draw_integers, {"low": _INTEGER, "high": _INTEGER}),
-    "linear": DrawKind(_draw_linear, {"bias": toml.BOOLEAN_TYPE}, sides=2, biased=True),
-    "uniform": DrawKind(_initializer("uniform"), {"a": _FINITE, "b": _FINITE}),
-    "normal": DrawKind(_initializer("normal"), {"mean": _FINITE, "std": toml.POSITIVE_TYPE}),
-    "xavier_uniform": DrawKind(_initializer("xavier_uniform"), _GAIN, least=2),
-    "xavier_normal": DrawKind(_initializer("xavier_normal"), _GAIN, least=2),
-    "kaiming_uniform": DrawKind(_initializer("kaiming_uniform"), _KAIMING, least=2),
-    "kaiming_normal": DrawKind(_initializer("kaiming_normal"), _KAIMING, least=2),
-    "dropout": DrawKind(_draw_dropout, {"p": _SHARE, "intel": toml.BOOLEAN_TYPE}),
+    "randint": DrawKind(_draw_integers, {"low": _INTEGER_TYPE, "high": _INTEGER_TYPE}),
+    "linear": DrawKind(_draw_linear, {"bias": toml.BOOLEAN_TYPE}, sides=2, draws_bias=True),
+    "uniform": DrawKind(_initializer("uniform"), {"a": _FINITE_TYPE, "b": _FINITE_TYPE}),
+    "normal": DrawKind(_initializer("normal"), {"mean": _FINITE_TYPE, "std": toml.POSITIVE_TYPE}),
+    "xavier_uniform": DrawKind(_initializer("xavier_uniform"), _GAIN_OPTION, min_sides=2),
+    "xavier_normal": DrawKind(_initializer("xavier_normal"), _GAIN_OPTION, min_sides=2),
+    "kaiming_uniform": DrawKind(_initializer("kaiming_uniform"), _KAIMING_OPTIONS, min_sides=2),
+    "kaiming_normal": DrawKind(_initializer("kaiming_normal"), _KAIMING_OPTIONS, min_sides=2),
+    "dropout": DrawKind(_draw_dropout, {"p": _SHARE_TYPE, "intel": toml.BOOLEAN_TYPE}),
 }
 
 
-_STREAM = {"seed": toml.whole_from(0, toml.LARGEST_WHOLE), "skip": toml.whole_from(0, MOST_NUMBERS)}
+_STREAM = {"seed": toml.int_range(0, toml.MAX_INTEGER), "skip": toml.int_range(0, MAX_DRAW_SIZE)}
 RECIPE_TYPES: Mapping[str, toml.ValueKind] = {
     **_STREAM,
     "draws": toml.ValueKind(lambda value: toml.is_list(value, dict, least=0), "a list of draws"),
 }
-DRAW: Mapping[str, toml.ValueKind] = {"name": toml.TEXT, **_STREAM, "transposed": toml.BOOLEAN_TYPE}
+DRAW_TYPES: Mapping[str, toml.ValueKind] = {
+    "name": toml.TEXT_TYPE,
+    **_STREAM,
+    "transposed": toml.BOOLEAN_TYPE,
+}
 DEFAULT_BOUNDS: Mapping[str, Mapping[str, int]] = {
     "randint": {"low": 0, "high": 10},
     "uniform": {"a": 0, "b": 1},
@@ -284,11 +288,11 @@ def _read_draw(table: toml.Table) -> MatrixDraw:
     values = table.values
     if "name" not in values:
         raise table.error("a draw has no name", 'write { name = "embeddings", rand = [4, 3] }')
-    table.refuse_misfit("name", toml.TEXT)
+    table.refuse_misfit("name", toml.TEXT_TYPE)
     name = values["name"]
     kind = _draw_kind(table, name)
     shape, options = _draw_shape(table, kind, name), DRAW_KINDS[kind].options
-    known_keys = {"name": toml.TEXT, kind: SHAPE_TYPE, **options, **DRAW}
+    known_keys = {"name": toml.TEXT_TYPE, kind: SHAPE_TYPE, **options, **DRAW_TYPES}
     table.check(f"key of a draw with {kind}", known_keys)
     if bounds := DEFAULT_BOUNDS.get(kind):
         low, high = (values.get(bound, number) for bound, number in bounds.items())
@@ -313,9 +317,9 @@ def _draw_kind(table: toml.Table, name: str) -> str:
     kinds = [kind for kind in DRAW_KINDS if kind in table.values]
     if len(kinds) == 1:
         return kinds[0]
-    known = {*DRAW_KINDS, *DRAW}.union(*(kind.options for kind in DRAW_KINDS.values()))
+    known_keys = {*DRAW_KINDS, *DRAW_TYPES}.union(*(kind.options for kind in DRAW_KINDS.values()))
     for key in table.values:
-        if key not in known:
+        if key not in known_keys:
             table.refuse_unknown("kind of draw", key, DRAW_KINDS)
     hint = f"give one of {', '.join(DRAW_KINDS)} with its shape"
     raise table.error(f"the draw '{name}' has no kind", hint)
@@ -323,14 +327,14 @@ def _draw_kind(table: toml.Table, name: str) -> str:
 
 def _draw_shape(table: toml.Table, kind: str, name: str) -> tuple[int, ...]:
     """Return the shape of a draw; refuse one that its kind does not take, or that is too large."""
-    shape, sides, least = table.values[kind], DRAW_KINDS[kind].sides, DRAW_KINDS[kind].least
+    shape, sides, min_sides = table.values[kind], DRAW_KINDS[kind].sides, DRAW_KINDS[kind].min_sides
     if not SHAPE_TYPE.fits(shape):
         raise table.error(f"the draw '{name}' has no shape", f"{kind} = [4, 3]", kind)
-    if sides not in (None, len(shape)) or len(shape) < least:
+    if sides not in (None, len(shape)) or len(shape) < min_sides:
         count = counted(len(shape), "dimension")
         problem = f"the draw '{name}' has {count}, but {kind} fills a matrix"
         raise table.error(problem, f"{kind} = [4, 3]", kind)
-    if prod(shape) > MOST_NUMBERS:
-        hint = f"at most {MOST_NUMBERS:,} can be drawn"
+    if prod(shape) > MAX_DRAW_SIZE:
+        hint = f"at most {MAX_DRAW_SIZE:,} can be drawn"
         raise table.error(f"a draw of {prod(shape):,} numbers is too large", hint, kind)
     return tuple(shape)

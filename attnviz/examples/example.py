@@ -71,8 +71,8 @@ class Example(Showable):
     def contents(self) -> dict[str, Any]:
         """All given matrices by name: as written, drawn, or constructed from draws."""
         draws = self._draws_by_name.items()
-        drawn = {name: tensor.numpy() for name, tensor in draws if can_be_given(name)}
-        return drawn | self._construct_matrices(self.given)
+        matrices = {name: tensor.numpy() for name, tensor in draws if can_be_given(name)}
+        return matrices | self._construct_matrices(self.given)
 
     @cached_property
     def _draws_by_name(self) -> dict[str, Tensor]:
@@ -98,7 +98,7 @@ class Example(Showable):
     def _refuse_more_than_memory(self) -> None:
         """Refuse draws and constructions that by estimate need more memory than is free."""
         shapes = self.recipe.shapes_by_name
-        given = [name for name in shapes if can_be_given(name)]
+        drawn_names = [name for name in shapes if can_be_given(name)]
         tables = (self.given, *(expectation.changes for expectation in self.expectations))
         combined = [
             value
@@ -106,7 +106,7 @@ class Example(Showable):
             for name, value in table.items()
             if isinstance(value, Mapping) and is_construction(name, value)
         ]
-        numbers = sum(construction_size(value, shapes) for value in (*given, *combined))
+        numbers = sum(construction_size(value, shapes) for value in (*drawn_names, *combined))
         needed_bytes = self.recipe.needed_bytes + BYTES_PER_GIVEN_NUMBER * numbers
         free_bytes = memory.free_bytes()
         if free_bytes is not None and needed_bytes > free_bytes:

@@ -19,35 +19,35 @@ from attnviz.traces.matrix_names import alias_hint, can_be_given, flatten_layers
 from attnviz.traces.parts import EXPECTATION_TYPES, GIVEN_NAMES
 from attnviz.traces.settings import SHIPPED_NAMES, Settings, untrusted_settings
 
-TITLE = replace(toml.TEXT, wanted="text", hint="write it in quotes")
+PLAIN_TEXT_TYPE = replace(toml.TEXT_TYPE, phrase="text", hint="write it in quotes")
 TOKEN_TYPE = toml.ValueKind(
     lambda value: isinstance(value, str) or toml.is_whole_number(value), "a word, or its number"
 )
-TEXTS: Mapping[str, toml.ValueKind] = {
-    **dict.fromkeys(("title", "source", "notice", "text", "mistake"), TITLE),
+EXAMPLE_TEXT_TYPES: Mapping[str, toml.ValueKind] = {
+    **dict.fromkeys(("title", "source", "notice", "text", "mistake"), PLAIN_TEXT_TYPE),
     "query": TOKEN_TYPE,
 }
 EXAMPLE_KEYS: Mapping[str, toml.ValueKind] = {
-    **TEXTS,
-    **dict.fromkeys(("settings", "recipe", "given"), toml.TABLE),
-    "expect": replace(toml.TABLES, fits=lambda value: toml.is_list(value, dict, least=0)),
+    **EXAMPLE_TEXT_TYPES,
+    **dict.fromkeys(("settings", "recipe", "given"), toml.TABLE_TYPE),
+    "expect": replace(toml.TABLES_TYPE, fits=lambda value: toml.is_list(value, dict, least=0)),
 }
 EXPECTATION_PLACE_KEYS: Mapping[str, toml.ValueKind] = {  # where something is expected
-    "step": toml.TEXT,
+    "step": toml.TEXT_TYPE,
     "query": TOKEN_TYPE,
     "item": COUNT_TYPE,
-    "layer": replace(toml.whole_from(0, toml.LARGEST_WHOLE), wanted="a whole number from 0"),
+    "layer": replace(toml.int_range(0, toml.MAX_INTEGER), phrase="a whole number from 0"),
     "with": replace(
-        toml.TABLE, wanted="a table, such as { scale = false }", hint="change its value"
+        toml.TABLE_TYPE, phrase="a table, such as { scale = false }", hint="change its value"
     ),
 }
 EXPECTATION_VALUE_KEYS: Mapping[str, toml.ValueKind] = {  # what is expected
     "values": toml.ValueKind(
-        lambda value: isinstance(value, list) or toml.NUMBER.fits(value), "rows of numbers"
+        lambda value: isinstance(value, list) or toml.NUMBER_TYPE.fits(value), "rows of numbers"
     ),
     "shape": SHAPE_TYPE,
     "parameters": COUNT_TYPE,
-    "claim": toml.TEXT,
+    "claim": toml.TEXT_TYPE,
     "arithmetic": toml.ValueKind(
         lambda value: toml.is_list(value, str), "a list of sums in quotes"
     ),
@@ -77,7 +77,7 @@ def read_example(path: Path) -> Example:
     return Example(
         name=path.stem,
         path=path,
-        **{name: whole.text(name) for name in TEXTS if name in whole.values},
+        **{name: whole.text(name) for name in EXAMPLE_TEXT_TYPES if name in whole.values},
         settings=whole.table("settings").settings(EXAMPLE_SETTINGS, Settings()),
         recipe=recipe,
         given=_given_values(whole.table("given"), "matrix to give", {}, recipe),
@@ -87,12 +87,12 @@ def read_example(path: Path) -> Example:
 
 def _refuse_loaded(table: toml.Table) -> None:
     """Refuse settings that name models or vectors which do not come with attnviz."""
-    for name, known in SHIPPED_NAMES.items():
+    for name, shipped_names in SHIPPED_NAMES.items():
         value = untrusted_settings(table.values).get(name)
         if isinstance(value, NameInFile):
             raise table.error(
                 f"'{name}' is '{value}', and a lesson can only name what comes with attnviz",
-                f"known: {', '.join(known)}",
+                f"known: {', '.join(shipped_names)}",
                 name,
             )
 
@@ -105,17 +105,17 @@ def _given_values(
     `kind` calls a name in errors ("matrix to give"), and `settings` are the names of settings that
     may be given, too.
     """
-    with table.located():
+    with table.locating_errors():
         values = flatten_layers(table.values)
     for name, value in values.items():
         path = (name,) if name in table.values else name.split(".")
         if not can_be_given(name):
-            known = [*settings, *GIVEN_NAMES]
-            table.refuse_unknown(kind, name, known, *path, hint=alias_hint(name))
+            known_names = [*settings, *GIVEN_NAMES]
+            table.refuse_unknown(kind, name, known_names, *path, hint=alias_hint(name))
         if name in settings:
             table.refuse_misfit(name, settings[name])
         elif is_construction(name, value):
-            with table.located(*path, about=f"'{name}': "):
+            with table.locating_errors(*path, about=f"'{name}': "):
                 construction_shape(toml.plain_number(value), recipe.shapes_by_name)
     return {name: toml.plain_number(value) for name, value in values.items()}
 
@@ -126,8 +126,8 @@ def _read_expectation(table: toml.Table, recipe: Recipe) -> Expectation:
     Refuses one that expects nothing or names neither a step nor a claim, and unknown steps, claims
     and keys.
     """
-    known = {**EXPECTATION_PLACE_KEYS, **EXPECTATION_VALUE_KEYS, **EXPECTATION_TOLERANCE_KEYS}
-    table.check("key of an expectation", known)
+    known_keys = {**EXPECTATION_PLACE_KEYS, **EXPECTATION_VALUE_KEYS, **EXPECTATION_TOLERANCE_KEYS}
+    table.check("key of an expectation", known_keys)
     values, step, claim = table.values, table.values.get("step"), table.values.get("claim")
     if step is None and claim is None:
         hint = f"step = one of {', '.join(EXPECTATION_TYPES)}"

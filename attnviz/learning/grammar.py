@@ -53,8 +53,8 @@ class Grammar:
 
     lists: Mapping[ListKey, tuple[WordTokens, ...]]
     ways: tuple[SentenceWay, ...]
-    learned: tuple[float, ...]  # the share of each filled-in pattern in training
-    measured: tuple[float, ...]  # and in held-out sentences
+    training_shares: tuple[float, ...]  # the share of each filled-in pattern in training
+    held_out_shares: tuple[float, ...]  # and in held-out sentences
     asks: str  # the name of the slots at which an answer is asked for
     answers: str  # the name of the slots whose words are answers
     readings: Mapping[str, ReadingRule]
@@ -133,8 +133,8 @@ class GrammarTables:
     List 0 is padding after the end of a sentence; its only word has no meaning.
     """
 
-    learned: Float64[Tensor, "way"]  # cumulative shares
-    measured: Float64[Tensor, "way"]
+    training_shares: Float64[Tensor, "way"]  # cumulative shares
+    held_out_shares: Float64[Tensor, "way"]
     ids: Int[Tensor, "list word token"]
     answers: Int[Tensor, "list word"]
     sizes: Int[Tensor, "list"]
@@ -142,14 +142,14 @@ class GrammarTables:
     held_out: Bool[Tensor, "way slot"]  # whether it belongs to the held-out combination
     slot: Int[Tensor, "way token"]
     part: Int[Tensor, "way token"]  # which token of its word
-    answered: Int[Tensor, "way token"]  # the slot whose word is the answer, or NO_TOKEN
+    answer_slots: Int[Tensor, "way token"]  # the slot whose word is the answer, or NO_TOKEN
     readings: Mapping[str, Int[Tensor, "way token"]]
 
     def draw(self, seed: int, count: int, held_out: bool) -> Examples:
         """Draw `count` sentences, each filled-in pattern as often as its share."""
         stream = "held out" if held_out else "learned"
         chance = draw_uniform([seed], f"{stream} ways", range(count), 1).flatten()
-        shares = self.measured if held_out else self.learned
+        shares = self.held_out_shares if held_out else self.training_shares
         return self.sentences(seed, stream, torch.searchsorted(shares, chance, right=True))
 
     def sentences(self, seed: int, stream: str, ways: Int[Tensor, "sentence"]) -> Examples:
@@ -158,7 +158,7 @@ class GrammarTables:
         `stream` is "learned" or "held out". Raises NoWordsError if no combination fits.
         """
         words = self._draw_words(seed, stream, ways)
-        lists, slot, answered = self.lists[ways], self.slot[ways], self.answered[ways]
+        lists, slot, answered = self.lists[ways], self.slot[ways], self.answer_slots[ways]
         answered_slots = answered.clamp(min=0)
         answers = self.answers[lists.gather(1, answered_slots), words.gather(1, answered_slots)]
         return Examples(
@@ -216,14 +216,14 @@ def build_tables(grammar: Grammar) -> GrammarTables:
         return torch.tensor(padded)
 
     return GrammarTables(
-        learned=_cumulative_shares(grammar.learned),
-        measured=_cumulative_shares(grammar.measured),
+        training_shares=_cumulative_shares(grammar.training_shares),
+        held_out_shares=_cumulative_shares(grammar.held_out_shares),
         **_list_tables(grammar),
         lists=table("lists", 0, slots),
         held_out=table("held out", 0, slots).bool(),
         slot=table("slot", slots - 1, grammar.longest),
         part=table("part", 0, grammar.longest),
-        answered=table("answered", NO_TOKEN, grammar.longest),
+        answer_slots=table("answered", NO_TOKEN, grammar.longest),
         readings={
             name: table(f"reading {name}", NO_TOKEN, grammar.longest) for name in grammar.readings
         },

@@ -34,25 +34,26 @@ from attnviz.traces import toml_reader as toml
 from attnviz.traces.settings import Settings
 from attnviz.wording.words import counted
 
-TEXTS = ("about", "teaches", "watch", "asks", "answers")
+TEXT_KEYS = ("about", "teaches", "watch", "asks", "answers")
 REQUIRED_GRAMMAR_KEYS = ("asks", "answers", "watch", "words", "sentences")
 GRAMMAR_KEYS: Mapping[str, toml.ValueKind] = {
     **dict.fromkeys(
-        TEXTS, replace(toml.TEXT, hint='write {key} = "…": docs/learning.md has a whole grammar')
+        TEXT_KEYS,
+        replace(toml.TEXT_TYPE, hint='write {key} = "…": docs/learning.md has a whole grammar'),
     ),
-    "held_out": toml.NAMES,
-    "words": replace(toml.TABLE, hint='write below [words]: noun = ["key", "door"]'),
-    "sentences": toml.TABLES,
-    **dict.fromkeys(("phrases", "readings", "settings", "training"), toml.TABLE),
+    "held_out": toml.NAMES_TYPE,
+    "words": replace(toml.TABLE_TYPE, hint='write below [words]: noun = ["key", "door"]'),
+    "sentences": toml.TABLES_TYPE,
+    **dict.fromkeys(("phrases", "readings", "settings", "training"), toml.TABLE_TYPE),
 }
-READING_KEYS: Mapping[str, toml.ValueKind] = dict.fromkeys(("of", "reads", "does"), toml.TEXT)
+READING_KEYS: Mapping[str, toml.ValueKind] = dict.fromkeys(("of", "reads", "does"), toml.TEXT_TYPE)
 SENTENCES_KEYS: Mapping[str, toml.ValueKind] = {
     "patterns": toml.ValueKind(
         lambda value: toml.is_list(value, str),
         "a list of texts",
         'write {key} = ["the {noun x as subject} {verb x}"]',
     ),
-    "times": toml.whole_from(0, 1000),
+    "times": toml.int_range(0, 1000),
     "only": toml.one_word_of("", "learned", "held out"),
 }
 MAX_KINDS = 100  # of a class of words
@@ -65,7 +66,7 @@ GRAMMAR_TEXT_KEYS = toml.ValueKind(
     ),
     'a list of words, such as ["key", "door"]',
 )
-PHRASE = replace(toml.TEXT, wanted='text, such as "the {noun}"')
+PHRASE_TYPE = replace(toml.TEXT_TYPE, phrase='text, such as "the {noun}"')
 NO_GRAMMAR_SETTINGS = ("tokenizer", "embeddings", "given", "item", "memory", "model")
 GRAMMAR_SETTINGS = tuple(
     name
@@ -108,7 +109,7 @@ def read_grammar_task(path: Path, source: str | None = None) -> Task:
         source=whole.file.text,
         **_training_choices(whole.table("training")),
     )
-    with whole.located("watch"):
+    with whole.locating_errors("watch"):
         tokens = task.vocabulary.cut(task.watch)
     if len(tokens) > task.longest:
         raise whole.error(
@@ -136,8 +137,8 @@ def _read_grammar(whole: toml.Table) -> Grammar:
     grammar = Grammar(
         lists=by_kind | {("", slot.kind): ((slot.kind,),) for slot in slots if not slot.words},
         ways=every,
-        learned=tuple(learned.get(way, 0.0) for way in every),
-        measured=tuple(measured.get(way, 0.0) for way in every),
+        training_shares=tuple(learned.get(way, 0.0) for way in every),
+        held_out_shares=tuple(measured.get(way, 0.0) for way in every),
         asks=whole.text("asks"),
         answers=whole.text("answers"),
         readings=_read_readings(whole.table("readings"), names),
@@ -215,7 +216,7 @@ def _read_phrases(table: toml.Table, kinds: Kinds) -> Mapping[str, str]:
     """Return the phrases by name, each a pattern that others can contain; refuse names of word
     lists and phrases that cannot be parsed."""
     for name in table.values:
-        table.refuse_misfit(name, PHRASE)
+        table.refuse_misfit(name, PHRASE_TYPE)
         if name in kinds:
             problem = f"'{name}' is also a list of words"
             raise table.error(problem, "give the phrase another name", name)
@@ -268,7 +269,7 @@ def _read_pattern(
 
     Refuses unknown classes and kinds of words.
     """
-    with table.located(*keys):
+    with table.locating_errors(*keys):
         pattern = parse_pattern(text, phrases)
         refuse_unknown_words(pattern, kinds)
     return pattern
@@ -284,7 +285,7 @@ def _read_readings(table: toml.Table, names: Sequence[str]) -> dict[str, Reading
         raise table.error(f"there are more than {MAX_READINGS} readings", "leave some out")
     rules = {}
     for name in table.values:
-        table.refuse_misfit(name, toml.TABLE)
+        table.refuse_misfit(name, toml.TABLE_TYPE)
         part = table.table(name)
         part.check("key of a reading", READING_KEYS)
         of, reads = part.values.get("of", ""), part.values.get("reads", PREVIOUS_TOKEN)
@@ -328,7 +329,10 @@ def _refuse_unmatched_forms(grammar: Grammar, whole: toml.Table) -> None:
 def _refuse_impossible_sentences(grammar: Grammar, whole: toml.Table) -> None:
     """Refuse a filled-in pattern without enough different words for its training or held-out
     sentences."""
-    for stream, shares in (("learned", grammar.learned), ("held out", grammar.measured)):
+    for stream, shares in (
+        ("learned", grammar.training_shares),
+        ("held out", grammar.held_out_shares),
+    ):
         ways = torch.tensor([number for number, share in enumerate(shares) if share])
         try:
             grammar.tables.sentences(0, stream, ways)
@@ -346,8 +350,8 @@ def _refuse_impossible_sentences(grammar: Grammar, whole: toml.Table) -> None:
 def _training_choices(table: toml.Table) -> dict[str, Any]:
     """Return the values of [training] as fields of a Task; refuse unknown keys and values out of
     range."""
-    kinds = {**toml.kinds_by_class(Choices), "seconds": toml.NUMBER}
+    kinds = {**toml.kinds_by_class(Choices), "seconds": toml.NUMBER_TYPE}
     table.check("key of training", kinds)
-    with table.located(options=True):
+    with table.locating_errors(options=True):
         Choices(**{name: each for name, each in table.values.items() if name != "seconds"})
     return dict(table.values)

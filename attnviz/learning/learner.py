@@ -102,17 +102,17 @@ def reading_scores(
     """Return for each reading the mean weight of each head on the positions that the reading tells
     to attend to. The mean is over the tokens that have such a position; NaN if there are none."""
     return {
-        name: np.stack([_mean_weight_read(layer.attended.weights, read) for layer in passed.layers])
-        for name, read in examples.readings.items()
+        name: np.stack([_mean_weight_read(layer.attended.weights, keys) for layer in passed.layers])
+        for name, keys in examples.readings.items()
     }
 
 
 def _mean_weight_read(
-    weights: Float[Tensor, "sentence head query key"], read: Tensor
+    weights: Float[Tensor, "sentence head query key"], keys: Tensor
 ) -> np.ndarray:
-    """Return each head's mean weight on the positions in `read`, over all tokens that have one."""
-    has_target = read != NO_TOKEN
-    targets = read.clamp(min=0)[:, None, :, None].expand(-1, weights.shape[1], -1, 1)
+    """Return each head's mean weight on the positions in `keys`, over all tokens that have one."""
+    has_target = keys != NO_TOKEN
+    targets = keys.clamp(min=0)[:, None, :, None].expand(-1, weights.shape[1], -1, 1)
     weights_read = weights.gather(-1, targets).squeeze(-1) * has_target[:, None]
     means: np.ndarray = (weights_read.sum((0, 2)) / has_target.sum()).cpu().numpy()
     return means
@@ -183,11 +183,11 @@ def new_model(task: Task, settings: Settings) -> Model:
     seeds, dim = Seeds((settings.seed,)), settings.width
     plan = build_plan(settings, Matrices(), dim)
     words = task.vocabulary
-    drawn = [_draw_layer_matrices(plan, number, dim) for number in range(settings.layers or 1)]
+    layers = [_draw_layer_matrices(plan, number, dim) for number in range(settings.layers or 1)]
     if settings.positions == "learned":
-        drawn[0]["positions"] = positions.untrained_positions(task.longest, dim, seeds)
+        layers[0]["positions"] = positions.untrained_positions(task.longest, dim, seeds)
     first, *above = [
-        Matrices(**{name: tensor.float() for name, tensor in by_name.items()}) for by_name in drawn
+        Matrices(**{name: tensor.float() for name, tensor in by_name.items()}) for by_name in layers
     ]
     w_answers = seeds.draw_projection("w_answers", dim, len(words.answers)).float()
     norm = Norm(torch.ones(dim), torch.zeros(dim)) if settings.norm == "pre" else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.learning.task_names import GRAMMAR_SUFFIX, LINE_PIECES, TASKS, is_task_path
 from attnviz.machine import files
-from attnviz.wording.commands import shell_quoted
+from attnviz.wording.commands import shell_quote
 from attnviz.wording.keywords import with_checked_arguments
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _missing_task_error(request: Mapping[str, str], folder: Path) -> AttnvizErro
     task."""
     name = request.get("task", request.get("file", ""))
     option = "" if "task" in request else "--file "
-    command = f"attnviz learn {option}{shell_quoted(name)} --from {shell_quoted(str(folder))}"
+    command = f"attnviz learn {option}{shell_quote(name)} --from {shell_quote(str(folder))}"
     if "file" in request or name.endswith(GRAMMAR_SUFFIX):
         return AttnvizError(
             f"'{folder}' learns from {name}, and does not contain that file",

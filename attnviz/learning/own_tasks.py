@@ -226,8 +226,8 @@ class EncodedLines:
 class LineDataset:
     """The lines to train on and the held-out ones, with the readings that are measured."""
 
-    learned: EncodedLines
-    measured: EncodedLines  # held out
+    training_lines: EncodedLines
+    held_out_lines: EncodedLines  # held out
     longest: int
     end: int  # the answer after the last token
     readings: tuple[str, ...]  # those that occur often enough to be measured
@@ -235,7 +235,7 @@ class LineDataset:
     def draw(self, seed: int, count: int, held_out: bool) -> Examples:
         """Draw lines uniformly; if there are no more held-out lines than `count`, return each
         once."""
-        part = self.measured if held_out else self.learned
+        part = self.held_out_lines if held_out else self.training_lines
         if held_out and len(part.sizes) <= count:
             return self.examples(part, torch.arange(len(part.sizes)))
         stream = f"lines {'held out' if held_out else 'learned'}"
@@ -320,8 +320,8 @@ def _hold_out_lines(lines: Sequence[str], path: Path) -> tuple[list[str], list[s
             file=str(path),
         )
     interval = min(HELD_OUT_LINE_INTERVAL, len(lines))
-    learned = [line for number, line in enumerate(lines, start=1) if number % interval]
-    return learned, [*lines[interval - 1 :: interval]]
+    training_lines = [line for number, line in enumerate(lines, start=1) if number % interval]
+    return training_lines, [*lines[interval - 1 :: interval]]
 
 
 def _encode_line_dataset(
@@ -332,14 +332,14 @@ def _encode_line_dataset(
     `words`."""
     numbers = {word: number for number, word in enumerate(words)}
     lines = LineDataset(
-        learned=_encode_lines(learned, numbers),
-        measured=_encode_lines(measured, numbers),
+        training_lines=_encode_lines(learned, numbers),
+        held_out_lines=_encode_lines(measured, numbers),
         longest=max(map(len, [*learned, *measured])),
         end=len(words),
         readings=tuple(READING_SENTENCES),
     )
     examined = torch.arange(min(len(measured), MAX_EXAMINED_LINES))
-    readings = lines.examples(lines.measured, examined).readings
+    readings = lines.examples(lines.held_out_lines, examined).readings
     shares = {name: (read != NO_TOKEN).any(1).double().mean() for name, read in readings.items()}
     frequent = [name for name, share in shares.items() if share >= 1 / READING_LINE_INTERVAL]
     return replace(lines, readings=tuple(frequent))

@@ -34,7 +34,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import FEED_FORWARD_FACTOR, Settings, chosen_variant, head_width
-from attnviz.wording.commands import shell_quoted
+from attnviz.wording.commands import shell_quote
 from attnviz.wording.words import counted
 
 HELD_OUT_SENTENCES = 128  # sentences that accuracy is measured on, if there are so many
@@ -255,7 +255,7 @@ def watched_tokens(task: Task, settings: Settings, text: str | None) -> Tokens:
     if text is not None and not text.strip():
         raise AttnvizError(
             "there is no word in the sentence to watch",
-            f"give one, or leave it out: --watch {shell_quoted(task.watch)}",
+            f"give one, or leave it out: --watch {shell_quote(task.watch)}",
             about="watch",
         )
     tokens = task.vocabulary.cut(task.watch if text is None else text)

@@ -15,7 +15,7 @@ from typing import BinaryIO, Literal
 
 from attnviz.errors import AttnvizError, Note
 from attnviz.machine import memory
-from attnviz.wording.commands import shell_quoted
+from attnviz.wording.commands import shell_quote
 
 MAX_PATH_BYTES = 255, 4096  # of a name, and of a path with its final zero byte, by default
 TEMPORARY_NAME_BYTES = 25  # of a temporary file in machine/atomic_files.py
@@ -259,7 +259,7 @@ def refuse_missing_folder(path: Path) -> None:
         if not folder.is_dir():
             raise AttnvizError(
                 f"there is no folder '{folder}'",
-                f"make it with: mkdir -p {shell_quoted(str(folder))}",
+                f"make it with: mkdir -p {shell_quote(str(folder))}",
             )
 
 

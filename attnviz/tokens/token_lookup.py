@@ -63,7 +63,7 @@ def _tokens_hint(tokens: Tokens, name: str) -> str:
     nearest = get_close_matches(name, tokens.labels, n=1)
     question = f"did you mean '{nearest[0]}'? " if nearest else ""
     first = enumerate(tokens.labels[:MAX_LISTED_TOKENS], start=1)
-    listed = ", ".join(f"{number} {label}" for number, label in first)
-    rest = f", … {len(tokens)} in all" if len(tokens) > MAX_LISTED_TOKENS else ""
+    tokens_text = ", ".join(f"{number} {label}" for number, label in first)
+    rest_text = f", … {len(tokens)} in all" if len(tokens) > MAX_LISTED_TOKENS else ""
     only = "the only token is" if len(tokens) == 1 else "the tokens are"
-    return f"{question}{only}: {listed}{rest}"
+    return f"{question}{only}: {tokens_text}{rest_text}"

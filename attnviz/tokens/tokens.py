@@ -11,7 +11,7 @@ from functools import cached_property
 
 from attnviz.wording.printable import SPACE_SIGN, visible_text
 
-_BETWEEN_WORDS = re.compile(rf"(?<=\w){SPACE_SIGN}(?=\w)")
+_INNER_SPACE_PATTERN = re.compile(rf"(?<=\w){SPACE_SIGN}(?=\w)")
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def piece_phrase(piece: bytes) -> str:
     >>> piece_phrase(b"Input 1")
     'Input 1'
     """
-    return _BETWEEN_WORDS.sub(" ", piece_label(piece))
+    return _INNER_SPACE_PATTERN.sub(" ", piece_label(piece))
 
 
 def _bytes_in_brackets(error: UnicodeError) -> tuple[str, int]:

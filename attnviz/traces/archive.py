@@ -192,8 +192,8 @@ def _origin_contents(origin: Origin) -> Contents:
         return {"model": nest_arrays(_tensors_to_numpy(model.parameters))}
     contents: Contents = {}
     if not isinstance(origin, FromSeed) and origin.matrices.tensors_of_all_layers:
-        given = _tensors_to_numpy(origin.matrices.tensors_of_all_layers)
-        contents["given"] = nest_arrays(given)
+        arrays = _tensors_to_numpy(origin.matrices.tensors_of_all_layers)
+        contents["given"] = nest_arrays(arrays)
     if not isinstance(origin, FromExample) and origin.vectors is not None:
         contents["vectors"] = tensor_to_numpy(origin.vectors)
     return contents
@@ -391,7 +391,7 @@ def restore_on_demand(
         raise TypeError(soft_cap)
     switched_off = parse_heads_off(origin.settings.without)
     captured = CapturedAttention(
-        which=origin.card.which,
+        kind=origin.card.which,
         layer=number,
         inputs=tensors["inputs"],
         memory=tensors.get("key_inputs"),

@@ -33,7 +33,7 @@ from attnviz.traces.archive import (
 )
 from attnviz.traces.given_arrays import refuse_misfits
 from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
-from attnviz.traces.matrix_names import LAYERS
+from attnviz.traces.matrix_names import LAYERS_KEY
 from attnviz.traces.models.answers import AnswerScoring, Prediction
 from attnviz.traces.models.vocabulary import PREDICTS
 from attnviz.traces.origin import (
@@ -54,7 +54,7 @@ from attnviz.traces.parts import (
     Part,
     ResidualPart,
 )
-from attnviz.traces.settings import INSTEAD, Positions, Settings, untrusted_settings
+from attnviz.traces.settings import ABLATION_VALUES, Positions, Settings, untrusted_settings
 from attnviz.traces.structured_text import build_checked
 from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
 from attnviz.traces.trained.capture import WeightsOnDemand
@@ -285,7 +285,8 @@ class _TraceReader:
             given=frozenset(facts["given"]),
             mistake=_match_choice(("", *MISTAKES), facts["mistake"]),
             off={
-                int(head): _match_choice(INSTEAD, instead) for head, instead in facts.get("off", ())
+                int(head): _match_choice(ABLATION_VALUES, instead)
+                for head, instead in facts.get("off", ())
             },
             **cross_and_block,
         )
@@ -425,7 +426,7 @@ class _TraceReader:
         }
         other_fields = {name: facts[name] for name in ("source", "item", "items", "vocabulary")}
         other_fields |= {name: facts.get(name) for name in ("heads", "kv_heads")}
-        layers = stored.get(LAYERS, {})
+        layers = stored.get(LAYERS_KEY, {})
         last = max(map(int, layers), default=0)
         if last >= len(self.contents["layers"]):
             raise ValueError(last)

@@ -32,7 +32,7 @@ from attnviz.traces.trained.model_location import (
     refuse_incomplete_folder,
 )
 from attnviz.traces.trained.refusals import missing_extra_error
-from attnviz.wording.commands import changed_options, option_name, shell_quoted
+from attnviz.wording.commands import changed_options, option_name, shell_quote
 from attnviz.wording.words import counted
 
 SAMPLE_CHARACTERS = 2**20  # of a long text, tokenized to estimate its length
@@ -166,7 +166,7 @@ def refuse_download(tokenizer: str) -> None:
         try:
             find_tokenizer(tokenizer, download=False)
         except AttnvizError:
-            command = f"attnviz run TEXT -t {shell_quoted(tokenizer)}"
+            command = f"attnviz run TEXT -t {shell_quote(tokenizer)}"
             hint = f"to have it downloaded, name it once: {command}"
             refuse_name_in_file(tokenizer, "tokenizer", hint, about="tokenizer")
 
@@ -213,7 +213,7 @@ def refuse_ranking_trained(name: str) -> None:
         raise AttnvizError(
             f"'{name}' is a trained transformer, but attnviz heads only ranks models that learned "
             "a task",
-            f'try: attnviz inspect "the animal was tired" --model {shell_quoted(name)} --by effect',
+            f'try: attnviz inspect "the animal was tired" --model {shell_quote(name)} --by effect',
             about="model",
         )
 

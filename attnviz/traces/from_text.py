@@ -164,9 +164,9 @@ def _position_rows(
 ) -> Float[Tensor, "*batch token dim"]:
     """Return the position vectors of the first `count` positions; refuses fewer than `count`."""
     if vectors.shape[-2] < count:
-        given = counted(vectors.shape[-2], "position")
+        count_text = counted(vectors.shape[-2], "position")
         raise AttnvizError(
-            f"'{source}' gives vectors for {given}, but there are {count} tokens",
+            f"'{source}' gives vectors for {count_text}, but there are {count} tokens",
             "give a row of 'positions' for each token",
             about="positions",
             file=source,

@@ -40,7 +40,7 @@ from attnviz.traces.trained.model_location import is_trained, locate_embedding_m
 from attnviz.vectors.embedding_tables import FromTable, look_up_vectors
 from attnviz.vectors.random_numbers import Seeds
 from attnviz.vectors.vector_files import load_vectors
-from attnviz.wording.commands import Command, changed_options, shell_quoted
+from attnviz.wording.commands import Command, changed_options, shell_quote
 from attnviz.wording.keywords import replace_choices
 from attnviz.wording.words import counted
 
@@ -140,7 +140,7 @@ def build_source(
 def source_from_text(
     text: str | None,
     settings: Settings,
-    given: Matrices | None = None,
+    given_matrices: Matrices | None = None,
     vectors: Float[Tensor, "token dim"] | None = None,
 ) -> Source:
     """Return the source of a text (None for given tokens): with the model of the settings, with
@@ -155,10 +155,10 @@ def source_from_text(
         return Source(text, settings, Matrices())
     refuse_trained_only_settings(settings)
     if settings.model is None:
-        return Source(text, settings, given or read_settings_matrices(settings), vectors)
+        return Source(text, settings, given_matrices or read_settings_matrices(settings), vectors)
     model = load_model(settings.model)
     model.refuse_other_settings(changed_options(settings))
-    _refuse_given_with_model(model, given, vectors)
+    _refuse_given_with_model(model, given_matrices, vectors)
     return Source(text, settings, model.matrices, vectors, model=model)
 
 
@@ -225,8 +225,8 @@ def _memory_tokens(source: Source) -> Tokens | None:
 
     Refuses a --memory beside `memory_tokens`, or with another number of tokens than vectors.
     """
-    given, tokens = source.matrices, tokenize_memory(source.settings)
-    count, words = given.sizes.get("memory"), given.memory_tokens
+    arrays, tokens = source.matrices, tokenize_memory(source.settings)
+    count, words = arrays.sizes.get("memory"), arrays.memory_tokens
     if tokens is None:
         if words is not None:
             return tokens_of_words(words)
@@ -235,10 +235,10 @@ def _memory_tokens(source: Source) -> Tokens | None:
         conflict = f"{counted(count or 0, 'vector')} of it" if words is None else "memory_tokens"
         raise AttnvizError(
             f"--memory is a text of {counted(len(tokens), 'token')}, "
-            f"but {given.source_text} gives {conflict}",
+            f"but {arrays.source_text} gives {conflict}",
             "leave one of them out",
             about="memory",
-            file=given.source,
+            file=arrays.source,
         )
     return tokens
 
@@ -250,23 +250,23 @@ def source_tokens(source: Source) -> Tokens:
     Refuses a text beside given tokens, a text with another number of tokens than given arrays, no
     text where no array tells a number, and a tokenizer to download that a file names.
     """
-    given = source.matrices
-    count = given.sizes.get("token", given.sizes.get("key"))
+    arrays = source.matrices
+    count = arrays.sizes.get("token", arrays.sizes.get("key"))
     refuse_download(source.settings.tokenizer)
     if source.text is None:
         if count is None:
             raise AttnvizError(
-                f"there is no text, and nothing in {given.source_text} says how many tokens there "
+                f"there is no text, and nothing in {arrays.source_text} says how many tokens there "
                 "are",
                 "give a sentence, or tokens, embeddings or scores in the file",
-                file=given.source,
+                file=arrays.source,
             )
-        return numbered_tokens(count) if given.tokens is None else tokens_of_words(given.tokens)
-    if given.tokens is not None:
+        return numbered_tokens(count) if arrays.tokens is None else tokens_of_words(arrays.tokens)
+    if arrays.tokens is not None:
         raise AttnvizError(
-            f"a text is given, but {given.source_text} gives tokens",
+            f"a text is given, but {arrays.source_text} gives tokens",
             "leave one of them out",
-            file=given.source,
+            file=arrays.source,
         )
     if source.model is not None:
         return source.model.cut(source.text)
@@ -274,9 +274,9 @@ def source_tokens(source: Source) -> Tokens:
     if count not in (None, len(tokens)):
         raise AttnvizError(
             f"the text has {counted(len(tokens), 'token')} ({source.settings.tokenizer}), but "
-            f"{given.source_text} is for {count}",
+            f"{arrays.source_text} is for {count}",
             "leave the text out, or cut it with another --tokenizer",
-            file=given.source,
+            file=arrays.source,
         )
     return tokens
 
@@ -356,7 +356,7 @@ def read_settings_matrices(settings: Settings) -> Matrices:
     """
     if settings.given is None:
         return Matrices()
-    hint = f"name it, with a text: --given {shell_quoted(settings.given)}"
+    hint = f"name it, with a text: --given {shell_quote(settings.given)}"
     refuse_name_in_file(settings.given, "file of matrices", hint, about="given")
     return matrices.read_matrices(settings.given, settings.item, settings.heads)
 
@@ -393,7 +393,7 @@ def read_named_vectors(
     May download the model. Refuses a name that comes from a file, unless attnviz ships the model.
     """
     name = settings.embeddings or ""
-    hint = f"name it, with a text: --embeddings {shell_quoted(name)}"
+    hint = f"name it, with a text: --embeddings {shell_quote(name)}"
     refuse_name_in_file(name, "file of vectors", hint, about="embeddings")
     location = locate_embedding_model(name)
     if location is None:

@@ -160,7 +160,7 @@ def _row_wise_weights(
     )
 
     captured = CapturedAttention(
-        which="self" if key_inputs is inputs else "cross",
+        kind="self" if key_inputs is inputs else "cross",
         layer=number,
         inputs=inputs,
         memory=None if key_inputs is inputs else key_inputs,

@@ -15,8 +15,8 @@ from attnviz.errors import AttnvizError
 from attnviz.traces.parts import GIVEN_NAMES, LEARNED_NAMES
 from attnviz.traces.settings import MAX_LAYERS
 
-LAYERS = "layers"
-_LAYER_KEY_PATTERN = re.compile(rf"{LAYERS}\.(\d{{1,9}})\.(.+)", re.DOTALL)
+LAYERS_KEY = "layers"
+_LAYER_KEY_PATTERN = re.compile(rf"{LAYERS_KEY}\.(\d{{1,9}})\.(.+)", re.DOTALL)
 
 
 def flatten_layers(contents: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,8 +29,8 @@ def flatten_layers(contents: Mapping[str, Any]) -> dict[str, Any]:
     >>> flatten_layers({"layers": [{"w_1": 2}]})
     {'layers.0.w_1': 2}
     """
-    flat_contents = {name: value for name, value in contents.items() if name != LAYERS}
-    return flat_contents | dict(_flatten_layer_tables(contents.get(LAYERS, {})))
+    flat_contents = {name: value for name, value in contents.items() if name != LAYERS_KEY}
+    return flat_contents | dict(_flatten_layer_tables(contents.get(LAYERS_KEY, {})))
 
 
 def _flatten_layer_tables(tables: Any) -> Iterator[tuple[str, Any]]:
@@ -38,8 +38,8 @@ def _flatten_layer_tables(tables: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(tables, list):
         tables = dict(enumerate(tables))
     if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
-        problem = f"'{LAYERS}' is not a table of layers"
-        raise AttnvizError(problem, f"write [{LAYERS}.1], and w_query = …", about=LAYERS)
+        problem = f"'{LAYERS_KEY}' is not a table of layers"
+        raise AttnvizError(problem, f"write [{LAYERS_KEY}.1], and w_query = …", about=LAYERS_KEY)
     for number, table in tables.items():
         for name, value in table.items():
             yield layer_key(number, name), value
@@ -51,7 +51,7 @@ def layer_key(number: int | str, name: str) -> str:
     >>> layer_key(1, "w_query")
     'layers.1.w_query'
     """
-    return f"{LAYERS}.{number}.{name}"
+    return f"{LAYERS_KEY}.{number}.{name}"
 
 
 def can_be_given(name: str) -> bool:

@@ -45,7 +45,7 @@ MAX_EXAMPLE_SEED = 2**63 - 1
 MAX_WINDOW = 2**63 - 1
 FLOAT_SETTINGS = ("temperature", "soft_cap", "dropout", "position_base")  # may be given as int
 MAX_LISTED_HEADS = 12  # in an error
-INSTEAD: tuple[AblationValue, ...] = get_args(AblationValue)
+ABLATION_VALUES: tuple[AblationValue, ...] = get_args(AblationValue)
 HEAD_PATTERN = re.compile(r"(?:L(\d{1,9}))?H(\d{1,9})(?:=(\w*))?", re.IGNORECASE)
 CHOICES_BY_SETTING: dict[str, tuple[str, Collection[str]]] = {
     "variant": ("variant", VARIANTS),
@@ -431,11 +431,11 @@ def _parse_head_off(word: str) -> tuple[HeadId, AblationValue]:
     if match is None:
         raise _without_error(f"has '{word}', which names no head" if word else "names no head")
     layer, head, value = match[1] or 0, match[2], "zero" if match[3] is None else match[3].lower()
-    for instead in INSTEAD:
+    for instead in ABLATION_VALUES:
         if instead == value:
             return (int(layer), int(head)), instead
     raise _without_error(
-        f"has '{word}', but the output of a head can only become {' or '.join(INSTEAD)}"
+        f"has '{word}', but the output of a head can only become {' or '.join(ABLATION_VALUES)}"
     )
 
 

@@ -35,10 +35,10 @@ def read_text_file(path: Path, kind: files.FileKind) -> str:
     return files.decode_utf8(files.read_content(path, kind), f"'{path}'")
 
 
-def unescaped(text: str) -> str:
+def blank_escapes(text: str) -> str:
     """Return TOML or JSON with __ for escaped quotes and backslashes; positions stay the same.
 
-    >>> unescaped(r'"a\\"b\\\\"')
+    >>> blank_escapes(r'"a\\"b\\\\"')
     '"a__b__"'
     """
     return text.replace("\\\\", "__").replace('\\"', "__")
@@ -63,7 +63,7 @@ def parse_json_object(text: str, path: Path) -> dict[str, Any]:
         _refuse_long_numbers(text, str(path))
         raise
     except RecursionError:
-        raise too_deep(str(path)) from None
+        raise depth_error(str(path)) from None
     except _DuplicateNameError as duplicate:
         line = line_of_json(text, str(duplicate))
         raise AttnvizError(
@@ -91,13 +91,13 @@ def _refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def line_of_json(text: str, name: str) -> int | None:
     """Return the line, from 1, of the first JSON key of this name; None if there is none."""
-    for match in _JSON_TEXT_PATTERN.finditer(unescaped(text)):
+    for match in _JSON_TEXT_PATTERN.finditer(blank_escapes(text)):
         if match[2] and json.loads(text[match.start(1) : match.end(1)]) == name:
             return text.count("\n", 0, match.start()) + 1
     return None
 
 
-def too_deep(source: str) -> AttnvizError:
+def depth_error(source: str) -> AttnvizError:
     """Return the error about a file that is nested too deeply."""
     return AttnvizError(f"'{source}' is nested too deeply", "give lists of rows", file=source)
 

@@ -17,22 +17,22 @@ from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files
 from attnviz.traces import structured_text
 from attnviz.traces.settings import Settings, untrusted_settings
-from attnviz.traces.structured_text import fits_type, options_as_keys, too_deep, unescaped
+from attnviz.traces.structured_text import blank_escapes, depth_error, fits_type, options_as_keys
 
-MOST_PARTS = 16  # of a name with dots
+MAX_NAME_PARTS = 16  # of a name with dots
 MAX_LIST_NAMES = 250_000  # in a TOML text: each takes up to 1 kB
-DEEPEST = 100  # nested lists and tables
-LONGEST_WORD = 1000  # digits of a number, or letters of a name
+MAX_NESTING_DEPTH = 100  # nested lists and tables
+MAX_WORD_CHARACTERS = 1000  # digits of a number, or letters of a name
 MAX_DRAW_VALUE = 1e30  # float32 holds what is computed from it
-LARGEST_WHOLE = 2**63 - 1
-MOST_IN_LIST = 10_000  # names in a list of names
-_WORD = rf"""(?:[\w+-]{{1,{LONGEST_WORD}}}|"[^"\n]*"|'[^'\n]*')"""
-_NAME_PATTERN = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD}){{0,{MOST_PARTS}}}"
+MAX_INTEGER = 2**63 - 1
+MAX_LISTED_NAMES = 10_000  # names in a list of names
+_WORD_PATTERN = rf"""(?:[\w+-]{{1,{MAX_WORD_CHARACTERS}}}|"[^"\n]*"|'[^'\n]*')"""
+_NAME_PATTERN = rf"{_WORD_PATTERN}(?:[ \t]*\.[ \t]*{_WORD_PATTERN}){{0,{MAX_NAME_PARTS}}}"
 # The pieces of a TOML text without escaped quotes. A string of several lines also matches without
 # its end, so that no part of the text is scanned more than a few times.
 _TOML_PIECE_PATTERN = re.compile(
     rf"""\#[^\n]*|"{{3}}.*?(?:"{{3,5}}|\Z)|'{{3}}.*?(?:'{{3,5}}|\Z)"""
-    rf"""|(?P<long>[\w+-]{{{LONGEST_WORD + 1},}})|(?P<name>{_NAME_PATTERN})"""
+    rf"""|(?P<long>[\w+-]{{{MAX_WORD_CHARACTERS + 1},}})|(?P<name>{_NAME_PATTERN})"""
     rf"""|(?P<value>=)|(?P<comma>,)|(?P<heading>^[ \t]*\[[ \t\[]*(?={_NAME_PATTERN}[ \t]*\]))"""
     r"""|(?P<start>[\[{])|(?P<end>[\]}])""",
     re.DOTALL | re.MULTILINE,
@@ -49,7 +49,7 @@ def parse(text: str, source: str, **options: Any) -> dict[str, Any]:
     try:
         contents: dict[str, Any] = _toml_loader()(text, **options)
     except RecursionError:
-        raise too_deep(source) from None
+        raise depth_error(source) from None
     except (ValueError, ArithmeticError) as error:
         problem = str(error) if isinstance(error, ValueError) else "a number that is too large"
         raise AttnvizError(
@@ -65,18 +65,18 @@ def _refuse_costly(text: str, source: str) -> None:
     nesting, overlong words, names of many parts, or very many names.
     """
     names = depth = 0
-    for piece in _TOML_PIECE_PATTERN.finditer(unescaped(text)):
+    for piece in _TOML_PIECE_PATTERN.finditer(blank_escapes(text)):
         kind, dots = piece.lastgroup, piece[0].count(".")
-        parts = len(re.findall(_WORD, piece[0])) if kind == "name" and dots > 1 else 0
+        parts = len(re.findall(_WORD_PATTERN, piece[0])) if kind == "name" and dots > 1 else 0
         names += max(parts - 1, 0) + (kind in ("value", "heading"))
         if kind in ("heading", "start", "end"):
             depth += -1 if kind == "end" else max(piece[0].count("["), 1)
-            if depth > DEEPEST:
-                raise too_deep(source)
+            if depth > MAX_NESTING_DEPTH:
+                raise depth_error(source)
         if kind == "long":
-            problem = f"a name or a number of more than {LONGEST_WORD:,} characters"
-        elif parts > MOST_PARTS:
-            problem = f"a name of more than {MOST_PARTS} parts"
+            problem = f"a name or a number of more than {MAX_WORD_CHARACTERS:,} characters"
+        elif parts > MAX_NAME_PARTS:
+            problem = f"a name of more than {MAX_NAME_PARTS} parts"
         elif names > MAX_LIST_NAMES:
             problem = f"the last of more than {MAX_LIST_NAMES:,} names"
         else:
@@ -168,7 +168,7 @@ def key_lines(text: str) -> KeyLines:
     whole = table = node = KeyLines(1)  # `node` is the last key that is not inside a value
     line, position, depth, opens_table, expects_element = 1, 0, 0, 0, False
     words = slice(0)  # the last name, which may be a key
-    for piece in _TOML_PIECE_PATTERN.finditer(unescaped(text)):
+    for piece in _TOML_PIECE_PATTERN.finditer(blank_escapes(text)):
         kind, span = piece.lastgroup, slice(*piece.span())
         line, position = line + text.count("\n", position, span.start), span.start
         if kind == "heading" and not depth:
@@ -198,7 +198,7 @@ def _key_names(key: str) -> list[str]:
     >>> _key_names('a . "b.c"')
     ['a', 'b.c']
     """
-    words = [key[slice(*word.span())] for word in re.finditer(_WORD, unescaped(key))]
+    words = [key[slice(*word.span())] for word in re.finditer(_WORD_PATTERN, blank_escapes(key))]
     return [_toml_loader()(f"x = {word}")["x"] if word[0] in "\"'" else word for word in words]
 
 
@@ -221,7 +221,7 @@ class ValueKind:
     """The values that a key takes: a check, and the words of its error."""
 
     fits: Callable[[Any], bool]
-    wanted: str  # "a whole number, such as 42"
+    phrase: str  # "a whole number, such as 42"
     hint: str = "change its value"  # {key} is the key, {heading} its path with dots
 
 
@@ -252,10 +252,10 @@ def plain_number(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else value
 
 
-def whole_from(least: int, most: int) -> ValueKind:
+def int_range(least: int, most: int) -> ValueKind:
     """Return the kind of whole numbers from `least` to `most`."""
-    wanted = f"a whole number from {least} to {most:,}"
-    return ValueKind(lambda value: is_whole_number(value) and least <= value <= most, wanted)
+    phrase = f"a whole number from {least} to {most:,}"
+    return ValueKind(lambda value: is_whole_number(value) and least <= value <= most, phrase)
 
 
 def one_word_of(*words: str) -> ValueKind:
@@ -263,26 +263,28 @@ def one_word_of(*words: str) -> ValueKind:
     return ValueKind(lambda value: value in words, f"one of {', '.join(words)}")
 
 
-TEXT = ValueKind(lambda value: isinstance(value, str), "text in quotes")
-WHOLE = ValueKind(is_whole_number, "a whole number, such as 42")
-NUMBER = ValueKind(lambda value: fits_type(plain_number(value), float), "a number, such as 0.5")
+TEXT_TYPE = ValueKind(lambda value: isinstance(value, str), "text in quotes")
+WHOLE_NUMBER_TYPE = ValueKind(is_whole_number, "a whole number, such as 42")
+NUMBER_TYPE = ValueKind(
+    lambda value: fits_type(plain_number(value), float), "a number, such as 0.5"
+)
 POSITIVE_TYPE = ValueKind(lambda value: is_number(value, 0), "a number from 0, such as 0.02")
 BOOLEAN_TYPE = ValueKind(lambda value: isinstance(value, bool), "true or false")
-NAMES = ValueKind(
+NAMES_TYPE = ValueKind(
     lambda value: is_list(value, str), "a list of names", 'write {key} = ["animal", "place"]'
 )
-TABLE = ValueKind(lambda value: isinstance(value, dict), "a table", "write [{heading}]")
-TABLES = ValueKind(
+TABLE_TYPE = ValueKind(lambda value: isinstance(value, dict), "a table", "write [{heading}]")
+TABLES_TYPE = ValueKind(
     lambda value: is_list(value, dict), "a list of tables", "write [[{heading}]] for each"
 )
-_KINDS_BY_TYPE = {bool: BOOLEAN_TYPE, int: WHOLE, float: NUMBER, str: TEXT}
+_KINDS_BY_TYPE = {bool: BOOLEAN_TYPE, int: WHOLE_NUMBER_TYPE, float: NUMBER_TYPE, str: TEXT_TYPE}
 
 
 @cache
 def kinds_by_class(fields: type) -> dict[str, ValueKind]:
     """Return the kind of value of each field of a dataclass, by its annotation; a Literal is text.
 
-    >>> kinds_by_class(Settings)["heads"].wanted, kinds_by_class(Settings)["scoring"].wanted
+    >>> kinds_by_class(Settings)["heads"].phrase, kinds_by_class(Settings)["scoring"].phrase
     ('a whole number, such as 42', 'text in quotes')
     """
     kinds = {}
@@ -334,7 +336,9 @@ class Table:
         return AttnvizError(f"{where}: {problem}", hint, file=str(self.file.path))
 
     @contextmanager
-    def located(self, *keys: str | int, about: str = "", options: bool = False) -> Iterator[None]:
+    def locating_errors(
+        self, *keys: str | int, about: str = "", options: bool = False
+    ) -> Iterator[None]:
         """Add the file and a line to errors raised inside, unless they have a file.
 
         The line is that of the key an error is about, if it is in this table, otherwise that of
@@ -352,37 +356,37 @@ class Table:
             raise self.error(f"{about}{rewritten}", rewritten.hint, *keys) from None
 
     def refuse_unknown(
-        self, kind: str, name: str, known: Collection[str], *keys: str, hint: str = ""
+        self, kind: str, name: str, known_names: Collection[str], *keys: str, hint: str = ""
     ) -> None:
         """Refuse a name that is not among the known ones: a key, or a word in the value at `keys`.
 
         `kind` is what it names, for the message: "setting".
         """
-        if name not in known:
-            error = unknown_name_error(kind, name, known)
+        if name not in known_names:
+            error = unknown_name_error(kind, name, known_names)
             raise self.error(str(error), hint or error.hint, *(keys or [name]))
 
     def refuse_misfit(self, key: str, kind: ValueKind) -> None:
         """Refuse a value that is not of the given kind."""
         if not kind.fits(self.values[key]):
-            raise self.error(f"'{key}' is not {kind.wanted}", self._hint(key, kind), key)
+            raise self.error(f"'{key}' is not {kind.phrase}", self._hint(key, kind), key)
 
     def _hint(self, key: str, kind: ValueKind) -> str:
         """Return the hint of a kind, with the key and the heading of its table filled in."""
         heading = ".".join(part for part in (*self.path, key) if isinstance(part, str))
         return kind.hint.replace("{key}", key).replace("{heading}", heading)
 
-    def check(self, kind: str, known: Mapping[str, ValueKind], *needed: str) -> None:
+    def check(self, kind: str, kinds: Mapping[str, ValueKind], *needed: str) -> None:
         """Refuse unknown keys, values of the wrong kind, and a table without its needed keys.
 
-        `kind` is what the keys are, for the message; `known` holds the kind of value for each key.
+        `kind` is what the keys are, for the message; `kinds` holds the kind of value for each key.
         """
         for key in self.values:
-            self.refuse_unknown(kind, key, known)
-            self.refuse_misfit(key, known[key])
+            self.refuse_unknown(kind, key, kinds)
+            self.refuse_misfit(key, kinds[key])
         for key in needed:
             if key not in self.values:
-                raise self.error(f"there is no '{key}'", self._hint(key, known[key]))
+                raise self.error(f"there is no '{key}'", self._hint(key, kinds[key]))
 
     def table(self, key: str) -> Table:
         """Return the table at a key; an empty one if the key is missing."""
@@ -400,12 +404,12 @@ class Table:
     def names(self, key: str) -> tuple[str, ...]:
         """Return the list of names at a key, empty if it is missing.
 
-        Refuses a name that is there twice, and more than MOST_IN_LIST names.
+        Refuses a name that is there twice, and more than MAX_LISTED_NAMES names.
         """
         names = self.values.get(key, [])
-        if len(names) > MOST_IN_LIST:
+        if len(names) > MAX_LISTED_NAMES:
             problem = f"'{key}' has {len(names):,} names"
-            raise self.error(problem, f"give at most {MOST_IN_LIST:,}", key)
+            raise self.error(problem, f"give at most {MAX_LISTED_NAMES:,}", key)
         self.refuse_twice(Counter(names), key, f"is in '{key}' twice")
         return tuple(names)
 
@@ -415,12 +419,12 @@ class Table:
             if count > 1:
                 raise self.error(f"'{name}' {problem}", "leave one of them out", key)
 
-    def settings(self, known: Collection[str], base: Settings, **others: Any) -> Settings:
+    def settings(self, names: Collection[str], base: Settings, **others: Any) -> Settings:
         """Return `base` with the settings in this table, and with `others`.
 
-        Refuses keys that are not `known` settings, and values that are wrong. The settings permit
+        Refuses keys that are not `names` settings, and values that are wrong. The settings permit
         and download nothing.
         """
-        self.check("setting", {name: kinds_by_class(Settings)[name] for name in known})
-        with self.located(options=True):
+        self.check("setting", {name: kinds_by_class(Settings)[name] for name in names})
+        with self.locating_errors(options=True):
             return replace(base, **{**untrusted_settings(plain_number(self.values)), **others})

@@ -251,8 +251,8 @@ class Trace(Showable):
         heads = " or ".join(map(str, sorted({layer.heads for layer in self.layers})))
         layers = counted(len(self.layers), "layer")
         size = f"{counted(len(self.tokens), 'token')}, {layers} × {heads}"
-        plural = "" if heads == "1" else "s"
-        return f"<Trace {reprlib.repr(self.tokens.text)}: {size} head{plural}>"
+        ending = "" if heads == "1" else "s"
+        return f"<Trace {reprlib.repr(self.tokens.text)}: {size} head{ending}>"
 
     @property
     def text(self) -> str | None:

@@ -83,14 +83,14 @@ def _vectors_of_words(path: Path, tokens: Tokens) -> Vectors:
     different widths.
     """
     words = [piece.strip().decode(errors="replace") for piece in tokens.pieces]
-    known = dict(_read_word_lines(path, {*words, *(word.lower() for word in words)}))
+    by_word = dict(_read_word_lines(path, {*words, *(word.lower() for word in words)}))
     for word, label in zip(words, tokens.labels, strict=True):
-        if word not in known and word.lower() not in known:
+        if word not in by_word and word.lower() not in by_word:
             raise AttnvizError(
                 f"'{path}' has no vector for '{label}'",
                 "use --tokenizer words, or a file that has all the words of the text",
             )
-    vectors = [known[word] if word in known else known[word.lower()] for word in words]
+    vectors = [by_word[word] if word in by_word else by_word[word.lower()] for word in words]
     for word, vector in zip(words, vectors, strict=True):
         if len(vector) != len(vectors[0]):
             raise AttnvizError(

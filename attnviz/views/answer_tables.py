@@ -375,7 +375,7 @@ def _single_answer_sentence(prediction: Prediction, trace: Trace, position: int)
     if len(prediction.asked) > 1:
         start += f", {position_text[0].lower()}{position_text[1:]}"
     label, previous_label = (
-        bidi_isolated(prediction.answers[each]) for each in (answer, previous_answer)
+        bidi_isolated(prediction.answers[index]) for index in (answer, previous_answer)
     )
     if answer != previous_answer:
         return (

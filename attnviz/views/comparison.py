@@ -333,7 +333,7 @@ def _common_settings_line(comparison: Comparison) -> str:
         return "the same in all: the scores"
     without = (ATTENTION_PART, *VARYING_SETTINGS[comparison.by], "dropout")
     parts = (
-        f"the same in all: {_fixed_aspect_text(ASPECTS[comparison.by].fixed, comparison)}",
+        f"the same in all: {_fixed_aspect_text(ASPECTS[comparison.by].shared_parts, comparison)}",
         f"weights of L{comparison.base.number}" if len(trace.layers) > 1 else "",
         settings_line(trace, without=without),
         _weights_stage_text(trace),

@@ -31,12 +31,12 @@ def view(
     walk_view = steps(example_trace, query=query_text, **options).view()
     texts = (example.title, example.notice, example.source)
     title, *about = (" ".join(text.split()) for text in texts)
-    given = {"item": item, "query": query, **options}.items()
-    chosen = {name: value for name, value in given if value is not None}
+    all_options = {"item": item, "query": query, **options}.items()
+    command_options = {name: value for name, value in all_options if value is not None}
     return replace(
         walk_view,
         title=title,
         headline=title,
         closing=tuple(filter(None, about)),
-        command=Command(name="example show", argument=example.name, options=chosen),
+        command=Command(name="example show", argument=example.name, options=command_options),
     )

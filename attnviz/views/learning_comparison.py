@@ -77,7 +77,7 @@ def _training_settings_line(learning: Learning) -> str:
     seeds_text = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
     without = (ATTENTION_PART, *VARYING_TRAINING_SETTINGS[learning.by], "tokens", "model", "seed")
     parts = (
-        f"the same in all: {TRAINING_ASPECTS[learning.by].fixed}",
+        f"the same in all: {TRAINING_ASPECTS[learning.by].shared_parts}",
         settings_line(learning.base, without=without),
         *_block_settings(learning),
         f"batches of {choices.batch}",

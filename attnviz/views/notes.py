@@ -139,11 +139,11 @@ def _captured_heads_note(heads: list[str], instead: AblationValue) -> str:
     """Return the note on the switched-off heads `heads` (names) whose outputs are replaced in the
     same manner.
     """
-    singular, plural = OUTPUT_REPLACEMENTS[instead]
+    singular, ending = OUTPUT_REPLACEMENTS[instead]
     if len(heads) == 1:
         return f"{heads[0]} is switched off: {singular}; the weights shown are those it would have"
     names = and_list(heads)
-    return f"{names} are switched off: {plural}; the weights shown are those they would have"
+    return f"{names} are switched off: {ending}; the weights shown are those they would have"
 
 
 def _head_subject(trace: Trace, layer: Layer, head: int) -> str:

@@ -197,8 +197,8 @@ def _inspection_view(trace: Trace, **options: Any) -> View:
     from attnviz.analysis.inspection.inspection import Inspection
     from attnviz.views.inspection.view import view as view_of_inspection
 
-    given = {name: value for name, value in options.items() if value is not None}
-    looking = InspectOptions(**given)
+    chosen_options = {name: value for name, value in options.items() if value is not None}
+    looking = InspectOptions(**chosen_options)
     changed = changed_options(looking)
     is_single_head = looking.layer is not None or looking.head is not None
     command = None if is_single_head else source_command("run", build_source(trace), **changed)

@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from attnviz.wording.printable import ansi_quoted, ansi_unquoted
+from attnviz.wording.printable import ansi_quote, ansi_unquote
 
 # Options whose values are files or folders.
 PATH_OPTIONS = ("file", "out", "embeddings", "given", "trace", "model", "save", "from_")
@@ -30,7 +30,7 @@ CHOICE_FIELDS = (
     "temperature", "text_size", "theme", "title", "to", "tokenizer", "toward", "trace", "values",
     "variant", "weigh", "window", "without",
 )  # fmt: skip
-_QUOTED_WORD = re.compile(  # as `shell_quoted` writes it, and the space after it
+_QUOTED_WORD = re.compile(  # as `shell_quote` writes it, and the space after it
     r"""([\w@%+=:,./-]+|'[^']*'(?:"'"'[^']*')*|\$'[^\\']*(?:\\.[^\\']*)*')(?: |\Z)""", re.ASCII
 )
 OPTION_BY_FIELD = {"source": "from"}  # options that are named differently from their fields
@@ -65,7 +65,7 @@ class Command:
             words = [*options, "--", *texts]  # or the text would be read as an option
         else:
             words = [*texts, *options]
-        return " ".join(map(shell_quoted, ["attnviz", *self.name.split(), *words]))
+        return " ".join(map(shell_quote, ["attnviz", *self.name.split(), *words]))
 
 
 def parse_command(line: str) -> Command | None:
@@ -84,7 +84,7 @@ def parse_command(line: str) -> Command | None:
     >>> [parse_command(f"attnviz run 'I am'{end}") for end in ends]
     [None, None, None]
     """
-    words = _unquoted_words(line)
+    words = _split_words(line)
     start = 3 if words[1:2] == ["example"] else 2
     name, remaining = " ".join(words[1:start]), iter(words[start:])
     options: dict[str, Any] = {}
@@ -105,15 +105,15 @@ def parse_command(line: str) -> Command | None:
     return command if name in TRACE_COMMANDS and command.line == line else None
 
 
-def _unquoted_words(line: str) -> list[str]:
-    """Return the words of a line written by `shell_quoted`, up to the first that is not so
+def _split_words(line: str) -> list[str]:
+    """Return the words of a line written by `shell_quote`, up to the first that is not so
     quoted.
     """
     words, start = [], 0
     while match := _QUOTED_WORD.match(line, start):
         start, spelled = match.end(), match[1]
         if spelled.startswith("$"):
-            words.append(ansi_unquoted(spelled))
+            words.append(ansi_unquote(spelled))
         else:
             words.append(spelled.replace("'\"'\"'", "\0").replace("'", "").replace("\0", "'"))
     return words
@@ -144,14 +144,14 @@ _VALUE_BY_FLAG = {option_name(f"no_{name}"): {name: False} for name in FLAG_FIEL
 }
 
 
-def shell_quoted(word: str) -> str:
+def shell_quote(word: str) -> str:
     """Quote a word for a shell if it needs quotes; invisible characters and bytes that are not
     UTF-8 are escaped.
 
-    >>> shell_quoted("I am"), shell_quoted("a\\x1b[2J")
+    >>> shell_quote("I am"), shell_quote("a\\x1b[2J")
     ("'I am'", "$'a\\\\033[2J'")
     """
-    return shlex.quote(word) if word.isprintable() else ansi_quoted(word)
+    return shlex.quote(word) if word.isprintable() else ansi_quote(word)
 
 
 def path_without_folders(path: str) -> str:

@@ -99,14 +99,15 @@ def short_text(value: float) -> str:
     return f"{value:.0f}" if 100 <= abs(value) < POWERS_OF_TEN_FROM else f"{value:.2g}"
 
 
-def digits_apart(
+def distinguishing_digits(
     first: float, second: float, digits: int, write: Callable[[float, int], str] = fixed_text
 ) -> int:
     """Return the fewest digits, from `digits` on, with which two numbers are written differently.
 
     It is `digits` where MAX_EXTRA_DIGITS more do not tell the two apart.
 
-    >>> digits_apart(1.72, 1.74, 1), digits_apart(1.2, 1.3, 1), digits_apart(2.0, 2.0, 1)
+    >>> pairs = (1.72, 1.74), (1.2, 1.3), (2.0, 2.0)
+    >>> tuple(distinguishing_digits(*pair, 1) for pair in pairs)
     (2, 1, 1)
     """
     candidates = range(digits, digits + MAX_EXTRA_DIGITS + 1)

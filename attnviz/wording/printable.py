@@ -31,7 +31,7 @@ def visible_text(text: str) -> str:
     """Return the text with visible signs for everything invisible or unsafe, spaces included:
     `a␣b`.
     """
-    return _spelled_out(text, _VISIBLE_SIGNS)
+    return _spell_characters(text, _VISIBLE_SIGNS)
 
 
 def printable_text(text: str) -> str:
@@ -46,7 +46,7 @@ def printable_text(text: str) -> str:
     if is_printable(text):
         return text
     parts = _SPECIAL_SPACES.split(text)
-    escaped = [_spelled_out(part, {**_VISIBLE_SIGNS, " ": " "}) for part in parts[::2]]
+    escaped = [_spell_characters(part, {**_VISIBLE_SIGNS, " ": " "}) for part in parts[::2]]
     return "".join(
         part for pair in zip_longest(escaped, parts[1::2], fillvalue="") for part in pair
     )
@@ -78,20 +78,20 @@ def exact_json(value: Any) -> str:
     )
 
 
-def ansi_quoted(word: str) -> str:
+def ansi_quote(word: str) -> str:
     """Quote a word with unprintable characters as `$'…'`, which bash, zsh and ksh read byte for
     byte.
 
-    >>> ansi_quoted("caf\\udce9.toml"), ansi_quoted("a\\u202eb")
+    >>> ansi_quote("caf\\udce9.toml"), ansi_quote("a\\u202eb")
     ("$'caf\\\\xe9.toml'", "$'a\\\\u202eb'")
     """
     return f"$'{''.join(map(_escaped_character, word))}'"
 
 
-def ansi_unquoted(quoted: str) -> str:
-    """Return the word that `ansi_quoted` quoted.
+def ansi_unquote(quoted: str) -> str:
+    """Return the word that `ansi_quote` quoted.
 
-    >>> ansi_unquoted("$'a\\u202eb'") == "a\u202eb"
+    >>> ansi_unquote("$'a\\u202eb'") == "a\u202eb"
     True
     """
     return _ANSI_C_ESCAPE.sub(_unescape_ansi, quoted[2:-1])
@@ -125,7 +125,7 @@ def _escaped_character(character: str) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-def _spelled_out(text: str, spellings: dict[str, str]) -> str:
+def _spell_characters(text: str, spellings: dict[str, str]) -> str:
     """Return the text with invisible characters escaped and those in `spellings` replaced; joiners
     after the first character are left out.
     """

@@ -129,13 +129,15 @@ def _effects_on_answers(
     """
     answer_positions = model_run.answer_positions
     assert answer_positions is not None
-    rows = [answer_positions.scored.index(head_id) for head_id in answer_positions.positions]
+    rows = [
+        answer_positions.scored_positions.index(position) for position in answer_positions.positions
+    ]
     answer_row = len(rows) - 1 if answer_positions.next else 0
     before = _log_shares(full_result, rows)
     answer = int(before[answer_row].argmax())
     effects = [
-        _effect_on_answers(model_run, head_id, before, _log_shares(result, rows), answer_row)
-        for head_id, result in without
+        _effect_on_answers(model_run, position, before, _log_shares(result, rows), answer_row)
+        for position, result in without
     ]
     return Effects(
         measured="answers",

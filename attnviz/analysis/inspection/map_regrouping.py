@@ -20,7 +20,7 @@ from attnviz.wording.words import and_list
 
 Groups = tuple[tuple[int, ...], ...]
 # A word with its apostrophes; a Chinese character (no spaces between them); any other character.
-WORD = regex.compile(
+WORD_REGEX = regex.compile(
     r"\p{Han}|[^\W\p{Han}][\w\p{M}--\p{Han}]*(?:['’][\w\p{M}--\p{Han}]+)*|\X", regex.V1
 )
 
@@ -263,7 +263,9 @@ def _words_of_run(tokens: Tokens, run: list[int]) -> Iterator[tuple[int, ...]]:
     begins."""
     pieces = [tokens.pieces[position].strip() for position in run]
     text = b"".join(pieces).decode(errors="surrogateescape")
-    lengths = [len(match.group().encode(errors="surrogateescape")) for match in WORD.finditer(text)]
+    lengths = [
+        len(match.group().encode(errors="surrogateescape")) for match in WORD_REGEX.finditer(text)
+    ]
     ends, starts = [*accumulate(lengths)], [0, *accumulate(map(len, pieces))]
     words: dict[int, list[int]] = {}
     for position, start in zip(run, starts, strict=False):

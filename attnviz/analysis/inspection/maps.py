@@ -122,9 +122,9 @@ def build_maps(
 def _missing_part_error(kind: str, number: int | None, known: Sequence[int]) -> AttnvizError:
     """Return the error for a layer or head (`kind`) that does not exist; `known` has the existing
     numbers."""
-    plural, last = ("", "") if len(known) == 1 else ("s", f" to {known[-1]}")
+    ending, last = ("", "") if len(known) == 1 else ("s", f" to {known[-1]}")
     return AttnvizError(
-        f"there is no {kind} {number}: the model has {len(known)} {kind}{plural}, {known[0]}{last}",
+        f"there is no {kind} {number}: the model has {len(known)} {kind}{ending}, {known[0]}{last}",
         f"try --{kind} {known[-1]}",
         about=kind,
     )

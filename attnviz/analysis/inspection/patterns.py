@@ -44,10 +44,10 @@ class PatternTokens:
 
     rows: Int[np.ndarray, "query"]  # equal numbers for equal tokens, on both sides
     columns: Int[np.ndarray, "key"]
-    within: bool  # whether queries and keys are tokens of the same text
+    same_text: bool  # whether queries and keys are tokens of the same text
     is_special: Bool[np.ndarray, "query"]  # added by the tokenizer
-    separates: Bool[np.ndarray, "key"]  # special tokens, punctuation and new lines
-    repeats: Bool[np.ndarray, "query"]  # part of two or more tokens that occur elsewhere, too
+    is_separator: Bool[np.ndarray, "key"]  # special tokens, punctuation and new lines
+    is_repeated: Bool[np.ndarray, "query"]  # part of two or more tokens that occur elsewhere, too
     query_numbers: Int[np.ndarray, "query"]  # from 1, as in the text; hidden tokens count
     key_numbers: Int[np.ndarray, "key"]
 
@@ -56,24 +56,24 @@ class PatternTokens:
         distances: Int[np.ndarray, "query key"] = self.key_numbers[key] - self.query_numbers[query]
         return distances
 
-    def first(self, key: Keys) -> Bool[np.ndarray, "1 key"]:
+    def is_first(self, key: Keys) -> Bool[np.ndarray, "1 key"]:
         """Return for each key whether it is the first token of the whole text, hidden tokens
         included."""
         is_first: Bool[np.ndarray, "1 key"] = self.key_numbers[key] == 1
         return is_first
 
-    def apart(self, query: Queries, key: Keys) -> PairFlags:
+    def is_apart(self, query: Queries, key: Keys) -> PairFlags:
         """Return for each pair whether query and key are at different positions, or in different
         texts."""
         is_elsewhere: PairFlags = self.steps(query, key) != 0
-        return is_elsewhere | (not self.within)
+        return is_elsewhere | (not self.same_text)
 
     @property
     def may_be_column(self) -> Bool[np.ndarray, "key"]:
         """For each key whether it may be a column: not the first token, and no separator."""
-        return ~(self.separates | self.first(np.arange(len(self.columns))[None, :])[0])
+        return ~(self.is_separator | self.is_first(np.arange(len(self.columns))[None, :])[0])
 
-    def same(self, query: Queries, key: Keys) -> PairFlags:
+    def is_same(self, query: Queries, key: Keys) -> PairFlags:
         """Return for each pair whether query and key are the same token, and not a special one.
 
         A token is the same as itself, too.
@@ -82,12 +82,12 @@ class PatternTokens:
         is_same &= ~self.is_special[query]
         return is_same
 
-    def continues(self, query: Queries, key: Keys) -> PairFlags:
+    def is_continuation(self, query: Queries, key: Keys) -> PairFlags:
         """Return for each pair whether the key directly follows an earlier copy of the query's
         token, where the query is part of a repeated passage."""
-        is_continuation = self.same(query, np.maximum(key - 1, 0))
+        is_continuation = self.is_same(query, np.maximum(key - 1, 0))
         numbers_before = self.key_numbers[np.maximum(key - 1, 0)]
-        is_continuation &= self.repeats[query] & (self.key_numbers[key] - numbers_before == 1)
+        is_continuation &= self.is_repeated[query] & (self.key_numbers[key] - numbers_before == 1)
         is_continuation &= self.steps(query, key) < 0
         return is_continuation
 
@@ -96,12 +96,12 @@ def read_pattern_tokens(head_map: Map) -> PatternTokens:
     """Return the facts that patterns are defined by, of the tokens or words of a map."""
     layer, queries, keys = head_map.layer, head_map.rows, head_map.columns
     is_self_attention = layer is None or (layer.key_inputs is None and layer.memory is None)
-    within = queries.tokens == keys.tokens and is_self_attention
-    return pattern_tokens_of_sides(queries, keys, within=within)
+    same_text = queries.tokens == keys.tokens and is_self_attention
+    return pattern_tokens_of_sides(queries, keys, same_text=same_text)
 
 
-def pattern_tokens_of_sides(queries: MapSide, keys: MapSide, *, within: bool) -> PatternTokens:
-    """Return the facts that patterns are defined by, of the rows and columns of a map; `within`:
+def pattern_tokens_of_sides(queries: MapSide, keys: MapSide, *, same_text: bool) -> PatternTokens:
+    """Return the facts that patterns are defined by, of the rows and columns of a map; `same_text`:
     whether they are tokens of the same text."""
     numbers_by_ids: dict[tuple[int, ...], int] = {}
     rows, columns = (_group_numbers(side, numbers_by_ids) for side in (queries, keys))
@@ -109,10 +109,10 @@ def pattern_tokens_of_sides(queries: MapSide, keys: MapSide, *, within: bool) ->
     return PatternTokens(
         rows=rows,
         columns=columns,
-        within=within,
+        same_text=same_text,
         is_special=is_special,
-        separates=np.array([*_find_separators(keys)], dtype=bool),
-        repeats=_find_repeated(rows, is_special, queries.numbers),
+        is_separator=np.array([*_find_separators(keys)], dtype=bool),
+        is_repeated=_find_repeated(rows, is_special, queries.numbers),
         query_numbers=np.array(queries.numbers, dtype=int),
         key_numbers=np.array(keys.numbers, dtype=int),
     )
@@ -178,19 +178,19 @@ class PatternKind:
 
     name: str  # in tables
     short: str  # in narrow columns
-    read: str  # the object of "L0H2 attends to the previous token"
+    target_phrase: str  # the object of "L0H2 attends to the previous token"
     about: str  # what its score means
-    absent: str  # why a text cannot show it
+    why_absent: str  # why a text cannot show it
     one_key: bool = False  # whether it is the same key for every token
 
 
 @dataclass(frozen=True)
 class KeyPattern(PatternKind):
-    """The pattern of attending to certain keys; `reads` tells which query-key pairs belong to
+    """The pattern of attending to certain keys; `matches` tells which query-key pairs belong to
     it."""
 
-    reads: Callable[[Queries, Keys, PatternTokens], PairFlags] = field(kw_only=True)
-    within: bool = False  # whether it needs queries and keys of the same text
+    matches: Callable[[Queries, Keys, PatternTokens], PairFlags] = field(kw_only=True)
+    same_text: bool = False  # whether it needs queries and keys of the same text
 
 
 KEY_PATTERNS: tuple[KeyPattern, ...] = (
@@ -200,8 +200,8 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the previous token",
         "the share of a token's attention that goes to the token before it",
         "no token has both a token before it and a choice",
-        reads=lambda query, key, tokens: tokens.steps(query, key) == -1,
-        within=True,
+        matches=lambda query, key, tokens: tokens.steps(query, key) == -1,
+        same_text=True,
     ),
     KeyPattern(
         "next token",
@@ -209,8 +209,8 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the next token",
         "the share that goes to the token after it",
         "no token can see the one after it",
-        reads=lambda query, key, tokens: tokens.steps(query, key) == 1,
-        within=True,
+        matches=lambda query, key, tokens: tokens.steps(query, key) == 1,
+        same_text=True,
     ),
     KeyPattern(
         "first token (sink)",
@@ -219,7 +219,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the share that goes to the first token, of all others",
         "no token can attend to the first and has a choice",
         one_key=True,
-        reads=lambda query, key, tokens: tokens.first(key) & tokens.apart(query, key),
+        matches=lambda query, key, tokens: tokens.is_first(key) & tokens.is_apart(query, key),
     ),
     KeyPattern(
         "itself",
@@ -227,8 +227,8 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the token itself",
         "the share that goes to the token itself",
         "no token sees itself and others",
-        reads=lambda query, key, tokens: tokens.steps(query, key) == 0,
-        within=True,
+        matches=lambda query, key, tokens: tokens.steps(query, key) == 0,
+        same_text=True,
     ),
     KeyPattern(
         "separators",
@@ -237,8 +237,8 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the share that goes to punctuation, new lines and tokens that the tokenizer added, "
         "except the first token and the token itself",
         "there are no separators after the first token",
-        reads=lambda query, key, tokens: (
-            tokens.separates[key] & ~tokens.first(key) & tokens.apart(query, key)
+        matches=lambda query, key, tokens: (
+            tokens.is_separator[key] & ~tokens.is_first(key) & tokens.is_apart(query, key)
         ),
     ),
     KeyPattern(
@@ -247,7 +247,7 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "the same token elsewhere",
         "the share that goes to the same token elsewhere",
         "no token occurs twice",
-        reads=lambda query, key, tokens: tokens.same(query, key) & tokens.apart(query, key),
+        matches=lambda query, key, tokens: tokens.is_same(query, key) & tokens.is_apart(query, key),
     ),
     KeyPattern(
         "induction",
@@ -256,8 +256,8 @@ KEY_PATTERNS: tuple[KeyPattern, ...] = (
         "where two tokens or more are repeated: the share that goes to the token that followed "
         "the same token earlier",
         "no two tokens are repeated",
-        reads=lambda query, key, tokens: tokens.continues(query, key),
-        within=True,
+        matches=lambda query, key, tokens: tokens.is_continuation(query, key),
+        same_text=True,
     ),
 )
 BROAD_PATTERN = PatternKind(
@@ -286,9 +286,11 @@ class HeadPatterns:
 
     names: tuple[str, ...]
     scores: PatternScores  # NaN where the text cannot show a kind
-    even: PatternScores  # the scores of a head that attends evenly to all visible keys
+    even_scores: PatternScores  # the scores of a head that attends evenly to all visible keys
     showing_counts: Int[np.ndarray, "kind"]  # how many sampled tokens can show a kind
-    most: Bool[np.ndarray, "head kind"]  # whether most of these give such a key the largest weight
+    majority: Bool[
+        np.ndarray, "head kind"
+    ]  # whether most of these give such a key the largest weight
     columns: tuple[int | None, ...]  # for each head the key of its column pattern
     keys: MapSide
     sampled_count: int
@@ -299,7 +301,7 @@ class HeadPatterns:
         """The score beyond that of even attention, as a share of the most possible: 1 at most, NaN
         for the broad pattern and where the text cannot show a pattern."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            excess: PatternScores = (self.scores - self.even) / (1 - self.even)
+            excess: PatternScores = (self.scores - self.even_scores) / (1 - self.even_scores)
         excess[:, PATTERN_KINDS.index(BROAD_PATTERN)] = np.nan
         return excess
 
@@ -329,7 +331,7 @@ class HeadPatterns:
     def is_most_attended(self, head: int, kind: PatternKind) -> bool:
         """Return whether in this head most tokens give a key of this pattern their largest
         weight."""
-        return bool(self.most[head, PATTERN_KINDS.index(kind)])
+        return bool(self.majority[head, PATTERN_KINDS.index(kind)])
 
 
 def find_patterns(maps: Sequence[Map]) -> HeadPatterns:
@@ -360,14 +362,14 @@ def find_patterns(maps: Sequence[Map]) -> HeadPatterns:
     )
     with np.errstate(invalid="ignore"):
         scores, even = totals[0] / totals[2], totals[1] / totals[2]
-    most = is_most(totals[3], totals[2])
+    most = is_majority(totals[3], totals[2])
     most[:, PATTERN_KINDS.index(COLUMN_PATTERN)] = columns >= 0
     return HeadPatterns(
         names=tuple(head_map.name for head_map in maps),
         scores=scores,
-        even=even,
+        even_scores=even,
         showing_counts=totals[2].max(0).astype(int),
-        most=most,
+        majority=most,
         columns=tuple(None if key < 0 else key for key in columns.tolist()),
         keys=maps[0].columns,
         sampled_count=len(sampled),
@@ -393,12 +395,12 @@ def most_attended_keys(values: Float[np.ndarray, "*rows key"]) -> Int[np.ndarray
     return largest_keys
 
 
-def is_most(count: Any, total: Any) -> Any:
+def is_majority(count: Any, total: Any) -> Any:
     """Return whether `count` is more than half of `total`, and more than one.
 
     Both may be arrays.
 
-    >>> is_most(2, 3), is_most(2, 4), is_most(1, 1)
+    >>> is_majority(2, 3), is_majority(2, 4), is_majority(1, 1)
     (True, False, False)
     """
     return (2 * count > total) & (count > 1)
@@ -436,8 +438,8 @@ def key_masks(band: Int[np.ndarray, "query"], pattern_tokens: PatternTokens) -> 
     no_keys = np.zeros((len(band), key.size), dtype=bool)
     masks = [
         no_keys
-        if pattern.within and not pattern_tokens.within
-        else pattern.reads(query, key, pattern_tokens) | no_keys
+        if pattern.same_text and not pattern_tokens.same_text
+        else pattern.matches(query, key, pattern_tokens) | no_keys
         for pattern in KEY_PATTERNS
     ]
     return np.stack(masks, axis=-1).astype(np.float32)
@@ -508,7 +510,7 @@ def find_columns(
     _, even, _, votes = key_sums
     queries = np.round(even.sum(-1))  # each query's even attention sums to 1
     candidate_votes = np.where(may_be_column[..., None, :], votes, -1)
-    is_column = is_most(candidate_votes.max(-1), queries)
+    is_column = is_majority(candidate_votes.max(-1), queries)
     keys: Int[np.ndarray, "*item head"] = np.where(is_column, candidate_votes.argmax(-1), -1)
     return keys
 

@@ -19,7 +19,7 @@ from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.map_regrouping import full_side, tokens_hidden_by_option, word_side
 from attnviz.analysis.inspection.maps import Map, MapSide, mean_map
-from attnviz.analysis.inspection.patterns import is_most, most_attended_keys, sampled_queries
+from attnviz.analysis.inspection.patterns import is_majority, most_attended_keys, sampled_queries
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE, Patch
 from attnviz.errors import AttnvizError
 from attnviz.tokens.token_lookup import find_query
@@ -73,7 +73,7 @@ class OtherTokens:
     @property
     def attend_most(self) -> bool:
         """Whether most of the other tokens give this key alone their largest weight."""
-        return bool(is_most(self.attend_most_count, self.count))
+        return bool(is_majority(self.attend_most_count, self.count))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class TokenLink:
         return self.token_query.options
 
     @cached_property
-    def ranked(self) -> list[MapLink]:
+    def ranked_links(self) -> list[MapLink]:
         """The link in each map, highest score first; maps in which the key is masked come last."""
         links = [
             MapLink(row, self.column, _measure_others(row.map, self.column, self._other_queries))
@@ -136,17 +136,17 @@ class TokenLink:
         return abs(score) if self.options.weigh == "gradient" else score
 
     @cached_property
-    def seeing(self) -> list[MapLink]:
+    def visible(self) -> list[MapLink]:
         """The link in each map that does not mask the key, highest score first."""
-        return [link for link in self.ranked if link.sees]
+        return [link for link in self.ranked_links if link.sees]
 
     @property
-    def first(self) -> list[MapLink]:
+    def top_links(self) -> list[MapLink]:
         """The strongest link, and the links of the next maps with exactly the same weight and
         others' mean."""
-        best = self.seeing[0]
+        best = self.visible[0]
         alike = (best.weight, best.others.mean)
-        return list(takewhile(lambda link: (link.weight, link.others.mean) == alike, self.seeing))
+        return list(takewhile(lambda link: (link.weight, link.others.mean) == alike, self.visible))
 
     @property
     def mean(self) -> float:
@@ -154,17 +154,17 @@ class TokenLink:
         return float(np.mean([row.weight(self.column) for row in self.token_query.map_rows]))
 
     @property
-    def even(self) -> float:
+    def even_weight(self) -> float:
         """The weight that even attention to all visible keys would give, in the map of the
         strongest link."""
-        return 1 / int((~self.seeing[0].map_row.patch.hidden).sum())
+        return 1 / int((~self.visible[0].map_row.patch.hidden).sum())
 
     @property
-    def links(self) -> bool:
+    def is_preferred(self) -> bool:
         """Whether any map gives the key more weight from this token than from others; always for
         gradients."""
         signed = self.options.weigh == "gradient"
-        return signed or max(link.lift for link in self.seeing) > SUM_ROUNDING
+        return signed or max(link.lift for link in self.visible) > SUM_ROUNDING
 
     @cached_property
     def _other_queries(self) -> Bool[np.ndarray, "query"]:
@@ -222,7 +222,7 @@ def build_link(inspection: Inspection) -> TokenLink:
     token_query = build_token_query(inspection, options.source, "from")
     column = find_in_side(inspection.maps[0].columns, options, options.to, "to")
     link = TokenLink(token_query, column)
-    if not link.seeing:
+    if not link.visible:
         rows, columns, row = inspection.maps[0].rows, inspection.maps[0].columns, token_query.row
         query = f"'{rows.labels[row]}' ({rows.numbers[row]})"
         key = f"'{columns.labels[column]}' ({columns.numbers[column]})"
@@ -255,14 +255,14 @@ class MapRow:
         return not bool(self.patch.hidden[0, column])
 
     @cached_property
-    def most(self) -> int:
+    def top_column(self) -> int:
         """The column with the largest absolute weight, the first if there are several."""
         return int(np.abs(self.patch.values[0]).argmax())
 
     @property
     def peak(self) -> float:
         """The weight with the largest absolute value, with its sign."""
-        return self.weight(self.most)
+        return self.weight(self.top_column)
 
     def rank(self, column: int) -> int:
         """Return the rank of the absolute weight in this column: 1 for the largest, the same for

@@ -57,7 +57,7 @@ def pack_heads(explorer: HeadExplorer) -> tuple[dict[str, Any], dict[str, str]]:
         for kind, table in head.tables.items()
     }
     tables["thumbnails"] = pack_thumbnails([head.small for head in heads])
-    masks = {mask: n for n, mask in enumerate(dict.fromkeys(t.seen for t in tables.values()))}
+    masks = {mask: n for n, mask in enumerate(dict.fromkeys(t.mask_bits for t in tables.values()))}
     blocks = {name: encode_base64(table.block) for name, table in tables.items()}
     blocks |= {f"mask-{n}": encode_base64(compress_bits(mask)) for mask, n in masks.items() if mask}
     return _heads_description(explorer, heads, tables, masks), blocks
@@ -112,7 +112,7 @@ def _heads_description(
     return {
         "heads": _head_descriptions(explorer, page_heads, axes),
         "tables": {
-            name: {**table.about, "mask": masks[table.seen] if table.seen else None}
+            name: {**table.about, "mask": masks[table.mask_bits] if table.mask_bits else None}
             for name, table in tables.items()
         },
         **_scale_descriptions(explorer, page_heads),
@@ -257,9 +257,9 @@ def pack_whole_head(head: HeadMap, bits: int) -> PackedHead:
     thumbnail = thumbnail_cells(weights, share=head.share)
     return PackedHead(
         tables=tables,
-        scale=scale_of_seen(head, weights),
+        scale=visible_scale(head, weights),
         small=thumbnail,
-        small_scale=scale_of_seen(head, thumbnail),
+        small_scale=visible_scale(head, thumbnail),
     )
 
 
@@ -269,15 +269,15 @@ def load_small_cells(cells: Cells) -> Cells:
     return load_cells(cells) if rows * columns <= MAX_CELLS_IN_MEMORY else cells
 
 
-def scale_of_seen(head: HeadMap, cells: Cells) -> Scale:
+def visible_scale(head: HeadMap, cells: Cells) -> Scale:
     """Return the colour scale of a head for the finite numbers of `cells` that are not hidden."""
     return head.scale(MappedCells(cells, _mask_unseen))
 
 
 def _mask_unseen(patch: Patch) -> Patch:
     """Return the patch with numbers that are not finite set to 0 and hidden."""
-    seen = ~patch.hidden & np.isfinite(patch.values)
-    return Patch(np.where(seen, patch.values, 0), ~seen)
+    is_visible = ~patch.hidden & np.isfinite(patch.values)
+    return Patch(np.where(is_visible, patch.values, 0), ~is_visible)
 
 
 def pack_in_order(
@@ -358,8 +358,8 @@ def _block_side(heads: Sequence[HeadMap], size: float) -> int:
 
     A visible block takes a byte.
     """
-    seen = (1 - load_cells(head.weights, _sampled_rows(head)).hidden.mean() for head in heads)
-    return max(1, math.isqrt(int(size / max(sum(seen), 1e-9))))
+    shares = (1 - load_cells(head.weights, _sampled_rows(head)).hidden.mean() for head in heads)
+    return max(1, math.isqrt(int(size / max(sum(shares), 1e-9))))
 
 
 def _query_row_bits(explorer: HeadExplorer, size: float) -> int:
@@ -396,9 +396,9 @@ def _pack_head_in_blocks(head: HeadMap, cells: int) -> PackedHead:
     thumbnail = thumbnail_cells(blocks, share=head.share)
     return PackedHead(
         tables={"weights": pack_table(blocks, COARSE_BITS)},
-        scale=scale_of_seen(head, blocks),
+        scale=visible_scale(head, blocks),
         small=thumbnail,
-        small_scale=scale_of_seen(head, thumbnail),
+        small_scale=visible_scale(head, thumbnail),
         about={"tall": block_height, "wide": block_width},
     )
 
@@ -420,7 +420,7 @@ def _add_rows(
     return replace(
         packed_head,
         tables={**packed_head.tables, **row_tables},
-        row_scale=scale_of_seen(head, packed_rows[-1][0]),
+        row_scale=visible_scale(head, packed_rows[-1][0]),
         about={**packed_head.about, "kept": [spaced.describe_rows(head) for spaced in rows]},
     )
 

@@ -38,7 +38,7 @@ class PackedTable:
 
     shape: tuple[int, int]
     block: bytes  # the reach of each row, what makes scores of weights, and codes; compressed
-    seen: bytes  # a bit for each cell; empty if none is hidden
+    mask_bits: bytes  # a bit for each cell; empty if none is hidden
     bits: int
     signed: bool = False
     error: float = 0.0  # the largest error of a number
@@ -94,7 +94,7 @@ def pack_table(cells: Cells, bits: int, scores: Cells | None = None) -> PackedTa
     return PackedTable(
         shape=cells.shape,
         block=compress_codes(b"".join(part.tobytes() for part in parts if part is not None)),
-        seen=_join_mask_bits(mask_bands),
+        mask_bits=_join_mask_bits(mask_bands),
         bits=bits,
         signed=signed,
         error=max((band.error for band in coded_bands), default=0.0),
@@ -117,9 +117,9 @@ def _code_rows(band: Patch, scores: Patch | None, max_code: int, *, signed: bool
 
     Codes reach from 0, or from -max_code if `signed`, to max_code.
     """
-    seen, numbers = ~band.hidden, _as_floats(band.values[~band.hidden])
-    reach = np.abs(np.where(seen, band.values, 0)).max(axis=1, initial=0).astype("<f4")
-    reaches = np.repeat(reach, seen.sum(axis=1))
+    is_visible, numbers = ~band.hidden, _as_floats(band.values[~band.hidden])
+    reach = np.abs(np.where(is_visible, band.values, 0)).max(axis=1, initial=0).astype("<f4")
+    reaches = np.repeat(reach, is_visible.sum(axis=1))
     codes = _encode_numbers(numbers, reaches, max_code, signed=signed)
     error = float(np.abs(_decode_numbers(codes, reaches, max_code) - numbers).max(initial=0))
     return CodedRows(reach, codes, error, *softmax_log_sums(band, scores, max_code))
@@ -135,15 +135,17 @@ def softmax_log_sums(
     """
     if scores is None:
         return None, None
-    seen = _as_floats(np.where(weights.hidden, 0, weights.values))
-    peaks = seen.argmax(axis=1)[:, None]
-    highest, score = (np.take_along_axis(cells, peaks, 1) for cells in (seen, scores.values))
+    visible = _as_floats(np.where(weights.hidden, 0, weights.values))
+    peaks = visible.argmax(axis=1)[:, None]
+    highest, score = (np.take_along_axis(cells, peaks, 1) for cells in (visible, scores.values))
     positive = highest[:, 0] > 0
     with np.errstate(divide="ignore", invalid="ignore"):
         sums = np.where(positive, (score - np.log(highest))[:, 0], 0).astype("<f4")
-        reliable = (seen >= highest * (0.5 / max_code) ** 2) & (seen > 0)
+        reliable = (visible >= highest * (0.5 / max_code) ** 2) & (visible > 0)
         errors = (
-            scores.values[reliable] - np.log(seen[reliable]) - np.repeat(sums, reliable.sum(axis=1))
+            scores.values[reliable]
+            - np.log(visible[reliable])
+            - np.repeat(sums, reliable.sum(axis=1))
         )
     slack = float(np.abs(errors).max(initial=0))
     return (sums, slack) if slack <= MAX_SCORE_SLACK else (None, None)
@@ -192,7 +194,7 @@ def _pack_exact_table(cells: Cells) -> PackedTable:
     return PackedTable(
         shape=cells.shape,
         block=compress_codes(stored.tobytes()),
-        seen=_join_mask_bits([bits for _, bits in parts]),
+        mask_bits=_join_mask_bits([bits for _, bits in parts]),
         bits=8 * stored.itemsize,
     )
 

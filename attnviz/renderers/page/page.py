@@ -126,7 +126,7 @@ def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, s
             tag("p", _without_headline(note, view.headline)) for note in view.notes
         ),
         "panels": page_panels(view),
-        "made": how_made(view),
+        "made": provenance_details(view),
         "provenance": _escape_json(view.provenance_text or "null"),
         "data": _escape_json(exact_json(script_data)),
         "style": style,
@@ -136,8 +136,8 @@ def _page_texts(view: View, look: Look, about: Mapping[str, Any]) -> dict[str, s
 
 def _without_headline(note: str, headline: str) -> str:
     """Return a note without the headline and colon that it begins with, then with a capital."""
-    start, rest = note[: len(headline) + 2], note[len(headline) + 2 :]
-    return f"{rest[:1].upper()}{rest[1:]}" if headline and start == f"{headline}: " else note
+    start, text = note[: len(headline) + 2], note[len(headline) + 2 :]
+    return f"{text[:1].upper()}{text[1:]}" if headline and start == f"{headline}: " else note
 
 
 def _page_title(title: str) -> Markup:
@@ -231,7 +231,7 @@ def _steps_within_limit(view: View) -> Iterator[tuple[int, str, list[str]]]:
         yield position, title, steps
 
 
-def how_made(view: View) -> Markup:
+def provenance_details(view: View) -> Markup:
     """Return the command that made the view, and behind a click all that its numbers depend on.
 
     Nothing without provenance.

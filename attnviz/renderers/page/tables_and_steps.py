@@ -45,7 +45,7 @@ def page_panels(view: View) -> Markup:
     Tables too large to read become one sentence.
     """
     shown_groups = (*view.screen.groups, *_picture_only_charts(view))
-    groups = [_unexplored(group, view.heads) for group in shown_groups]
+    groups = [_unexplored_panels(group, view.heads) for group in shown_groups]
     panels = [panel for group in groups for panel in group]
     unreadable = [
         panel for panel in panels if isinstance(panel, Grid) and _is_unreadable_table(panel)
@@ -87,7 +87,7 @@ def _picture_only_charts(view: View) -> Iterator[Group]:
         yield Group("charts", missing_charts)
 
 
-def _unexplored(group: Group, heads: HeadExplorer | None) -> list[Drawable]:
+def _unexplored_panels(group: Group, heads: HeadExplorer | None) -> list[Drawable]:
     """Return the panels of a group, except those that show a head of `heads`."""
     if heads is None:
         return list(group.all_panels)

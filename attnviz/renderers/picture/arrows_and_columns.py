@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attnviz.renderers.picture.boxes import panes
-from attnviz.renderers.picture.items import Block, Box, Items, Place, Stroke, Tint, Words
+from attnviz.renderers.picture.items import Block, Box, Items, Point, Stroke, Tint, Words
 from attnviz.renderers.picture.text import BOLD, POINT, Lettering, fit_line, text_width, typeset
 from attnviz.views.grids.section import ColumnChart, ColumnChartRow, Plane
 
 QUERY_SERIES, KEY_SERIES = 0, 1  # the colours of the two, as of lines in a chart
 ARROW_WIDTH, THIN_LINE = 3.0, 1.0  # points
-HEAD_LENGTH = 0.9  # of a letter: how long the head of an arrow is
-LEADING = 1.35  # from one line of text to the next, in letters
-ARROWS_APART = 0.5  # of a letter: between two arrows on one line
-ARC_SHARE, LARGEST_ARC = 0.4, 2.6  # of the shorter arrow, and in letters
+ARROW_HEAD = 0.9  # of a letter: how long the head of an arrow is
+LINE_STEP = 1.35  # from one line of text to the next, in letters
+ARROWS_GAP = 0.5  # of a letter: between two arrows on one line
+ANGLE_ARC_SHARE, LARGEST_ANGLE_ARC = 0.4, 2.6  # of the shorter arrow, and in letters
 ARC_STEP = math.radians(3)
 SMALLEST_ANGLE = math.radians(18)  # that its number can stand in; another stands below
 CORNER_SIDE = 0.5  # of a letter: the sign of a right angle
@@ -25,12 +25,12 @@ BESIDE_BARS = 0.8  # of a letter: between the names of rows, the bars, and the s
 BARS_GAP = 0.7  # of a letter: between two rows
 BAR_WIDTH_SHARE = 0.56  # of the room of a column
 WIDEST_BAR = 5.0  # letters
-LABEL_SHARE = 0.94  # of its room a label takes at most
+LABEL_WIDTH_SHARE = 0.94  # of its room a label takes at most
 LEAST_ROW = 4.2  # letters: two numbers, a bar between them, and the gap to the next row
-LEVEL_NAMES, UPRIGHT_NAMES = (0, "center", "baseline"), (90, "right", "center")
-SMALL_NAME = 0.75  # of the letters of labels: smaller names stand upright
+LEVEL_NAME_STYLE, UPRIGHT_NAME_STYLE = (0, "center", "baseline"), (90, "right", "center")
+SMALL_NAME_SHARE = 0.75  # of the letters of labels: smaller names stand upright
 HIDDEN_HEIGHT = 0.6  # of a line: how high a bar is drawn for what a mask hides
-EMPTY_ROW = 0.08  # of a row: where nothing in it is above 0
+EMPTY_ROW_SHARE = 0.08  # of a row: where nothing in it is above 0
 
 
 def planes_items(planes: Sequence[Plane], room: Box, letters: Lettering) -> Items:
@@ -42,23 +42,23 @@ def planes_items(planes: Sequence[Plane], room: Box, letters: Lettering) -> Item
     ways = (list(zip(planes, panes(len(planes), n, room, gap, 0.0), strict=True)) for n in counts)
     units = [
         (
-            min(_inches_of_1(plane, _arrows_room(plane, each, letters)) for plane, each in pairs),
+            min(_inches_per_unit(plane, _arrows_box(plane, box, letters)) for plane, box in pairs),
             pairs,
         )
         for pairs in ways
     ]
     unit, pairs = max(units, key=lambda way: way[0])
-    for plane, each in pairs:
-        yield from _PlaneDrawing(plane, each, unit, letters).layout()
+    for plane, box in pairs:
+        yield from _PlaneDrawing(plane, box, unit, letters).items()
 
 
-def _arrows_room(plane: Plane, room: Box, letters: Lettering) -> Box:
+def _arrows_box(plane: Plane, room: Box, letters: Lettering) -> Box:
     """Return the box of the arrows, between the title above and the names below."""
     left, bottom, width, height = room
-    line = letters.text * POINT * LEADING
+    line = letters.text * POINT * LINE_STEP
     above = (2.3 if plane.title else 1) * line
     below = 2 * line if _is_narrow(plane) else line
-    side = HEAD_LENGTH * letters.text * POINT
+    side = ARROW_HEAD * letters.text * POINT
     return left + side, bottom + below, max(width - 2 * side, 0.3), max(height - above - below, 0.3)
 
 
@@ -68,7 +68,7 @@ def _is_narrow(plane: Plane) -> bool:
     return cosine is not None and (plane.on_a_line or math.acos(cosine) < SMALLEST_ANGLE)
 
 
-def _extent(plane: Plane) -> tuple[float, float, float]:
+def _arrows_extent(plane: Plane) -> tuple[float, float, float]:
     """Return the furthest to the left and to the right, and how high, that the arrows reach.
 
     These are in units of the vectors, from the start of both arrows, which counts as well.
@@ -77,12 +77,12 @@ def _extent(plane: Plane) -> tuple[float, float, float]:
     return min(across), max(across), plane.tips[KEY_SERIES][1]
 
 
-def _inches_of_1(plane: Plane, field: Box) -> float:
+def _inches_per_unit(plane: Plane, box: Box) -> float:
     """Return the inches for a length of 1 at which both arrows fill a box; 1.0 if both are 0."""
-    low, high, top = _extent(plane)
-    possible = [field[2] / (high - low)] if high > low else []
-    possible += [field[3] / top] if top > 0 else []
-    return min(possible, default=1.0)
+    low, high, top = _arrows_extent(plane)
+    units = [box[2] / (high - low)] if high > low else []
+    units += [box[3] / top] if top > 0 else []
+    return min(units, default=1.0)
 
 
 @dataclass(frozen=True)
@@ -100,18 +100,18 @@ class _PlaneDrawing:
         return self.letters.text * POINT
 
     @property
-    def start(self) -> Place:
+    def start(self) -> Point:
         """The common start of both arrows, so that they are centred in their box."""
-        left, bottom, width, height = _arrows_room(self.plane, self.room, self.letters)
-        low, high, top = _extent(self.plane)
+        left, bottom, width, height = _arrows_box(self.plane, self.room, self.letters)
+        low, high, top = _arrows_extent(self.plane)
         x = left + (width - (low + high) * self.unit) / 2
         return x, bottom + (height - top * self.unit) / 2
 
-    def at(self, point: Place) -> Place:
+    def page_point(self, point: Point) -> Point:
         """Return the place on the page of a point of the plane."""
         return self.start[0] + point[0] * self.unit, self.start[1] + point[1] * self.unit
 
-    def layout(self) -> Items:
+    def items(self) -> Items:
         """Yield everything that is drawn of the plane."""
         for part in (self._shadow, self._arc, self._arrows, self._title, self._names, self._angle):
             yield from part()
@@ -121,20 +121,20 @@ class _PlaneDrawing:
         for series, tip in enumerate(self.tips):
             if self.plane.arrows[series].length:
                 points = (self.origins[series], tip)
-                yield Stroke(points, ARROW_WIDTH, series=series, head=HEAD_LENGTH * self.letter)
+                yield Stroke(points, ARROW_WIDTH, series=series, head=ARROW_HEAD * self.letter)
 
     @property
-    def origins(self) -> tuple[Place, Place]:
+    def origins(self) -> tuple[Point, Point]:
         """Where the query and the key begin: on one line the key is a little higher, or it would
         hide it.
         """
         x, y = self.start
-        return (x, y), (x, y + (ARROWS_APART * self.letter if self.plane.on_a_line else 0.0))
+        return (x, y), (x, y + (ARROWS_GAP * self.letter if self.plane.on_a_line else 0.0))
 
     @property
-    def tips(self) -> tuple[Place, Place]:
+    def tips(self) -> tuple[Point, Point]:
         """Where the arrows of the query and of the key end on the page."""
-        query, key = map(self.at, self.plane.tips)
+        query, key = map(self.page_point, self.plane.tips)
         return query, (key[0], key[1] + self.origins[KEY_SERIES][1] - self.origins[QUERY_SERIES][1])
 
     def _shadow(self) -> Iterator[Stroke]:
@@ -146,9 +146,9 @@ class _PlaneDrawing:
         tip = self.tips[KEY_SERIES]
         foot = (tip[0], self.start[1])
         yield Stroke((tip, foot), THIN_LINE, dashed=True)
-        ends = self.start if tip[0] < self.start[0] else self.tips[QUERY_SERIES]
-        if not self.start[0] <= foot[0] <= ends[0]:
-            yield Stroke((ends, foot), THIN_LINE, dashed=True)
+        end = self.start if tip[0] < self.start[0] else self.tips[QUERY_SERIES]
+        if not self.start[0] <= foot[0] <= end[0]:
+            yield Stroke((end, foot), THIN_LINE, dashed=True)
         corner = min(
             CORNER_SIDE * self.letter, (tip[1] - foot[1]) / 2, abs(foot[0] - self.start[0]) / 2
         )
@@ -160,7 +160,7 @@ class _PlaneDrawing:
     def _radius(self) -> float:
         """The radius of the arc of the angle, in inches."""
         shorter = min(arrow.length for arrow in self.plane.arrows) * self.unit
-        return min(ARC_SHARE * shorter, LARGEST_ARC * self.letter)
+        return min(ANGLE_ARC_SHARE * shorter, LARGEST_ANGLE_ARC * self.letter)
 
     def _arc(self) -> Iterator[Stroke]:
         """Yield the arc of the angle between the arrows; nothing if they are on one line or have no
@@ -172,9 +172,9 @@ class _PlaneDrawing:
         angle = math.acos(cosine)
         steps = max(int(angle / ARC_STEP), 2)
         turns = [angle * step / steps for step in range(steps + 1)]
-        yield Stroke(tuple(self._around(turn, self._radius) for turn in turns), THIN_LINE * 1.5)
+        yield Stroke(tuple(self._point_at(turn, self._radius) for turn in turns), THIN_LINE * 1.5)
 
-    def _around(self, angle: float, radius: float) -> Place:
+    def _point_at(self, angle: float, radius: float) -> Point:
         """Return the place at this angle (in radians) and distance from the start of the arrows."""
         x, y = self.start
         return x + radius * math.cos(angle), y + radius * math.sin(angle)
@@ -188,13 +188,13 @@ class _PlaneDrawing:
 
     def _names(self) -> Iterator[Words]:
         """Yield the name of the query below its arrow, and that of the key above its tip."""
-        lowest = self.start[1] - LEADING * self.letter
+        lowest = self.start[1] - LINE_STEP * self.letter
         highest = max(tip[1] for tip in self.tips) + 0.5 * self.letter
         middle = (self.origins[QUERY_SERIES][0] + self.tips[QUERY_SERIES][0]) / 2
-        yield self._name(QUERY_SERIES, middle, lowest)
-        yield self._name(KEY_SERIES, self.tips[KEY_SERIES][0], highest)
+        yield self._arrow_name(QUERY_SERIES, middle, lowest)
+        yield self._arrow_name(KEY_SERIES, self.tips[KEY_SERIES][0], highest)
 
-    def _name(self, series: int, middle: float, y: float) -> Words:
+    def _arrow_name(self, series: int, middle: float, y: float) -> Words:
         """Return the name of an arrow with its length, as near to `middle` as the page allows."""
         left, _, width, _ = self.room
         arrow, letters = self.plane.arrows[series], self.letters
@@ -202,7 +202,7 @@ class _PlaneDrawing:
         text, size = fit_line(name, letters.text, letters.smallest, width)
         half = text_width(text, size) / 2
         x = min(max(middle, left + half), left + width - half)
-        return Words(text, x, y, size, across="center", series=series)
+        return Words(text, x, y, size, halign="center", series=series)
 
     def _angle(self) -> Iterator[Words]:
         """Yield the number of the angle between the arrows, or below both if it is too narrow.
@@ -214,31 +214,31 @@ class _PlaneDrawing:
             return
         if _is_narrow(self.plane):
             x = (self.origins[QUERY_SERIES][0] + self.tips[QUERY_SERIES][0]) / 2
-            y = self.start[1] - 2 * LEADING * self.letter
-            yield Words(f"angle {self.plane.angle}", x, y, size, across="center")
+            y = self.start[1] - 2 * LINE_STEP * self.letter
+            yield Words(f"angle {self.plane.angle}", x, y, size, halign="center")
             return
         half = math.acos(cosine) / 2
-        x, y = self._around(half, self._radius + 0.4 * self.letter)
+        x, y = self._point_at(half, self._radius + 0.4 * self.letter)
         y = max(y - 0.36 * self.letter * math.cos(half), self.start[1] + 0.35 * self.letter)
-        yield Words(self.plane.angle, self._beside_the_shadow(x), y, size)
+        yield Words(self.plane.angle, self._angle_x(x), y, size)
 
-    def _beside_the_shadow(self, x: float) -> float:
+    def _angle_x(self, x: float) -> float:
         """Return where the number of the angle begins, near `x`, so that no dashes go
         through it.
         """
-        between, foot = 0.3 * self.letter, self.tips[KEY_SERIES][0]
-        ends = x + text_width(self.plane.angle, self.letters.text)
-        return foot + between if x - between < foot < ends + between else x
+        gap, foot = 0.3 * self.letter, self.tips[KEY_SERIES][0]
+        end = x + text_width(self.plane.angle, self.letters.text)
+        return foot + gap if x - gap < foot < end + gap else x
 
 
-def upright_bars_items(columns: ColumnChart, room: Box, letters: Lettering) -> Items:
+def upright_bars_items(chart: ColumnChart, room: Box, letters: Lettering) -> Items:
     """Yield rows of upright bars, all of one height, with a name below each column.
 
     Letters are smaller where numbers and names would leave no room for the bars.
     """
-    needed = (len(columns.rows) * LEAST_ROW + LEADING + BARS_GAP) * letters.label * POINT
+    needed = (len(chart.rows) * LEAST_ROW + LINE_STEP + BARS_GAP) * letters.label * POINT
     share = min(1.0, room[3] / needed)
-    return _UprightBars(columns, room, letters.scaled(share)).layout()
+    return _UprightBars(chart, room, letters.scaled(share)).items()
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ class _UprightBars:
     sums of rows.
     """
 
-    columns: ColumnChart
+    chart: ColumnChart
     room: Box
     letters: Lettering
 
@@ -259,73 +259,71 @@ class _UprightBars:
     @property
     def left(self) -> float:
         """Where the bars begin: behind the names of the rows."""
-        widest = max(BOLD * text_width(row.name, self.letters.label) for row in self.columns.rows)
+        widest = max(BOLD * text_width(row.name, self.letters.label) for row in self.chart.rows)
         return self.room[0] + widest + BESIDE_BARS * self.letter
 
     @property
     def step(self) -> float:
         """The room of one column, in inches."""
-        totals = [text_width(row.total, self.letters.axis) for row in self.columns.rows]
+        totals = [text_width(row.total, self.letters.axis) for row in self.chart.rows]
         right = self.room[0] + self.room[2] - max(totals) - BESIDE_BARS * self.letter
-        return (right - self.left) / len(self.columns.names)
+        return (right - self.left) / len(self.chart.names)
 
-    def middle(self, place: int) -> float:
+    def column_middle(self, column: int) -> float:
         """Return where the middle of a column is."""
-        return self.left + (place + 0.5) * self.step
+        return self.left + (column + 0.5) * self.step
 
-    def layout(self) -> Items:
+    def items(self) -> Items:
         """Yield the names of columns, and each row with bars, line, numbers, name and sum."""
-        rows = self.columns.rows
+        rows = self.chart.rows
         below = self._names_height + BARS_GAP * self.letter
         high = (self.room[3] - below) / len(rows) - BARS_GAP * self.letter
-        yield from self._names()
-        for place, row in enumerate(rows):
-            top = self.room[1] + self.room[3] - place * (high + BARS_GAP * self.letter)
-            drawn = _UprightRow(self, row, top, high)
-            yield from drawn.blocks()
-            yield from drawn.words()
-            yield drawn.line()
+        yield from self._column_names()
+        for index, row in enumerate(rows):
+            top = self.room[1] + self.room[3] - index * (high + BARS_GAP * self.letter)
+            upright_row = _UprightRow(self, row, top, high)
+            yield from upright_row.blocks()
+            yield from upright_row.words()
+            yield upright_row.zero_line()
 
     @property
-    def _upright(self) -> bool:
+    def _names_upright(self) -> bool:
         """Whether the names are too long to stand beside each other in large letters."""
-        return self.small_enough(self.columns.names) < SMALL_NAME * self.letters.label
+        return self.fitting_size(self.chart.names) < SMALL_NAME_SHARE * self.letters.label
 
     @property
     def name_size(self) -> float:
         """The size of the names of columns, in points."""
-        if self._upright:
-            return min(self.letters.label, LABEL_SHARE * self.step / POINT)
-        return self.small_enough(self.columns.names)
+        if self._names_upright:
+            return min(self.letters.label, LABEL_WIDTH_SHARE * self.step / POINT)
+        return self.fitting_size(self.chart.names)
 
-    def small_enough(self, texts: tuple[str, ...]) -> float:
+    def fitting_size(self, texts: tuple[str, ...]) -> float:
         """Return the size in points, a label's at most, in which each of these has room in its
         column.
         """
         widest = max((text_width(typeset(text), 1.0) for text in texts), default=0.0)
-        return min(self.letters.label, LABEL_SHARE * self.step / max(widest, 1e-9))
+        return min(self.letters.label, LABEL_WIDTH_SHARE * self.step / max(widest, 1e-9))
 
     @property
     def number_size(self) -> float:
         """The size of all numbers, in points: each has room in its column."""
-        return self.small_enough(
-            tuple(text for row in self.columns.rows for text in row.value_texts)
-        )
+        return self.fitting_size(tuple(text for row in self.chart.rows for text in row.value_texts))
 
     @property
     def _names_height(self) -> float:
         """The inches that the names of columns take below the bars."""
-        if not self._upright:
-            return LEADING * self.letter
-        return max(text_width(name, self.name_size) for name in self.columns.names)
+        if not self._names_upright:
+            return LINE_STEP * self.letter
+        return max(text_width(name, self.name_size) for name in self.chart.names)
 
-    def _names(self) -> Iterator[Words]:
+    def _column_names(self) -> Iterator[Words]:
         """Yield the name of each column, level or upright."""
-        foot = self.room[1] + (self._names_height if self._upright else 0.35 * self.letter)
-        angle, across, along = UPRIGHT_NAMES if self._upright else LEVEL_NAMES
-        for place, name in enumerate(self.columns.names):
-            x = self.middle(place)
-            yield Words(name, x, foot, self.name_size, angle=angle, across=across, along=along)
+        foot = self.room[1] + (self._names_height if self._names_upright else 0.35 * self.letter)
+        angle, across, along = UPRIGHT_NAME_STYLE if self._names_upright else LEVEL_NAME_STYLE
+        for column, name in enumerate(self.chart.names):
+            x = self.column_middle(column)
+            yield Words(name, x, foot, self.name_size, angle=angle, halign=across, valign=along)
 
 
 @dataclass(frozen=True)
@@ -343,7 +341,7 @@ class _UprightRow:
         return self.drawing.number_size
 
     @property
-    def _reach(self) -> tuple[float, float]:
+    def _value_range(self) -> tuple[float, float]:
         """The lowest and the highest number, 0 being between them."""
         values = [value for value in self.row.values if value is not None]
         return min(0.0, *values, 0.0), max(0.0, *values, 0.0)
@@ -351,30 +349,30 @@ class _UprightRow:
     @property
     def _unit(self) -> float:
         """Inches for a value of 1: numbers need a line above the bars, and below negative ones."""
-        low, high = self._reach
+        low, high = self._value_range
         lines = 1 + (low < 0)
         return max(self.height - lines * self._line, 0.1) / ((high - low) or 1.0)
 
     @property
     def _line(self) -> float:
         """The height of a line of numbers, in inches."""
-        return LEADING * self.size * POINT
+        return LINE_STEP * self.size * POINT
 
     @property
     def zero(self) -> float:
         """The height of the line of 0 on the page."""
-        low, high = self._reach
+        low, high = self._value_range
         if not high - low:
-            return self.top - self.height * (1 - EMPTY_ROW)
+            return self.top - self.height * (1 - EMPTY_ROW_SHARE)
         return self.top - self._line - high * self._unit
 
     def blocks(self) -> Iterator[Block]:
         """Yield a bar for each value but 0; what a mask hides has a low one in its colour."""
         wide = min(BAR_WIDTH_SHARE * self.drawing.step, WIDEST_BAR * self.drawing.letter)
-        for place, value in enumerate(self.row.values):
+        for column, value in enumerate(self.row.values):
             if value is None:
                 box = (
-                    self.drawing.middle(place) - wide / 2,
+                    self.drawing.column_middle(column) - wide / 2,
                     self.zero,
                     wide,
                     HIDDEN_HEIGHT * self._line,
@@ -383,12 +381,12 @@ class _UprightRow:
             elif value:
                 long = abs(value) * self._unit
                 foot = self.zero - (long if value < 0 else 0.0)
-                left = self.drawing.middle(place) - wide / 2
+                left = self.drawing.column_middle(column) - wide / 2
                 yield Block(
                     (left, foot, wide, long), Tint(self.row.scale, value), outlined=THIN_LINE
                 )
 
-    def line(self) -> Stroke:
+    def zero_line(self) -> Stroke:
         """Return the line of 0, from the first column to the last."""
         left, step = self.drawing.left, self.drawing.step
         right = left + step * len(self.row.values)
@@ -398,13 +396,13 @@ class _UprightRow:
         """Yield the number at each bar, the name of the row in front, and its sum behind."""
         drawing, letters = self.drawing, self.drawing.letters
         size = self.size * POINT
-        for place, (value, text) in enumerate(
+        for column, (value, text) in enumerate(
             zip(self.row.values, self.row.value_texts, strict=True)
         ):
             end = self.zero + (HIDDEN_HEIGHT * self._line if value is None else value * self._unit)
             y = end - 1.05 * size if value is not None and value < 0 else end + 0.3 * size
-            x, hidden = drawing.middle(place), value is None
-            yield Words(typeset(text), x, y, self.size, across="center", faint=hidden)
+            x, hidden = drawing.column_middle(column), value is None
+            yield Words(typeset(text), x, y, self.size, halign="center", faint=hidden)
         y = self.zero + 0.25 * drawing.letter
         yield Words(self.row.name, drawing.room[0], y, letters.label, bold=True)
         right = drawing.left + drawing.step * len(self.row.values) + BESIDE_BARS * drawing.letter

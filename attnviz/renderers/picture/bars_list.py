@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from attnviz.renderers.picture.items import Block, Box, Items, Tint, Words
 from attnviz.renderers.picture.text import MIDDLE, POINT, fit_line, text_width, widest_line
 
-ROW = 1.45  # the lowest row, in letters
-BELOW_A_BAR = 1.5  # what a remark below its bar adds to it
-BETWEEN_COLUMNS = 1.5  # letters
-BESIDE = 0.5  # letters on either side of a bar
-BAR_SHARE, THICKEST = 0.66, 3.2  # of the height of a row; letters
+LOWEST_BAR_ROW = 1.45  # the lowest row, in letters
+REMARK_HEIGHT = 1.5  # what a remark below its bar adds to it
+BAR_COLUMNS_GAP = 1.5  # letters
+BAR_GAP = 0.5  # letters on either side of a bar
+BAR_HEIGHT_SHARE, THICKEST_BAR = 0.66, 3.2  # of the height of a row; letters
 MARK_WIDTH, MARK_SHARE = 3.0, 1.3  # of a line across a bar: points, and in heights of the bar
-MARK_COLOR = 0  # among those of lines
+MARK_SERIES = 0  # among those of lines
 REMARK, REMARK_LINE = 0.85, 1.2  # of the letters of a row; from a bar to the foot of one below
-TRACK = 0.8  # points: the line around the whole scale
+TRACK_LINE = 0.8  # points: the line around the whole scale
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,9 @@ class BarList:
     size: float  # points
     width: float  # of a column
     lines: int  # of a column
-    more: Callable[[int], Sequence[str]]  # what is said of all rows from a number on, longest first
+    remainder_texts: Callable[
+        [int], Sequence[str]
+    ]  # what is said of all rows from a number on, longest first
     columns: int = 1
     tracked: bool = False  # a line shows how long a bar could be, and its number stands behind it
     remarks_below: bool = False  # else beside the bars
@@ -53,29 +55,29 @@ class BarList:
         return self.size * POINT
 
     @property
-    def shown(self) -> tuple[BarRow, ...]:
+    def shown_rows(self) -> tuple[BarRow, ...]:
         """All rows; or, if not all have room, one fewer than there is room for, as a line counts
         the others.
         """
-        most = self.lines * self.columns
-        return self.rows if len(self.rows) <= most else self.rows[: max(most - 1, 0)]
+        capacity = self.lines * self.columns
+        return self.rows if len(self.rows) <= capacity else self.rows[: max(capacity - 1, 0)]
 
     @property
-    def left_out(self) -> str:
+    def remainder_text(self) -> str:
         """The line that counts the rows that are not shown; empty if all are.
 
         It is the longest text that fits a column, else the shortest one.
         """
-        if len(self.shown) == len(self.rows):
+        if len(self.shown_rows) == len(self.rows):
             return ""
-        texts = self.more(len(self.shown))
+        texts = self.remainder_texts(len(self.shown_rows))
         fitting = (text for text in texts if text_width(text, self.size) <= self.width)
         return next(fitting, texts[-1])
 
     @property
     def height(self) -> float:
         """The least height of a column, in inches."""
-        return self.lines * ROW * self.unit
+        return self.lines * LOWEST_BAR_ROW * self.unit
 
     @property
     def label_width(self) -> float:
@@ -90,16 +92,16 @@ class BarList:
     @property
     def bar_start(self) -> float:
         """The distance from the left edge of a column to its bars."""
-        numbers = 0.0 if self.tracked else self.number_width + BESIDE * self.unit
-        return self.label_width + BESIDE * self.unit + numbers
+        numbers = 0.0 if self.tracked else self.number_width + BAR_GAP * self.unit
+        return self.label_width + BAR_GAP * self.unit + numbers
 
     @property
     def bar_length(self) -> float:
         """The length of the longest bar: the width of a column less labels, numbers and remarks."""
         behind = self.number_width if self.tracked else 0.0
         if not (self.tracked or self.remarks_below):
-            behind = widest_line(tuple([row.remark for row in self.shown]), REMARK * self.size)
-        return self.width - self.bar_start - BESIDE * self.unit - behind
+            behind = widest_line(tuple([row.remark for row in self.shown_rows]), REMARK * self.size)
+        return self.width - self.bar_start - BAR_GAP * self.unit - behind
 
     def items(self, left: float, top: float, height: float, highest: float) -> Items:
         """Yield the drawing of all shown rows from this upper left corner, spread over `height`.
@@ -109,45 +111,45 @@ class BarList:
         """
         if not self.lines:
             return
-        high = min(max(height / self.lines, ROW * self.unit), highest * self.unit)
+        high = min(max(height / self.lines, LOWEST_BAR_ROW * self.unit), highest * self.unit)
         columns = range(self.columns)
-        lefts = [left + each * (self.width + BETWEEN_COLUMNS * self.unit) for each in columns]
+        lefts = [left + column * (self.width + BAR_COLUMNS_GAP * self.unit) for column in columns]
         boxes = [
             (x, top - (line + 1) * high, self.width, high)
             for x in lefts
             for line in range(self.lines)
         ]
-        for row, box in zip(self.shown, boxes, strict=False):
-            yield from self._row(row, box)
-        if self.left_out:
-            x, bottom, _, _ = boxes[len(self.shown)]
+        for row, box in zip(self.shown_rows, boxes, strict=False):
+            yield from self._row_items(row, box)
+        if self.remainder_text:
+            x, bottom, _, _ = boxes[len(self.shown_rows)]
             y = bottom + high / 2 - MIDDLE * self.unit
-            yield Words(self.left_out, x, y, self.size, faint=True)
+            yield Words(self.remainder_text, x, y, self.size, faint=True)
 
-    def _row(self, row: BarRow, box: Box) -> Items:
+    def _row_items(self, row: BarRow, box: Box) -> Items:
         """Yield one row in its box: the bar, its outline and mark if it has them, label, number and
         remark.
         """
         left, bottom, width, high = box
         unit, start, long = self.unit, left + self.bar_start, self.bar_length
-        under = BELOW_A_BAR * unit if self.remarks_below else 0.0
+        remark_height = REMARK_HEIGHT * unit if self.remarks_below else 0.0
         thick, middle = (
-            min((high - under) * BAR_SHARE, THICKEST * unit),
-            bottom + (high + under) / 2,
+            min((high - remark_height) * BAR_HEIGHT_SHARE, THICKEST_BAR * unit),
+            bottom + (high + remark_height) / 2,
         )
         foot, size = middle - MIDDLE * unit, self.size * REMARK
         yield Block((start, middle - thick / 2, long * row.share, thick), row.tint)
         if self.tracked:
-            yield Block((start, middle - thick / 2, long, thick), outlined=TRACK, faint=True)
+            yield Block((start, middle - thick / 2, long, thick), outlined=TRACK_LINE, faint=True)
         if row.mark is not None:
             yield bar_mark(start + long * row.mark, middle, thick)
-        number_end = left + width if self.tracked else start - BESIDE * unit
+        number_end = left + width if self.tracked else start - BAR_GAP * unit
         yield Words(row.label, left, foot, self.size)
-        yield Words(row.number, number_end, foot, self.size, across="right")
+        yield Words(row.number, number_end, foot, self.size, halign="right")
         if row.remark:
-            x = start if self.remarks_below else start + long + BESIDE * unit
+            x = start if self.remarks_below else start + long + BAR_GAP * unit
             under_bar = middle - thick / 2 - size * POINT * REMARK_LINE
-            text, points = fit_line(row.remark, size, size, left + width - x + BESIDE * unit)
+            text, points = fit_line(row.remark, size, size, left + width - x + BAR_GAP * unit)
             yield Words(text, x, under_bar if self.remarks_below else foot, points, faint=True)
 
 
@@ -156,20 +158,20 @@ def bar_mark(x: float, middle: float, thick: float) -> Block:
     (x, middle).
     """
     wide, high = MARK_WIDTH * POINT, MARK_SHARE * thick
-    return Block((x - wide / 2, middle - high / 2, wide, high), series=MARK_COLOR)
+    return Block((x - wide / 2, middle - high / 2, wide, high), series=MARK_SERIES)
 
 
-def lines_in(height: float, size: float, below: float = 0.0) -> int:
-    """Return how many rows fit in a height, in letters of `size` points; `below` letters are added
+def count_bar_lines(height: float, size: float, extra: float = 0.0) -> int:
+    """Return how many rows fit in a height, in letters of `size` points; `extra` letters are added
     to each.
     """
-    return max(int(height / ((ROW + below) * size * POINT) + 1e-6), 0)
+    return max(int(height / ((LOWEST_BAR_ROW + extra) * size * POINT) + 1e-6), 0)
 
 
-def columns_for(rows: int, lines: int, most: int) -> tuple[int, int]:
+def bar_columns_and_lines(rows: int, lines: int, max_columns: int) -> tuple[int, int]:
     """Return in how many columns, and in how many lines of each, so many rows stand.
 
-    Columns are as few as hold all rows if each has room for `lines` of them, and at most `most`.
+    Columns are at most `max_columns`, and as few as hold all rows if each has room for `lines`.
     """
-    columns = min(max(math.ceil(rows / max(lines, 1)), 1), most)
+    columns = min(max(math.ceil(rows / max(lines, 1)), 1), max_columns)
     return columns, min(lines, math.ceil(rows / columns))

@@ -34,11 +34,11 @@ class Space:
         return self.left + self.width + self.right, self.above + self.height + self.below
 
     @property
-    def over(self) -> float:
+    def above_line(self) -> float:
         """The distance from the line by which a row aligns the space to the top of the space."""
         return self.above + self.middle * self.height
 
-    def place(self, left: float, top: float) -> Iterator[Box]:
+    def boxes(self, left: float, top: float) -> Iterator[Box]:
         """Yield the box of the thing, without its labels, if the space's upper left
         corner is here.
         """
@@ -54,16 +54,16 @@ class Row:
     gaps: float | tuple[float, ...] = 0.0
 
     @cached_property
-    def over(self) -> float:
+    def above_line(self) -> float:
         """The distance from the line by which the parts are aligned to the top of the row."""
-        return max(part.over for part in self.parts)
+        return max(part.above_line for part in self.parts)
 
     @cached_property
     def size(self) -> Size:
         """The width and the height of all parts with the gaps between them."""
-        under = max(part.size[1] - part.over for part in self.parts)
+        below_line = max(part.size[1] - part.above_line for part in self.parts)
         wide = sum(part.size[0] for part in self.parts) + sum(self._gaps)
-        return wide, self.over + under
+        return wide, self.above_line + below_line
 
     @property
     def _gaps(self) -> Sequence[float]:
@@ -71,12 +71,12 @@ class Row:
         gaps = self.gaps
         return gaps if isinstance(gaps, tuple) else [gaps] * (len(self.parts) - 1)
 
-    def place(self, left: float, top: float) -> Iterator[Box]:
+    def boxes(self, left: float, top: float) -> Iterator[Box]:
         """Yield the boxes of all parts from left to right, if the row's upper left
         corner is here.
         """
         for part, gap in zip(self.parts, (*self._gaps, 0.0), strict=True):
-            yield from part.place(left, top - self.over + part.over)
+            yield from part.boxes(left, top - self.above_line + part.above_line)
             left += part.size[0] + gap
 
 
@@ -94,24 +94,24 @@ class Column:
         return max(part.size[0] for part in self.parts), high
 
     @property
-    def over(self) -> float:
+    def above_line(self) -> float:
         """Half of the height: a row aligns a column by its middle."""
         return self.size[1] / 2
 
-    def place(self, left: float, top: float) -> Iterator[Box]:
+    def boxes(self, left: float, top: float) -> Iterator[Box]:
         """Yield the boxes of all parts from the top down, if its upper left corner is here.
 
         All parts begin at the same left edge.
         """
         for part in self.parts:
-            yield from part.place(left, top)
+            yield from part.boxes(left, top)
             top -= part.size[1] + self.gap
 
 
 Part = Space | Row | Column
 
 
-def grid(spaces: Sequence[Space], across: int, gap: float, gap_below: float) -> Column:
+def grid_of(spaces: Sequence[Space], across: int, gap: float, gap_below: float) -> Column:
     """Return a column of rows of `across` spaces each, with things aligned by their left edges.
 
     Every space of one grid column gets the same width; `gap_below` is between two rows.
@@ -123,13 +123,13 @@ def grid(spaces: Sequence[Space], across: int, gap: float, gap_below: float) -> 
         Space(
             space.width,
             space.height,
-            lefts[number % across],
+            lefts[index % across],
             space.above,
-            rights[number % across] - space.width,
+            rights[index % across] - space.width,
             space.below,
             space.middle,
         )
-        for number, space in enumerate(spaces)
+        for index, space in enumerate(spaces)
     ]
     starts = range(0, len(aligned), across)
     return Column(tuple(Row(tuple(aligned[s : s + across]), gap) for s in starts), gap_below)
@@ -149,4 +149,4 @@ def panes(
     down = math.ceil(count / across)
     below = gap if gap_below is None else gap_below
     wide, high = (width - (across - 1) * gap) / across, (height - (down - 1) * below) / down
-    return [*grid([Space(wide, high)] * count, across, gap, below).place(left, bottom + height)]
+    return [*grid_of([Space(wide, high)] * count, across, gap, below).boxes(left, bottom + height)]

@@ -13,25 +13,25 @@ from functools import lru_cache, partial
 from itertools import islice
 
 from attnviz.renderers.picture.charts import chart_ticks, curves_chart
-from attnviz.renderers.picture.items import Bar, Box, Items, Stroke, Words
+from attnviz.renderers.picture.items import Box, ColorBar, Items, Stroke, Words
 from attnviz.renderers.picture.matrix import (
     CACHED_GRIDS,
-    NUMBER_SHARE,
+    NUMBER_WIDTH,
+    build_panel,
     color_scales,
     longest_number,
-    one_line_titles,
-    panel_of,
+    one_line_title_words,
 )
 from attnviz.renderers.picture.panel_labels import (
     PanelStyle,
     Ticks,
     axis_items,
     column_ticks,
-    labels_reach,
+    labels_extent,
     no_ticks,
     row_ticks,
 )
-from attnviz.renderers.picture.panel_rows import CHART_HEIGHT, FEW_STRETCH
+from attnviz.renderers.picture.panel_rows import CHART_ASPECT, FEW_STRETCH
 from attnviz.renderers.picture.text import (
     BOLD,
     POINT,
@@ -58,28 +58,28 @@ CELL_HEIGHT = 0.19  # that such a number wants
 WIDE_NUMBER = "−0.00"
 MAX_NUMBERED_SIDE = 24  # cells on a side: of more the numbers are left out
 # Inches: cells of very many, those of a matrix of numbers, and the height of those of words
-FINE_CELL, FINE_MATRIX, FINE_ROW = 0.122, 0.1, 0.15
-TALLEST = 1.1  # times as high as wide a cell can be
-LONGEST_SIDE = 8.0  # and smaller if there are very many
+FINE_CELL, FINE_MATRIX_CELL, FINE_ROW_HEIGHT = 0.122, 0.1, 0.15
+TALLEST_CARD_CELL = 1.1  # times as high as wide a cell can be
+LONGEST_TABLE_SIDE = 8.0  # and smaller if there are very many
 ID_HEIGHT, LONGEST_IDS = 0.13, 15.0  # ids are nothing but numbers, so that these must be read
 CHART_WIDTH = 2.6
 MAX_EVEN_TABLES = 4  # so many tables stand in rows that are all full
-TABLE_GAP, LINE_GAP = 0.12, 0.1  # between two tables
+TABLES_GAP, TABLE_ROW_GAP = 0.12, 0.1  # between two tables
 HEAD_AT_END = re.compile(r"(?:^|head | )(\d+)$")
 CardPanels = tuple[Grid | Curves, ...]
 CellGrowth = tuple[
     float, float
 ]  # how many times as large cells are, and how many times as wide then
 HEADING_POINTS, SMALLER_HEADING, PRINT_POINTS = 11.0, 9.0, CARD_POINTS  # points
-SUM_POINTS, ABOVE_SUMS = CARD_POINTS, 0.06  # points; inches between tables and sums
+SUM_POINTS, SUMS_GAP = CARD_POINTS, 0.06  # points; inches between tables and sums
 WIDEST_HEADING = 3.6  # a longer one is cut
-WORDS_ALONE = 1.5  # the width of a panel of words alone
-NARROWEST_SUMS, LONG_SUM = 3.0, 80  # inches; letters
+WORDS_CARD_WIDTH = 1.5  # the width of a panel of words alone
+NARROWEST_SUMS, LONG_SUM_LETTERS = 3.0, 80  # inches; letters
 WIDTH_SLACK = 0.95  # of the width: small letters that are fitted to pixels may come out wider
 MAX_SENTENCE_LINES = 2  # that a sentence may take in the small print
 OUTSIDE_BRACKETS = re.compile(r" (?![^\[]*\])")  # so that `[4 × 3]` stays together
 RULE = 0.07  # from a rule to the heading below it
-KEY_SIZE = (0.45, 0.075)  # a colour bar that lies beside a heading
+CARD_KEY_SIZE = (0.45, 0.075)  # a colour bar that lies beside a heading
 CARD_LEADING, SUMS_LEADING = 1.45, 1.3  # from one line to the next
 
 
@@ -98,7 +98,7 @@ class CardTable:
     @property
     def below(self) -> float:
         """How far its labels reach below it."""
-        return labels_reach(self.columns, CARD_STYLE)
+        return labels_extent(self.columns, CARD_STYLE)
 
 
 TableColumn = tuple[CardTable, ...]
@@ -110,7 +110,7 @@ class TableBlock:
 
     tables: tuple[CardTable, ...]
     across: int
-    larger: CellGrowth
+    growth: CellGrowth
     aligned: bool = True  # else each row goes its own way
 
     @property
@@ -128,18 +128,18 @@ class TableBlock:
         return [[self.tables[start :: self.across] for start in across]] * len(self.rows)
 
     @property
-    def title(self) -> float:
+    def title_height(self) -> float:
         """The room for a title above each table; 0 if none has one."""
         return (
             CARD_STYLE.title * POINT * 1.7
-            if any(each.content.title for each in self.tables)
+            if any(table.content.title for table in self.tables)
             else 0.0
         )
 
     @property
     def width(self) -> float:
         """The width of the widest row, with labels and gaps."""
-        rows = (sum(map(_column_width, row)) + TABLE_GAP * (len(row) - 1) for row in self.columns)
+        rows = (sum(map(_column_width, row)) + TABLES_GAP * (len(row) - 1) for row in self.columns)
         return max(rows, default=0.0)
 
     @property
@@ -147,62 +147,62 @@ class TableBlock:
         """The height of all rows, with titles, labels and gaps; 0 without tables."""
         if not self.tables:
             return 0.0
-        return sum(self.title + _table_row_height(row) for row in self.rows) + LINE_GAP * len(
-            self.rows
-        )
+        return sum(
+            self.title_height + _table_row_height(row) for row in self.rows
+        ) + TABLE_ROW_GAP * len(self.rows)
 
     @property
-    def cells(self) -> float:
+    def cells_width(self) -> float:
         """The part of the width that grows with the cells."""
-        rows = (sum(max(each.width for each in column) for column in row) for row in self.columns)
+        rows = (sum(max(table.width for table in column) for column in row) for row in self.columns)
         return max(rows, default=0.0)
 
 
 @lru_cache(maxsize=4096)
 def table_block(
-    panels: CardPanels, across: int, larger: CellGrowth, fine: bool = False
+    panels: CardPanels, across: int, growth: CellGrowth, fine: bool = False
 ) -> TableBlock:
     """Return tables in rows of `across`, with cells that are larger than they must be.
 
-    `larger` is how many times as large, and how many times as wide then. `fine` tables have small
+    `growth` is how many times as large, and how many times as wide then. `fine` tables have small
     cells without numbers.
     """
-    sizes = [table_size(each, *larger, fine=fine) for each in panels]
-    content = tuple(map(_without_numbers, panels)) if fine else panels
-    tables = (_card_table(content, place, across, sizes[place]) for place in range(len(panels)))
-    return TableBlock(tuple(tables), across, larger, _can_align(panels, across))
+    sizes = [table_size(panel, *growth, fine=fine) for panel in panels]
+    content = tuple(map(_with_short_axes, panels)) if fine else panels
+    tables = (_card_table(content, index, across, sizes[index]) for index in range(len(panels)))
+    return TableBlock(tuple(tables), across, growth, _can_align(panels, across))
 
 
 @lru_cache(maxsize=CACHED_GRIDS)  # the same one again, of which it is known what its numbers need
-def _without_numbers(each: Grid | Curves) -> Grid | Curves:
+def _with_short_axes(panel: Grid | Curves) -> Grid | Curves:
     """Return a table without titles of axes, its rows with words alone and its columns with numbers
     alone.
 
     Rows without words keep their numbers, columns without words theirs as well; a chart stays as it
     is.
     """
-    if isinstance(each, Curves):
-        return each
-    none = ("",) * len(each.rows)
+    if isinstance(panel, Curves):
+        return panel
+    blanks = ("",) * len(panel.rows)
     rows = replace(
-        each.rows, title="", numbers=each.rows.numbers if any(each.rows.labels) else none
+        panel.rows, title="", numbers=panel.rows.numbers if any(panel.rows.labels) else blanks
     )
-    none = ("",) * len(each.columns)
-    numbers = each.columns.numbers if any(each.columns.labels) else none
-    columns = replace(each.columns, title="", labels=none, numbers=numbers)
-    return replace(each, rows=rows, columns=columns)
+    blanks = ("",) * len(panel.columns)
+    numbers = panel.columns.numbers if any(panel.columns.labels) else blanks
+    columns = replace(panel.columns, title="", labels=blanks, numbers=numbers)
+    return replace(panel, rows=rows, columns=columns)
 
 
-def table_blocks(panels: CardPanels, larger: CellGrowth, fine: bool = False) -> list[TableBlock]:
+def table_blocks(panels: CardPanels, growth: CellGrowth, fine: bool = False) -> list[TableBlock]:
     """Return the tables of a card in every possible arrangement, from one column to one row.
 
     Heads are kept below each other. For no tables it is one empty block.
     """
-    several = [table_block(panels, across, larger, fine) for across in _table_counts(panels)]
-    return several or [TableBlock((), 1, larger)]
+    blocks = [table_block(panels, across, growth, fine) for across in _columns_to_try(panels)]
+    return blocks or [TableBlock((), 1, growth)]
 
 
-def _table_counts(panels: Sequence[Grid | Curves]) -> list[int]:
+def _columns_to_try(panels: Sequence[Grid | Curves]) -> list[int]:
     """Return the possible numbers of tables beside each other.
 
     If each table is of a head, a row holds whole sets of heads, or equal parts of one. Otherwise up
@@ -211,49 +211,49 @@ def _table_counts(panels: Sequence[Grid | Curves]) -> list[int]:
     count, heads = len(panels), _head_count(panels)
     across = sorted({math.ceil(count / rows) for rows in range(1, count + 1)})
     if heads:
-        return [each for each in across if each % heads == 0 or heads % each == 0]
-    return [each for each in across if count > MAX_EVEN_TABLES or count % each == 0]
+        return [n for n in across if n % heads == 0 or heads % n == 0]
+    return [n for n in across if count > MAX_EVEN_TABLES or count % n == 0]
 
 
 def _head_count(panels: Sequence[Grid | Curves]) -> int:
     """Return how many heads there are, if the title of each table ends with one; else 0."""
-    found = [HEAD_AT_END.search(each.title) for each in panels]
-    return len({match[1] for match in found if match}) if all(found) else 0
+    matches = [HEAD_AT_END.search(panel.title) for panel in panels]
+    return len({match[1] for match in matches if match}) if all(matches) else 0
 
 
 def _card_table(
-    panels: Sequence[Grid | Curves], place: int, across: int, size: tuple[float, float]
+    panels: Sequence[Grid | Curves], index: int, across: int, size: tuple[float, float]
 ) -> CardTable:
     """Return the table at a place with its labels; a neighbour's, left or below, may serve for
     both.
     """
-    each = panels[place]
+    item = panels[index]
     width, height = size
-    if isinstance(each, Curves):
-        rows, columns = chart_ticks(each, width, height, CARD_STYLE.label)
-        return CardTable(each, width, height, rows, columns, labels_reach(rows, CARD_STYLE), 0.15)
-    alike = (_can_align(panels, across) and across > 1) or _can_align(
-        [*panels[place::across][:2]], 2
+    if isinstance(item, Curves):
+        rows, columns = chart_ticks(item, width, height, CARD_STYLE.label)
+        return CardTable(item, width, height, rows, columns, labels_extent(rows, CARD_STYLE), 0.15)
+    aligned = (_can_align(panels, across) and across > 1) or _can_align(
+        [*panels[index::across][:2]], 2
     )
-    left = panels[place - 1] if place % across else None
-    below = panels[place + across] if place + across < len(panels) else None
-    rows = _ticks_or_none(row_ticks, each.rows, height)
-    columns = _ticks_or_none(column_ticks, each.columns, width)
-    if isinstance(left, Grid) and left.rows == each.rows and left.values.shape == each.values.shape:
-        rows = no_ticks(each.rows)
-    if isinstance(below, Grid) and below.columns == each.columns and alike:
-        columns = no_ticks(each.columns)
-    return _labelled_table(each, width, height, rows, columns)
+    left = panels[index - 1] if index % across else None
+    below = panels[index + across] if index + across < len(panels) else None
+    rows = _ticks_or_none(row_ticks, item.rows, height)
+    columns = _ticks_or_none(column_ticks, item.columns, width)
+    if isinstance(left, Grid) and left.rows == item.rows and left.values.shape == item.values.shape:
+        rows = no_ticks(item.rows)
+    if isinstance(below, Grid) and below.columns == item.columns and aligned:
+        columns = no_ticks(item.columns)
+    return _labelled_table(item, width, height, rows, columns)
 
 
-def _ticks_or_none(make: Callable[..., Ticks], axis: Axis, length: float) -> Ticks:
+def _ticks_or_none(make_ticks: Callable[..., Ticks], axis: Axis, length: float) -> Ticks:
     """Return the labels of an axis of `length` inches; none if its positions have no names."""
-    return make(axis, length / len(axis), CARD_STYLE) if any(axis.names) else no_ticks(axis)
+    return make_ticks(axis, length / len(axis), CARD_STYLE) if any(axis.names) else no_ticks(axis)
 
 
 def _can_align(panels: Sequence[Grid | Curves], across: int) -> bool:
     """Return whether tables of one column have equal widths: others would stand far apart."""
-    widths = [round(table_size(each, 1.0, 1.0)[0], 6) for each in panels]
+    widths = [round(table_size(panel, 1.0, 1.0)[0], 6) for panel in panels]
     return across == 1 or all(len(set(widths[start::across])) == 1 for start in range(across))
 
 
@@ -267,14 +267,14 @@ def _labelled_table(
     """
     if text_width(rows.title, CARD_STYLE.axis) > height + 0.1:
         rows = replace(rows, title="")
-    beyond = max((text_width(columns.title, CARD_STYLE.axis) - width) / 2, 0.0)
+    overhang = max((text_width(columns.title, CARD_STYLE.axis) - width) / 2, 0.0)
     pitch = width / columns.count
     starts = [
-        _label_overhang(label, columns) - pitch * (place + 0.5)
-        for place, label in zip(columns.places, columns.labels, strict=True)
+        _label_overhang(label, columns) - pitch * (position + 0.5)
+        for position, label in zip(columns.positions, columns.labels, strict=True)
     ]
-    left = max([labels_reach(rows, CARD_STYLE), beyond, *starts])
-    return CardTable(grid, width, height, rows, columns, left, max(beyond, 0.02))
+    left = max([labels_extent(rows, CARD_STYLE), overhang, *starts])
+    return CardTable(grid, width, height, rows, columns, left, max(overhang, 0.02))
 
 
 def _label_overhang(label: str, ticks: Ticks) -> float:
@@ -284,56 +284,56 @@ def _label_overhang(label: str, ticks: Ticks) -> float:
 
 
 def table_size(
-    each: Grid | Curves, grown: float, wider: float, *, fine: bool = False
+    panel: Grid | Curves, growth: float, widening: float, *, fine: bool = False
 ) -> tuple[float, float]:
-    """Return the width and the height of a table, `grown` times as large as it must be.
+    """Return the width and the height of a table, `growth` times as large as it must be.
 
-    It is `wider` times as wide then; large tables and charts are not, and square ones only up to a
+    It is `widening` times as wide then; large tables and charts are not, square ones only up to a
     limit. `fine` makes cells small, for colours without numbers.
     """
-    if isinstance(each, Curves):
-        return CHART_WIDTH * grown, CHART_WIDTH * grown * CHART_HEIGHT
-    rows, columns = each.values.shape
-    most = 0 if fine else MAX_NUMBERED_SIDE
-    wide, high = _table_cell(each, rows, columns, most)
+    if isinstance(panel, Curves):
+        return CHART_WIDTH * growth, CHART_WIDTH * growth * CHART_ASPECT
+    rows, columns = panel.values.shape
+    max_side = 0 if fine else MAX_NUMBERED_SIDE
+    wide, high = _table_cell(panel, rows, columns, max_side)
     if max(rows, columns) > MAX_NUMBERED_SIDE:
-        wider = min(wider, 1.0)
-    if wider > 1 and each.rows.unit == each.columns.unit and rows > 1:
-        wider = max(min(wider, FEW_STRETCH * high / wide), 1.0)
-    width = wide * grown * wider
-    return width * columns, max(min(high * grown, TALLEST * width), high) * rows
+        widening = min(widening, 1.0)
+    if widening > 1 and panel.rows.unit == panel.columns.unit and rows > 1:
+        widening = max(min(widening, FEW_STRETCH * high / wide), 1.0)
+    width = wide * growth * widening
+    return width * columns, max(min(high * growth, TALLEST_CARD_CELL * width), high) * rows
 
 
-def _table_cell(grid: Grid, rows: int, columns: int, most: int) -> tuple[float, float]:
+def _table_cell(grid: Grid, rows: int, columns: int, max_side: int) -> tuple[float, float]:
     """Return the size of a cell that just holds its number; a small one without it in large tables.
 
-    Those have more than `most` rows or columns.
+    Those have more than `max_side` rows or columns.
     """
-    number = longest_number(grid) * CELL_POINTS / 10 / NUMBER_SHARE + 1e-6
+    number = longest_number(grid) * CELL_POINTS / 10 / NUMBER_WIDTH + 1e-6
     if grid.scale.kind == "none":
         return number, CELL_HEIGHT if rows <= MAX_NUMBERED_SIDE else min(
             ID_HEIGHT, LONGEST_IDS / rows
         )
-    alike = grid.rows.unit == grid.columns.unit
-    square = alike and rows > 1
-    if alike:  # weights stand beside scores, and should be as large
-        number = max(number, text_width(WIDE_NUMBER, CELL_POINTS) / NUMBER_SHARE)
-    if max(rows, columns) <= most:
+    same_unit = grid.rows.unit == grid.columns.unit
+    square = same_unit and rows > 1
+    if same_unit:  # weights stand beside scores, and should be as large
+        number = max(number, text_width(WIDE_NUMBER, CELL_POINTS) / NUMBER_WIDTH)
+    if max(rows, columns) <= max_side:
         return number, max(CELL_HEIGHT, number / CARD_STYLE.stretch) if square else CELL_HEIGHT
-    fine = FINE_CELL if most or any(grid.rows.labels) else FINE_MATRIX
-    wide, high = (min(fine, LONGEST_SIDE / count) for count in (columns, rows))
+    fine = FINE_CELL if max_side or any(grid.rows.labels) else FINE_MATRIX_CELL
+    wide, high = (min(fine, LONGEST_TABLE_SIDE / count) for count in (columns, rows))
     if square:
         return min(wide, high), min(wide, high)
     # A few rows or columns beside very many can be a little larger.
     return (
-        wide if columns > MAX_NUMBERED_SIDE or not most else 1.5 * FINE_CELL,
-        high if rows > MAX_NUMBERED_SIDE else CELL_HEIGHT if most else FINE_ROW,
+        wide if columns > MAX_NUMBERED_SIDE or not max_side else 1.5 * FINE_CELL,
+        high if rows > MAX_NUMBERED_SIDE else CELL_HEIGHT if max_side else FINE_ROW_HEIGHT,
     )
 
 
 def _column_width(tables: Sequence[CardTable]) -> float:
     """Return the width of a column of tables, with labels."""
-    return max(each.left for each in tables) + max(_width_from_edge(each) for each in tables)
+    return max(table.left for table in tables) + max(_width_from_edge(table) for table in tables)
 
 
 def _width_from_edge(table: CardTable) -> float:
@@ -343,38 +343,38 @@ def _width_from_edge(table: CardTable) -> float:
 
 def _pooled_title(table: CardTable) -> str:
     """Return the title of a table, with what one cell stands for if it is pooled."""
-    pooled = table.content.pooled if isinstance(table.content, Grid) else ""
+    pooled = table.content.pool_note if isinstance(table.content, Grid) else ""
     return " · ".join(part for part in (table.content.title, pooled) if part)
 
 
 def _table_row_height(tables: Sequence[CardTable]) -> float:
     """Return the height of the highest table of a row, with its labels below."""
-    return max(each.height + each.below for each in tables)
+    return max(table.height + table.below for table in tables)
 
 
 def table_items(tables: TableBlock, left: float, top: float) -> Items:
     """Yield the tables of a card, with its upper left corner here."""
     for row, columns in zip(tables.rows, tables.columns, strict=True):
-        top -= tables.title
+        top -= tables.title_height
         start = left
         for table, column in zip(row, columns, strict=False):
-            edge = start + max(each.left for each in column)
+            edge = start + max(other.left for other in column)
             yield from _card_table_items(
                 table, (edge, top - table.height, table.width, table.height)
             )
-            start += _column_width(column) + TABLE_GAP
-        top -= _table_row_height(row) + LINE_GAP
+            start += _column_width(column) + TABLES_GAP
+        top -= _table_row_height(row) + TABLE_ROW_GAP
 
 
 def _card_table_items(table: CardTable, box: Box) -> Items:
     """Yield a table or a chart in its box, with title and labels."""
-    each = table.content
-    room = _width_from_edge(table) + TABLE_GAP * 0.6
-    if isinstance(each, Curves):
-        yield curves_chart(each, box)
+    content = table.content
+    room = _width_from_edge(table) + TABLES_GAP * 0.6
+    if isinstance(content, Curves):
+        yield curves_chart(content, box)
     else:
-        yield panel_of(each, box, CARD_STYLE.number, CARD_POINTS)
-    yield from one_line_titles(each, box, CARD_STYLE.title, SMALLEST_TITLE, room)
+        yield build_panel(content, box, CARD_STYLE.number, CARD_POINTS)
+    yield from one_line_title_words(content, box, CARD_STYLE.title, SMALLEST_TITLE, room)
     yield from axis_items(table.rows, table.columns, box, CARD_STYLE)
 
 
@@ -388,10 +388,10 @@ class Card:
     about: str
     panels: CardPanels
     sums: tuple[str, ...] = ()
-    most: int = 0  # lines of sums
+    max_lines: int = 0  # lines of sums
     plain: bool = False  # whether it goes without its small print,
     fine: bool = False  # and has small cells, whose colours take the place of numbers
-    keyed: bool = True  # whether it is always wide enough for a key to its colours
+    fits_keys: bool = True  # whether it is always wide enough for a key to its colours
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,21 +409,21 @@ class CardHead:
         return RULE + (HEADING_POINTS + len(self.lines) * PRINT_POINTS * CARD_LEADING) * POINT + 0.1
 
 
-def make_card(each: Drawable) -> Card:
+def make_card(drawable: Drawable) -> Card:
     """Return the card of a section, a table or a chart.
 
     A single table has no title of its own, as the card has one; sums wait until a number of lines
     is set.
     """
-    assert not isinstance(each, Overview), "a page with one is no page of cards"
-    if not isinstance(each, Section):
-        content = each if isinstance(each, Curves) else panel_table(each)
+    assert not isinstance(drawable, Overview), "a page with one is no page of cards"
+    if not isinstance(drawable, Section):
+        content = drawable if isinstance(drawable, Curves) else panel_table(drawable)
         return Card(content.title, "", "", "", (replace(content, title=""),))
-    grids = [without_axis_titles(grid) for grid in each.grids]
+    grids = [without_axis_titles(grid) for grid in drawable.grids]
     if len(grids) == 1:
         grids = [replace(grids[0], title="")]
-    panels, sums = tuple(_shortened_titles(grids)), tuple(line.text for line in each.sums)
-    return Card(each.heading, each.shapes, each.formula, each.about, panels, sums)
+    panels, sums = tuple(_shortened_titles(grids)), tuple(line.text for line in drawable.sums)
+    return Card(drawable.heading, drawable.shapes, drawable.formula, drawable.about, panels, sums)
 
 
 def without_axis_titles(grid: Grid) -> Grid:
@@ -431,9 +431,9 @@ def without_axis_titles(grid: Grid) -> Grid:
 
     Even then one or two rows have no title, for beside them there is no room.
     """
-    alike = grid.rows.unit == grid.columns.unit
-    rows = grid.rows if alike and len(grid.rows) > 2 else replace(grid.rows, title="")
-    columns = grid.columns if alike else replace(grid.columns, title="")
+    same_unit = grid.rows.unit == grid.columns.unit
+    rows = grid.rows if same_unit and len(grid.rows) > 2 else replace(grid.rows, title="")
+    columns = grid.columns if same_unit else replace(grid.columns, title="")
     return replace(grid, rows=rows, columns=columns)
 
 
@@ -442,12 +442,12 @@ def _shortened_titles(grids: Sequence[Grid]) -> Iterator[Grid]:
     is too wide.
     """
     parts = [grid.title.rpartition(" · ") for grid in grids]
-    alike = len({start for start, _, _ in parts}) == 1 and all(start for start, _, _ in parts)
-    wide = any(
+    same_start = len({start for start, _, _ in parts}) == 1 and all(start for start, _, _ in parts)
+    too_wide = any(
         text_width(grid.title, CARD_STYLE.title) > table_size(grid, 1.0, 1.0)[0] for grid in grids
     )
     for grid, (_, _, end) in zip(grids, parts, strict=True):
-        yield replace(grid, title=end) if alike and wide and len(grids) > 1 else grid
+        yield replace(grid, title=end) if same_start and too_wide and len(grids) > 1 else grid
 
 
 def thin_card(card: Card) -> Card:
@@ -456,11 +456,11 @@ def thin_card(card: Card) -> Card:
     starts = {start for start, _, _ in parts if start}
     titles = [end for _, _, end in parts]
     if len(starts) > 1:
-        before = ["", *(start for start, _, _ in parts)]
+        previous_starts = ["", *(start for start, _, _ in parts)]
         short = [end.removeprefix("head ") for end in titles]
         titles = [
-            end if start == before_it else f"{start} {end}".strip()
-            for before_it, (start, _, _), end in zip(before, parts, short, strict=False)
+            end if start == previous else f"{start} {end}".strip()
+            for previous, (start, _, _), end in zip(previous_starts, parts, short, strict=False)
         ]
     panels = (replace(grid, title=title) for grid, title in zip(card.panels, titles, strict=True))
     return replace(card, panels=tuple(panels), plain=True, fine=True)
@@ -469,18 +469,18 @@ def thin_card(card: Card) -> Card:
 def least_card_width(card: Card) -> float:
     """Return the least width for the heading, its keys and the sums, whatever the tables need."""
     heading = min(text_width(card.heading, SMALLER_HEADING * BOLD), WIDEST_HEADING)
-    scales = color_scales(card.panels) if card.keyed else ()
+    scales = color_scales(card.panels) if card.fits_keys else ()
     keys = max((_scale_key_width(scale) for scale in scales), default=0.0)
-    return max(heading + keys, _least_sums_width(card), 0.0 if card.panels else WORDS_ALONE)
+    return max(heading + keys, _least_sums_width(card), 0.0 if card.panels else WORDS_CARD_WIDTH)
 
 
 def _least_sums_width(card: Card) -> float:
     """Return a width at which the sums are not broken all the time; 0 if none are shown."""
-    if not card.most:
+    if not card.max_lines:
         return 0.0
-    if any(len(each) > LONG_SUM for each in card.sums):  # to measure them would take long
+    if any(len(text) > LONG_SUM_LETTERS for text in card.sums):  # to measure them would take long
         return NARROWEST_SUMS
-    longest = max((text_width(each, SUM_POINTS) for each in card.sums), default=0.0)
+    longest = max((text_width(text, SUM_POINTS) for text in card.sums), default=0.0)
     return min(longest / WIDTH_SLACK, NARROWEST_SUMS)
 
 
@@ -494,8 +494,8 @@ def card_head(card: Card, width: float) -> CardHead:
         if room < -1e-6:
             break
         scales.append(scale)
-    left = width - sum(map(_scale_key_width, scales))
-    heading, size = fit_line(card.heading, HEADING_POINTS, SMALLER_HEADING, left / BOLD + 1e-6)
+    spare = width - sum(map(_scale_key_width, scales))
+    heading, size = fit_line(card.heading, HEADING_POINTS, SMALLER_HEADING, spare / BOLD + 1e-6)
     lines = () if card.plain and card.panels else tuple(_small_print_lines(card, width))
     return CardHead(heading, size, tuple(scales), lines)
 
@@ -525,58 +525,58 @@ def card_foot(card: Card, width: float) -> tuple[str, ...]:
     """
     lines: list[str] = []
     fits = partial(fits_width, size=SUM_POINTS, width=width * WIDTH_SLACK)
-    for place, each in enumerate(card.sums if card.most else ()):
-        more = list(islice(break_sum(each, fits), card.most + 1))
-        last = place + 1 == len(card.sums)
-        if len(lines) + len(more) > card.most - (not last):
-            left = len(card.sums) - place
-            return (*lines, f"… and {left} more") if lines else (*more[: card.most - 1], "…")
-        lines += more
+    for index, text in enumerate(card.sums if card.max_lines else ()):
+        parts = list(islice(break_sum(text, fits), card.max_lines + 1))
+        is_last = index + 1 == len(card.sums)
+        if len(lines) + len(parts) > card.max_lines - (not is_last):
+            count = len(card.sums) - index
+            return (*lines, f"… and {count} more") if lines else (*parts[: card.max_lines - 1], "…")
+        lines += parts
     return tuple(lines)
 
 
 def foot_height(card: Card, width: float) -> float:
     """Return the height of the sums below the tables, with the gap above them."""
     lines = card_foot(card, width)
-    return len(lines) * SUM_POINTS * POINT * SUMS_LEADING + (ABOVE_SUMS if lines else 0.0)
+    return len(lines) * SUM_POINTS * POINT * SUMS_LEADING + (SUMS_GAP if lines else 0.0)
 
 
 def card_items(card: Card, tables: TableBlock, left: float, top: float, width: float) -> Items:
     """Yield a card: rule, heading with keys to its colours, small print, tables, and sums."""
-    above = card_head(card, width)
+    head = card_head(card, width)
     yield Stroke(((left, top), (left + width, top)))
-    yield from _card_heading_words(above, left, top)
-    for key in _head_bars(above, left + width, top):
+    yield from _card_heading_words(head, left, top)
+    for key in _head_bars(head, left + width, top):
         yield key
         yield from _scale_end_words(key)
-    below = top - above.height - tables.height - ABOVE_SUMS
+    y = top - head.height - tables.height - SUMS_GAP
     for line in card_foot(card, width):
-        below -= SUM_POINTS * POINT * SUMS_LEADING
-        yield Words(line, left, below + 0.3 * SUM_POINTS * POINT, SUM_POINTS)
-    yield from table_items(tables, left, top - above.height)
+        y -= SUM_POINTS * POINT * SUMS_LEADING
+        yield Words(line, left, y + 0.3 * SUM_POINTS * POINT, SUM_POINTS)
+    yield from table_items(tables, left, top - head.height)
 
 
-def _card_heading_words(above: CardHead, left: float, top: float) -> Iterator[Words]:
+def _card_heading_words(head: CardHead, left: float, top: float) -> Iterator[Words]:
     """Yield the heading and the small print."""
     y = top - RULE - HEADING_POINTS * POINT
-    yield Words(above.heading, left, y, above.size, bold=True)
-    for line in above.lines:
+    yield Words(head.heading, left, y, head.size, bold=True)
+    for line in head.lines:
         y -= PRINT_POINTS * POINT * CARD_LEADING
         yield Words(line, left, y, PRINT_POINTS, faint=True)
 
 
-def _head_bars(above: CardHead, right: float, top: float) -> Iterator[Bar]:
+def _head_bars(head: CardHead, right: float, top: float) -> Iterator[ColorBar]:
     """Yield colour bars that lie at the right end of the heading."""
     y = top - RULE - HEADING_POINTS * POINT
-    for scale in above.scales:
-        high = text_width(_scale_ends(scale)[1], PRINT_POINTS)
-        yield Bar(scale, (right - high - 0.04 - KEY_SIZE[0], y, *KEY_SIZE))
+    for scale in head.scales:
+        end_width = text_width(_scale_ends(scale)[1], PRINT_POINTS)
+        yield ColorBar(scale, (right - end_width - 0.04 - CARD_KEY_SIZE[0], y, *CARD_KEY_SIZE))
         right -= _scale_key_width(scale)
 
 
 def _scale_key_width(scale: Scale) -> float:
     """Return the width of a colour bar with its two ends, in inches."""
-    return sum(text_width(end, PRINT_POINTS) for end in _scale_ends(scale)) + KEY_SIZE[0] + 0.2
+    return sum(text_width(end, PRINT_POINTS) for end in _scale_ends(scale)) + CARD_KEY_SIZE[0] + 0.2
 
 
 def _scale_ends(scale: Scale) -> tuple[str, str]:
@@ -584,9 +584,9 @@ def _scale_ends(scale: Scale) -> tuple[str, str]:
     return typeset(f"{scale.low:g}"), typeset(f"{'≥ ' if scale.is_exceeded else ''}{scale.high:g}")
 
 
-def _scale_end_words(key: Bar) -> Iterator[Words]:
+def _scale_end_words(key: ColorBar) -> Iterator[Words]:
     """Yield the two ends of a scale, on either side of its bar."""
     left, bottom, width, _ = key.box
     low, high = _scale_ends(key.scale)
-    yield Words(low, left - 0.04, bottom, PRINT_POINTS, faint=True, across="right")
+    yield Words(low, left - 0.04, bottom, PRINT_POINTS, faint=True, halign="right")
     yield Words(high, left + width + 0.04, bottom, PRINT_POINTS, faint=True)

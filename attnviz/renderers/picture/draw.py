@@ -30,19 +30,19 @@ from attnviz.renderers.colors import (
 from attnviz.renderers.picture.items import (
     HAIRLINE,
     Arc,
-    Bar,
     Block,
     Box,
     Chart,
+    ColorBar,
     Layout,
     Maps,
     Panel,
-    Place,
+    Point,
     Stroke,
     Tint,
     Words,
 )
-from attnviz.renderers.picture.text import BOLD, LOWERED, MIDDLE, POINT, text_width
+from attnviz.renderers.picture.text import BOLD, LOWERED_NAME, MIDDLE, POINT, text_width
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 
@@ -50,25 +50,25 @@ VECTOR_CELLS = 64 * 64  # up to so many cells are shapes; more are one image
 SEPARATED_CELLS = 40  # on a side: more are drawn without lines between them
 BAR_STEPS = 256
 BORDER_WIDTH = 1.6  # points: how thick the line is where something else begins
-HEAD_WIDTH = 0.38  # of its length: half of the width of an arrow's head
+ARROWHEAD_WIDTH = 0.38  # of its length: half of the width of an arrow's head
 ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 # Of the letters beside them: how large they are, and how far below
-LOWERED_SHARE, LOWERED_BELOW = 0.78, 0.2
+LOWERED_SHARE, LOWERED_DEPTH = 0.78, 0.2
 SPACE_KEEPER = "|"  # behind it spaces have their width, too
 
 
-def draw_layout(layout: Layout, look: Look) -> ShownFigure:
+def draw_layout(layout: Layout, look: Look) -> NotebookFigure:
     """Return a figure with everything of a layout, in the theme and palette of `look`."""
     colors = find_theme(look.theme)
-    figure = ShownFigure(figsize=layout.size, facecolor=colors.paper)
+    figure = NotebookFigure(figsize=layout.size, facecolor=colors.paper)
     _draw_maps(figure, layout, look)
     _draw_arcs(figure, layout, look)
     _draw_blocks(figure, layout, look)
     for panel in layout.panels:
         _draw_panel(figure, layout, panel, look)
-    for chart in layout.all(Chart):
+    for chart in layout.items_of(Chart):
         _draw_chart(figure, layout, chart, look)
-    for bar in layout.all(Bar):
+    for bar in layout.items_of(ColorBar):
         _draw_bar(figure, layout, bar, look)
     _draw_strokes(figure, layout, colors)
     _draw_words(figure, layout, look)
@@ -77,15 +77,15 @@ def draw_layout(layout: Layout, look: Look) -> ShownFigure:
 
 def _draw_arcs(figure: Figure, layout: Layout, look: Look) -> None:
     """Draw all curves in one collection, in their order."""
-    arcs = layout.all(Arc)
+    arcs = layout.items_of(Arc)
     if not arcs:
         return
     codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
-    shape = np.array(layout.size)
+    size = np.array(layout.size)
     inks = [(*(channel / 255 for channel in _tint_color(arc.tint, look)), ARC_INK) for arc in arcs]
     figure.add_artist(
         PathCollection(
-            [Path(np.array(arc.points) / shape, codes) for arc in arcs],
+            [Path(np.array(arc.points) / size, codes) for arc in arcs],
             facecolors="none",
             edgecolors=inks,
             linewidths=[arc.width for arc in arcs],
@@ -97,13 +97,13 @@ def _draw_arcs(figure: Figure, layout: Layout, look: Look) -> None:
 
 def _draw_maps(figure: Figure, layout: Layout, look: Look) -> None:
     """Draw all small maps, those on one scale as one image."""
-    for maps in layout.all(Maps):
+    for maps in layout.items_of(Maps):
         colors = _value_colors(maps.values, maps.hidden, maps.scale, look)
-        boxes = [_fraction(layout, box) for box in maps.boxes]
+        boxes = [_figure_box(layout, box) for box in maps.boxes]
         figure.add_artist(MapImages(boxes, colors))
 
 
-def _fraction(layout: Layout, box: Box) -> Box:
+def _figure_box(layout: Layout, box: Box) -> Box:
     """Return a box as matplotlib wants it: in parts of the figure."""
     (left, bottom, width, height), (whole_width, whole_height) = box, layout.size
     return left / whole_width, bottom / whole_height, width / whole_width, height / whole_height
@@ -112,8 +112,8 @@ def _fraction(layout: Layout, box: Box) -> Box:
 def _draw_blocks(figure: Figure, layout: Layout, look: Look) -> None:
     """Draw rectangles: in the colour of a number, or hatched where it is hidden."""
     colors = find_theme(look.theme)
-    for block in layout.all(Block):
-        left, bottom, width, height = _fraction(layout, block.box)
+    for block in layout.items_of(Block):
+        left, bottom, width, height = _figure_box(layout, block.box)
         tint, hidden = block.tint, block.tint is not None and block.tint.value is None
         fill = "none" if tint is None else np.array(_tint_color(tint, look)) / 255
         edge = colors.hatch if block.faint or hidden else colors.ink
@@ -136,8 +136,8 @@ def _tint_color(tint: Tint, look: Look) -> list[int]:
     scale = tint.scale
     anchors = color_anchors(look.palette, look.theme, scale.kind)
     shaded = color_values(scale.shares(np.array(tint.value)), 0, 1, anchors)
-    found: list[int] = (fade_colors(shaded, look.theme) if tint.off else shaded).tolist()
-    return found
+    rgb: list[int] = (fade_colors(shaded, look.theme) if tint.is_off else shaded).tolist()
+    return rgb
 
 
 def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> None:
@@ -167,8 +167,8 @@ def _draw_chart(figure: Figure, layout: Layout, chart: Chart, look: Look) -> Non
     axes = _framed_axes(figure, layout, chart.box, colors)
     axes.set(xlim=(0, 1), ylim=(0, 1))
     for trail in chart.trails:
-        worded = trail.dashed or trail.plain
-        color = colors.ink if worded else colors.series[trail.number % len(colors.series)]
+        in_ink = trail.dashed or trail.plain
+        color = colors.ink if in_ink else colors.series[trail.number % len(colors.series)]
         if not trail.dashed:
             axes.fill_between(trail.x, trail.low, trail.high, color=color, alpha=0.18, linewidth=0)
         marker = "o" if trail.marked else ""
@@ -185,7 +185,7 @@ def _framed_axes(figure: Figure, layout: Layout, box: Box, colors: Theme) -> Axe
 
     Matplotlib's ticks cost a millisecond each; here they are items of the layout.
     """
-    axes = figure.add_axes(_fraction(layout, box), facecolor=colors.paper)
+    axes = figure.add_axes(_figure_box(layout, box), facecolor=colors.paper)
     axes.xaxis.set_visible(False)
     axes.yaxis.set_visible(False)
     for spine in axes.spines.values():
@@ -217,10 +217,10 @@ def _value_colors(values: np.ndarray, hidden: np.ndarray, scale: Scale, look: Lo
     return rgb
 
 
-def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, between: str) -> None:
+def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, line_color: str) -> None:
     """Draw cells as shapes, or as one image if there are more than 4096.
 
-    `between` is the colour of the lines that separate them, if there are at most 40 on a side.
+    `line_color` is the colour of the lines that separate them, if there are at most 40 on a side.
     """
     rows, columns = grid.values.shape
     if rows * columns > VECTOR_CELLS:
@@ -231,7 +231,7 @@ def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, between: str) -> None:
         np.arange(columns + 1),
         np.arange(rows + 1),
         rgb,
-        edgecolors=between if separated else "face",
+        edgecolors=line_color if separated else "face",
         linewidth=0.8 if separated else 0.1,
         antialiased=True,
     )
@@ -255,8 +255,8 @@ def _draw_borders(axes: Axes, grid: Grid, colors: Theme) -> None:
 
 def _cells_path(runs: Iterable[tuple[int, int, int]]) -> Path:
     """Return a path around runs of cells: row, first column, end."""
-    move, unit = matplotlib.transforms.Affine2D, Path.unit_rectangle()
-    boxes = (move().scale(stop - start, 1).translate(start, row) for row, start, stop in runs)
+    transform, unit = matplotlib.transforms.Affine2D, Path.unit_rectangle()
+    boxes = (transform().scale(stop - start, 1).translate(start, row) for row, start, stop in runs)
     return Path.make_compound_path(*map(unit.transformed, boxes))
 
 
@@ -284,7 +284,7 @@ def _draw_numbers(axes: Axes, panel: Panel, rgb: np.ndarray) -> None:
             )
 
 
-def _draw_bar(figure: Figure, layout: Layout, bar: Bar, look: Look) -> None:
+def _draw_bar(figure: Figure, layout: Layout, bar: ColorBar, look: Look) -> None:
     """Draw a colour bar: level if its box is wider than high, else upright."""
     scale, colors = bar.scale, find_theme(look.theme)
     axes = _framed_axes(figure, layout, bar.box, colors)
@@ -300,15 +300,15 @@ def _draw_bar(figure: Figure, layout: Layout, bar: Bar, look: Look) -> None:
 def _draw_strokes(figure: Figure, layout: Layout, colors: Theme) -> None:
     """Draw lines and arrows, and the lines through words that are struck."""
     width, height = layout.size
-    whole = matplotlib.transforms.Affine2D().scale(1 / width, 1 / height) + figure.transFigure
+    transform = matplotlib.transforms.Affine2D().scale(1 / width, 1 / height) + figure.transFigure
     lines, inks, widths, styles = [], [], [], []
-    for stroke in layout.all(Stroke):
+    for stroke in layout.items_of(Stroke):
         ink = colors.faint if stroke.series is None else _series_color(stroke.series, colors)
-        *_, before, end = points = list(stroke.points)
+        *_, start, end = points = list(stroke.points)
         if stroke.head:
-            barbs, points[-1] = _arrow_head(before, end, stroke.head)
+            barbs, points[-1] = _arrow_head(start, end, stroke.head)
             patch = PathPatch(Path([end, *barbs, end], closed=True), facecolor=ink, linewidth=0)
-            patch.set_transform(whole)
+            patch.set_transform(transform)
             figure.add_artist(patch)
         lines.append(points)
         inks.append(ink)
@@ -322,17 +322,17 @@ def _draw_strokes(figure: Figure, layout: Layout, colors: Theme) -> None:
             inks.append(colors.faint)
             widths.append(HAIRLINE)
             styles.append("solid")
-    drawn = LineCollection(lines, colors=inks, linewidths=widths, linestyles=styles)
-    drawn.set_transform(whole)
-    figure.add_artist(drawn)
+    collection = LineCollection(lines, colors=inks, linewidths=widths, linestyles=styles)
+    collection.set_transform(transform)
+    figure.add_artist(collection)
 
 
-def _arrow_head(before: Place, end: Place, length: float) -> tuple[list[Place], Place]:
+def _arrow_head(start: Point, end: Point, length: float) -> tuple[list[Point], Point]:
     """Return the two barbs of an arrow; and where its line ends, inside of its head."""
-    run = math.dist(before, end) or 1.0
-    x, y = (end[0] - before[0]) / run, (end[1] - before[1]) / run
+    distance = math.dist(start, end) or 1.0
+    x, y = (end[0] - start[0]) / distance, (end[1] - start[1]) / distance
     foot = end[0] - x * length, end[1] - y * length
-    side = HEAD_WIDTH * length
+    side = ARROWHEAD_WIDTH * length
     barbs = [(foot[0] - y * side, foot[1] + x * side), (foot[0] + y * side, foot[1] - x * side)]
     return barbs, (end[0] - 0.6 * x * length, end[1] - 0.6 * y * length)
 
@@ -346,25 +346,25 @@ def _draw_words(figure: Figure, layout: Layout, look: Look) -> None:
             text.y / height,
             text.text,
             size=text.size,
-            color=_ink(text, look),
+            color=_text_color(text, look),
             weight="bold" if text.bold else "normal",
             rotation=text.angle,
             rotation_mode="anchor",
-            ha=text.across,
-            va=text.along,
+            ha=text.halign,
+            va=text.valign,
         )
 
 
-def _ink(text: Words, look: Look) -> str:
+def _text_color(text: Words, look: Look) -> str:
     """Return the colour of a text: black or white on a colour, else its series', faint, or usual
     ink.
     """
     colors = find_theme(look.theme)
-    if text.over is not None and text.over.value is not None:
-        return "black" if needs_dark_ink(np.array(_tint_color(text.over, look))) else "white"
-    if text.inside is not None:
-        behind = np.array(_rgb(_series_color(text.inside, colors)))
-        return "black" if needs_dark_ink(behind) else "white"
+    if text.background is not None and text.background.value is not None:
+        return "black" if needs_dark_ink(np.array(_tint_color(text.background, look))) else "white"
+    if text.background_series is not None:
+        background = np.array(_rgb(_series_color(text.background_series, colors)))
+        return "black" if needs_dark_ink(background) else "white"
     if text.series is not None:
         return _series_color(text.series, colors)
     return colors.faint if text.faint else colors.ink
@@ -411,8 +411,8 @@ def scale_cells(rgb: np.ndarray, width: int, height: int) -> np.ndarray:
         across = (np.arange(width) * columns) // width
         cells: np.ndarray = rgb[down][:, across]
         return cells
-    times = (math.ceil(2 * height / rows), math.ceil(2 * width / columns))
-    larger = rgb.repeat(times[0], axis=0).repeat(times[1], axis=1)
+    repeats = (math.ceil(2 * height / rows), math.ceil(2 * width / columns))
+    larger = rgb.repeat(repeats[0], axis=0).repeat(repeats[1], axis=1)
     blended = Image.fromarray(larger).resize((width, height), Image.Resampling.BOX)
     return np.asarray(blended, dtype=np.uint8)
 
@@ -434,10 +434,10 @@ class MapImages(Artist):
         left, bottom, wide, high = (self._boxes * sizes * scale).round().astype(int).T
         right, top = left + wide, bottom + high
         pixels = np.zeros((top.max() - bottom.min(), right.max() - left.min(), 4), dtype=np.uint8)
-        for place, rgb in enumerate(self._rgb):
-            rows = slice(top.max() - top[place], top.max() - bottom[place])
-            columns = slice(left[place] - left.min(), right[place] - left.min())
-            pixels[rows, columns, :3] = scale_cells(rgb, int(wide[place]), int(high[place]))
+        for index, rgb in enumerate(self._rgb):
+            rows = slice(top.max() - top[index], top.max() - bottom[index])
+            columns = slice(left[index] - left.min(), right[index] - left.min())
+            pixels[rows, columns, :3] = scale_cells(rgb, int(wide[index]), int(high[index]))
             pixels[rows, columns, 3] = 255
         context = renderer.new_gc()
         renderer.draw_image(context, left.min() / scale, bottom.min() / scale, pixels[::-1])
@@ -446,20 +446,20 @@ class MapImages(Artist):
 
 def text_pieces(words: Words) -> Iterator[Words]:
     """Yield a text in pieces: on the line, and lowered in smaller letters, each at its place."""
-    texts = LOWERED.split(words.text)
+    texts = LOWERED_NAME.split(words.text)
     if len(texts) == 1:
         yield words
         return
     pieces = [
-        (text, words.size * (LOWERED_SHARE if place % 2 else 1.0))
-        for place, text in enumerate(texts)
+        (text, words.size * (LOWERED_SHARE if index % 2 else 1.0))
+        for index, text in enumerate(texts)
     ]
     widths = [_piece_width(text, size, bold=words.bold) for text, size in pieces]
-    along = {"left": 0.0, "center": -0.5, "right": -1.0}[words.across] * sum(widths)
+    along = {"left": 0.0, "center": -0.5, "right": -1.0}[words.halign] * sum(widths)
     for (text, size), width in zip(pieces, widths, strict=True):
         if text:
-            below = 0.0 if size == words.size else LOWERED_BELOW * words.size * POINT
-            yield _moved_words(replace(words, text=text, size=size, across="left"), along, below)
+            drop = 0.0 if size == words.size else LOWERED_DEPTH * words.size * POINT
+            yield _moved_words(replace(words, text=text, size=size, halign="left"), along, drop)
         along += width
 
 
@@ -469,16 +469,16 @@ def _piece_width(text: str, size: float, *, bold: bool) -> float:
     return wide * (BOLD if bold else 1.0)
 
 
-def _moved_words(words: Words, along: float, below: float) -> Words:
+def _moved_words(words: Words, along: float, drop: float) -> Words:
     """Return words moved by `along` inches in the direction of their line, which may be turned,
-    and by `below` inches at a right angle to it, downward.
+    and by `drop` inches at a right angle to it, downward.
     """
     turn = math.radians(words.angle)
-    x = words.x + along * math.cos(turn) + below * math.sin(turn)
-    return replace(words, x=x, y=words.y + along * math.sin(turn) - below * math.cos(turn))
+    x = words.x + along * math.cos(turn) + drop * math.sin(turn)
+    return replace(words, x=x, y=words.y + along * math.sin(turn) - drop * math.cos(turn))
 
 
-class ShownFigure(Figure):
+class NotebookFigure(Figure):
     """A Figure that notebooks can display without pyplot."""
 
     description = ""  # the alternative text, for people who cannot see the picture

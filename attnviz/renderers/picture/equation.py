@@ -15,19 +15,19 @@ from attnviz.renderers.picture.boxes import Column, Row, Space
 from attnviz.renderers.picture.fit import largest_length
 from attnviz.renderers.picture.items import Box, Items, Words
 from attnviz.renderers.picture.matrix import (
-    HEIGHT_SHARE,
+    NUMBER_HEIGHT,
     PART_OF_HEAD,
+    build_panel,
     color_scales,
     longest_number,
-    panel_of,
 )
-from attnviz.renderers.picture.page_frame import Drawing, Key, hidden_key, scale_key
+from attnviz.renderers.picture.page_frame import Drawing, Key, masked_key, scale_key
 from attnviz.renderers.picture.panel_labels import (
     PanelStyle,
     Ticks,
     axis_items,
     column_ticks,
-    labels_reach,
+    labels_extent,
     no_ticks,
     row_ticks,
 )
@@ -38,38 +38,38 @@ from attnviz.views.view import Group
 from attnviz.wording.words import bracketed_shape
 
 SIGNS = ("·", "=")
-SIGN, LARGER_SIGNS = 1.15, {"·": 2.0}  # times the letters of the headline; a dot is small
-AROUND_SIGN = 0.12  # of its size, on either side
-WIDEST_GAP = 1.0  # that a sign has around it where there is room, in its size
-SIGN_SHARE, HIGHEST_SIGN = 0.6, 1.2  # of the height of its equation; of the panel before it
-HEADING = 1.5  # the height of a line above a panel, in its letters
-GAP = 0.35  # between two equations
-FEW, MOST_WHOLE = 2, 4  # equations: more go without shapes, still more without whole titles
+SIGN_SCALE, SCALE_BY_SIGN = 1.15, {"·": 2.0}  # times the letters of the headline; a dot is small
+SIGN_PADDING = 0.12  # of its size, on either side
+WIDEST_SIGN_GAP = 1.0  # that a sign has around it where there is room, in its size
+SIGN_HEIGHT_SHARE, HIGHEST_SIGN = 0.6, 1.2  # of the height of its equation; of the panel before it
+TERM_HEADING_HEIGHT = 1.5  # the height of a line above a panel, in its letters
+EQUATIONS_GAP = 0.35  # between two equations
+MAX_LARGE, MAX_WHOLE = 2, 4  # equations: more go without shapes, still more without whole titles
 SHAPE, SHAPED = 0.8, 0.75  # of a title's letters are shapes, and of its size it keeps beside them
 LONGEST_LABEL = 8.0  # in sizes of the largest letters of labels
 TITLE_GAP = 0.1  # between a title and the next one
-NARROW = (1.0, 0.5, 0.25, 0.125, 0.0625)  # times as wide as others are the cells of dimensions
+WIDTHS = (1.0, 0.5, 0.25, 0.125, 0.0625)  # times as wide as others are the cells of dimensions
 NARROWER_WORTH, UNTITLED_WORTH = 0.6, 0.95  # beside cells that are alike, and axes with titles
 LABELS_POWER, AREA_POWER = 0.35, 0.25  # of labels, and of the area of a cell, in the worth
-FLATTEST, TALLEST = 0.5, 1.6  # times as high as wide may a cell be
+FLATTEST_CELL, TALLEST_CELL = 0.5, 1.6  # times as high as wide may a cell be
 LABELS = (1.0, 0.89, 0.78, 0.67, 0.56)  # of the largest letters of labels: those that are tried
 LABELS_OF_ROWS, LABELS_OF_MANY = (1.0, 0.78, 0.56), (0.89, 0.56)  # rows need no large choice
-NUMBER_SHARE = 0.9  # of the width of a cell, at most, for its number
+NUMBER_WIDTH_SHARE = 0.9  # of the width of a cell, at most, for its number
 LARGEST_CELL, NATURAL_CELL = 4.5, 2.6  # in sizes of the letters of numbers
-ALL_NUMBERS = 10**6  # are worth more than all labels
-NATURAL_WIDTH = 10.0  # of a page with few equations
+NUMBERS_WORTH = 10**6  # are worth more than all labels
+NATURAL_EQUATIONS_WIDTH = 10.0  # of a page with few equations
 
 
 @dataclass(frozen=True)
-class Form:
+class EquationForm:
     """How equations are arranged: how many side by side, and how their cells are shaped."""
 
     across: int
     narrow: float = 1.0  # times as wide as others are the cells of dimensions
-    titled: bool = True  # whether it is said what rows and columns are
-    row: float = 1.0  # of the largest letters are the labels of rows,
-    column: float = 1.0  # and those of columns
-    tallest: float = TALLEST
+    axis_titles: bool = True  # whether it is said what rows and columns are
+    row_labels: float = 1.0  # of the largest letters are the labels of rows,
+    column_labels: float = 1.0  # and those of columns
+    tallest: float = TALLEST_CELL
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +83,12 @@ class Term:
     style: PanelStyle
 
     @property
-    def number(self) -> float:
+    def number_size(self) -> float:
         """How large its numbers can be, in points."""
         wide = self.space.width / len(self.grid.columns)
         high = self.space.height / len(self.grid.rows)
-        across = 10 * wide * NUMBER_SHARE / longest_number(self.grid)
-        return min(across, high / POINT * HEIGHT_SHARE)
+        across = 10 * wide * NUMBER_WIDTH_SHARE / longest_number(self.grid)
+        return min(across, high / POINT * NUMBER_HEIGHT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,14 +97,14 @@ class Equation:
 
     terms: tuple[Term, ...]
     signs: tuple[str, ...]
-    sign: float  # points
+    sign_size: float  # points
 
     def row(self, spare: float = 0.0) -> Row:
         """Return its terms as a row, with `spare` inches more around all signs together, up to a
         limit.
         """
-        more = min(spare / max(len(self.signs), 1), WIDEST_GAP * self.sign * POINT)
-        gaps = [_sign_width(sign, self.sign) + more for sign in self.signs]
+        extra = min(spare / max(len(self.signs), 1), WIDEST_SIGN_GAP * self.sign_size * POINT)
+        gaps = [_sign_width(sign, self.sign_size) + extra for sign in self.signs]
         return Row(tuple(term.space for term in self.terms), tuple(gaps))
 
 
@@ -124,13 +124,13 @@ class Equations:
     """All equations, so many side by side, in cells of one size."""
 
     equations: tuple[Equation, ...]
-    form: Form
-    cell: float  # the area of a cell of tokens, in square inches
+    form: EquationForm
+    cell_area: float  # the area of a cell of tokens, in square inches
 
     @property
-    def few(self) -> bool:
+    def has_few(self) -> bool:
         """Whether there are at most two equations: these have larger titles."""
-        return len(self.equations) <= FEW
+        return len(self.equations) <= MAX_LARGE
 
     @property
     def terms(self) -> list[Term]:
@@ -142,7 +142,7 @@ class Equations:
         """The size that all numbers can have, in points; what has no colours has room
         for its own.
         """
-        return min(term.number for term in self.terms if term.grid.scale.kind != "none")
+        return min(term.number_size for term in self.terms if term.grid.scale.kind != "none")
 
     @property
     def rows(self) -> list[tuple[Equation, ...]]:
@@ -153,9 +153,9 @@ class Equations:
     @cached_property
     def column(self) -> Column:
         """All equations with the least gaps between them."""
-        return self._spread(0.0, 0.0)
+        return self._spaced_column(0.0, 0.0)
 
-    def _spread(self, wide: float, high: float) -> Column:
+    def _spaced_column(self, wide: float, high: float) -> Column:
         """Return all equations with `wide` inches more in each, and `high` more
         between two rows.
         """
@@ -163,22 +163,22 @@ class Equations:
         for equations in self.rows:
             parts = [equation.row(wide) for equation in equations]
             ends = [
-                GAP + wide + equation.row().size[0] - part.size[0]
+                EQUATIONS_GAP + wide + equation.row().size[0] - part.size[0]
                 for equation, part in zip(equations, parts, strict=True)
             ]
             rows.append(Row(tuple(parts), tuple(ends[:-1])))
-        return Column(tuple(rows), (GAP if self.few else GAP / 2) + high)
+        return Column(tuple(rows), (EQUATIONS_GAP if self.has_few else EQUATIONS_GAP / 2) + high)
 
-    def place(self, room: Box) -> Iterator[PlacedTerm]:
+    def place_terms(self, room: Box) -> Iterator[PlacedTerm]:
         """Yield every term in its place; spare room goes between the rows and around the signs."""
         left, bottom, width, height = room
         wide = max(width - self.column.size[0], 0.0) / self.form.across
         high = max(height - self.column.size[1], 0.0) / len(self.rows)
-        boxes = self._spread(wide, high).place(left, bottom + height - high / 2)
+        boxes = self._spaced_column(wide, high).boxes(left, bottom + height - high / 2)
         for equations in self.rows:
-            end = left - GAP
+            end = left - EQUATIONS_GAP
             for equation in equations:
-                end += GAP + equation.row().size[0] + wide
+                end += EQUATIONS_GAP + equation.row().size[0] + wide
                 gaps = equation.row(wide).gaps
                 assert isinstance(gaps, tuple)
                 for term, sign, gap in zip(
@@ -186,7 +186,7 @@ class Equations:
                 ):
                     box = next(boxes)
                     behind = end - box[0] - box[2] if gap is None else gap
-                    yield PlacedTerm(term, box, sign, equation.sign, behind)
+                    yield PlacedTerm(term, box, sign, equation.sign_size, behind)
 
     def fits(self, room: Box) -> bool:
         """Return whether the equations are no wider and no higher than a room."""
@@ -201,11 +201,11 @@ class Equations:
         """
         rows, columns = ([t.rows for t in self.terms], [t.columns for t in self.terms])
         worth = (_smallest_label(rows) * _smallest_label(columns)) ** LABELS_POWER
-        worth *= 1.0 if self.form.titled else UNTITLED_WORTH
+        worth *= 1.0 if self.form.axis_titles else UNTITLED_WORTH
         if self.number >= letters.smallest:
-            return True, worth * self.cell**AREA_POWER * min(self.number, letters.number)
+            return True, worth * self.cell_area**AREA_POWER * min(self.number, letters.number)
         narrow = self.form.narrow
-        return False, worth * self.cell * narrow * (1.0 if narrow == 1 else NARROWER_WORTH)
+        return False, worth * self.cell_area * narrow * (1.0 if narrow == 1 else NARROWER_WORTH)
 
     def number_size(self, letters: Lettering) -> float:
         """Return the one size of all numbers, in points, at most the usual one; 0 if they cannot be
@@ -223,15 +223,15 @@ class EquationDrawing(Drawing):
     @property
     def width(self) -> float:
         """The width of a page of its own: that of a slide for four groups and more."""
-        return NATURAL_WIDTH if len(self.groups) < MOST_WHOLE else SLIDE[0]
+        return NATURAL_EQUATIONS_WIDTH if len(self.groups) < MAX_WHOLE else SLIDE[0]
 
     def body_height(self, letters: Lettering, width: float) -> float:
         """Return the height with numbers in their full size, or as large as they can be in this
         width.
         """
-        across = 1 if len(self.groups) < MOST_WHOLE else 2
+        across = 1 if len(self.groups) < MAX_WHOLE else 2
         room, side = (0.0, 0.0, width, width), NATURAL_CELL * letters.number * POINT
-        forms = (Form(across, narrow, tallest=1.0) for narrow in NARROW)
+        forms = (EquationForm(across, narrow, tallest=1.0) for narrow in WIDTHS)
         ways = (_largest_cells(self._brief, form, room, letters, side) for form in forms)
         return max(ways, key=lambda way: way.worth(letters)).column.size[1]
 
@@ -240,24 +240,24 @@ class EquationDrawing(Drawing):
         stay large.
         """
         best = _best_equations(self._brief, room, letters)
-        placed, number = list(best.place(room)), best.number_size(letters)
-        largest = letters.title if best.few else letters.small_title
-        size = min([largest, *(_title_place(each, letters)[1] for each in placed)])
-        shaped = min([largest, *(_size_beside_shape(each) for each in placed)])
-        shapes = best.few and shaped >= SHAPED * size
-        for each in placed:
-            yield from _term_items(each, number, letters)
-            yield from _title_items(each, shaped if shapes else size, letters, shapes=shapes)
-            yield from _sign_items(each, letters)
+        terms, number_size = list(best.place_terms(room)), best.number_size(letters)
+        largest = letters.title if best.has_few else letters.small_title
+        size = min([largest, *(_fit_title(term, letters)[1] for term in terms)])
+        shaped_size = min([largest, *(_shaped_title_size(term) for term in terms)])
+        shapes = best.has_few and shaped_size >= SHAPED * size
+        for term in terms:
+            yield from _term_items(term, number_size, letters)
+            yield from _title_items(term, shaped_size if shapes else size, letters, shapes=shapes)
+            yield from _sign_items(term, letters)
 
-    def legible(self, room: Box, letters: Lettering) -> int:
+    def legibility(self, room: Box, letters: Lettering) -> int:
         """Return the percentage of labels that the worst side has, plus a million if numbers can be
         read.
         """
         best = _best_equations(self._brief, self.room_above_keys(room, letters), letters)
-        sides = [side for t in best.terms for side in (t.rows, t.columns) if side.places]
-        labels = min(100 * len(side.places) // side.count for side in sides)
-        return labels + (ALL_NUMBERS if best.number_size(letters) else 0)
+        sides = [side for t in best.terms for side in (t.rows, t.columns) if side.positions]
+        labels = min(100 * len(side.positions) // side.count for side in sides)
+        return labels + (NUMBERS_WORTH if best.number_size(letters) else 0)
 
     def crowded_out(self, room: Box, letters: Lettering) -> str:
         """Return a phrase for numbers and labels if the first equation alone would show more; else
@@ -266,34 +266,34 @@ class EquationDrawing(Drawing):
         if len(self.groups) == 1:
             return ""
         first = next(group for group in self.groups if group.kind == "product")
-        alone = EquationDrawing((first,)).legible(room, letters)
-        crowded = self.legible(room, letters) < alone
+        alone = EquationDrawing((first,)).legibility(room, letters)
+        crowded = self.legibility(room, letters) < alone
         return "numbers and labels that can be read" if crowded else ""
 
     def keys(self) -> list[Key]:
         """Return what colours mean, and what one cell stands for."""
         grids = [grid for group in self.groups for grid in _group_grids(group)]
         scales = color_scales(grids)
-        hidden = [hidden_key(scales[0])] if any(grid.cells.has_hidden for grid in grids) else []
-        pooled = dict.fromkeys(grid.pooled for grid in grids if grid.pooled)
+        hidden = [masked_key(scales[0])] if any(grid.cells.has_hidden for grid in grids) else []
+        pooled = dict.fromkeys(grid.pool_note for grid in grids if grid.pool_note)
         return [*map(scale_key, scales), *hidden, *map(Key, pooled)]
 
     @cached_property
     def _brief(self) -> tuple[Group, ...]:
         """The groups; of more than four equations with short titles, such as `Q  head 1`, `K`."""
-        if sum(group.kind == "product" for group in self.groups) <= MOST_WHOLE:
+        if sum(group.kind == "product" for group in self.groups) <= MAX_WHOLE:
             return self.groups
         return tuple(
-            replace(group, panels=tuple(_brief_titles(group))) if group.kind == "product" else group
+            replace(group, panels=tuple(_brief_grids(group))) if group.kind == "product" else group
             for group in self.groups
         )
 
 
-def _brief_titles(group: Group) -> Iterator[Grid]:
+def _brief_grids(group: Group) -> Iterator[Grid]:
     """Yield the grids of an equation with only a letter as the title, behind the first the head."""
-    for number, grid in enumerate(_group_grids(group)):
+    for index, grid in enumerate(_group_grids(group)):
         letter = grid.title.split(" ")[0]
-        head = PART_OF_HEAD.match(grid.title) if number == 0 else None
+        head = PART_OF_HEAD.match(grid.title) if index == 0 else None
         yield replace(grid, title=f"{letter}  {head['rest']}" if head else letter)
 
 
@@ -303,14 +303,14 @@ def _best_equations(groups: tuple[Group, ...], room: Box, letters: Lettering) ->
 
     Else the better of these and of equations with narrower dimensions comes back.
     """
-    alike = _best_of_shapes(groups, NARROW[:1], room, letters)
-    if alike.number_size(letters):
-        return alike
-    other = _best_of_shapes(groups, NARROW[1:], room, letters)
-    return max((alike, other), key=lambda way: way.worth(letters))
+    uniform = _best_of_widths(groups, WIDTHS[:1], room, letters)
+    if uniform.number_size(letters):
+        return uniform
+    narrowed = _best_of_widths(groups, WIDTHS[1:], room, letters)
+    return max((uniform, narrowed), key=lambda way: way.worth(letters))
 
 
-def _best_of_shapes(
+def _best_of_widths(
     groups: Sequence[Group], narrow: Sequence[float], room: Box, letters: Lettering
 ) -> Equations:
     """Return the best equations whose dimensions are as narrow as one of `narrow` says.
@@ -318,15 +318,15 @@ def _best_of_shapes(
     So many may stand side by side that no row has room for one more than it holds.
     """
     count, largest = len(groups), LARGEST_CELL * letters.number * POINT
-    few = count <= FEW and len(narrow) == 1
+    full = count <= MAX_LARGE and len(narrow) == 1
     labels = (
-        [*product(LABELS_OF_ROWS, LABELS)] if few else [(each, each) for each in LABELS_OF_MANY]
+        [*product(LABELS_OF_ROWS, LABELS)] if full else [(share, share) for share in LABELS_OF_MANY]
     )
     across = sorted({math.ceil(count / rows) for rows in range(1, count + 1)})
     forms = (
-        Form(beside, thin, titled, *pair)
-        for beside, thin, titled, pair in product(
-            across, narrow, (True, False) if few else (False,), labels
+        EquationForm(columns, width, titled, *pair)
+        for columns, width, titled, pair in product(
+            across, narrow, (True, False) if full else (False,), labels
         )
     )
     ways = (_largest_cells(groups, form, room, letters, largest) for form in forms)
@@ -337,49 +337,49 @@ def _smallest_label(sides: Sequence[Ticks]) -> float:
     """Return the size of the smallest labels of any side, counted as smaller where some are left
     out.
     """
-    return min(side.size * len(side.places) / side.count for side in sides if side.places)
+    return min(side.size * len(side.positions) / side.count for side in sides if side.positions)
 
 
 def _largest_cells(
-    groups: Sequence[Group], form: Form, room: Box, letters: Lettering, largest: float
+    groups: Sequence[Group], form: EquationForm, room: Box, letters: Lettering, largest: float
 ) -> Equations:
     """Return equations in cells, at most `largest` inches, as wide as they fit and about as high.
 
     Very small cells come back if none fit.
     """
-    kinds = _kinds_of_equations(groups, form.across)
+    kinds = _equation_kinds(groups, form.across)
 
-    def arranged(wide: float, high: float) -> Equations:
+    def arrange(wide: float, high: float) -> Equations:
         """Return equations in cells of this size; of those that are alike one is measured."""
-        known = {
+        by_kind = {
             kind: _make_equation(
-                groups[kind[0]], (wide, high), letters, form, len(groups) <= FEW, kind[1]
+                groups[kind[0]], (wide, high), letters, form, len(groups) <= MAX_LARGE, kind[1]
             )
             for kind in dict.fromkeys(kinds)
         }
-        return Equations(tuple(known[kind] for kind in kinds), form, wide * high)
+        return Equations(tuple(by_kind[kind] for kind in kinds), form, wide * high)
 
-    wide = largest_length(lambda wide: arranged(wide, wide).column.size[0] <= room[2], largest)
+    wide = largest_length(lambda wide: arrange(wide, wide).column.size[0] <= room[2], largest)
     highest = min(largest, form.tallest * wide)
-    high = largest_length(lambda high: arranged(wide, high).column.size[1] <= room[3], highest)
-    wide = min(wide, high / FLATTEST)
-    share = largest_length(lambda share: arranged(share * wide, share * high).fits(room), 1.0)
-    return _with_own_numbers(arranged(share * wide, share * high), groups)
+    high = largest_length(lambda high: arrange(wide, high).column.size[1] <= room[3], highest)
+    wide = min(wide, high / FLATTEST_CELL)
+    share = largest_length(lambda share: arrange(share * wide, share * high).fits(room), 1.0)
+    return _with_own_grids(arrange(share * wide, share * high), groups)
 
 
-def _kinds_of_equations(groups: Sequence[Group], across: int) -> list[tuple[int, bool]]:
+def _equation_kinds(groups: Sequence[Group], across: int) -> list[tuple[int, bool]]:
     """Return for each equation the first with the same axes, and whether its columns have labels.
 
     They have none if the equation directly below has the same axes.
     """
     sides = [tuple((grid.rows, grid.columns) for grid in _group_grids(group)) for group in groups]
     return [
-        (sides.index(own), own not in sides[number + across : number + across + 1])
-        for number, own in enumerate(sides)
+        (sides.index(axes), axes not in sides[index + across : index + across + 1])
+        for index, axes in enumerate(sides)
     ]
 
 
-def _with_own_numbers(arrangement: Equations, groups: Sequence[Group]) -> Equations:
+def _with_own_grids(arrangement: Equations, groups: Sequence[Group]) -> Equations:
     """Return equations with the grids of their own groups, for alike ones were measured once."""
     equations = []
     for equation, group in zip(arrangement.equations, groups, strict=True):
@@ -391,74 +391,74 @@ def _with_own_numbers(arrangement: Equations, groups: Sequence[Group]) -> Equati
 
 def _group_grids(group: Group) -> list[Grid]:
     """Return the panels of a group that are grids."""
-    return [each for each in group.panels if isinstance(each, Grid)]
+    return [panel for panel in group.panels if isinstance(panel, Grid)]
 
 
 def _make_equation(
     group: Group,
     cell: tuple[float, float],
     letters: Lettering,
-    form: Form,
-    few: bool,
+    form: EquationForm,
+    roomy: bool,
     labelled: bool,
 ) -> Equation:
     """Return an equation in cells of this size: terms in a row, and signs if it is a product.
 
-    Rows that equal those of the first term are named there alone; columns only if `labelled`. `few`
-    asks for large titles.
+    Rows that equal those of the first term are named there alone; columns only if `labelled`.
+    `roomy` asks for large titles.
     """
     first, *others = grids = _group_grids(group)
     signs = SIGNS if group.kind == "product" else ("",) * len(others)
-    above = HEADING * (letters.title if few else letters.small_title) * POINT
+    above = TERM_HEADING_HEIGHT * (letters.title if roomy else letters.small_title) * POINT
     terms = []
     for grid in grids:
-        named = grid is not first and _names_alike(first.rows, grid.rows)
-        term = _term(grid, cell, letters, form, named=named, labelled=labelled, few=few)
+        named = grid is not first and _has_same_names(first.rows, grid.rows)
+        term = _make_term(grid, cell, letters, form, named=named, labelled=labelled, roomy=roomy)
         terms.append(replace(term, space=replace(term.space, above=above)))
     high = max(term.space.height for term in terms)
-    sign = max(min(SIGN * letters.headline, SIGN_SHARE * high / POINT), letters.text)
+    sign = max(min(SIGN_SCALE * letters.headline, SIGN_HEIGHT_SHARE * high / POINT), letters.text)
     return Equation(tuple(terms), signs, sign)
 
 
-def _names_alike(one: Axis, other: Axis) -> bool:
+def _has_same_names(one: Axis, other: Axis) -> bool:
     """Return whether two axes have the same unit, labels and numbers."""
     return (one.unit, one.labels, one.numbers) == (other.unit, other.labels, other.numbers)
 
 
-def _term(
+def _make_term(
     grid: Grid,
     cell: tuple[float, float],
     letters: Lettering,
-    form: Form,
+    form: EquationForm,
     *,
     named: bool,
     labelled: bool,
-    few: bool,
+    roomy: bool,
 ) -> Term:
     """Return a panel of an equation; one without colours is as wide as its numbers need.
 
     `named` says that an earlier term names the rows; `labelled`, that columns have labels.
     """
-    style, below = _panel_style(letters, form.row), _panel_style(letters, form.column)
+    style, below = _term_style(letters, form.row_labels), _term_style(letters, form.column_labels)
     wide, high = (
         side * (1.0 if axis.unit == "token" else form.narrow)
         for side, axis in zip(cell, (grid.columns, grid.rows), strict=True)
     )
     if grid.scale.kind == "none":
-        wide = max(wide, longest_number(grid) / NUMBER_SHARE * style.label / 10)
+        wide = max(wide, longest_number(grid) / NUMBER_WIDTH_SHARE * style.label / 10)
     width, height = wide * len(grid.columns), high * len(grid.rows)
     rows = no_ticks(grid.rows) if named else row_ticks(grid.rows, high, style)
     columns = column_ticks(grid.columns, wide, below) if labelled else no_ticks(grid.columns)
     # What the rows of a further panel are, its title says: those of the keys are their dimensions.
-    titled = few and form.titled
+    titled = roomy and form.axis_titles
     rows = rows if titled and grid.rows.unit == "token" else replace(rows, title="")
     columns = columns if titled else replace(columns, title="")
-    left = max(labels_reach(rows, style), text_width(grid.title, style.smallest) - width)
-    space = Space(width, height, left, below=labels_reach(columns, style))
+    left = max(labels_extent(rows, style), text_width(grid.title, style.smallest) - width)
+    space = Space(width, height, left, below=labels_extent(columns, style))
     return Term(grid, space, rows, columns, style)
 
 
-def _panel_style(letters: Lettering, share: float) -> PanelStyle:
+def _term_style(letters: Lettering, share: float) -> PanelStyle:
     """Return a style in which labels have a share of their largest size."""
     label = max(letters.label * share, letters.smallest)
     return PanelStyle(
@@ -471,23 +471,23 @@ def _panel_style(letters: Lettering, share: float) -> PanelStyle:
     )
 
 
-def _term_items(placed: PlacedTerm, number: float, letters: Lettering) -> Items:
-    """Yield a panel with its labels, and with numbers of `number` points.
+def _term_items(placed: PlacedTerm, number_size: float, letters: Lettering) -> Items:
+    """Yield a panel with its labels, and with numbers of `number_size` points.
 
     If that is 0, only words and numbers without colours are written.
     """
     term = placed.term
-    panel = panel_of(term.grid, placed.box, number or letters.number, letters.smallest)
+    panel = build_panel(term.grid, placed.box, number_size or letters.number, letters.smallest)
     if term.grid.scale.kind == "none":
-        fitting = min(term.number, term.style.label)
+        fitting = min(term.number_size, term.style.label)
         panel = replace(panel, fitting=fitting, smallest=letters.smallest)
-    elif number:
-        panel = replace(panel, fitting=number)
+    elif number_size:
+        panel = replace(panel, fitting=number_size)
     yield panel
     yield from axis_items(term.rows, term.columns, placed.box, term.style)
 
 
-def _title_place(placed: PlacedTerm, letters: Lettering) -> tuple[float, float]:
+def _fit_title(placed: PlacedTerm, letters: Lettering) -> tuple[float, float]:
     """Return where a title begins, at the left end of its panel if it can; and its
     size in points.
     """
@@ -497,7 +497,7 @@ def _title_place(placed: PlacedTerm, letters: Lettering) -> tuple[float, float]:
     return start, fit_line(title, letters.title, letters.smallest, end - start)[1]
 
 
-def _size_beside_shape(placed: PlacedTerm) -> float:
+def _shaped_title_size(placed: PlacedTerm) -> float:
     """Return the size in points that a title can have that has its shape beside it."""
     room = placed.box[2] + max(placed.gap - 2 * TITLE_GAP, 0.0)
     title, shape = f"{placed.term.grid.title}  ", bracketed_shape(*placed.term.grid.cells.shape)
@@ -510,7 +510,7 @@ def _title_items(
     """Yield the title of a panel, and with `shapes` its shape, such as [4 × 8]."""
     left, bottom, _, height = placed.box
     title, y = placed.term.grid.title, bottom + height + 0.4 * letters.axis * POINT
-    start = left if shapes else _title_place(placed, letters)[0]
+    start = left if shapes else _fit_title(placed, letters)[0]
     yield Words(title, start, y, size)
     if shapes:
         shape = bracketed_shape(*placed.term.grid.cells.shape)
@@ -521,14 +521,14 @@ def _sign_items(placed: PlacedTerm, letters: Lettering) -> Iterator[Words]:
     """Yield the sign behind a term, if there is one."""
     if placed.sign:
         left, bottom, width, height = placed.box
-        points = placed.sign_size * LARGER_SIGNS.get(placed.sign, 1.0)
+        points = placed.sign_size * SCALE_BY_SIGN.get(placed.sign, 1.0)
         points = max(min(points, HIGHEST_SIGN * height / POINT), letters.smallest)
         y = bottom + height / 2 - MIDDLE * points * POINT
-        yield Words(placed.sign, left + width + placed.gap / 2, y, points, across="center")
+        yield Words(placed.sign, left + width + placed.gap / 2, y, points, halign="center")
 
 
 def _sign_width(sign: str, size: float) -> float:
     """Return the inches that a sign takes with room around it; for no sign, a gap."""
     if not sign:
-        return GAP
-    return text_width(sign, size * LARGER_SIGNS.get(sign, 1.0)) + 2 * AROUND_SIGN * size * POINT
+        return EQUATIONS_GAP
+    return text_width(sign, size * SCALE_BY_SIGN.get(sign, 1.0)) + 2 * SIGN_PADDING * size * POINT

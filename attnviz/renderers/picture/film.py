@@ -21,11 +21,11 @@ from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look
 from attnviz.renderers.colors import color_anchors, color_values
 from attnviz.renderers.picture.draw import draw_layout
-from attnviz.renderers.picture.glyphs import hermetic, with_glyphs
+from attnviz.renderers.picture.glyphs import fixed_settings, with_glyphs
 from attnviz.renderers.picture.items import Box, Item, Layout, Panel, Stroke, Words, cell_box
 from attnviz.renderers.picture.page_frame import Captions, make_frame
-from attnviz.renderers.picture.page_kinds import drawing_of, page_layout
-from attnviz.renderers.picture.redrawing import new_parts, parts_beside_cells, with_patches
+from attnviz.renderers.picture.page_kinds import build_drawing, page_layout
+from attnviz.renderers.picture.redrawing import changed_parts, parts_beside_cells, with_patches
 from attnviz.renderers.picture.section import section_pages
 from attnviz.renderers.picture.still_pictures import pool_groups, view_captions
 from attnviz.renderers.picture.text import Size, lettering, text_width
@@ -33,19 +33,19 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import CellSource, Drawable, Section, open_panels
 from attnviz.views.view import Group, View
 
-PIXELS_PER_INCH = 100
-LONGEST_SIDE = 1920  # pixels, unless somebody says how fine,
-LARGEST_SIDE = 4000  # and even then: every frame is kept until the last is drawn
+FILM_DPI = 100
+DEFAULT_SIDE_PIXELS = 1920  # pixels, unless somebody says how fine,
+MAX_FILM_SIDE_PIXELS = 4000  # and even then: every frame is kept until the last is drawn
 # Of the time for a step, which has a paragraph to read:
 OPENING_SHARE = 0.5  # for a moment with tables and a sentence that are new
 MOMENT_SHARE = 0.16  # for one in which a cell is
-LAST_SHARE = 2.0
+LAST_FRAME_SHARE = 2.0
 FLYING_SHARE = 0.04  # for a place on the way of a number into its cell
-MOST_STEPS = 5.0  # times as long as a step takes all of it, at most: 25 seconds
-LAST_TEXT = 1.2  # times the usual letters has the last frame, of what was computed
+MAX_WALK_STEPS = 5.0  # times as long as a step takes all of it, at most: 25 seconds
+LAST_TEXT_SCALE = 1.2  # times the usual letters has the last frame, of what was computed
 SHORTEST_MOMENT = 0.2  # seconds
-SHORTEST_FRAME = 20  # thousandths of a second: players take less for a mistake
-SHARES_OF_WAY = (0.35, 0.7)  # so far on its way to its cell a number is shown
+SHORTEST_FRAME_MS = 20  # thousandths of a second: players take less for a mistake
+FLIGHT_SHARES = (0.35, 0.7)  # so far on its way to its cell a number is shown
 RING_WIDTH = 3.0  # points: the line around what a number is made of, and around its cell
 EQUALS_SIGNS = (" = ", " ≈ ")
 FILM_SIZE = (12.8, 7.2)  # inches: 16:9
@@ -61,27 +61,27 @@ UNCHANGED = 1 << 24  # behind the last colour
 ColorRow = Shaped[np.ndarray, "color"]
 
 
-def gif(view: View, look: Look) -> list[bytes]:
+def gif_picture(view: View, look: Look) -> list[bytes]:
     """Return a view as a GIF: each step, then its moments, and at last all steps on one page.
 
     A view of a training shows its film instead.
     """
     resolution = look.dpi
-    look = replace(look, dpi=look.dpi or PIXELS_PER_INCH, transparent=False)
+    look = replace(look, dpi=look.dpi or FILM_DPI, transparent=False)
     if look.size is None:  # as on slides of this shape, whose notes hold the settings
         look = replace(look, footnote=bool(look.footnote))
     captions = view_captions(view, look)
-    with hermetic(view.picture.panels, captions):
+    with fixed_settings(view.picture.panels, captions):
         frames = list(
             film_frames(view, look, captions) if view.film else walk_frames(view, look, captions)
         )
         look = replace(look, numbers=bool(look.numbers)) if view.film else look
         last = frames[-1].layout
         if not resolution:  # nobody said how fine: a very large page has fewer pixels to an inch
-            dpi = min(PIXELS_PER_INCH, int(LONGEST_SIDE / max(last.size)))
+            dpi = min(FILM_DPI, int(DEFAULT_SIDE_PIXELS / max(last.size)))
         size = _pixel_size(last.size, look if resolution else replace(look, dpi=dpi))
-        take = _repainted_pictures if view.film and not look.numbers else _changed_pictures
-        pictures = take([frame.layout for frame in frames], look, size)
+        draw_pictures = _repainted_pictures if view.film and not look.numbers else _changed_pictures
+        pictures = draw_pictures([frame.layout for frame in frames], look, size)
         images = (to_palette(change) for change in _pixel_changes(pictures))
         return [_gif_bytes(images, [frame.seconds for frame in frames], view.provenance_text)]
 
@@ -89,8 +89,8 @@ def gif(view: View, look: Look) -> list[bytes]:
 def walk_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFrame]:
     """Yield the frames of a walk through the steps of a computation."""
     groups = _on_one_scale(pool_groups(with_glyphs(view.picture.groups), look))
-    below = replace(captions, title="", notes=view.picture.caveat)
-    return _step_frames(groups, look, with_glyphs(captions), with_glyphs(below))
+    step_captions = replace(captions, title="", notes=view.picture.caveat)
+    return _step_frames(groups, look, with_glyphs(captions), with_glyphs(step_captions))
 
 
 def _on_one_scale(groups: Sequence[Group]) -> list[Group]:
@@ -100,7 +100,7 @@ def _on_one_scale(groups: Sequence[Group]) -> list[Group]:
     """
     panels = [panel for group in groups for panel in group.all_panels]
     scales = {
-        each.scale.label: each.scale for each in open_panels(panels) if isinstance(each, Grid)
+        grid.scale.label: grid.scale for grid in open_panels(panels) if isinstance(grid, Grid)
     }
     return [
         replace(group, panels=tuple(
@@ -119,27 +119,27 @@ def _step_frames(
     All have the same small print, so that nothing jumps; together they last at most five steps.
     """
     panels = [panel for group in groups for panel in group.all_panels]
-    moving = [each for each in panels if isinstance(each, Section)]
-    whole = (
+    sections = [part for part in panels if isinstance(part, Section)]
+    page = (
         _page_of_all_steps(groups, look, captions)
-        if moving
+        if sections
         else page_layout(groups, look, captions)
     )
-    frames = [FilmFrame(whole, look.seconds * LAST_SHARE)]
-    computing = [each for each in moving if any(one.cell_sources for one in each.moments)]
-    if len(computing) > 1:
-        frames = [_last_walk_frame(computing, look, whole.size, captions)]
-        panels = [each for each in panels if each not in computing and _has_colors(each)]
-    if len(panels) > 1 or any(each.moments for each in moving):
-        steps = [_frame_of_step(each, look, whole.size, below) for each in panels]
-        moments = [one for each in moving for one in _moment_frames(each, look, whole.size, below)]
+    frames = [FilmFrame(page, look.seconds * LAST_FRAME_SHARE)]
+    computed = [part for part in sections if any(one.cell_sources for one in part.moments)]
+    if len(computed) > 1:
+        frames = [_last_walk_frame(computed, look, page.size, captions)]
+        panels = [part for part in panels if part not in computed and _has_colors(part)]
+    if len(panels) > 1 or any(part.moments for part in sections):
+        steps = [_frame_of_step(part, look, page.size, below) for part in panels]
+        moments = [one for part in sections for one in _moment_frames(part, look, page.size, below)]
         frames = [*steps, *moments, *frames]
-    yield from _shortened_frames(frames, look.seconds * MOST_STEPS)
+    yield from _shortened_frames(frames, look.seconds * MAX_WALK_STEPS)
 
 
-def _has_colors(each: Drawable) -> bool:
+def _has_colors(panel: Drawable) -> bool:
     """Return whether any grid of a panel has a scale of colour."""
-    grids = [each for each in open_panels([each]) if isinstance(each, Grid)]
+    grids = [panel for panel in open_panels([panel]) if isinstance(panel, Grid)]
     return any(grid.scale.kind != "none" for grid in grids)
 
 
@@ -149,18 +149,18 @@ def _last_walk_frame(
     """Return the last frame of a walk: all computed rows, in letters that are large enough for a
     small film.
     """
-    grids = tuple(each.moments[-1].grids[-1] for each in computing)
+    grids = tuple(section.moments[-1].grids[-1] for section in computing)
     rows = tuple(grid for grid in grids if len(grid.rows) == 1) or grids
-    large = replace(look, size=size, text_size=look.text_size * LAST_TEXT)
+    large = replace(look, size=size, text_size=look.text_size * LAST_TEXT_SCALE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)  # that letters are smaller than those
         layout = page_layout([Group("computed", rows, kind="pair")], large, captions)
-    return FilmFrame(layout, look.seconds * LAST_SHARE)
+    return FilmFrame(layout, look.seconds * LAST_FRAME_SHARE)
 
 
-def _shortened_frames(frames: Sequence[FilmFrame], most: float) -> Iterator[FilmFrame]:
-    """Yield all frames, shown for less time if together they take more than `most` seconds."""
-    share = min(most / sum(frame.seconds for frame in frames), 1.0)
+def _shortened_frames(frames: Sequence[FilmFrame], max_seconds: float) -> Iterator[FilmFrame]:
+    """Yield all frames, each for less time if together they last more than `max_seconds`."""
+    share = min(max_seconds / sum(frame.seconds for frame in frames), 1.0)
     for frame in frames:
         yield replace(frame, seconds=frame.seconds * share)
 
@@ -172,16 +172,16 @@ def _page_of_all_steps(groups: Sequence[Group], look: Look, captions: Captions) 
         return page_layout(groups, replace(look, size=look.size or FILM_SIZE), captions)
 
 
-def _frame_of_step(each: Drawable, look: Look, size: Size, below: Captions) -> FilmFrame:
+def _frame_of_step(panel: Drawable, look: Look, size: Size, captions: Captions) -> FilmFrame:
     """Return a step on a page of its own."""
-    if isinstance(each, Section):
-        return FilmFrame(_still_pages([each], look, size, below)[0], look.seconds)
+    if isinstance(panel, Section):
+        return FilmFrame(_still_pages([panel], look, size, captions)[0], look.seconds)
     look = replace(look, size=size)
-    return FilmFrame(page_layout([Group("alone", (each,))], look, below), look.seconds)
+    return FilmFrame(page_layout([Group("alone", (panel,))], look, captions), look.seconds)
 
 
 def _moment_frames(
-    section: Section, look: Look, size: Size, below: Captions
+    section: Section, look: Look, size: Size, captions: Captions
 ) -> Iterator[FilmFrame]:
     """Yield frames in which a step is computed, cell by cell; none if the section has no moments.
 
@@ -189,32 +189,32 @@ def _moment_frames(
     """
     if section.moments:
         sentence = ""
-        layouts = _still_pages(section.moments, look, size, below)
-        ways = computing_layouts(section.moments, layouts)
-        for moment, way in zip(section.moments, ways, strict=True):
+        layouts = _still_pages(section.moments, look, size, captions)
+        sequences = moment_layouts(section.moments, layouts)
+        for moment, sequence in zip(section.moments, sequences, strict=True):
             share = MOMENT_SHARE if moment.about == sentence else OPENING_SHARE
             first = max(look.seconds * share, SHORTEST_MOMENT)
-            flying = [look.seconds * FLYING_SHARE] * (len(way) - 2)
-            times = [first, *flying, look.seconds * MOMENT_SHARE][: len(way)]
-            yield from map(FilmFrame, way, times)
+            flying = [look.seconds * FLYING_SHARE] * (len(sequence) - 2)
+            durations = [first, *flying, look.seconds * MOMENT_SHARE][: len(sequence)]
+            yield from map(FilmFrame, sequence, durations)
             sentence = moment.about
 
 
 def _still_pages(
-    sections: Sequence[Section], look: Look, size: Size, below: Captions
+    sections: Sequence[Section], look: Look, size: Size, captions: Captions
 ) -> list[Layout]:
     """Return each section on a page of its own, in the letters of a slide in proportion."""
-    return section_pages(sections, replace(look, size=size), below)
+    return section_pages(sections, replace(look, size=size), captions)
 
 
 def _pixel_size(size: Size, look: Look) -> tuple[int, int]:
     """Return the width and the height of a page in pixels. Refuses more than 4000 on a side."""
     assert look.dpi is not None
-    if max(size) * look.dpi > LARGEST_SIDE:
+    if max(size) * look.dpi > MAX_FILM_SIDE_PIXELS:
         raise AttnvizError(
             f"{max(size):g} inches at {look.dpi} dpi are {max(size) * look.dpi:,.0f} pixels, and "
-            f"at most {LARGEST_SIDE:,} can be animated",
-            f"try --dpi {int(LARGEST_SIDE / max(size))}",
+            f"at most {MAX_FILM_SIDE_PIXELS:,} can be animated",
+            f"try --dpi {int(MAX_FILM_SIDE_PIXELS / max(size))}",
         )
     return int(size[0] * look.dpi), int(size[1] * look.dpi)
 
@@ -226,11 +226,11 @@ def _changed_pictures(
     picture = _layout_pixels(layouts[0], look, size)
     yield picture
     for before, layout in itertools.pairwise(layouts):
-        new = new_parts(before, layout)
-        if new is None:
+        changes = changed_parts(before, layout)
+        if changes is None:
             picture = _layout_pixels(layout, look, size)
         else:
-            part, boxes = new
+            part, boxes = changes
             picture = with_patches(picture, _layout_pixels(part, look, size), boxes, layout.size[1])
         yield picture
 
@@ -242,12 +242,12 @@ def _repainted_pictures(
     other colours.
     """
     draw = partial(_layout_pixels, look=look, size=size)
-    picture, cells = draw(layouts[0]), plan_repainting(layouts[0], look, draw)
+    picture, repainting = draw(layouts[0]), plan_repainting(layouts[0], look, draw)
     yield picture
     for before, layout in itertools.pairwise(layouts):
         part, boxes = parts_beside_cells(before, layout)
         picture = with_patches(picture, draw(part), boxes, layout.size[1])
-        picture = cells.painted(picture, layout)
+        picture = repainting.paint(picture, layout)
         yield picture
 
 
@@ -271,10 +271,10 @@ def _pixel_changes(pictures: Iterable[Pixels]) -> Iterator[Pixels]:
     """
     before = np.array(UNCHANGED)  # no picture has this colour
     for number, picture in enumerate(pictures):
-        same = before == picture
-        if same.all():  # Pillow leaves out a frame that holds the same as the one before it
-            same[0, number % 2] = False
-        yield np.where(same, UNCHANGED, picture)
+        unchanged = before == picture
+        if unchanged.all():  # Pillow leaves out a frame that holds the same as the one before it
+            unchanged[0, number % 2] = False
+        yield np.where(unchanged, UNCHANGED, picture)
         before = picture
 
 
@@ -288,7 +288,7 @@ def _gif_bytes(images: Iterator[Image.Image], seconds: Sequence[float], comment:
         "GIF",
         save_all=True,
         append_images=images,
-        duration=[max(round(shown * 1000), SHORTEST_FRAME) for shown in seconds],
+        duration=[max(round(duration * 1000), SHORTEST_FRAME_MS) for duration in seconds],
         loop=0,
         disposal=1,
         comment=comment,
@@ -298,23 +298,21 @@ def _gif_bytes(images: Iterator[Image.Image], seconds: Sequence[float], comment:
     return file.getvalue()
 
 
-def computing_layouts(
-    moments: Sequence[Section], layouts: Sequence[Layout]
-) -> Iterator[list[Layout]]:
+def moment_layouts(moments: Sequence[Section], layouts: Sequence[Layout]) -> Iterator[list[Layout]]:
     """Yield for each moment its layouts: without the new number, with it on its way, and the last.
 
     A moment without a new cell, or with pooled grids, has one alone.
     """
     before: Layout | None = None
     for moment, layout in zip(moments, layouts, strict=True):
-        new = _newly_filled(before, layout)
-        pooled = any(panel.grid.pooled for panel in layout.panels)
+        new = _newly_filled_cells(before, layout)
+        pooled = any(panel.grid.pool_note for panel in layout.panels)
         moves = moment.cell_sources and not pooled and new.any()
-        yield list(_moving_number(moment, layout, new)) if moves else [layout]
+        yield list(_flying_number_layouts(moment, layout, new)) if moves else [layout]
         before = layout
 
 
-def _newly_filled(before: Layout | None, layout: Layout) -> np.ndarray:
+def _newly_filled_cells(before: Layout | None, layout: Layout) -> np.ndarray:
     """Return which cells of the last panel are filled now, and were not; no mask hides them."""
     if not layout.panels:
         return np.zeros((0, 0), dtype=bool)
@@ -325,7 +323,7 @@ def _newly_filled(before: Layout | None, layout: Layout) -> np.ndarray:
     return np.asarray(new & np.isnan(before.panels[-1].grid.values))
 
 
-def _moving_number(moment: Section, layout: Layout, new: np.ndarray) -> Iterator[Layout]:
+def _flying_number_layouts(moment: Section, layout: Layout, new: np.ndarray) -> Iterator[Layout]:
     """Yield the layouts of a moment, in which a new number flies from its sum into its cell.
 
     First come rings around its sources, then one around the cell and the number on its way, and
@@ -333,30 +331,30 @@ def _moving_number(moment: Section, layout: Layout, new: np.ndarray) -> Iterator
     """
     *_, target = layout.panels
     rings = tuple(
-        _box_ring(_part_box(layout.panels[part[0]], part)) for part in moment.cell_sources
+        _box_ring(_source_box(layout.panels[source[0]], source)) for source in moment.cell_sources
     )
     cell = _cells_box(target, new)
-    empty = replace(
+    empty_panel = replace(
         target,
         grid=target.grid.with_values(np.where(new, np.nan, target.grid.values)),
         numbers=np.where(new, "", target.numbers) if target.numbers.size else target.numbers,
     )
-    unfilled = [empty if item is target else item for item in (*layout.items, *rings)]
-    number = _result_of_sum(moment, layout)
-    if number is not None:
-        line, result = number
-        start = line.text.removesuffix(result.text).rstrip().rstrip("=≈").rstrip()
-        unfilled = [item for item in unfilled if item is not line]
-        unfilled.append(replace(line, text=start))
-        yield _with_items(layout, unfilled)
-        unfilled.append(_box_ring(cell))
-        yield _with_items(layout, unfilled)
+    items = [empty_panel if item is target else item for item in (*layout.items, *rings)]
+    total = _result_of_sum(moment, layout)
+    if total is not None:
+        line, result = total
+        text = line.text.removesuffix(result.text).rstrip().rstrip("=≈").rstrip()
+        items = [item for item in items if item is not line]
+        items.append(replace(line, text=text))
+        yield _with_items(layout, items)
+        items.append(_box_ring(cell))
+        yield _with_items(layout, items)
         middle = cell[0] + cell[2] / 2, cell[1] + cell[3] / 2
-        for share in SHARES_OF_WAY:
+        for share in FLIGHT_SHARES:
             x = result.x + share * (middle[0] - result.x)
             y = result.y + share * (middle[1] - result.y)
             flying = replace(result, x=x, y=y, bold=True)
-            yield _with_items(layout, [*unfilled, flying])
+            yield _with_items(layout, [*items, flying])
     yield _with_items(layout, [*layout.items, _box_ring(cell)])
 
 
@@ -374,20 +372,20 @@ def _result_of_sum(moment: Section, layout: Layout) -> tuple[Words, Words] | Non
     for total in moment.sums:
         for line in layout.words:
             if total.result and any(line.text.endswith(f"{s}{total.result}") for s in EQUALS_SIGNS):
-                before = text_width(line.text.removesuffix(total.result), line.size)
-                middle = line.x + before + text_width(total.result, line.size) / 2
-                return line, replace(line, text=total.result, x=middle, across="center")
+                offset = text_width(line.text.removesuffix(total.result), line.size)
+                middle = line.x + offset + text_width(total.result, line.size) / 2
+                return line, replace(line, text=total.result, x=middle, halign="center")
     return None
 
 
-def _part_box(panel: Panel, part: CellSource) -> Box:
+def _source_box(panel: Panel, source: CellSource) -> Box:
     """Return the box of a cell, a row or a column of a panel; None for a row or column means all of
     them.
     """
-    _, row, column = part
-    new = np.zeros(panel.grid.values.shape, dtype=bool)
-    new[slice(None) if row is None else row, slice(None) if column is None else column] = True
-    return _cells_box(panel, new)
+    _, row, column = source
+    marked = np.zeros(panel.grid.values.shape, dtype=bool)
+    marked[slice(None) if row is None else row, slice(None) if column is None else column] = True
+    return _cells_box(panel, marked)
 
 
 def _cells_box(panel: Panel, cells: np.ndarray) -> Box:
@@ -419,22 +417,22 @@ def film_frames(view: View, look: Look, captions: Captions) -> Iterator[FilmFram
     needs.
     """
     titles = [view.headline if view.titled else shot.title for shot in view.film]
-    around = [with_glyphs(replace(captions, title=title)) for title in titles]
+    shot_captions = [with_glyphs(replace(captions, title=title)) for title in titles]
     size = look.size or FILM_SIZE
     letters = lettering(look.size or FILM_SIZE, look.text_size)
-    frames = [make_frame(each, size, letters) for each in around]
+    frames = [make_frame(each, size, letters) for each in shot_captions]
     room = min((frame.room for frame in frames), key=lambda room: room[3])
     each = max(look.seconds / len(frames), SHORTEST_SHOT)
-    ends = {
+    extra_seconds = {
         0: FIRST_SHARE_OF_FILM * look.seconds,
         len(frames) - 1: LAST_SHARE_OF_FILM * look.seconds,
     }
-    for place, (shot, frame) in enumerate(zip(view.film, frames, strict=True)):
+    for index, (shot, frame) in enumerate(zip(view.film, frames, strict=True)):
         groups = pool_groups(with_glyphs(shot.groups), look)
-        drawing = drawing_of(groups)
+        drawing = build_drawing(groups)
         assert drawing is not None, "a film of what has no page of its own"
-        whole = Layout(size, (*drawing.items(room, letters), *frame.words()))
-        yield FilmFrame(whole, each + ends.get(place, 0.0))
+        layout = Layout(size, (*drawing.items(room, letters), *frame.words()))
+        yield FilmFrame(layout, each + extra_seconds.get(index, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -448,7 +446,7 @@ class Canvas:
     row: Shaped[np.ndarray, "down 1"]
     column: Shaped[np.ndarray, "1 across"]
 
-    def painted(self, colors: Float[np.ndarray, "row column 3"], lowest: Color) -> Pixels:
+    def paint(self, colors: Float[np.ndarray, "row column 3"], lowest: Color) -> Pixels:
         """Return the pixels of the panel with these colours in its cells.
 
         `lowest` is the colour that all cells have in `low`.
@@ -463,24 +461,24 @@ class Repainting:
     canvases: tuple[Canvas, ...]
     look: Look
 
-    def painted(self, picture: Pixels, layout: Layout) -> Pixels:
+    def paint(self, picture: Pixels, layout: Layout) -> Pixels:
         """Return a picture with the cells of this layout, whatever was in them."""
         pixels = np.array(picture)
         for canvas, panel in zip(self.canvases, layout.panels, strict=True):
             lowest, _ = _end_colors(panel, self.look)
             colors = _panel_colors(panel, self.look)
-            pixels[canvas.rows, canvas.columns] = canvas.painted(colors, lowest)
+            pixels[canvas.rows, canvas.columns] = canvas.paint(colors, lowest)
         return pixels
 
 
 def plan_repainting(layout: Layout, look: Look, draw: DrawPixels) -> Repainting:
     """Return which pixels belong to which cell, found by drawing a layout twice."""
-    low, high = (_color_channels(draw(_with_all_cells(layout, end))) for end in ("low", "high"))
+    low, high = (_color_channels(draw(_with_cells_at_end(layout, end))) for end in ("low", "high"))
     canvases = (_panel_canvas(panel, layout, low, high, look) for panel in layout.panels)
     return Repainting(tuple(canvases), look)
 
 
-def _with_all_cells(layout: Layout, end: str) -> Layout:
+def _with_cells_at_end(layout: Layout, end: str) -> Layout:
     """Return the layout with every cell at one end of its scale ('low' or 'high')."""
     items = list[Item]()
     for item in layout.items:
@@ -496,25 +494,25 @@ def _panel_canvas(panel: Panel, layout: Layout, low: Picture, high: Picture, loo
     and all high.
     """
     (down, across, _), (left, bottom, width, height) = low.shape, panel.box
-    pixels = across / layout.size[0]
-    top = down - (bottom + height) * pixels  # counted from below, where a page ends at a pixel
-    rows, row = _cell_pixels(top, height * pixels, len(panel.grid.rows), down)
-    columns, column = _cell_pixels(left * pixels, width * pixels, len(panel.grid.columns), across)
+    dpi = across / layout.size[0]
+    top = down - (bottom + height) * dpi  # counted from below, where a page ends at a pixel
+    rows, row = _cell_pixels(top, height * dpi, len(panel.grid.rows), down)
+    columns, column = _cell_pixels(left * dpi, width * dpi, len(panel.grid.columns), across)
     lowest, highest = _end_colors(panel, look)
     channel = int(abs(highest - lowest).argmax())  # the channel that tells the two ends best
-    part = low[rows, columns]
-    share = (high[rows, columns] - part)[..., channel] / (highest - lowest)[channel]
-    return Canvas(rows, columns, part, share[..., None], row[:, None], column[None, :])
+    low_part = low[rows, columns]
+    share = (high[rows, columns] - low_part)[..., channel] / (highest - lowest)[channel]
+    return Canvas(rows, columns, low_part, share[..., None], row[:, None], column[None, :])
 
 
 def _cell_pixels(
-    start: float, length: float, count: int, most: int
+    start: float, length: float, count: int, limit: int
 ) -> tuple[slice, Shaped[np.ndarray, "pixel"]]:
     """Return the pixels of one side of a panel, and at which of its `count` cells each of them is.
 
-    `most` is how many pixels the picture has there.
+    `limit` is how many pixels the picture has there.
     """
-    part = slice(max(int(start) - 1, 0), min(int(start + length) + 2, most))
+    part = slice(max(int(start) - 1, 0), min(int(start + length) + 2, limit))
     shares = (np.arange(part.start, part.stop) + 0.5 - start) / length
     return part, np.clip((shares * count).astype(int), 0, count - 1)
 
@@ -537,8 +535,8 @@ def _panel_colors(panel: Panel, look: Look) -> Float[np.ndarray, "row column 3"]
 
 def _pack_channels(channels: Picture) -> Pixels:
     """Return red, green and blue, rounded, as one number for each pixel."""
-    whole = np.clip(channels.round(), 0, 255).astype(np.uint32)
-    packed: Pixels = whole[..., 0] << 16 | whole[..., 1] << 8 | whole[..., 2]
+    rounded = np.clip(channels.round(), 0, 255).astype(np.uint32)
+    packed: Pixels = rounded[..., 0] << 16 | rounded[..., 1] << 8 | rounded[..., 2]
     return packed
 
 
@@ -568,28 +566,28 @@ def _colors_by_area(pixels: Pixels) -> ColorRow:
     row = pixels.ravel()
     starts = np.flatnonzero(np.concatenate([[True], row[1:] != row[:-1]]))
     lengths = np.diff(np.append(starts, len(row)))
-    found, which = np.unique(row[starts], return_inverse=True)
-    colors: ColorRow = found[np.argsort(-np.bincount(which, weights=lengths), kind="stable")]
-    seen: ColorRow = colors[colors != UNCHANGED]
-    return seen
+    distinct, inverse = np.unique(row[starts], return_inverse=True)
+    colors: ColorRow = distinct[np.argsort(-np.bincount(inverse, weights=lengths), kind="stable")]
+    changed: ColorRow = colors[colors != UNCHANGED]
+    return changed
 
 
 def _nearest_colors(colors: ColorRow, palette: ColorRow) -> ColorRow:
     """Return for each colour the place of the nearest one in the palette."""
-    near = _color_channels(palette)
+    channels = _color_channels(palette)
     # (a - b)² = a² - 2ab + b², and a² is the same for all that are compared.
-    distances = (near**2).sum(axis=1) - 2 * _color_channels(colors) @ near.T
-    places: ColorRow = distances.argmin(axis=1)
-    return places
+    distances = (channels**2).sum(axis=1) - 2 * _color_channels(colors) @ channels.T
+    nearest: ColorRow = distances.argmin(axis=1)
+    return nearest
 
 
 def _reduced_palette(colors: ColorRow) -> ColorRow:
     """Return the 160 most common colours, and a few that stand for all others."""
-    rest = Image.fromarray(_color_channels(colors[MOST_COMMON:]).astype(np.uint8)[None])
-    summed_up = rest.quantize(PALETTE_COLORS - MOST_COMMON, kmeans=1, dither=Image.Dither.NONE)
-    channels = np.array(summed_up.getpalette(), dtype=np.uint32).reshape(-1, 3)
-    few = channels[:, 0] << 16 | channels[:, 1] << 8 | channels[:, 2]
-    palette: ColorRow = np.concatenate([colors[:MOST_COMMON], few[: PALETTE_COLORS - MOST_COMMON]])
+    others = Image.fromarray(_color_channels(colors[MOST_COMMON:]).astype(np.uint8)[None])
+    quantized = others.quantize(PALETTE_COLORS - MOST_COMMON, kmeans=1, dither=Image.Dither.NONE)
+    channels = np.array(quantized.getpalette(), dtype=np.uint32).reshape(-1, 3)
+    rest = channels[:, 0] << 16 | channels[:, 1] << 8 | channels[:, 2]
+    palette: ColorRow = np.concatenate([colors[:MOST_COMMON], rest[: PALETTE_COLORS - MOST_COMMON]])
     return palette
 
 

@@ -25,11 +25,11 @@ def first_fit(choices: Iterable[Choice], fits: Callable[[Choice], bool]) -> Choi
     return choice
 
 
-def shrinking(largest: float, smallest: float, share: float = SMALLER_STEP) -> Iterator[float]:
+def smaller_sizes(largest: float, smallest: float, share: float = SMALLER_STEP) -> Iterator[float]:
     """Yield sizes from `largest` down to `smallest`, each `share` times the one before; `smallest`
     last.
 
-    >>> list(shrinking(8.0, 3.0, 0.5))
+    >>> list(smaller_sizes(8.0, 3.0, 0.5))
     [8.0, 4.0, 3.0]
     """
     size = largest
@@ -39,14 +39,14 @@ def shrinking(largest: float, smallest: float, share: float = SMALLER_STEP) -> I
     yield smallest
 
 
-def largest_length(fits: Callable[[float], bool], most: float) -> float:
-    """Return about the largest length, at most `most`, for which `fits` is true, found by halving.
+def largest_length(fits: Callable[[float], bool], limit: float) -> float:
+    """Return about the largest length, at most `limit`, for which `fits` is true, found by halving.
 
     Where nothing fits it is 0.001.
     """
-    if fits(most):
-        return most
-    low, high = LEAST_LENGTH, most
+    if fits(limit):
+        return limit
+    low, high = LEAST_LENGTH, limit
     for _ in range(HALVINGS):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if fits(middle) else (low, middle)

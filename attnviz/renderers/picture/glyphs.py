@@ -31,16 +31,16 @@ WIDEST_LETTER = "W"
 
 
 @contextmanager
-def hermetic(panels: Sequence[Drawable], captions: Captions) -> Iterator[None]:
+def fixed_settings(panels: Sequence[Drawable], captions: Captions) -> Iterator[None]:
     """Have matplotlib draw alike everywhere while the block runs: whatever a matplotlibrc says.
 
     Fonts are those that these texts need, and files hold nothing random. A note names characters
     that no font has.
     """
     texts = texts_in([*panels, captions])
-    warn_of_missing(texts)
+    warn_of_missing_glyphs(texts)
     fonts = font_families(texts)
-    ours: Any = {
+    settings: Any = {
         "font.family": [*fonts, "sans-serif"],
         "text.parse_math": False,  # a token such as $x$ is text
         "svg.fonttype": "none",
@@ -53,50 +53,50 @@ def hermetic(panels: Sequence[Drawable], captions: Captions) -> Iterator[None]:
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     defaults = {key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"}
     # A date of a build, which no file here has, would have to be one.
-    with matplotlib.rc_context(defaults | ours), without_variables("SOURCE_DATE_EPOCH"):
+    with matplotlib.rc_context(defaults | settings), without_variables("SOURCE_DATE_EPOCH"):
         yield
 
 
-def _as_printed(text: str) -> str:
+def _typeset_text(text: str) -> str:
     """Return attnviz's own words as they are typeset, in characters that can be drawn."""
     return drawable_text(typeset(text))
 
 
-def _as_printed_names(text: str) -> str:
+def _typeset_matrix_names(text: str) -> str:
     """Return attnviz's own words, which may name matrices, with these names as in a formula."""
-    return typeset_names(_as_printed(text))
+    return typeset_names(_typeset_text(text))
 
 
 def drawable_text(text: str) -> str:
     """Return a text with `U+1F389` in place of a character that no font here can draw."""
     return "".join(
-        character if _font_of(character) is not None else f"U+{ord(character):04X}"
+        character if _font_file(character) is not None else f"U+{ord(character):04X}"
         for character in text
     )
 
 
 # The fields that hold texts, and how these are set; None: what is in it has fields of its own.
-Setting = Callable[[str], str] | None
-TEXTS: dict[type, dict[str, Setting]] = {
+TextSetter = Callable[[str], str] | None
+TEXT_FIELDS: dict[type, dict[str, TextSetter]] = {
     Group: {"panels": None, "below": None},
     Section: {
-        **dict.fromkeys(("title", "finding", "about"), _as_printed),
-        **dict.fromkeys(("shapes", "formula"), _as_printed_names),
+        **dict.fromkeys(("title", "finding", "about"), _typeset_text),
+        **dict.fromkeys(("shapes", "formula"), _typeset_matrix_names),
         **dict.fromkeys(("sums", "grids", "stage_grids", "moments", "planes", "bars"), None),
     },
-    Sum: dict.fromkeys(("left", "right", "result"), _as_printed),
-    Plane: {"arrows": None, "angle": _as_printed},
-    Arrow: dict.fromkeys(("name", "length_text"), _as_printed),
+    Sum: dict.fromkeys(("left", "right", "result"), _typeset_text),
+    Plane: {"arrows": None, "angle": _typeset_text},
+    Arrow: dict.fromkeys(("name", "length_text"), _typeset_text),
     ColumnChart: {"names": drawable_text},
     Arcs: {"grid": None},
     Sentence: {"grid": None},
-    RankedBars: {"grid": None, "remarks": _as_printed},
-    Overview: {"title": _as_printed, "query_axis": None, "key_axis": None},
-    Curves: {"title": _as_printed, "x_title": _as_printed, "lines": None},
-    Curve: {"name": _as_printed},
-    Grid: {"title": _as_printed_names, "rows": None, "columns": None, "words": drawable_text},
+    RankedBars: {"grid": None, "remarks": _typeset_text},
+    Overview: {"title": _typeset_text, "query_axis": None, "key_axis": None},
+    Curves: {"title": _typeset_text, "x_title": _typeset_text, "lines": None},
+    Curve: {"name": _typeset_text},
+    Grid: {"title": _typeset_matrix_names, "rows": None, "columns": None, "words": drawable_text},
     Axis: {"labels": drawable_text},
-    Captions: dict.fromkeys(("title", "notes", "made"), _as_printed),
+    Captions: dict.fromkeys(("title", "notes", "origin"), _typeset_text),
 }
 Anything = TypeVar("Anything")
 
@@ -122,7 +122,7 @@ def texts_in(value: Any) -> list[str]:
     return texts
 
 
-def _set_texts(value: Any, setting: Setting, change: Callable[..., str]) -> Any:
+def _set_texts(value: Any, setting: TextSetter, change: Callable[..., str]) -> Any:
     """Return a value with `change(text, setting)` in place of each of the texts in it, at any
     depth. The table TEXTS says which fields hold texts; a value of a type it lacks stays as it
     is.
@@ -131,50 +131,50 @@ def _set_texts(value: Any, setting: Setting, change: Callable[..., str]) -> Any:
         return type(value)([_set_texts(part, setting, change) for part in value])
     if setting is not None:
         return change(value, setting)
-    fields = TEXTS.get(type(value), {})
-    parts = {name: _set_texts(getattr(value, name), each, change) for name, each in fields.items()}
+    fields = TEXT_FIELDS.get(type(value), {})
+    parts = {name: _set_texts(getattr(value, name), rule, change) for name, rule in fields.items()}
     return replace(value, **parts) if parts else value
 
 
 def font_families(texts: Iterable[str]) -> list[str]:
     """Return the names of the fonts that these texts need, DejaVu Sans always first."""
-    found = (_font_of(character) for character in _characters(texts))
-    return list(dict.fromkeys([FIRST_FONT, *(_font_family(path) for path in found if path)]))
+    paths = (_font_file(character) for character in _unique_characters(texts))
+    return list(dict.fromkeys([FIRST_FONT, *(_font_family(path) for path in paths if path)]))
 
 
 def measurable_text(text: str) -> str:
     """Return a text with `W` in place of each character that DejaVu Sans does not have."""
-    return "".join(each if _font_of(each) == "" else WIDEST_LETTER for each in text)
+    return "".join(char if _font_file(char) == "" else WIDEST_LETTER for char in text)
 
 
-def warn_of_missing(texts: Iterable[str]) -> None:
+def warn_of_missing_glyphs(texts: Iterable[str]) -> None:
     """Note once which characters no font has and are drawn as code points: up to eight
     are listed.
     """
-    missing = [each for each in _characters(texts) if _font_of(each) is None]
+    missing = [char for char in _unique_characters(texts) if _font_file(char) is None]
     if missing:
-        some = " ".join(missing[:8]) + (" …" if len(missing) > 8 else "")
-        warn_with_note(f"no installed font has {some}: drawn as code points")
+        listing = " ".join(missing[:8]) + (" …" if len(missing) > 8 else "")
+        warn_with_note(f"no installed font has {listing}: drawn as code points")
 
 
-def _characters(texts: Iterable[str]) -> list[str]:
+def _unique_characters(texts: Iterable[str]) -> list[str]:
     """Return each character of some texts once, sorted."""
     return sorted({character for text in texts for character in text})
 
 
 @cache
-def _font_of(character: str) -> str | None:
+def _font_file(character: str) -> str | None:
     """Return the file of the first font that has a character: "" for DejaVu Sans, None if no font
     has it.
     """
     code = ord(character)
-    if _has_glyph(_path_of_first(), code):
+    if _has_glyph(_first_font_file(), code):
         return ""
     return next((path for path in _installed_fonts() if _has_glyph(path, code)), None)
 
 
 @cache
-def _path_of_first() -> str:
+def _first_font_file() -> str:
     """Return the file of DejaVu Sans."""
     return str(font_manager.findfont(FIRST_FONT))
 

@@ -13,8 +13,8 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 
 Box = tuple[float, float, float, float]  # left, bottom, width, height
-Place = tuple[float, float]
-SMALLEST_NUMBER = 5.5  # points
+Point = tuple[float, float]
+MIN_NUMBER_POINTS = 5.5  # points
 HAIRLINE = 0.5  # points, at every scale: the line that ties a label to its place
 LENGTHS = ("x", "y", "size", "width", "head", "outlined", "fitting", "smallest")  # fields of items
 
@@ -27,7 +27,7 @@ class Panel:
     box: Box
     numbers: np.ndarray  # what stands in the cells,
     fitting: float  # and how large, in points, it could be
-    smallest: float = SMALLEST_NUMBER
+    smallest: float = MIN_NUMBER_POINTS
 
     @property
     def number_size(self) -> float:
@@ -45,7 +45,7 @@ class Tint:
 
     scale: Scale
     value: float | None
-    off: bool = False  # of a head that is switched off
+    is_off: bool = False  # of a head that is switched off
 
     @property
     def share(self) -> float:
@@ -58,7 +58,7 @@ class Tint:
         return min(max(part, 0.0), 1.0)
 
 
-def tint_of(grid: Grid, row: int, column: int) -> Tint:
+def cell_tint(grid: Grid, row: int, column: int) -> Tint:
     """Return the colour of a cell, with whether a mask hides it and whether its row's
     head is off.
     """
@@ -85,7 +85,7 @@ class Block:
 class Arc:
     """A Bézier curve with two control points."""
 
-    points: tuple[Place, Place, Place, Place]
+    points: tuple[Point, Point, Point, Point]
     width: float  # points
     tint: Tint
 
@@ -102,18 +102,18 @@ class Words:
     faint: bool = False
     struck: bool = False  # has a line through it
     angle: int = 0
-    across: str = "left"  # which end of the text stands at x,
-    along: str = "baseline"  # and which height of it at y
+    halign: str = "left"  # which end of the text stands at x,
+    valign: str = "baseline"  # and which height of it at y
     series: int | None = None  # has the colour of this line of a chart
-    over: Tint | None = None  # stands on this colour, and must be read there;
-    inside: int | None = None  # or on that of this line of a chart
+    background: Tint | None = None  # stands on this colour, and must be read there;
+    background_series: int | None = None  # or on that of this line of a chart
 
 
 @dataclass(frozen=True)
 class Stroke:
     """A line through some points; an arrow, if it has a head."""
 
-    points: tuple[Place, ...]
+    points: tuple[Point, ...]
     width: float = HAIRLINE  # points
     series: int | None = None  # has the colour of this line of a chart; else it is faint
     dashed: bool = False
@@ -133,7 +133,7 @@ class Maps:
 
 
 @dataclass(frozen=True)
-class Bar:
+class ColorBar:
     """A colour bar: a scale from one end to the other."""
 
     scale: Scale
@@ -162,9 +162,9 @@ class Chart:
     trails: tuple[Trail, ...]
 
 
-Item = Panel | Chart | Bar | Words | Stroke | Arc | Block | Maps
+Item = Panel | Chart | ColorBar | Words | Stroke | Arc | Block | Maps
 Items = Iterator[Item]
-Kind = TypeVar("Kind", Panel, Chart, Bar, Words, Stroke, Arc, Block, Maps)
+Kind = TypeVar("Kind", Panel, Chart, ColorBar, Words, Stroke, Arc, Block, Maps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,19 +174,19 @@ class Layout:
     size: tuple[float, float]
     items: tuple[Item, ...]
 
-    def all(self, kind: type[Kind]) -> tuple[Kind, ...]:
+    def items_of(self, kind: type[Kind]) -> tuple[Kind, ...]:
         """Return the items of one kind, in their order."""
         return tuple(item for item in self.items if isinstance(item, kind))
 
     @property
     def words(self) -> tuple[Words, ...]:
         """All lines of text, in their order."""
-        return self.all(Words)
+        return self.items_of(Words)
 
     @property
     def panels(self) -> tuple[Panel, ...]:
         """All panels, in their order."""
-        return self.all(Panel)
+        return self.items_of(Panel)
 
 
 def cell_box(panel: Panel, row: int, column: int) -> Box:

@@ -11,9 +11,9 @@ from functools import lru_cache
 import numpy as np
 
 from attnviz.renderers.picture.items import (
-    SMALLEST_NUMBER,
-    Bar,
+    MIN_NUMBER_POINTS,
     Box,
+    ColorBar,
     Item,
     Items,
     Panel,
@@ -34,22 +34,22 @@ from attnviz.views.grids.grid import OFF_SUFFIX, Curve, Curves, Grid
 from attnviz.views.grids.number_formats import NumberFormat, cell_format, cell_text
 from attnviz.views.grids.scales import Scale
 
-LARGEST_NUMBER = 10.0  # points
-NUMBER_SHARE = 0.8  # of the width of a cell, at most,
-HEIGHT_SHARE = 0.7  # and of its height
+MAX_NUMBER_POINTS = 10.0  # points
+NUMBER_WIDTH = 0.8  # of the width of a cell, at most,
+NUMBER_HEIGHT = 0.7  # and of its height
 MAX_NUMBERED_CELLS = 2500  # cells: among more no number can be read
 # More than there are on a page of many heads, of which each is asked for in turn
 CACHED_GRIDS = 512
-NUMBERED_SHARES = (0.0, 0.5, 1.0)
+BAR_NUMBER_SHARES = (0.0, 0.5, 1.0)
 # In letters of the labels beside it:
-BAR_WIDTH, BEFORE_BAR, BEHIND_BAR = 1.0, 1.2, 0.4  # a colour bar, and the room on either side
+BAR_WIDTH, BAR_GAP, BAR_NUMBER_GAP = 1.0, 1.2, 0.4  # a colour bar, and the room on either side
 LOWEST_BAR, HIGHEST_BAR, BAR_NAME_HEIGHT = 3.0, 22.0, 2.6  # of a bar; and of its name above it,
 BAR_NAME_SHARE = 0.8  # of the letters of its ends
 BAR_NAME_LEADING = 1.1  # which may have several lines
-ABOVE_A_PANEL = 0.45  # in letters of the title
+PANEL_TITLE_GAP = 0.45  # in letters of the title
 TITLE_LEADING = 1.25
 TITLE_SHARES = (1.0, 0.9, 0.8, 0.72, 0.65, 0.58, 0.5)
-BROKEN_WORTH = 0.3  # of the worth of titles that stand on one line
+BROKEN_TITLE_WORTH = 0.3  # of the worth of titles that stand on one line
 CURVE_NAMES_SHARE = 0.85  # of the letters of a title: those of the lines of a chart
 CURVE_NAMES_GAP = 1.0  # in letters
 SENTENCE_SIGN = ": "  # what follows it in a title is a sentence, which may be broken,
@@ -58,26 +58,26 @@ PART_OF_HEAD = re.compile(r"(?P<part>.+?) (?:· )?(?P<rest>(?:head \d+|L\d+).*)"
 TitledPanel = Grid | Curves | None
 
 
-def panel_of(
-    grid: Grid, box: Box, largest: float = LARGEST_NUMBER, smallest: float = SMALLEST_NUMBER
+def build_panel(
+    grid: Grid, box: Box, largest: float = MAX_NUMBER_POINTS, smallest: float = MIN_NUMBER_POINTS
 ) -> Panel:
     """Return a panel with the numbers of its cells, in letters between two sizes.
 
     Words, and numbers without colours, are drawn however small.
     """
     wide, high = box[2] / len(grid.columns), box[3] / len(grid.rows)
-    fitting = 10 * wide * NUMBER_SHARE / longest_number(grid), high / POINT * HEIGHT_SHARE
+    fitting = 10 * wide * NUMBER_WIDTH / longest_number(grid), high / POINT * NUMBER_HEIGHT
     # What has no colours, or words in its cells, is nothing without them, however small.
     least = 0.0 if grid.scale.kind == "none" or grid.words else smallest
     return Panel(grid, box, _cell_numbers(grid), min(largest, *fitting), least)
 
 
-def with_numbers_of(panel: Panel, full: Grid, largest: float = LARGEST_NUMBER) -> Panel:
+def with_numbers_like(panel: Panel, full: Grid, largest: float = MAX_NUMBER_POINTS) -> Panel:
     """Return a panel with its numbers in the format and size that those of the grid `full` would
     have.
     """
-    numbers = _written_cells(panel.grid, cell_format(full, 2))
-    return replace(panel, numbers=numbers, fitting=panel_of(full, panel.box, largest).fitting)
+    numbers = _cell_texts(panel.grid, cell_format(full, 2))
+    return replace(panel, numbers=numbers, fitting=build_panel(full, panel.box, largest).fitting)
 
 
 @lru_cache(maxsize=CACHED_GRIDS)  # asked for again and again while panels find their places
@@ -97,19 +97,19 @@ def _cell_numbers(grid: Grid) -> np.ndarray:
     """Return the texts of the cells of a grid, with two decimals as a rule; empty for very many
     cells.
     """
-    return _written_cells(grid, cell_format(grid, 2))
+    return _cell_texts(grid, cell_format(grid, 2))
 
 
-def _written_cells(grid: Grid, write: NumberFormat) -> np.ndarray:
+def _cell_texts(grid: Grid, write: NumberFormat) -> np.ndarray:
     """Return what stands in the cells, written by `write`; an empty array for more
     than 2500 cells.
     """
     if grid.values.size > MAX_NUMBERED_CELLS:
         return np.empty((0, 0), dtype=object)
     numbers = np.empty(grid.values.shape, dtype=object)
-    for place, value in np.ndenumerate(grid.values):
-        number = typeset(cell_text(value.item(), bool(grid.hidden[place]), write))
-        numbers[place] = grid.text_with_word(place[0], place[1], number)
+    for index, value in np.ndenumerate(grid.values):
+        number = typeset(cell_text(value.item(), bool(grid.hidden[index]), write))
+        numbers[index] = grid.text_with_word(index[0], index[1], number)
     return numbers
 
 
@@ -119,9 +119,9 @@ def _longest_texts(numbers: np.ndarray) -> Iterator[str]:
     return (text for text in dict.fromkeys(numbers.flat) if len(text) == longest)
 
 
-def color_scales(drawn: Sequence[Grid | Curves | None]) -> tuple[Scale, ...]:
+def color_scales(panels: Sequence[Grid | Curves | None]) -> tuple[Scale, ...]:
     """Return each scale of colour once, but for scales of grids that have words in their cells."""
-    grids = [each for each in drawn if isinstance(each, Grid) and not each.words]
+    grids = [panel for panel in panels if isinstance(panel, Grid) and not panel.words]
     return tuple(dict.fromkeys(grid.scale for grid in grids if grid.scale.kind != "none"))
 
 
@@ -133,55 +133,55 @@ def bars_width(scales: Sequence[Scale], letters: Lettering) -> float:
     ends = max(text_width(text, letters.axis) for scale in scales for text in _bar_numbers(scale))
     size = _bar_name_size(letters)
     names = max(text_width(line, size) for each in scales for line in _bar_name_lines(each))
-    return BEFORE_BAR * letter + max(names, (BAR_WIDTH + BEHIND_BAR) * letter + ends)
+    return BAR_GAP * letter + max(names, (BAR_WIDTH + BAR_NUMBER_GAP) * letter + ends)
 
 
 def _bar_letters(top: float, scales: Sequence[Scale], foot: float, letters: Lettering) -> Lettering:
     """Return the same letters; with smaller ones for axes if all bars would reach below `foot`."""
-    each = (top - foot) / max(len(scales), 1)
-    fitting = each / ((LOWEST_BAR + _bar_name_room(scales)) * POINT)
-    return replace(letters, axis=min(letters.axis, max(fitting, letters.smallest)))
+    pitch = (top - foot) / max(len(scales), 1)
+    max_size = pitch / ((LOWEST_BAR + _bar_name_room(scales)) * POINT)
+    return replace(letters, axis=min(letters.axis, max(max_size, letters.smallest)))
 
 
 def _bar_name_room(scales: Sequence[Scale]) -> float:
     """Return the room above each bar, in letters: a name may have several lines."""
     return BAR_NAME_HEIGHT + BAR_NAME_LEADING * (
-        max((len(_bar_name_lines(each)) for each in scales), default=1) - 1
+        max((len(_bar_name_lines(scale)) for scale in scales), default=1) - 1
     )
 
 
 def scale_bars(
-    drawn: Iterable[Item], scales: Sequence[Scale], right: float, foot: float, letters: Lettering
+    items: Iterable[Item], scales: Sequence[Scale], right: float, foot: float, letters: Lettering
 ) -> Items:
     """Yield one colour bar below the other, from the top of the panels on, ending above `foot`.
 
     They stand to the right of `right`, each with its name and numbers.
     """
-    boxes, name = panel_boxes(drawn), _bar_name_room(scales)
+    boxes, name_height = panel_boxes(items), _bar_name_room(scales)
     top = max(bottom + height for _, bottom, _, height in boxes)
     letters = _bar_letters(top, scales, foot, letters)
     letter = letters.axis * POINT
-    lowest = (LOWEST_BAR + name) * letter
-    each = max((top - min(bottom for _, bottom, _, _ in boxes)) / max(len(scales), 1), lowest)
-    height = min(each - name * letter, HIGHEST_BAR * letter)
+    lowest = (LOWEST_BAR + name_height) * letter
+    pitch = max((top - min(bottom for _, bottom, _, _ in boxes)) / max(len(scales), 1), lowest)
+    height = min(pitch - name_height * letter, HIGHEST_BAR * letter)
     for number, scale in enumerate(scales):
-        y = top - number * each - height - (name - BAR_NAME_HEIGHT + 0.8) * letter
-        bar = Bar(scale, (right + BEFORE_BAR * letter, y, BAR_WIDTH * letter, height))
+        y = top - number * pitch - height - (name_height - BAR_NAME_HEIGHT + 0.8) * letter
+        bar = ColorBar(scale, (right + BAR_GAP * letter, y, BAR_WIDTH * letter, height))
         yield bar
         yield from _bar_items(bar, letters)
 
 
-def _bar_items(bar: Bar, letters: Lettering) -> Iterator[Words | Stroke]:
+def _bar_items(bar: ColorBar, letters: Lettering) -> Iterator[Words | Stroke]:
     """Yield the name of a scale above its bar, and its ends and its middle beside it."""
     left, bottom, width, height = bar.box
     letter = letters.axis * POINT
-    for place, line in enumerate(reversed(_bar_name_lines(bar.scale))):
-        y = bottom + height + (0.75 + BAR_NAME_LEADING * place) * letter
+    for index, line in enumerate(reversed(_bar_name_lines(bar.scale))):
+        y = bottom + height + (0.75 + BAR_NAME_LEADING * index) * letter
         yield Words(line, left, y, _bar_name_size(letters))
-    x = left + width + BEHIND_BAR * letter
-    for share, text in zip(NUMBERED_SHARES, _bar_numbers(bar.scale), strict=True):
+    x = left + width + BAR_NUMBER_GAP * letter
+    for share, text in zip(BAR_NUMBER_SHARES, _bar_numbers(bar.scale), strict=True):
         y = bottom + height * share
-        yield Words(text, x, y, letters.axis, along="center_baseline")
+        yield Words(text, x, y, letters.axis, valign="center_baseline")
         yield Stroke(((left + width, y), (left + 1.2 * width, y)))
 
 
@@ -202,7 +202,7 @@ def _bar_numbers(scale: Scale) -> list[str]:
     """
     digits = "g" if scale.bend == "straight" else ".2g"
     numbers = [
-        f"{number:{digits}}" for number in scale.values_at(np.array(NUMBERED_SHARES)).tolist()
+        f"{number:{digits}}" for number in scale.values_at(np.array(BAR_NUMBER_SHARES)).tolist()
     ]
     numbers[0] = f"≤ {numbers[0]}" if scale.covers_smaller else numbers[0]
     numbers[-1] = f"≥ {numbers[-1]}" if scale.is_exceeded else numbers[-1]
@@ -215,25 +215,25 @@ class PanelHeadings:
 
     size: float
     lines: tuple[tuple[str, ...], ...]  # of each panel
-    whole: bool  # whether each fits on one line
+    on_one_line: bool  # whether each fits on one line
 
     def worth(self, style: PanelStyle) -> float:
         """Return from 1 to 0 how good titles are: large ones, each on one line, are worth larger
         panels.
         """
-        whole = 1.0 if self.whole else BROKEN_WORTH
-        return whole * math.sqrt(self.size / style.title)
+        factor = 1.0 if self.on_one_line else BROKEN_TITLE_WORTH
+        return factor * math.sqrt(self.size / style.title)
 
-    def width(self, place: int) -> float:
+    def width(self, index: int) -> float:
         """Return the width of the longest line above a panel, in inches."""
-        return max((text_width(line, self.size) for line in self.lines[place]), default=0.0)
+        return max((text_width(line, self.size) for line in self.lines[index]), default=0.0)
 
-    def height(self, places: Sequence[int]) -> float:
+    def height(self, indices: Sequence[int]) -> float:
         """Return the inches that the most lines above any of these panels take; 0 if there are
         none.
         """
-        most = max((len(self.lines[place]) for place in places), default=0)
-        return (most * TITLE_LEADING + ABOVE_A_PANEL) * self.size * POINT if most else 0.0
+        count = max((len(self.lines[index]) for index in indices), default=0)
+        return (count * TITLE_LEADING + PANEL_TITLE_GAP) * self.size * POINT if count else 0.0
 
 
 def fit_headings(contents: Sequence[TitledPanel], room: float, style: PanelStyle) -> PanelHeadings:
@@ -244,8 +244,8 @@ def fit_headings(contents: Sequence[TitledPanel], room: float, style: PanelStyle
     titles = [panel_title(each) for each in contents]
     widest = max((text_width(title, 1.0) for title in titles), default=0.0)
     sizes = [style.title * share for share in TITLE_SHARES if style.title * share >= style.smallest]
-    fitting = [size for size in sizes if widest * size <= room]
-    size = max(fitting, default=min(sizes, default=style.smallest))
+    fitting_sizes = [size for size in sizes if widest * size <= room]
+    size = max(fitting_sizes, default=min(sizes, default=style.smallest))
     if any(SENTENCE_SIGN in title for title in titles):
         size = max([size, *(each for each in sizes if widest * each <= SENTENCE_LINES * room)])
     lines = (wrap_parts(with_bound_signs(title).split(" "), " ", size, room) for title in titles)
@@ -253,7 +253,7 @@ def fit_headings(contents: Sequence[TitledPanel], room: float, style: PanelStyle
         (*title, "") if isinstance(each, Curves) else title
         for each, title in zip(contents, map(tuple, lines), strict=True)
     )
-    return PanelHeadings(size, tuple(headings), size in fitting)
+    return PanelHeadings(size, tuple(headings), size in fitting_sizes)
 
 
 def distinct_titles(titles: Sequence[str], scales: Sequence[str]) -> list[str]:
@@ -266,9 +266,9 @@ def distinct_titles(titles: Sequence[str], scales: Sequence[str]) -> list[str]:
     >>> distinct_titles(["weights"], ["weight"])
     ['']
     """
-    found = [PART_OF_HEAD.match(title) for title in titles]
-    if len({match and match["part"] for match in found}) == 1 and all(found):
-        return [match["rest"] for match in found if match]
+    matches = [PART_OF_HEAD.match(title) for title in titles]
+    if len({match and match["part"] for match in matches}) == 1 and all(matches):
+        return [match["rest"] for match in matches if match]
     if len(titles) == 1 and titles[0] in (scales[0], f"{scales[0]}s"):
         return [""]
     return list(titles)
@@ -279,34 +279,34 @@ def with_bound_signs(title: str) -> str:
     return title.replace("✗ ", "✗\u00a0")
 
 
-def panel_title(each: TitledPanel) -> str:
+def panel_title(panel: TitledPanel) -> str:
     """Return what a panel shows, and what one cell of it stands for; "" for an empty place."""
-    if isinstance(each, Grid):
-        return " · ".join(part for part in (each.title, each.pooled) if part)
-    return "" if each is None else each.title
+    if isinstance(panel, Grid):
+        return " · ".join(part for part in (panel.title, panel.pool_note) if part)
+    return "" if panel is None else panel.title
 
 
 def panel_title_words(
-    each: TitledPanel,
+    panel: TitledPanel,
     lines: Sequence[str],
     size: float,
     box: Box,
     smallest: float,
-    names: Sequence[tuple[int, Curve]],
+    curves: Sequence[tuple[int, Curve]],
     room: float,
 ) -> Iterator[Words]:
     """Yield the lines above a panel; in place of an empty line above a chart, the names of curves.
 
-    `names` are these curves with their numbers, and `room` is the width for them.
+    `curves` are these curves with their numbers, and `room` is the width for them.
     """
-    y = box[1] + box[3] + ABOVE_A_PANEL * size * POINT
+    y = box[1] + box[3] + PANEL_TITLE_GAP * size * POINT
     for line in reversed(lines):
-        if isinstance(each, Curves) and line == "":
-            letters = max(size * CURVE_NAMES_SHARE, smallest)
-            yield from _curve_names_words(names, (box[0], y), room, letters, smallest)
+        if isinstance(panel, Curves) and line == "":
+            name_size = max(size * CURVE_NAMES_SHARE, smallest)
+            yield from _curve_names_words(curves, (box[0], y), room, name_size, smallest)
         else:
             yield from title_words(
-                line, box[0], y, size, off=isinstance(each, Grid) and each.is_all_off
+                line, box[0], y, size, off=isinstance(panel, Grid) and panel.is_all_off
             )
         y += size * POINT * TITLE_LEADING
 
@@ -355,12 +355,12 @@ def _labels_size(names: Iterable[str], size: float, room: float) -> float:
     return min(size, size * room / max(wide, 1e-6))
 
 
-def one_line_titles(
-    each: Grid | Curves, box: Box, size: float, smallest: float, room: float
+def one_line_title_words(
+    panel: Grid | Curves, box: Box, size: float, smallest: float, room: float
 ) -> Iterator[Words]:
     """Yield a panel's title in one line, and above a chart the names of its curves as well."""
-    title, points = fit_line(panel_title(each), size, smallest, room)
-    lines, names = [title] if title else [], list[tuple[int, Curve]]()
-    if isinstance(each, Curves):
-        lines, names = [title, ""], list(enumerate(each.lines))
-    yield from panel_title_words(each, lines, points, box, smallest, names, box[2])
+    title, points = fit_line(panel_title(panel), size, smallest, room)
+    lines, curves = [title] if title else [], list[tuple[int, Curve]]()
+    if isinstance(panel, Curves):
+        lines, curves = [title, ""], list(enumerate(panel.lines))
+    yield from panel_title_words(panel, lines, points, box, smallest, curves, box[2])

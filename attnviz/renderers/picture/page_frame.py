@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attnviz.renderers.picture.items import Bar, Block, Box, Items, Tint, Words
+from attnviz.renderers.picture.items import Block, Box, ColorBar, Items, Tint, Words
 from attnviz.renderers.picture.text import (
     BOLD,
     MIDDLE,
@@ -32,16 +32,16 @@ HEADLINE_SIZES = (1, 1.0), (2, 0.85), (2, 0.7), (3, 0.7)
 MAX_HEADLINE_LINES = 3
 LEADING = 1.3  # from one line to the next, in letters
 # The last line of a headline, and by how much others are shortened
-SHORTEST_LAST_LINE, NARROWER_LINES = 0.3, 0.96
+SHORTEST_LAST_LINE, NARROWING_STEP = 0.3, 0.96
 SMALLEST_NOTE = 0.7  # of its size; what has no room then stands in several lines
-HEADLINE_AIR = 0.55  # between the headline and the panels, in letters of the headline
-ROOM_FOR_NOTES = 3.5  # inches; a smaller picture goes without small print
-KEPT_TOGETHER = re.compile(r"(?<=\d) of (?=\d)|\bwith (?=\.\d)")  # 8 of 10, with .99
-BETWEEN_NOTES = " · "  # what can be parted, in notes
+HEADLINE_GAP = 0.55  # between the headline and the panels, in letters of the headline
+MIN_SIDE_FOR_NOTES = 3.5  # inches; a smaller picture goes without small print
+UNBREAKABLE_PHRASE = re.compile(r"(?<=\d) of (?=\d)|\bwith (?=\.\d)")  # 8 of 10, with .99
+NOTE_SEPARATOR = " · "  # what can be parted, in notes
 KEYS_LEADING = 1.6  # from one line to the next
 # How wide and how high they are, in sizes of the letters
 KEY_BAR, KEY_SWATCH = (6.0, 0.75), (1.5, 1.0)
-KEYS_GAP, BESIDE_KEY = 2.0, 0.4  # between two keys, and between a sample and its words
+KEYS_GAP, SAMPLE_GAP = 2.0, 0.4  # between two keys, and between a sample and its words
 KEY_OUTLINE = 1.5  # points
 
 
@@ -53,8 +53,8 @@ class Captions:
 
     title: str = ""
     notes: str = ""  # how to read the panels
-    made: str = ""  # what made them, in faint letters
-    own: bool = False  # whether the title is somebody's own
+    origin: str = ""  # what made them, in faint letters
+    has_custom_title: bool = False  # whether the title is somebody's own
     above: float = 0.0  # inches from the top of the page that are left to words of somebody else,
     below: float = 0.0  # and from its foot
 
@@ -80,32 +80,32 @@ class Frame:
 
     size: Size
     letters: Lettering
-    above: tuple[Line, ...]
-    below: tuple[Line, ...]
-    free: tuple[float, float] = (0.0, 0.0)  # inches above and below that are left to others
+    lines_above: tuple[Line, ...]
+    lines_below: tuple[Line, ...]
+    reserved: tuple[float, float] = (0.0, 0.0)  # inches above and below that are left to others
 
     @property
     def top(self) -> float:
         """The height on the page, in inches from its foot, at which its first line begins."""
-        return self.size[1] - max(self.letters.margin, self.free[0])
+        return self.size[1] - max(self.letters.margin, self.reserved[0])
 
     @property
     def room(self) -> Box:
         """The box that is left for panels."""
         margin = self.letters.margin
-        over_words = self.letters.note * POINT if self.free[1] else 0.0
-        bottom = max(margin, self.free[1] + over_words) + _lines_height(self.below)
-        under_words = self.above or self.free[0]
-        air = self.letters.headline * POINT * HEADLINE_AIR if under_words else 0.0
-        top = self.top - _lines_height(self.above) - air
+        over_words = self.letters.note * POINT if self.reserved[1] else 0.0
+        bottom = max(margin, self.reserved[1] + over_words) + _lines_height(self.lines_below)
+        under_words = self.lines_above or self.reserved[0]
+        air = self.letters.headline * POINT * HEADLINE_GAP if under_words else 0.0
+        top = self.top - _lines_height(self.lines_above) - air
         return margin, bottom, max(self.size[0] - 2 * margin, 0.5), max(top - bottom, 0.5)
 
     def words(self) -> Iterator[Words]:
         """Yield the lines above and below the panels, each at its place."""
         margin = self.letters.margin
-        yield from stacked_words(self.above, margin, self.top)
-        foot = max(0.6 * margin, self.free[1])
-        yield from stacked_words(self.below, margin, foot + _lines_height(self.below))
+        yield from stacked_words(self.lines_above, margin, self.top)
+        foot = max(0.6 * margin, self.reserved[1])
+        yield from stacked_words(self.lines_below, margin, foot + _lines_height(self.lines_below))
 
 
 def make_frame(captions: Captions, size: Size, letters: Lettering) -> Frame:
@@ -114,11 +114,11 @@ def make_frame(captions: Captions, size: Size, letters: Lettering) -> Frame:
     A page with a side below 3.5 inches goes without notes and small print.
     """
     width = size[0] - 2 * letters.margin
-    small = min(size) < ROOM_FOR_NOTES
+    small = min(size) < MIN_SIDE_FOR_NOTES
     notes = [] if small else _caption_lines(captions.notes, letters.note, width)
-    made = [] if small else _caption_lines(captions.made, letters.small_print, width, faint=True)
-    above = tuple(headline_lines(captions.title, letters.headline, width))
-    return Frame(size, letters, above, (*notes, *made), (captions.above, captions.below))
+    foot = [] if small else _caption_lines(captions.origin, letters.small_print, width, faint=True)
+    headline = tuple(headline_lines(captions.title, letters.headline, width))
+    return Frame(size, letters, headline, (*notes, *foot), (captions.above, captions.below))
 
 
 def headline_lines(text: str, size: float, width: float) -> Iterator[Line]:
@@ -126,17 +126,17 @@ def headline_lines(text: str, size: float, width: float) -> Iterator[Line]:
 
     At worst its lines are cut.
     """
-    words = KEPT_TOGETHER.sub(lambda together: together[0].replace(" ", "\u00a0"), text).split(" ")
-    for most, share in HEADLINE_SIZES:
+    words = UNBREAKABLE_PHRASE.sub(lambda match: match[0].replace(" ", "\u00a0"), text).split(" ")
+    for max_lines, share in HEADLINE_SIZES:
         lines = wrap_parts(words, " ", size * share * BOLD, width)
-        if len(lines) <= most:
+        if len(lines) <= max_lines:
             break
     lines = _even_lines(lines, words, size * share * BOLD, width)
     for line in lines:
-        fitting, points = fit_line(
+        cut_line, points = fit_line(
             line, size * share, size * HEADLINE_SIZES[-1][1] / 2, width / BOLD
         )
-        yield Line(fitting, points, bold=True)
+        yield Line(cut_line, points, bold=True)
 
 
 def _even_lines(lines: list[str], words: Sequence[str], size: float, width: float) -> list[str]:
@@ -149,7 +149,7 @@ def _even_lines(lines: list[str], words: Sequence[str], size: float, width: floa
         and text_width(lines[-1], size) < SHORTEST_LAST_LINE * width
         and room > width / 2
     ):
-        room *= NARROWER_LINES
+        room *= NARROWING_STEP
         narrower = wrap_parts(words, " ", size, room)
         if len(narrower) > len(lines):
             break
@@ -169,15 +169,15 @@ def _caption_lines(text: str, size: float, width: float, *, faint: bool = False)
     """Return notes in lines no wider than `width` inches, broken at ` · `; only long
     notes inside.
     """
-    parts = wrap_parts(text.split(BETWEEN_NOTES), BETWEEN_NOTES, size, width)
-    lines = [line for part in parts for line in _broken_part(part, size, width)]
+    parts = wrap_parts(text.split(NOTE_SEPARATOR), NOTE_SEPARATOR, size, width)
+    lines = [line for part in parts for line in _note_lines(part, size, width)]
     return [Line(*fit_line(line, size, size * SMALLEST_NOTE, width), faint=faint) for line in lines]
 
 
-def _broken_part(part: str, size: float, width: float) -> list[str]:
+def _note_lines(part: str, size: float, width: float) -> list[str]:
     """Return a note in one line; a long one in several lines rather than in small letters."""
-    long = text_width(part, size * SMALLEST_NOTE) > width
-    return wrap_parts(part.split(" "), " ", size, width) if long else [part]
+    is_long = text_width(part, size * SMALLEST_NOTE) > width
+    return wrap_parts(part.split(" "), " ", size, width) if is_long else [part]
 
 
 def _lines_height(lines: Sequence[Line]) -> float:
@@ -194,15 +194,15 @@ class Key:
     block: Block | None = None  # wherever it stands
 
     @property
-    def before(self) -> str:
+    def prefix(self) -> str:
         """What stands before the sample: the name of a scale and its low end; else nothing."""
         if self.scale is None:
             return ""
-        below = "≤ " if self.scale.covers_smaller else ""
-        return typeset(f"{self.scale.name} {below}{self.scale.low:g}")
+        sign = "≤ " if self.scale.covers_smaller else ""
+        return typeset(f"{self.scale.name} {sign}{self.scale.low:g}")
 
     @property
-    def sample(self) -> tuple[float, float]:
+    def sample_size(self) -> tuple[float, float]:
         """The width and the height of the sample, in letters; zeros for words alone."""
         if self.scale is not None:
             return KEY_BAR
@@ -210,9 +210,9 @@ class Key:
 
     def width(self, size: float) -> float:
         """Return the inches that the sample and its words take in letters of `size` points."""
-        beside = BESIDE_KEY * (bool(self.before) + bool(self.sample[0]))
-        words = text_width(self.before, size) + text_width(self.meaning, size)
-        return words + (self.sample[0] + beside) * size * POINT
+        gaps = SAMPLE_GAP * (bool(self.prefix) + bool(self.sample_size[0]))
+        words = text_width(self.prefix, size) + text_width(self.meaning, size)
+        return words + (self.sample_size[0] + gaps) * size * POINT
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class Drawing:
         """Yield its items in a room, which is the one above the keys."""
         raise NotImplementedError
 
-    def legible(self, room: Box, letters: Lettering) -> int:
+    def legibility(self, room: Box, letters: Lettering) -> int:
         """Return how much can be read of the drawing and its labels, as a number to compare with
         others.
         """
@@ -250,7 +250,7 @@ class Drawing:
         """Return the inches that its keys take below the drawing."""
         return keys_height(self.keys(), width, self.key_size(letters))
 
-    def crowded_out(self, room: Box, letters: Lettering) -> str:
+    def crowded_out_text(self, room: Box, letters: Lettering) -> str:
         """Return a phrase for what has no room there, but would have some on several pages; else
         "".
         """
@@ -288,7 +288,7 @@ def scale_key(scale: Scale) -> Key:
     return Key(typeset(f"{end}, {short_text(middle)} in the middle"), scale)
 
 
-def hidden_key(scale: Scale) -> Key:
+def masked_key(scale: Scale) -> Key:
     """Return the key of what a mask hides, in the look of this scale."""
     return Key("hidden by the mask", block=Block((0, 0, 0, 0), Tint(scale, None)))
 
@@ -308,8 +308,8 @@ def keys_items(keys: Sequence[Key], room: Box, size: float) -> Items:
     """Yield keys at the foot of a room, from the left, in as many lines as they need."""
     left, bottom, width, _ = room
     lines = _key_lines(keys, width, size)
-    for place, line in enumerate(reversed(lines)):
-        x, y = left, bottom + place * KEYS_LEADING * size * POINT
+    for index, line in enumerate(reversed(lines)):
+        x, y = left, bottom + index * KEYS_LEADING * size * POINT
         for key in line:
             yield from _key_items(key, x, y, size)
             x += key.width(size) + KEYS_GAP * size * POINT
@@ -318,28 +318,28 @@ def keys_items(keys: Sequence[Key], room: Box, size: float) -> Items:
 def _key_lines(keys: Sequence[Key], width: float, size: float) -> list[list[Key]]:
     """Return keys in lines no wider than `width` inches."""
     lines: list[list[Key]] = []
-    left = 0.0
+    x = 0.0
     for key in keys:
         needed = key.width(size) + KEYS_GAP * size * POINT
-        if not lines or left + needed > width + KEYS_GAP * size * POINT:
+        if not lines or x + needed > width + KEYS_GAP * size * POINT:
             lines.append([])
-            left = 0.0
+            x = 0.0
         lines[-1].append(key)
-        left += needed
+        x += needed
     return lines
 
 
 def _key_items(key: Key, x: float, y: float, size: float) -> Items:
     """Yield a key whose text begins at (x, y): words before the sample, the sample, its meaning."""
     unit = size * POINT
-    width, high = key.sample
-    start = x + (text_width(key.before, size) + BESIDE_KEY * unit if key.before else 0.0)
+    width, high = key.sample_size
+    start = x + (text_width(key.prefix, size) + SAMPLE_GAP * unit if key.prefix else 0.0)
     box = (start, y + (MIDDLE - high / 2) * unit, width * unit, high * unit)
     if key.scale is not None:
-        yield Bar(key.scale, box)
+        yield ColorBar(key.scale, box)
     if key.block is not None:
         yield replace(key.block, box=box)
-    if key.before:
-        yield Words(key.before, x, y, size, faint=True)
+    if key.prefix:
+        yield Words(key.prefix, x, y, size, faint=True)
     end = x + key.width(size)
     yield Words(key.meaning, end - text_width(key.meaning, size), y, size, faint=True)

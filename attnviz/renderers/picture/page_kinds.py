@@ -53,19 +53,19 @@ UPRIGHT_ASPECT = 1.6  # times as high as wide it may be, before it shows less
 SHRINKING_STEP = 1.1  # by which letters shrink until everything fits
 FEW_CARDS = 6  # cards, of which as few as possible stand beside each other
 # Times as large as they must be: cells
-CELL_SIZES = 1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0, 3.5
-LETTER_SIZES = (1.8, 1.6, 1.4, 1.25, 1.1, 1.0)  # times as large as they must be: letters
-LARGER_ON_PAGES = 1.4  # there can be more pages
-SUM_LINES = (40, 24, 16, 12, 8, 5, 3)  # lines of sums on a card: as many as there is room for
-TOO_FULL = (
+CELL_SCALES = 1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0, 3.5
+LETTER_SCALES = (1.8, 1.6, 1.4, 1.25, 1.1, 1.0)  # times as large as they must be: letters
+MANY_PAGES_SCALE = 1.4  # there can be more pages
+SUM_LINE_COUNTS = (40, 24, 16, 12, 8, 5, 3)  # lines of sums on a card: as many as there is room for
+TOO_FULL_NOTE = (
     "the arithmetic of so many steps does not fit on one page: -o steps-{page}.png makes as many "
     "pages as needed"
 )
-TOO_WIDE = (
+TOO_WIDE_NOTE = (
     "the numbers of some tables do not fit on one page: -o steps-{page}.png makes as many pages "
     "as needed"
 )
-CROWDED = (
+CROWDED_NOTE = (
     "with so much on one page there is no room for {lost}: -o heads-{{page}}.png makes as many "
     "pages as needed"
 )
@@ -73,9 +73,9 @@ CROWDED = (
 MAX_CARDS_IN_ROW = 100  # cards in a row
 CARD_GAP, ROW_GAP = 0.18, 0.12  # between two cards
 WIDEST_ROW_GAP = 0.4  # where there is room to spare
-WIDTHS_OF_SUMS = (0.22, 0.26, 0.3, 0.36, 0.45, 0.6)  # of the page: so wide may cards with sums be
-WIDEST_CELLS = 4.0  # times, at most, that cells become so as to fill a row;
-UPRIGHT_CELLS = 1.6  # so many give labels room beside each other, which makes cards lower
+SUMS_CARD_WIDTHS = (0.22, 0.26, 0.3, 0.36, 0.45, 0.6)  # of the page: so wide may cards with sums be
+MAX_CELL_GROWTH = 4.0  # times, at most, that cells become so as to fill a row;
+UPRIGHT_CELL_GROWTH = 1.6  # so many give labels room beside each other, which makes cards lower
 
 
 def page_layout(groups: Sequence[Group], look: Look, captions: Captions) -> Layout:
@@ -83,10 +83,10 @@ def page_layout(groups: Sequence[Group], look: Look, captions: Captions) -> Layo
     each section.
     """
     panels = [panel for group in groups for panel in group.panels]
-    if drawing := drawing_of(groups):
+    if drawing := build_drawing(groups):
         return _drawing_layout(drawing, look, captions)
     if not any(isinstance(each, Section) for each in panels):
-        return lay_out(panel_orders(_named_groups(groups)), look.size, captions, look.text_size)
+        return lay_out(panel_orders(_titled_groups(groups)), look.size, captions, look.text_size)
     if len(panels) == 1:
         sections = [each for each in panels if isinstance(each, Section)]
         return section_pages(sections, look, captions)[0]
@@ -106,24 +106,24 @@ def _drawing_layout(drawing: Drawing, look: Look, captions: Captions) -> Layout:
         size = drawing.width, HIGHEST_PAGE - room[3] + drawing.height(letters, room[2])
     frame = make_frame(captions, size, letters)
     drawing.refuse(frame.room, letters)
-    if lost := drawing.crowded_out(frame.room, letters):
-        warn_with_note(CROWDED.format(lost=lost))
+    if lost := drawing.crowded_out_text(frame.room, letters):
+        warn_with_note(CROWDED_NOTE.format(lost=lost))
     return Layout(size, (*drawing.items(frame.room, letters), *frame.words()))
 
 
-def _named_groups(groups: Sequence[Group]) -> list[Group]:
+def _titled_groups(groups: Sequence[Group]) -> list[Group]:
     """Return groups whose grids have titles without what is common to all, or said by
     colour bars.
     """
     panels = [panel for group in groups for panel in group.all_panels]
     grids = [each for each in panels if _has_numbers(each)]
     titles = distinct_titles([g.title for g in grids], [g.scale.label for g in grids])
-    titled = iter([replace(g, title=title) for g, title in zip(grids, titles, strict=True)])
+    titled_grids = iter([replace(g, title=title) for g, title in zip(grids, titles, strict=True)])
     return [
         replace(
             group,
-            panels=tuple([next(titled) if _has_numbers(p) else p for p in group.panels]),
-            below=tuple([each and next(titled) for each in group.below]),
+            panels=tuple([next(titled_grids) if _has_numbers(p) else p for p in group.panels]),
+            below=tuple([each and next(titled_grids) for each in group.below]),
         )
         for group in groups
     ]
@@ -142,10 +142,10 @@ def _page_of_cards(cards: Sequence[Card], look: Look, captions: Captions) -> Lay
     size = look.size or SLIDE
     frames = [_cards_frame(captions, size, each) for each in smaller_text_sizes(look.text_size)]
     if look.size is None:
-        readable = _readable_page(cards, frames[0], SUM_LINES[:-1])
+        readable = _readable_page(cards, frames[0], SUM_LINE_COUNTS[:-1])
         return readable or _grown_page(cards, frames[0], captions)
     return next(
-        filter(None, (_readable_page(cards, each, SUM_LINES) for each in frames)), None
+        filter(None, (_readable_page(cards, each, SUM_LINE_COUNTS) for each in frames)), None
     ) or (_thinned_page(cards, frames))
 
 
@@ -160,9 +160,9 @@ def sections_fit(sections: Sequence[Section], size: Size, look: Look, captions: 
     """Return whether sections have room together on a page of this size, in letters that can be
     read.
     """
-    cards = _with_sums([make_card(each) for each in sections], SUM_LINES[0], plain=True)
+    cards = _with_sums([make_card(section) for section in sections], SUM_LINE_COUNTS[0], plain=True)
     frame = _cards_frame(captions, size, look.text_size)
-    return _have_room(cards, frame, LARGER_ON_PAGES * frame.letters.smallest / CARD_POINTS)
+    return _have_room(cards, frame, MANY_PAGES_SCALE * frame.letters.smallest / CARD_POINTS)
 
 
 def _readable_page(cards: Sequence[Card], frame: Frame, sums: Sequence[int]) -> Layout | None:
@@ -176,7 +176,7 @@ def _readable_page(cards: Sequence[Card], frame: Frame, sums: Sequence[int]) -> 
         return None
     best = next(each for each in ways if _have_room(each, frame, least))
     # Small cells become larger before letters do.
-    factors = (least * larger for larger in (LETTER_SIZES[-1:] if best[0].fine else LETTER_SIZES))
+    factors = (least * larger for larger in (LETTER_SCALES[-1:] if best[0].fine else LETTER_SCALES))
     return _cards_page(best, frame, next(each for each in factors if _have_room(best, frame, each)))
 
 
@@ -191,14 +191,12 @@ def _thinned_page(cards: Sequence[Card], frames: Sequence[Frame]) -> Layout:
 
     A note says so.
     """
-    warn_with_note(TOO_FULL)
+    warn_with_note(TOO_FULL_NOTE)
     without_numbers = [thin_card(card) for card in cards]
-    without_keys = [replace(card, keyed=False) for card in without_numbers]
-    ways = product((cards, without_numbers, without_keys), frames)
-    readable = (_readable_page(each, frame, [0]) for each, frame in ways)
-    return next(filter(None, readable), None) or _shrunk_page(
-        _with_sums(without_keys, 0), frames[-1]
-    )
+    without_keys = [replace(card, fits_keys=False) for card in without_numbers]
+    choices = product((cards, without_numbers, without_keys), frames)
+    pages = (_readable_page(variant, frame, [0]) for variant, frame in choices)
+    return next(filter(None, pages), None) or _shrunk_page(_with_sums(without_keys, 0), frames[-1])
 
 
 def _shrunk_page(cards: Sequence[Card], frame: Frame) -> Layout:
@@ -211,9 +209,9 @@ def _shrunk_page(cards: Sequence[Card], frame: Frame) -> Layout:
     return _cards_page(cards, frame, factor)
 
 
-def _with_sums(cards: Sequence[Card], most: int, *, plain: bool = False) -> list[Card]:
+def _with_sums(cards: Sequence[Card], max_lines: int, *, plain: bool = False) -> list[Card]:
     """Return cards with at most so many lines of sums on each; plain ones have no small print."""
-    return [replace(card, most=most, plain=plain or card.fine) for card in cards]
+    return [replace(card, max_lines=max_lines, plain=plain or card.fine) for card in cards]
 
 
 def _cards_page(cards: Sequence[Card], frame: Frame, factor: float) -> Layout:
@@ -223,11 +221,11 @@ def _cards_page(cards: Sequence[Card], frame: Frame, factor: float) -> Layout:
     """
     room, count = _cards_room(frame, factor), len(cards)
     numbers = range(1 if count <= FEW_CARDS else count, count + 1)
-    beside = next(
+    max_in_row = next(
         each for each in numbers if _flow_fits(flow_cards(cards, room[2], 1.0, each), room)
     )
-    larger = (flow_cards(cards, room[2], times, beside) for times in CELL_SIZES)
-    *_, best = (each for each in larger if _flow_fits(each, room))
+    flows = (flow_cards(cards, room[2], times, max_in_row) for times in CELL_SCALES)
+    *_, best = (each for each in flows if _flow_fits(each, room))
     cards_in_place = (scale_item(item, factor) for item in flow_items(best, room))
     return Layout(frame.size, (*frame.words(), *cards_in_place))
 
@@ -235,12 +233,12 @@ def _cards_page(cards: Sequence[Card], frame: Frame, factor: float) -> Layout:
 def _cards_room(frame: Frame, factor: float) -> Box:
     """Return what is left for cards that will be `factor` times as large, in inches before that."""
     left, bottom, width, height = (length / factor for length in frame.room)
-    return left, bottom, width, height - (RULE if frame.above else 0.0)
+    return left, bottom, width, height - (RULE if frame.lines_above else 0.0)
 
 
-def _flow_fits(flowing: CardFlow, room: Box) -> bool:
+def _flow_fits(flow: CardFlow, room: Box) -> bool:
     """Return whether rows of cards are no wider and no higher than a room."""
-    return flowing.width <= room[2] + 1e-3 and flowing.height <= room[3] + 1e-3
+    return flow.width <= room[2] + 1e-3 and flow.height <= room[3] + 1e-3
 
 
 def _grown_page(cards: Sequence[Card], frame: Frame, captions: Captions) -> Layout:
@@ -250,21 +248,21 @@ def _grown_page(cards: Sequence[Card], frame: Frame, captions: Captions) -> Layo
     width, factor = frame.size[0], frame.letters.smallest / CARD_POINTS
     room = _cards_room(frame, factor)[2]
     cards = _narrow_cards(cards, room)
-    around = (
+    frame_height = (
         HIGHEST_PAGE
         - _cards_room(make_frame(captions, (width, HIGHEST_PAGE), frame.letters), factor)[3]
         * factor
     )
-    for most, plain in ((SUM_LINES[-2], False), (SUM_LINES[-2], True), (0, True)):
-        fewer = _with_sums(cards, most, plain=plain)
-        height = flow_cards(fewer, room, 1.0).height * factor + around
+    for max_lines, plain in ((SUM_LINE_COUNTS[-2], False), (SUM_LINE_COUNTS[-2], True), (0, True)):
+        variant = _with_sums(cards, max_lines, plain=plain)
+        height = flow_cards(variant, room, 1.0).height * factor + frame_height
         if height <= width * UPRIGHT_ASPECT:
             break
-    higher = make_frame(captions, (width, min(height, HIGHEST_PAGE)), frame.letters)
-    if height <= HIGHEST_PAGE and _have_room(fewer, higher, factor):
-        return _cards_page(fewer, higher, factor)
-    thinned = _with_sums([thin_card(card) for card in cards], 0, plain=True)
-    height = min(flow_cards(thinned, room, 1.0).height * factor + around, HIGHEST_PAGE)
+    grown_frame = make_frame(captions, (width, min(height, HIGHEST_PAGE)), frame.letters)
+    if height <= HIGHEST_PAGE and _have_room(variant, grown_frame, factor):
+        return _cards_page(variant, grown_frame, factor)
+    thin_cards = _with_sums([thin_card(card) for card in cards], 0, plain=True)
+    height = min(flow_cards(thin_cards, room, 1.0).height * factor + frame_height, HIGHEST_PAGE)
     return _thinned_page(cards, [make_frame(captions, (width, height), frame.letters)])
 
 
@@ -277,7 +275,7 @@ def _narrow_cards(cards: Sequence[Card], width: float) -> list[Card]:
         each if flow_cards([each], width, 1.0).width <= width else thin_card(each) for each in cards
     ]
     if any(each.fine and not card.fine for each, card in zip(narrow, cards, strict=True)):
-        warn_with_note(TOO_WIDE)
+        warn_with_note(TOO_WIDE_NOTE)
     return narrow
 
 
@@ -292,8 +290,8 @@ class CardBox:
     @cached_property
     def height(self) -> float:
         """The height of its head, its tables and its sums, in inches."""
-        below = foot_height(self.card, self.width)
-        return card_head(self.card, self.width).height + self.body.height + below
+        foot = foot_height(self.card, self.width)
+        return card_head(self.card, self.width).height + self.body.height + foot
 
 
 CardChoices = Sequence[CardBox]  # one card in several arrangements, of which one is drawn
@@ -323,31 +321,31 @@ class CardFlow:
 
 
 def flow_cards(
-    cards: Sequence[Card], width: float, grown: float, beside: int = MAX_CARDS_IN_ROW
+    cards: Sequence[Card], width: float, growth: float, max_in_row: int = MAX_CARDS_IN_ROW
 ) -> CardFlow:
-    """Return the lowest arrangement of cards in rows, at most `beside` of them beside each other.
+    """Return the lowest arrangement of cards in rows, at most `max_in_row` beside each other.
 
-    Cells are `grown` times as large as they must be; rows are stretched to `width`.
+    Cells are `growth` times as large as they must be; rows are stretched to `width`.
     """
-    choices = [_card_choices(card, width, grown) for card in cards]
-    return _stretch_rows(_lowest_rows(choices, width, beside), width)
+    choices = [_card_choices(card, width, growth) for card in cards]
+    return _stretch_rows(_lowest_rows(choices, width, max_in_row), width)
 
 
-def _lowest_rows(choices: Sequence[CardChoices], width: float, beside: int) -> list[CardRow]:
+def _lowest_rows(choices: Sequence[CardChoices], width: float, max_in_row: int) -> list[CardRow]:
     """Return the rows of cards, in their order, that are lowest together.
 
     They are found for each number of cards from the first on, made from those of fewer.
     """
     best: list[tuple[float, list[CardRow]]] = [(0.0, [])]
     for stop in range(1, len(choices) + 1):
-        ways = []
-        for start in reversed(range(max(stop - beside, 0), stop)):
+        candidates = []
+        for start in reversed(range(max(stop - max_in_row, 0), stop)):
             row = _lowest_row(choices[start:stop], width)
             if start < stop - 1 and _cards_width(row) > width + 1e-6:
                 break
-            height, before = best[start]
-            ways.append((height + _cards_height(row) + ROW_GAP, [*before, row]))
-        best.append(min(ways, key=lambda way: round(way[0], 3)))
+            height, rows = best[start]
+            candidates.append((height + _cards_height(row) + ROW_GAP, [*rows, row]))
+        best.append(min(candidates, key=lambda candidate: round(candidate[0], 3)))
     return best[-1][1]
 
 
@@ -361,21 +359,21 @@ def _lowest_row(choices: Sequence[CardChoices], width: float) -> CardRow:
     return [min(choice, key=lambda piece: piece.width) for choice in choices]
 
 
-def _card_choices(card: Card, width: float, grown: float) -> list[CardBox]:
+def _card_choices(card: Card, width: float, growth: float) -> list[CardBox]:
     """Return a card with its tables beside or below each other; and wider, if it has
     sums to break.
     """
     narrow, wide, large = (
-        [_card_box(card, each) for each in table_blocks(card.panels, (grown, wider), card.fine)]
-        for wider in (1 / grown, UPRIGHT_CELLS / grown, 1.0)
+        [_card_box(card, each) for each in table_blocks(card.panels, (growth, wider), card.fine)]
+        for wider in (1 / growth, UPRIGHT_CELL_GROWTH / growth, 1.0)
     )
     lower = [
         piece for piece, other in zip(wide, narrow, strict=True) if piece.height < other.height
     ]
-    choices = [*narrow, *lower, *(large if grown > 1 else ())]
-    if not (card.sums and card.most):
+    choices = [*narrow, *lower, *(large if growth > 1 else ())]
+    if not (card.sums and card.max_lines):
         return choices
-    widths = [_round_up_width(each * width) for each in WIDTHS_OF_SUMS]
+    widths = [_round_up_width(each * width) for each in SUMS_CARD_WIDTHS]
     return choices + [
         replace(piece, width=each)
         for piece in (narrow[-1], *lower[-1:])
@@ -416,40 +414,40 @@ def _cards_width(row: Sequence[CardBox]) -> float:
 
 def _stretch_rows(rows: Sequence[Sequence[CardBox]], width: float) -> CardFlow:
     """Return rows made as wide as the page, each card by as much, but for those of words alone."""
-    filled = []
+    stretched_rows = []
     for row in rows:
         growing = [piece for piece in row if piece.body.tables] or row
-        more = max((width - _cards_width(row)) / len(growing), 0.0)
-        filled.append(
-            tuple([_widened_card(piece, more if piece in growing else 0.0) for piece in row])
+        extra = max((width - _cards_width(row)) / len(growing), 0.0)
+        stretched_rows.append(
+            tuple([_widened_card(piece, extra if piece in growing else 0.0) for piece in row])
         )
-    return CardFlow(tuple(filled))
+    return CardFlow(tuple(stretched_rows))
 
 
-def _widened_card(piece: CardBox, more: float) -> CardBox:
-    """Return a card `more` inches wider; its cells grow with it, as long as they do not become too
+def _widened_card(piece: CardBox, extra: float) -> CardBox:
+    """Return a card `extra` inches wider; its cells grow with it, as long as they do not become too
     wide.
     """
-    width = math.floor((piece.width + more) * 100 + 1e-6) / 100
+    width = math.floor((piece.width + extra) * 100 + 1e-6) / 100
     if not piece.body.tables:
         return CardBox(piece.card, piece.body, width)
     spare = width - piece.body.width
-    first, (grown, before) = piece.body, piece.body.larger
-    wider = math.floor(min(before * (1 + spare / first.cells), WIDEST_CELLS) * 10) / 10
-    if wider > before:
-        larger = table_block(piece.card.panels, first.across, (grown, wider), piece.card.fine)
+    tables, (growth, widening) = piece.body, piece.body.growth
+    wider = math.floor(min(widening * (1 + spare / tables.cells_width), MAX_CELL_GROWTH) * 10) / 10
+    if wider > widening:
+        larger = table_block(piece.card.panels, tables.across, (growth, wider), piece.card.fine)
         if larger.width <= width:
             return CardBox(piece.card, larger, width)
-    return CardBox(piece.card, first, width)
+    return CardBox(piece.card, tables, width)
 
 
-def flow_items(flowing: CardFlow, room: Box) -> Items:
+def flow_items(flow: CardFlow, room: Box) -> Items:
     """Yield the cards from the top of the room; what is left of it goes between the rows."""
     left, bottom, _, height = room
     top = bottom + height
-    spare = max(height - flowing.height, 0.0) / len(flowing.rows)
+    spare = max(height - flow.height, 0.0) / len(flow.rows)
     gap = min(ROW_GAP + spare, WIDEST_ROW_GAP)
-    for row, high in zip(flowing.rows, flowing.heights, strict=True):
+    for row, high in zip(flow.rows, flow.heights, strict=True):
         x = left
         for piece in row:
             yield from card_items(piece.card, piece.body, x, top, piece.width)
@@ -457,7 +455,7 @@ def flow_items(flowing: CardFlow, room: Box) -> Items:
         top -= high + gap
 
 
-def drawing_of(groups: Sequence[Group]) -> Drawing | None:
+def build_drawing(groups: Sequence[Group]) -> Drawing | None:
     """Return the drawing of these groups; None if they are panels or sections."""
     panels = [panel for group in groups for panel in group.panels]
     overviews = [panel for panel in panels if isinstance(panel, Overview)]
@@ -465,10 +463,10 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
         return HeadsDrawing(overviews[0])
     arcs = tuple(panel for panel in panels if isinstance(panel, Arcs))
     if panels and len(arcs) == len(panels):
-        return ArcsDrawing(arcs, panels_in_a_layer(groups))
+        return ArcsDrawing(arcs, panels_per_layer(groups))
     sentences = tuple(panel for panel in panels if isinstance(panel, Sentence))
     if panels and len(sentences) == len(panels):
-        return SentenceDrawing(sentences, panels_in_a_layer(groups))
+        return SentenceDrawing(sentences, panels_per_layer(groups))
     bars = tuple(panel for panel in panels if isinstance(panel, Sentence | RankedBars))
     if panels and len(bars) == len(panels):
         return RankingDrawing(bars)
@@ -480,7 +478,7 @@ def drawing_of(groups: Sequence[Group]) -> Drawing | None:
     return None
 
 
-def panels_in_a_layer(groups: Sequence[Group]) -> int:
+def panels_per_layer(groups: Sequence[Group]) -> int:
     """Return how many panels each layer has, where there are several with as many each; else 0."""
     counts = {len(group.panels) for group in groups}
     return min(counts) if len(groups) > 1 and len(counts) == 1 else 0

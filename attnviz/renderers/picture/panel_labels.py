@@ -27,11 +27,11 @@ from attnviz.views.grids.axes import Axis
 
 LABEL_POINTS, SMALLEST_LABEL_POINTS = 10.0, 5.5  # points
 MAX_WORD_LABELS = 64  # tokens: among more, each label that is left has its number
-WIDEST_LABEL = 0.2  # of the width of a page
-BESIDE_LABELS = 0.5  # between a panel and its labels, in letters
-LINE_SHARE = 0.92  # of its place a label may be high
+WIDEST_LABEL_SHARE = 0.2  # of the width of a page
+LABELS_GAP = 0.5  # between a panel and its labels, in letters
+LABEL_HEIGHT_SHARE = 0.92  # of its place a label may be high
 SLANTED_PITCH = 1.75  # in letters: from one slanted label to the next
-AXIS_TITLE = 1.35  # the room that the title of an axis takes, in its letters
+AXIS_TITLE_HEIGHT = 1.35  # the room that the title of an axis takes, in its letters
 THINNING_STEPS = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 MARK_LENGTH = 0.035
 
@@ -50,13 +50,13 @@ class PanelStyle:
     numbers: float = 0.0  # a column is at least as wide as its numbers are in letters of this size
     gap: float = 0.3  # inches between two panels
     widest_label: float = 10.0  # inches
-    line: float = LINE_SHARE  # of its place a label may be high
+    line: float = LABEL_HEIGHT_SHARE  # of its place a label may be high
     bare: bool = False  # panels have no labels
 
     @property
-    def axis_room(self) -> float:
+    def axis_title_height(self) -> float:
         """The room that the title of an axis takes, in inches."""
-        return AXIS_TITLE * self.axis * POINT
+        return AXIS_TITLE_HEIGHT * self.axis * POINT
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class Ticks:
 
     title: str
     count: int
-    places: tuple[int, ...] = ()
+    positions: tuple[int, ...] = ()
     labels: tuple[str, ...] = ()
     size: float = LABEL_POINTS
     angle: int = 0
     extent: float = 0.0  # how far the labels reach away from the panel
-    beside: float = BESIDE_LABELS  # from the panel to them, in letters
+    gap: float = LABELS_GAP  # from the panel to them, in letters
 
 
 def panel_style(letters: Lettering, page: Size, stretch: float, squeeze: float) -> PanelStyle:
@@ -86,15 +86,15 @@ def panel_style(letters: Lettering, page: Size, stretch: float, squeeze: float) 
         stretch,
         squeeze,
         gap=letters.label * POINT * 1.4,
-        widest_label=page[0] * WIDEST_LABEL,
+        widest_label=page[0] * WIDEST_LABEL_SHARE,
     )
 
 
 def row_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     """Return the labels of the rows of a panel, in which a row is `pitch` inches high."""
     ticks = _fitting_labels(axis, pitch, style)
-    extent = widest_line((*ticks.labels, *axis.reserved), ticks.size)
-    return replace(ticks, extent=extent + BESIDE_LABELS * ticks.size * POINT)
+    extent = widest_line((*ticks.labels, *axis.reserved_labels), ticks.size)
+    return replace(ticks, extent=extent + LABELS_GAP * ticks.size * POINT)
 
 
 def column_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
@@ -104,15 +104,15 @@ def column_ticks(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     would win nothing by being turned.
     """
     ticks = _fitting_labels(axis, pitch, style)
-    places, size = ticks.places, ticks.size
-    step = pitch * (places[1] - places[0] if len(places) > 1 else 1)
+    positions, size = ticks.positions, ticks.size
+    step = pitch * (positions[1] - positions[0] if len(positions) > 1 else 1)
     wide = widest_line(ticks.labels, size)
-    beside, line = BESIDE_LABELS * size * POINT, size * POINT
+    gap, line = LABELS_GAP * size * POINT, size * POINT
     if wide + 0.4 * line <= step or wide <= line <= step:
-        return replace(ticks, extent=1.2 * line + beside)
+        return replace(ticks, extent=1.2 * line + gap)
     if step >= line * SLANTED_PITCH:
-        return replace(ticks, angle=45, extent=wide * math.sqrt(0.5) + line + beside)
-    return replace(ticks, angle=90, extent=wide + beside)
+        return replace(ticks, angle=45, extent=wide * math.sqrt(0.5) + line + gap)
+    return replace(ticks, angle=90, extent=wide + gap)
 
 
 def _fitting_labels(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
@@ -121,22 +121,22 @@ def _fitting_labels(axis: Axis, pitch: float, style: PanelStyle) -> Ticks:
     A position has `pitch` inches. Labels wider than the style allows shrink, and then lose their
     ends.
     """
-    fitting = pitch / POINT * style.line
-    if fitting >= style.smallest or len(axis) == 1:
-        places, labels = range(len(axis)), _word_labels(axis)
-        size = max(min(style.label, fitting), style.smallest)
+    fitting_size = pitch / POINT * style.line
+    if fitting_size >= style.smallest or len(axis) == 1:
+        positions, labels = range(len(axis)), _word_labels(axis)
+        size = max(min(style.label, fitting_size), style.smallest)
     else:
         size = min(style.smallest * 1.2, style.label)
-        step = next((n for n in THINNING_STEPS if n * fitting >= size), len(axis))
+        step = next((n for n in THINNING_STEPS if n * fitting_size >= size), len(axis))
         first = 0 if step == 2 or step >= len(axis) else step - 1
         names = axis.names if len(axis) > MAX_WORD_LABELS else _word_labels(axis)
-        places = range(first, len(axis), step)
-        labels = tuple(shorten_label(names[place]) for place in places)
-    wide = widest_line((*labels, *axis.reserved), 1.0) or 1.0
+        positions = range(first, len(axis), step)
+        labels = tuple(shorten_label(names[position]) for position in positions)
+    wide = widest_line((*labels, *axis.reserved_labels), 1.0) or 1.0
     size = max(min(size, style.widest_label / wide), style.smallest)
     if widest_line(labels, size) > style.widest_label:
         labels = tuple(_cut_label(label, size, style.widest_label) for label in labels)
-    return Ticks(axis.title, len(axis), tuple(places), labels, size)
+    return Ticks(axis.title, len(axis), tuple(positions), labels, size)
 
 
 def _cut_label(label: str, size: float, width: float) -> str:
@@ -149,9 +149,9 @@ def _cut_label(label: str, size: float, width: float) -> str:
 @lru_cache(maxsize=64)  # asked for at every size of cells that is tried
 def _word_labels(axis: Axis) -> tuple[str, ...]:
     """Return the words of an axis alone; with their numbers where a word stands more than once."""
-    times = Counter(axis.labels)
+    counts = Counter(axis.labels)
     return tuple(
-        shorten_label(name if times[label] > 1 or not label else label)
+        shorten_label(name if counts[label] > 1 or not label else label)
         for name, label in zip(axis.names, axis.labels, strict=True)
     )
 
@@ -161,11 +161,11 @@ def no_ticks(axis: Axis) -> Ticks:
     return Ticks("", len(axis))
 
 
-def labels_reach(ticks: Ticks, style: PanelStyle) -> float:
+def labels_extent(ticks: Ticks, style: PanelStyle) -> float:
     """Return the inches that labels and the title of their axis take beside a panel,
     or below it.
     """
-    return ticks.extent + (style.axis_room if ticks.title else 0.0)
+    return ticks.extent + (style.axis_title_height if ticks.title else 0.0)
 
 
 def axis_items(
@@ -176,11 +176,11 @@ def axis_items(
     If some positions have no label, a short line shows which position a label belongs to.
     """
     left, bottom, width, height = box
-    x = left - BESIDE_LABELS * 0.7 * rows.size * POINT
-    for place, label in zip(rows.places, rows.labels, strict=True):
-        y = bottom + height * (1 - (place + 0.5) / rows.count)
-        yield Words(label, x, y - rows.size * POINT * MIDDLE, rows.size, across="right")
-        if len(rows.places) < rows.count:
+    x = left - LABELS_GAP * 0.7 * rows.size * POINT
+    for position, label in zip(rows.positions, rows.labels, strict=True):
+        y = bottom + height * (1 - (position + 0.5) / rows.count)
+        yield Words(label, x, y - rows.size * POINT * MIDDLE, rows.size, halign="right")
+        if len(rows.positions) < rows.count:
             yield Stroke(((left - MARK_LENGTH, y), (left, y)))
     yield from _column_labels(columns, box)
     yield from row_title(rows.title, left - rows.extent, (bottom, bottom + height), style)
@@ -196,12 +196,12 @@ def _column_labels(columns: Ticks, box: Box) -> Iterator[Words | Stroke]:
         angle
     ]
     line = size * POINT
-    y = bottom - columns.beside * 0.7 * line - (line * ASCENT if angle == 0 else 0)
-    for place, label in zip(columns.places, columns.labels, strict=True):
-        x = left + width * (place + 0.5) / columns.count
+    y = bottom - columns.gap * 0.7 * line - (line * ASCENT if angle == 0 else 0)
+    for position, label in zip(columns.positions, columns.labels, strict=True):
+        x = left + width * (position + 0.5) / columns.count
         if label:
-            yield Words(label, x, y, size, angle=angle, across=across, along=along)
-        if len(columns.places) < columns.count:
+            yield Words(label, x, y, size, angle=angle, halign=across, valign=along)
+        if len(columns.positions) < columns.count:
             yield Stroke(((x, bottom - MARK_LENGTH), (x, bottom)))
 
 
@@ -213,10 +213,10 @@ def row_title(
     `span` is the lower and the upper end. The title shrinks, or loses what is in brackets, to fit;
     nothing comes if it cannot.
     """
-    fitting, size = _fitted_axis_title(text, span[1] - span[0], style)
-    if fitting:
+    title, size = _fitted_axis_title(text, span[1] - span[0], style)
+    if title:
         x, y = right - 0.3 * style.axis * POINT, sum(span) / 2
-        yield Words(fitting, x, y, size, faint=True, angle=90, across="center", along="bottom")
+        yield Words(title, x, y, size, faint=True, angle=90, halign="center", valign="bottom")
 
 
 def column_title(
@@ -227,10 +227,10 @@ def column_title(
     `span` is the left and the right end. The title shrinks, or loses what is in brackets, to fit;
     nothing comes if it cannot.
     """
-    fitting, size = _fitted_axis_title(text, span[1] - span[0], style)
-    if fitting:
+    title, size = _fitted_axis_title(text, span[1] - span[0], style)
+    if title:
         y = top - 0.25 * style.axis * POINT
-        yield Words(fitting, sum(span) / 2, y, size, faint=True, across="center", along="top")
+        yield Words(title, sum(span) / 2, y, size, faint=True, halign="center", valign="top")
 
 
 def _fitted_axis_title(text: str, room: float, style: PanelStyle) -> tuple[str, float]:
@@ -238,8 +238,8 @@ def _fitted_axis_title(text: str, room: float, style: PanelStyle) -> tuple[str, 
 
     The title is empty if it cannot be read in `room` inches.
     """
-    for shorter in (text, text.partition(" (")[0]):
-        size = min(style.axis, style.axis * room / max(text_width(shorter, style.axis), 1e-6))
+    for title in (text, text.partition(" (")[0]):
+        size = min(style.axis, style.axis * room / max(text_width(title, style.axis), 1e-6))
         if size >= style.smallest:
-            return shorter, size
+            return title, size
     return "", style.axis

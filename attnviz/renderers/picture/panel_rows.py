@@ -13,22 +13,22 @@ from functools import cached_property
 from itertools import chain
 
 from attnviz.errors import AttnvizError
-from attnviz.renderers.picture.boxes import Column, Space, grid
+from attnviz.renderers.picture.boxes import Column, Space, grid_of
 from attnviz.renderers.picture.charts import chart_ticks
-from attnviz.renderers.picture.items import SMALLEST_NUMBER, Box
+from attnviz.renderers.picture.items import MIN_NUMBER_POINTS, Box
 from attnviz.renderers.picture.matrix import (
-    NUMBER_SHARE,
+    NUMBER_WIDTH,
     PanelHeadings,
     fit_headings,
     longest_number,
     panel_title,
 )
 from attnviz.renderers.picture.panel_labels import (
-    BESIDE_LABELS,
+    LABELS_GAP,
     PanelStyle,
     Ticks,
     column_ticks,
-    labels_reach,
+    labels_extent,
     no_ticks,
     row_ticks,
 )
@@ -40,20 +40,20 @@ from attnviz.views.view import Group
 
 MAX_COLUMNS = 16  # panels in a row
 STRIP_ROWS = 4  # of words, at most, that stand in a strip
-PANELS_BESIDE = 4  # that many charts stand beside each other
+MIN_CHARTS_ACROSS = 4  # that many charts stand beside each other
 Content = Grid | Curves | None  # what has a panel of its own; None leaves its place empty
 FEW_COLUMNS, FEW_STRETCH = 12, 4.0  # columns, whose cells may be wider
 LOWEST_ROW = 0.17  # of vectors with very many dimensions
-TITLE_BEYOND = 0.5  # of the gap beside a panel, its title may reach into it
-GAP_BELOW = 0.5  # of the gap between two panels beside each other
-CHART_HEIGHT, HIGHEST_CHART = 0.72, 1.4  # of its width; and on a page of a given size
-STRIP_ROW = 1.8  # of its letters: how high a row of words is
+TITLE_OVERHANG = 0.5  # of the gap beside a panel, its title may reach into it
+ROW_GAP_SHARE = 0.5  # of the gap between two panels beside each other
+CHART_ASPECT, MAX_CHART_ASPECT = 0.72, 1.4  # of its width; and on a page of a given size
+STRIP_HEIGHT = 1.8  # of its letters: how high a row of words is
 CHART_CELLS = 16  # as many cells of a grid count as much as a chart
 MAX_SQUARE_PANELS = 4  # panels, whose cells are square;
-TWO_STRETCH = 1.3  # those of two are at most so many times as wide as high
+TWO_PANELS_STRETCH = 1.3  # those of two are at most so many times as wide as high
 # Times the usual gap; of its place a label may be high
 SQUARE_PANELS_GAP, SQUARE_PANELS_LINE = 0.45, 0.97
-MUCH_LARGER = 1.6  # times the cell: so large it must be, to be better than what is preferred
+PREFERENCE_FACTOR = 1.6  # times the cell: so large it must be, to be better than what is preferred
 LAYER_AND_HEAD = re.compile(r"(?P<layer>L\d+)(?P<head>H\d+)")
 
 
@@ -76,35 +76,35 @@ def panel_orders(groups: Sequence[Group]) -> list[PanelOrder]:
 
     Refuses groups without any panel.
     """
-    drawn = [group for group in groups if group.panels]
-    if not drawn:
+    nonempty = [group for group in groups if group.panels]
+    if not nonempty:
         raise AttnvizError("there is nothing to draw", "show some part of the result")
-    if drawn[0].kind == "free":
-        *above, last = drawn
-        if above and is_strip(*_own_panels([last])):
-            strip = _own_panels([last])
-            ways = any_columns(_own_panels(above), _per_layer(above))
-            return [_append_strip(each, strip) for each in ways]
-        return any_columns(_own_panels(drawn), _per_layer(drawn))
-    first, *others = drawn
-    charts = _own_panels(others)
+    if nonempty[0].kind == "free":
+        *earlier, last = nonempty
+        if earlier and is_strip(*_panel_contents([last])):
+            strip = _panel_contents([last])
+            orders = possible_orders(_panel_contents(earlier), _panels_per_layer(earlier))
+            return [_append_strip(order, strip) for order in orders]
+        return possible_orders(_panel_contents(nonempty), _panels_per_layer(nonempty))
+    first, *others = nonempty
+    charts = _panel_contents(others)
     if first.kind == "table":
         return [_append_charts(table, table.column_count, charts) for table in _table_shapes(first)]
     if charts:
         first = replace(first, below=())  # what charts tell of differences, they tell better
-    return [_append_charts(first, columns, charts) for columns in _columns_of(first, charts)]
+    return [_append_charts(first, columns, charts) for columns in _column_choices(first, charts)]
 
 
-def any_columns(panels: Sequence[Content], in_a_layer: int = 0) -> list[PanelOrder]:
+def possible_orders(panels: Sequence[Content], per_layer: int = 0) -> list[PanelOrder]:
     """Return panels in rows of any length; rows of as many panels as a layer has are preferred.
 
-    With `in_a_layer` above 0, only rows that hold whole layers, or whole parts of one, are
+    With `per_layer` above 0, only rows that hold whole layers, or whole parts of one, are
     possible.
     """
     return [
-        PanelOrder(tuple(panels), columns, columns == in_a_layer)
+        PanelOrder(tuple(panels), columns, columns == per_layer)
         for columns in _possible_columns(len(panels))
-        if not in_a_layer or columns % in_a_layer == 0 or in_a_layer % columns == 0
+        if not per_layer or columns % per_layer == 0 or per_layer % columns == 0
     ]
 
 
@@ -116,28 +116,28 @@ def is_strip(*panels: Content) -> bool:
     )
 
 
-def _append_strip(above: PanelOrder, strip: Sequence[Content]) -> PanelOrder:
+def _append_strip(order: PanelOrder, strip: Sequence[Content]) -> PanelOrder:
     """Return the rows above, filled up with empty places, and the strip in a row of its own."""
-    free_places = above.rows * above.columns - len(above.panels)
-    panels = [*above.panels, *([None] * free_places), *strip]
-    panels += [None] * (-len(panels) % above.columns)
-    return PanelOrder(tuple(panels), above.columns)
+    free_places = order.rows * order.columns - len(order.panels)
+    panels = [*order.panels, *([None] * free_places), *strip]
+    panels += [None] * (-len(panels) % order.columns)
+    return PanelOrder(tuple(panels), order.columns)
 
 
-def _per_layer(groups: Sequence[Group]) -> int:
+def _panels_per_layer(groups: Sequence[Group]) -> int:
     """Return how many panels each layer has, where there are several, all alike; else 0."""
-    alike = {len(group.panels) for group in groups}
-    shapes = {each.cells.shape for each in _own_panels(groups) if isinstance(each, Grid)}
-    return min(alike) if len(groups) > 1 and len(alike) == len(shapes) == 1 else 0
+    counts = {len(group.panels) for group in groups}
+    shapes = {panel.cells.shape for panel in _panel_contents(groups) if isinstance(panel, Grid)}
+    return min(counts) if len(groups) > 1 and len(counts) == len(shapes) == 1 else 0
 
 
-def _columns_of(group: Group, charts: Sequence[Content]) -> list[int]:
+def _column_choices(group: Group, charts: Sequence[Content]) -> list[int]:
     """Return the possible numbers of panels in a row for a group that has these charts below it.
 
     Panels of a pair that have one row each stand below each other, key by key; with charts all of a
     pair stand in one row.
     """
-    rows = [each for each in group.panels if isinstance(each, Grid) and len(each.rows) == 1]
+    rows = [panel for panel in group.panels if isinstance(panel, Grid) and len(panel.rows) == 1]
     if group.kind == "pair" and not charts and len(rows) == len(group.panels):
         return [1]
     if group.kind == "pair":
@@ -146,27 +146,27 @@ def _columns_of(group: Group, charts: Sequence[Content]) -> list[int]:
             if charts
             else _possible_columns(len(group.panels))
         )
-    possible = _possible_columns(max(len(group.panels), len(charts)))
-    return [count for count in possible if count >= min(len(charts), PANELS_BESIDE)]
+    counts = _possible_columns(max(len(group.panels), len(charts)))
+    return [count for count in counts if count >= min(len(charts), MIN_CHARTS_ACROSS)]
 
 
 def _table_shapes(table: Group) -> Iterator[Group]:
     """Yield a table as it is, and on its side; and each with several of its rows in one."""
     rows = (table.panels[start :: table.column_count] for start in range(table.column_count))
-    panels, high = tuple(chain.from_iterable(rows)), len(table.panels) // table.column_count
-    for each in (table, replace(table, panels=panels, column_count=high)):
-        height = len(panels) // each.column_count
-        for together in range(1, height + 1):
-            if height % together == 0 and each.column_count * together <= max(
-                MAX_COLUMNS, each.column_count
+    panels, row_count = tuple(chain.from_iterable(rows)), len(table.panels) // table.column_count
+    for shape in (table, replace(table, panels=panels, column_count=row_count)):
+        height = len(panels) // shape.column_count
+        for joined_rows in range(1, height + 1):
+            if height % joined_rows == 0 and shape.column_count * joined_rows <= max(
+                MAX_COLUMNS, shape.column_count
             ):
-                yield replace(each, column_count=each.column_count * together)
+                yield replace(shape, column_count=shape.column_count * joined_rows)
 
 
 def _possible_columns(count: int) -> list[int]:
     """Return the numbers of columns that leave the fewest places free for their number of rows."""
     rows = {math.ceil(count / columns) for columns in range(1, min(count, MAX_COLUMNS) + 1)}
-    return sorted({math.ceil(count / each) for each in rows})
+    return sorted({math.ceil(count / row_count) for row_count in rows})
 
 
 def _append_charts(group: Group, columns: int, charts: Sequence[Content]) -> PanelOrder:
@@ -174,8 +174,8 @@ def _append_charts(group: Group, columns: int, charts: Sequence[Content]) -> Pan
     rows = list(_rows_with_below(group, columns))
     starts = range(0, len(charts), columns)
     rows += [charts[start : start + columns] for start in starts]
-    filled = ([*row, *([None] * (columns - len(row)))] for row in rows)
-    return PanelOrder(tuple(chain.from_iterable(filled)), columns)
+    full_rows = ([*row, *([None] * (columns - len(row)))] for row in rows)
+    return PanelOrder(tuple(chain.from_iterable(full_rows)), columns)
 
 
 def _rows_with_below(group: Group, columns: int) -> Iterator[Sequence[Content]]:
@@ -183,16 +183,16 @@ def _rows_with_below(group: Group, columns: int) -> Iterator[Sequence[Content]]:
 
     The first row is the one that is not full, so that labels stand below the last row alone.
     """
-    panels = _own_panels([group])
+    panels = _panel_contents([group])
     for start in range(-(-len(panels) % columns), len(panels), columns):
         part = slice(max(start, 0), start + columns)
         yield panels[part]
-        below = group.below[part]
-        if any(below):
-            yield below
+        row_below = group.below[part]
+        if any(row_below):
+            yield row_below
 
 
-def _own_panels(groups: Sequence[Group]) -> list[Content]:
+def _panel_contents(groups: Sequence[Group]) -> list[Content]:
     """Return what has a panel of its own in these groups; sections and overviews are left out."""
     panels = (panel for group in groups for panel in group.panels)
     return [
@@ -206,7 +206,7 @@ def _own_panels(groups: Sequence[Group]) -> list[Content]:
 class PanelRows:
     """Panels in rows and columns, with their labels and titles, and the room for one panel."""
 
-    arranged: PanelOrder
+    order: PanelOrder
     style: PanelStyle
     headings: PanelHeadings
     row_ticks: tuple[Ticks, ...]
@@ -215,26 +215,26 @@ class PanelRows:
     height: float
 
     @property
-    def drawn(self) -> tuple[Content, ...]:
+    def contents(self) -> tuple[Content, ...]:
         """The panels row by row, None for an empty place."""
-        return self.arranged.panels
+        return self.order.panels
 
     @property
     def columns(self) -> int:
         """The number of panels in a row."""
-        return self.arranged.columns
+        return self.order.columns
 
-    def places(self, row: int) -> range:
+    def indices(self, row: int) -> range:
         """Return the places of the panels of a row."""
         start = row * self.columns
-        return range(start, min(start + self.columns, len(self.drawn)))
+        return range(start, min(start + self.columns, len(self.contents)))
 
     @cached_property
     def sizes(self) -> list[Size]:
         """The width and the height of each panel, without its labels."""
-        wide = [_panel_room(each, self.width, self.columns) for each in self.drawn]
-        pairs = zip(self.drawn, wide, strict=True)
-        return [_panel_size(each, width, self.height, self.style) for each, width in pairs]
+        widths = [_panel_room_width(content, self.width, self.columns) for content in self.contents]
+        pairs = zip(self.contents, widths, strict=True)
+        return [_panel_size(content, width, self.height, self.style) for content, width in pairs]
 
     @cached_property
     def spaces(self) -> list[Space]:
@@ -243,26 +243,26 @@ class PanelRows:
 
         A title may widen its column where there is room; a strip of words does not.
         """
-        spaces, columns, contents = [], self.columns, self.drawn
-        for place, (width, height) in enumerate(self.sizes):
-            beside_empty = place % columns and contents[place - 1] is None
-            left = 0.0 if beside_empty else labels_reach(self.row_ticks[place], self.style)
-            under = place + columns
-            above_empty = under < len(contents) and contents[under] is None
-            below = 0.0 if above_empty else labels_reach(self.column_ticks[place], self.style)
-            title = self.headings.width(place) - TITLE_BEYOND * self.style.gap
+        spaces, columns, contents = [], self.columns, self.contents
+        for index, (width, height) in enumerate(self.sizes):
+            beside_empty = index % columns and contents[index - 1] is None
+            left = 0.0 if beside_empty else labels_extent(self.row_ticks[index], self.style)
+            lower = index + columns
+            above_empty = lower < len(contents) and contents[lower] is None
+            below = 0.0 if above_empty else labels_extent(self.column_ticks[index], self.style)
+            title = self.headings.width(index) - TITLE_OVERHANG * self.style.gap
             right = max(min(title, self.width) - width, 0.0)
-            if is_strip(contents[place]) and columns > 1:
+            if is_strip(contents[index]) and columns > 1:
                 width = right = 0.0
-            above = self.headings.height(self.places(place // columns))
+            above = self.headings.height(self.indices(index // columns))
             spaces.append(Space(width, height, left, above, right, below, middle=0.0))
         return spaces
 
     @property
-    def labels(self) -> Size:
+    def labels_size(self) -> Size:
         """The width and the height that all labels and titles take."""
         columns = [self.spaces[start :: self.columns] for start in range(self.columns)]
-        rows = [[self.spaces[p] for p in self.places(row)] for row in range(self.arranged.rows)]
+        rows = [[self.spaces[p] for p in self.indices(row)] for row in range(self.order.rows)]
         wide = sum(max(space.left for space in column) for column in columns)
         return wide, sum(max(s.above for s in row) + max(s.below for s in row) for row in rows)
 
@@ -277,7 +277,7 @@ class PanelRows:
             row = self.spaces[start : start + self.columns]
             height, below = max(s.height for s in row), max(s.below for s in row)
             spaces += (replace(s, below=below + height - s.height) for s in row)
-        return grid(spaces, self.columns, gap, GAP_BELOW * self.style.gap)
+        return grid_of(spaces, self.columns, gap, ROW_GAP_SHARE * self.style.gap)
 
     @property
     def cell(self) -> float:
@@ -287,11 +287,11 @@ class PanelRows:
         titles.
         """
         areas = (
-            width * height / (each.values.size if isinstance(each, Grid) else CHART_CELLS)
-            for each, (width, height) in zip(self.drawn, self.sizes, strict=True)
-            if each and not is_strip(each)
+            width * height / (content.values.size if isinstance(content, Grid) else CHART_CELLS)
+            for content, (width, height) in zip(self.contents, self.sizes, strict=True)
+            if content and not is_strip(content)
         )
-        preferred = MUCH_LARGER if self.arranged.preferred else 1.0
+        preferred = PREFERENCE_FACTOR if self.order.preferred else 1.0
         return min(areas, default=1.0) * preferred * self.headings.worth(self.style)
 
 
@@ -300,45 +300,45 @@ def best_panel_rows(candidates: Sequence[PanelOrder], room: Box, style: PanelSty
 
     A few heads over the same tokens get square cells.
     """
-    if heads := _few_square_heads(candidates[0].panels):
-        stretch = min(style.stretch, TWO_STRETCH if heads == 2 else 1.0)
+    if heads := _square_head_count(candidates[0].panels):
+        stretch = min(style.stretch, TWO_PANELS_STRETCH if heads == 2 else 1.0)
         gap = SQUARE_PANELS_GAP * style.gap
         style = replace(style, stretch=stretch, squeeze=1.0, gap=gap, line=SQUARE_PANELS_LINE)
     return max((_fitted_rows(each, room, style) for each in candidates), key=lambda each: each.cell)
 
 
-def _few_square_heads(panels: Sequence[Content]) -> int:
+def _square_head_count(panels: Sequence[Content]) -> int:
     """Return how many grids these are, if they are two to four of one shape and kind; else 0.
 
     Their rows and columns must both be tokens (or count the same), and no chart may be among them.
     Their cells are square, or nearly so: letters are then as large on both sides, and as many heads
     stand in a row as makes them largest.
     """
-    grids = [each for each in panels if isinstance(each, Grid)]
-    alike = {(each.cells.shape, each.scale.label) for each in grids}
+    grids = [panel for panel in panels if isinstance(panel, Grid)]
+    kinds = {(panel.cells.shape, panel.scale.label) for panel in grids}
     square = all(len(g.rows) > 1 and g.rows.unit == g.columns.unit for g in grids)
-    few = len(alike) == 1 and square and 1 < len(grids) <= MAX_SQUARE_PANELS
-    return len(grids) if few and not any(isinstance(each, Curves) for each in panels) else 0
+    is_few = len(kinds) == 1 and square and 1 < len(grids) <= MAX_SQUARE_PANELS
+    return len(grids) if is_few and not any(isinstance(panel, Curves) for panel in panels) else 0
 
 
-def _fitted_rows(arranged: PanelOrder, room: Box, style: PanelStyle) -> PanelRows:
+def _fitted_rows(order: PanelOrder, room: Box, style: PanelStyle) -> PanelRows:
     """Return panels as large as labels leave them room: a few rounds, for labels depend on their
     size.
     """
-    columns, rows = arranged.columns, arranged.rows
-    strips = [_strip_height(each, style) for each in arranged.panels if is_strip(each)]
+    columns, rows = order.columns, order.rows
+    strips = [_strip_height(panel, style) for panel in order.panels if is_strip(panel)]
     width, height = room[2] / columns, room[3] / rows
     for _ in range(4):
-        found = rows_of_panels(arranged, width, height, style)
-        labels_wide, labels_high = found.labels
-        labels_high += GAP_BELOW * style.gap * (rows - 1) + sum(strips)
+        layout = build_panel_rows(order, width, height, style)
+        labels_wide, labels_high = layout.labels_size
+        labels_high += ROW_GAP_SHARE * style.gap * (rows - 1) + sum(strips)
         width = max((room[2] - style.gap * (columns - 1) - labels_wide) / columns, 0.1)
         height = max((room[3] - labels_high) / max(rows - len(strips), 1), 0.1)
-    return replace(found, width=width, height=height)
+    return replace(layout, width=width, height=height)
 
 
-def rows_of_panels(
-    arranged: PanelOrder, width: float, height: float, style: PanelStyle
+def build_panel_rows(
+    order: PanelOrder, width: float, height: float, style: PanelStyle
 ) -> PanelRows:
     """Return panels for which there is this width and height, with labels and titles that fit.
 
@@ -346,156 +346,156 @@ def rows_of_panels(
     """
     layers: list[str] = []
     if style.bare:
-        arranged, layers = with_layer_names(arranged)
-    rows, across = _all_ticks(arranged, width, height, style)
+        order, layers = with_layer_names(order)
+    rows, across = _all_ticks(order, width, height, style)
     if layers:
-        beside = [
-            layer_ticks(rows[0].title, layers[place // arranged.columns], style)
-            if place % arranged.columns == 0
+        layer_rows = [
+            layer_ticks(rows[0].title, layers[index // order.columns], style)
+            if index % order.columns == 0
             else ticks
-            for place, ticks in enumerate(rows)
+            for index, ticks in enumerate(rows)
         ]
-        rows = tuple(beside)
-    titles = _panel_headings(arranged, width + TITLE_BEYOND * style.gap, style)
-    return PanelRows(arranged, style, titles, rows, across, width, height)
+        rows = tuple(layer_rows)
+    titles = _panel_headings(order, width + TITLE_OVERHANG * style.gap, style)
+    return PanelRows(order, style, titles, rows, across, width, height)
 
 
-def _panel_headings(arranged: PanelOrder, room: float, style: PanelStyle) -> PanelHeadings:
+def _panel_headings(order: PanelOrder, room: float, style: PanelStyle) -> PanelHeadings:
     """Return titles, each with `room` inches; that of a strip has a whole row, and makes no other
     smaller.
     """
-    strips = [is_strip(each) for each in arranged.panels]
+    strips = [is_strip(panel) for panel in order.panels]
     if all(strips):
-        return fit_headings(arranged.panels, room, style)
-    pairs = list(zip(arranged.panels, strips, strict=True))
-    titles = fit_headings([None if strip else each for each, strip in pairs], room, style)
+        return fit_headings(order.panels, room, style)
+    pairs = list(zip(order.panels, strips, strict=True))
+    titles = fit_headings([None if strip else panel for panel, strip in pairs], room, style)
     lines = (
-        tuple(wrap_parts(panel_title(each).split(" "), " ", titles.size, room * arranged.columns))
+        tuple(wrap_parts(panel_title(panel).split(" "), " ", titles.size, room * order.columns))
         if strip
         else line
-        for (each, strip), line in zip(pairs, titles.lines, strict=True)
+        for (panel, strip), line in zip(pairs, titles.lines, strict=True)
     )
     return replace(titles, lines=tuple(lines))
 
 
-def _panel_room(each: Content, width: float, columns: int) -> float:
+def _panel_room_width(panel: Content, width: float, columns: int) -> float:
     """Return the width that a panel may have: a strip has all of its row."""
-    return width * columns if is_strip(each) else width
+    return width * columns if is_strip(panel) else width
 
 
 def _all_ticks(
-    arranged: PanelOrder, width: float, height: float, style: PanelStyle
+    order: PanelOrder, width: float, height: float, style: PanelStyle
 ) -> tuple[tuple[Ticks, ...], tuple[Ticks, ...]]:
     """Return the labels of rows, and those of columns, of every panel; none where a neighbour's
     serve.
     """
-    drawn, columns = arranged.panels, arranged.columns
+    panels, columns = order.panels, order.columns
     ticks = []
-    for place, each in enumerate(drawn):
-        left = drawn[place - 1] if place % columns else None
-        size = _panel_size(each, _panel_room(each, width, columns), height, style)
-        rows, across = _panel_ticks(each, left, _panel_below(arranged, place), size, style)
-        if place % columns and left is None:
+    for index, panel in enumerate(panels):
+        left = panels[index - 1] if index % columns else None
+        size = _panel_size(panel, _panel_room_width(panel, width, columns), height, style)
+        rows, across = _panel_ticks(panel, left, _panel_below(order, index), size, style)
+        if index % columns and left is None:
             rows = replace(rows, title="")  # stands at the left of the rows above
         ticks.append((rows, across))
-    of_rows, of_columns = zip(*ticks, strict=True)
-    return of_rows, of_columns
+    all_rows, all_columns = zip(*ticks, strict=True)
+    return all_rows, all_columns
 
 
-def _panel_below(arranged: PanelOrder, place: int) -> Content:
+def _panel_below(order: PanelOrder, index: int) -> Content:
     """Return the panel whose labels serve for one above it: beyond an empty place that it stands
     over.
     """
-    drawn, columns = arranged.panels, arranged.columns
-    under = range(place + columns, len(drawn), columns)
-    found = next((drawn[each] for each in under if drawn[each]), None)
-    if found is None and under and (place + 1) % columns:
-        return drawn[under[0] + 1]
-    return found
+    panels, columns = order.panels, order.columns
+    lower_indices = range(index + columns, len(panels), columns)
+    panel = next((panels[lower] for lower in lower_indices if panels[lower]), None)
+    if panel is None and lower_indices and (index + 1) % columns:
+        return panels[lower_indices[0] + 1]
+    return panel
 
 
 def _panel_ticks(
-    each: Content, left: Content, below: Content, size: Size, style: PanelStyle
+    panel: Content, left: Content, below: Content, size: Size, style: PanelStyle
 ) -> tuple[Ticks, Ticks]:
     """Return the labels of rows and of columns of a panel beside `left` and above `below`.
 
     Rows or columns that equal a neighbour's have none.
     """
-    if each is None:
+    if panel is None:
         return Ticks("", 1), Ticks("", 1)
-    if isinstance(each, Curves):
-        return chart_ticks(each, *size, style.label)
-    beside = isinstance(left, Grid) and left.values.shape == each.values.shape
-    same_rows = beside and isinstance(left, Grid) and left.rows == each.rows
-    same_columns = isinstance(below, Grid) and below.columns == each.columns
+    if isinstance(panel, Curves):
+        return chart_ticks(panel, *size, style.label)
+    same_shape = isinstance(left, Grid) and left.values.shape == panel.values.shape
+    same_rows = same_shape and isinstance(left, Grid) and left.rows == panel.rows
+    same_columns = isinstance(below, Grid) and below.columns == panel.columns
     if style.bare:
-        return replace(no_ticks(each.rows), title="" if left else each.rows.title), no_ticks(
-            each.columns
+        return replace(no_ticks(panel.rows), title="" if left else panel.rows.title), no_ticks(
+            panel.columns
         )
-    rows = no_ticks(each.rows)
+    rows = no_ticks(panel.rows)
     if not same_rows:
-        rows = row_ticks(each.rows, size[1] / len(each.rows), style)
-        if isinstance(left, Grid) and left.rows.title == each.rows.title:
+        rows = row_ticks(panel.rows, size[1] / len(panel.rows), style)
+        if isinstance(left, Grid) and left.rows.title == panel.rows.title:
             rows = replace(rows, title="")  # stands at the left of the row already
     if same_columns:
-        return rows, no_ticks(each.columns)
-    return rows, column_ticks(each.columns, size[0] / len(each.columns), style)
+        return rows, no_ticks(panel.columns)
+    return rows, column_ticks(panel.columns, size[0] / len(panel.columns), style)
 
 
-def _panel_size(each: Content, width: float, height: float, style: PanelStyle) -> Size:
+def _panel_size(panel: Content, width: float, height: float, style: PanelStyle) -> Size:
     """Return how much of its room a panel takes.
 
     Cells are about square where rows and columns count the same, such as tokens. On a page of many
     panels they may be wider, for then their numbers can be larger.
     """
-    if each is None:
+    if panel is None:
         return 0.0, 0.0
-    if isinstance(each, Curves):
-        highest = CHART_HEIGHT if style.squeeze == 1 else HIGHEST_CHART
+    if isinstance(panel, Curves):
+        highest = CHART_ASPECT if style.squeeze == 1 else MAX_CHART_ASPECT
         return width, min(height, width * highest)
-    columns, rows = len(each.columns), len(each.rows)
+    columns, rows = len(panel.columns), len(panel.rows)
     wide, high = width / columns, height / rows
-    if each.rows.unit == each.columns.unit and rows > 1:
+    if panel.rows.unit == panel.columns.unit and rows > 1:
         stretch = style.stretch if style.stretch == 1 or columns > FEW_COLUMNS else FEW_STRETCH
         return min(wide, high * stretch) * columns, min(high, wide * style.squeeze) * rows
-    if is_strip(each):
-        words = longest_number(each) * style.number / 10 / NUMBER_SHARE * columns
-        return min(width, words), min(height, _strip_height(each, style))
-    letters = max(style.numbers, SMALLEST_NUMBER) if each.words else style.numbers
-    numbers = longest_number(each) * letters / 10 / NUMBER_SHARE if letters else 0.0
+    if is_strip(panel):
+        words = longest_number(panel) * style.number / 10 / NUMBER_WIDTH * columns
+        return min(width, words), min(height, _strip_height(panel, style))
+    letters = max(style.numbers, MIN_NUMBER_POINTS) if panel.words else style.numbers
+    numbers = longest_number(panel) * letters / 10 / NUMBER_WIDTH if letters else 0.0
     widest = max(high * 1.6 * style.stretch * columns, 0.3 * width, numbers * columns)
     return min(width, widest), min(height, max(wide * max(style.squeeze, 1.2), LOWEST_ROW) * rows)
 
 
-def _strip_height(each: Content, style: PanelStyle) -> float:
+def _strip_height(panel: Content, style: PanelStyle) -> float:
     """Return the height of a few rows of words; 0 for what is no grid."""
-    return STRIP_ROW * style.number * POINT * len(each.rows) if isinstance(each, Grid) else 0.0
+    return STRIP_HEIGHT * style.number * POINT * len(panel.rows) if isinstance(panel, Grid) else 0.0
 
 
-def with_layer_names(arranged: PanelOrder) -> tuple[PanelOrder, list[str]]:
+def with_layer_names(order: PanelOrder) -> tuple[PanelOrder, list[str]]:
     """Return panels with `H3` above the first row alone; and `L0`, `L1`, … to stand beside the
     rows.
 
     Where panels are no heads of layers, or rows no layers, they keep their titles, and the list is
     empty.
     """
-    found = [LAYER_AND_HEAD.fullmatch(panel_title(each)) for each in arranged.panels]
+    matches = [LAYER_AND_HEAD.fullmatch(panel_title(panel)) for panel in order.panels]
     rows = [
-        found[start : start + arranged.columns] for start in range(0, len(found), arranged.columns)
+        matches[start : start + order.columns] for start in range(0, len(matches), order.columns)
     ]
     layers = [{match["layer"] for match in row if match} for row in rows]
-    if not all(found) or any(len(names) > 1 for names in layers):
-        return arranged, []
-    above = [match["head"] if match else "" for match in rows[0]]
-    titles = [*above, *[""] * (len(found) - len(above))]
+    if not all(matches) or any(len(names) > 1 for names in layers):
+        return order, []
+    heads = [match["head"] if match else "" for match in rows[0]]
+    titles = [*heads, *[""] * (len(matches) - len(heads))]
     panels = tuple(
-        replace(each, title=title) if isinstance(each, Grid) else each
-        for each, title in zip(arranged.panels, titles, strict=True)
+        replace(panel, title=title) if isinstance(panel, Grid) else panel
+        for panel, title in zip(order.panels, titles, strict=True)
     )
-    return replace(arranged, panels=panels), [next(iter(names)) for names in layers]
+    return replace(order, panels=panels), [next(iter(names)) for names in layers]
 
 
 def layer_ticks(title: str, name: str, style: PanelStyle) -> Ticks:
     """Return the name of a layer as the only label beside its row, with the title of the rows."""
-    extent = text_width(name, style.smallest) + BESIDE_LABELS * style.smallest * POINT
+    extent = text_width(name, style.smallest) + LABELS_GAP * style.smallest * POINT
     return Ticks(title, 1, (0,), (name,), style.smallest, 0, extent)

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnviz.renderers.picture.bars_list import (
-    BELOW_A_BAR,
-    BESIDE,
+    BAR_GAP,
+    REMARK_HEIGHT,
     BarList,
     BarRow,
     bar_mark,
-    lines_in,
+    count_bar_lines,
 )
 from attnviz.renderers.picture.boxes import panes
-from attnviz.renderers.picture.fit import first_fit, shrinking
+from attnviz.renderers.picture.fit import first_fit, smaller_sizes
 from attnviz.renderers.picture.items import Box, Items, Tint, Words
 from attnviz.renderers.picture.page_frame import Drawing
 from attnviz.renderers.picture.sentence import SentenceDrawing
@@ -36,11 +36,11 @@ from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.wording.words import counted
 
 NATURAL_ROW, ROOMY_ROW, HIGHEST_ROW = 1.67, 2.3, 8.0  # in letters
-TITLE = 1.9  # the height of a title, in its letters
-GAP, ABOVE = 0.6, 0.3  # between two rankings, and between them and what stands above
+TITLE_ROOM = 1.9  # the height of a title, in its letters
+GAP, LISTS_GAP = 0.6, 0.3  # between two rankings, and between them and what stands above
 SHORTEST_BAR = 4.0  # letters
 NATURAL_ROWS, FEW_ROWS = 10, 5
-LARGEST, LONG_BAR = 1.4, 0.4  # times the letters of labels, if bars have so much of the width
+LARGEST_SCALE, LONG_BAR = 1.4, 0.4  # times the letters of labels, if bars have so much of the width
 SENTENCES_SHARE = 0.6  # of a page, that they have at most
 
 
@@ -63,16 +63,16 @@ class RankingDrawing(Drawing):
     def _sentences_height(self, letters: Lettering, width: float) -> float:
         """Return the height of the sentences with the gap below them; 0 if there are none."""
         sentences = self.sentences
-        return sentences.height(letters, width) + ABOVE if sentences.sentences else 0.0
+        return sentences.height(letters, width) + LISTS_GAP if sentences.sentences else 0.0
 
     def body_height(self, letters: Lettering, width: float) -> float:
         """Return the height for all sentences, and for a title and at most ten rows of
         a ranking.
         """
-        above, rankings = self._sentences_height(letters, width), self.rankings
-        most = max((len(ranked.grid.rows) for ranked in rankings), default=0)
-        rows = min(most, NATURAL_ROWS) * NATURAL_ROW * letters.label * POINT
-        return above + (TITLE * letters.title * POINT + rows if rankings else 0.0)
+        upper, rankings = self._sentences_height(letters, width), self.rankings
+        row_count = max((len(ranked.grid.rows) for ranked in rankings), default=0)
+        rows = min(row_count, NATURAL_ROWS) * NATURAL_ROW * letters.label * POINT
+        return upper + (TITLE_ROOM * letters.title * POINT + rows if rankings else 0.0)
 
     def body(self, room: Box, letters: Lettering) -> Items:
         """Yield the sentences in at most 0.6 of the height of a room, and the rankings
@@ -81,13 +81,13 @@ class RankingDrawing(Drawing):
         left, bottom, width, height = room
         above = min(self._sentences_height(letters, width), SENTENCES_SHARE * height)
         if above:
-            upper = left, bottom + height - above + ABOVE, width, max(above - ABOVE, 0.1)
+            upper = left, bottom + height - above + LISTS_GAP, width, max(above - LISTS_GAP, 0.1)
             yield from self.sentences.items(upper, letters)
         boxes, lists = _best_bars(self.rankings, (left, bottom, width, height - above), letters)
         for ranked, bars, box in zip(self.rankings, lists, boxes, strict=True):
             yield from _ranking_items(ranked, bars, box, letters)
 
-    def legible(self, room: Box, letters: Lettering) -> int:
+    def legibility(self, room: Box, letters: Lettering) -> int:
         """Return the number of rankings, whatever the room."""
         return len(self.rankings)
 
@@ -101,12 +101,15 @@ def _best_bars(
     arrangement leaves a place empty.
     """
     count = len(rankings)
-    across = (each for each in range(1, count + 1) if count % each == 0)
-    ways = [panes(count, each, room, GAP) for each in across]
+    across = (columns for columns in range(1, count + 1) if count % columns == 0)
+    choices = [panes(count, columns, room, GAP) for columns in across]
     # Of ways that are as good `max` takes the first: that with the longest bars.
     return max(
-        ((boxes, _bars_of_one_size(rankings, boxes, letters)) for boxes in ways),
-        key=lambda way: (sum(len(b.shown) for b in way[1]), min(way[1][0].size, letters.label)),
+        ((boxes, _bars_of_one_size(rankings, boxes, letters)) for boxes in choices),
+        key=lambda way: (
+            sum(len(b.shown_rows) for b in way[1]),
+            min(way[1][0].size, letters.label),
+        ),
     )
 
 
@@ -118,12 +121,12 @@ def _bars_of_one_size(
     Remarks stand below their bars if all rows then have larger letters, else beside them.
     """
     pairs = list(zip(rankings, boxes, strict=True))
-    size, below = min(_largest_size(*pair, letters) for pair in pairs), False
+    size, remarks_below = min(_largest_size(*pair, letters) for pair in pairs), False
     if any(any(ranked.remarks) for ranked in rankings):
-        size_below = min(_roomy_size(*pair, letters, BELOW_A_BAR) for pair in pairs)
+        size_below = min(_roomy_size(*pair, letters, REMARK_HEIGHT) for pair in pairs)
         if size_below > max(size, letters.label):
-            size, below = size_below, True
-    return [_bar_list(*pair, size, letters, below=below) for pair in pairs]
+            size, remarks_below = size_below, True
+    return [_bar_list(*pair, size, letters, below=remarks_below) for pair in pairs]
 
 
 def _largest_size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
@@ -133,7 +136,7 @@ def _largest_size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
     smallest size.
     """
     roomy = max(_roomy_size(ranked, box, letters), letters.label)
-    few = min(FEW_ROWS, len(ranked.grid.rows))
+    min_rows = min(FEW_ROWS, len(ranked.grid.rows))
     room = box[3] - _title_height(ranked, letters)
 
     def has_long_bars(size: float) -> bool:
@@ -145,20 +148,22 @@ def _largest_size(ranked: RankedBars, box: Box, letters: Lettering) -> float:
         some length.
         """
         bars = _bar_list(ranked, box, size, letters)
-        return lines_in(room, size) >= few and bars.bar_length >= SHORTEST_BAR * bars.unit
+        return (
+            count_bar_lines(room, size) >= min_rows and bars.bar_length >= SHORTEST_BAR * bars.unit
+        )
 
-    size = first_fit(shrinking(roomy, letters.label), has_long_bars)
-    return first_fit(shrinking(size, letters.smallest), fits)
+    size = first_fit(smaller_sizes(roomy, letters.label), has_long_bars)
+    return first_fit(smaller_sizes(size, letters.smallest), fits)
 
 
-def _roomy_size(ranked: RankedBars, box: Box, letters: Lettering, below: float = 0.0) -> float:
+def _roomy_size(ranked: RankedBars, box: Box, letters: Lettering, extra: float = 0.0) -> float:
     """Return the size of letters, in points, in which all rows fill the box.
 
-    It is at most 1.4 times a label's; `below` letters are added to each row for a remark.
+    It is at most 1.4 times a label's; `extra` letters are added to each row for a remark.
     """
     room = box[3] - _title_height(ranked, letters)
-    size = room / (max(len(ranked.grid.rows), 1) * (ROOMY_ROW + below) * POINT)
-    return min(size, LARGEST * letters.label)
+    size = room / (max(len(ranked.grid.rows), 1) * (ROOMY_ROW + extra) * POINT)
+    return min(size, LARGEST_SCALE * letters.label)
 
 
 def _bar_list(
@@ -169,7 +174,7 @@ def _bar_list(
     `below` puts remarks below their bars and not beside them; at least one line is kept.
     """
     count, room = len(ranked.grid.rows), box[3] - _title_height(ranked, letters)
-    lines = min(lines_in(room, size, BELOW_A_BAR if below else 0.0), count)
+    lines = min(count_bar_lines(room, size, REMARK_HEIGHT if below else 0.0), count)
 
     def more(start: int) -> list[str]:
         """Return the line that counts the rows from `start` on."""
@@ -199,7 +204,7 @@ def _ranking_rows(ranked: RankedBars) -> tuple[BarRow, ...]:
 
 def _title_height(ranked: RankedBars, letters: Lettering) -> float:
     """Return the inches that the title of a ranking takes; 0 if it has none."""
-    return TITLE * letters.title * POINT if ranked.grid.title else 0.0
+    return TITLE_ROOM * letters.title * POINT if ranked.grid.title else 0.0
 
 
 def _ranking_items(ranked: RankedBars, bars: BarList, box: Box, letters: Lettering) -> Items:
@@ -224,4 +229,4 @@ def _mark_key(ranked: RankedBars, x: float, y: float, box: Box, letters: Letteri
     start, words = x + 2 * letter, f"mean of the {ranked.mark_title}"
     if ranked.mark_title and start + letter + text_width(words, size) <= box[0] + box[2]:
         yield bar_mark(start, y + MIDDLE * letter, letter)
-        yield Words(words, start + BESIDE * letter, y, size, faint=True)
+        yield Words(words, start + BAR_GAP * letter, y, size, faint=True)

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from attnviz.renderers.picture.items import (
-    Bar,
     Box,
     Chart,
+    ColorBar,
     Item,
     Layout,
     Panel,
@@ -26,24 +26,24 @@ CELL_EDGE = 0.02  # inches around a cell, that its lines reach into
 COARSE_WIDTH = 1.1
 CHART_EDGE = 0.05  # and around a chart, that its marks do
 # Of a letter's size: how far a line of text reaches from its foot
-BELOW_WORDS, ABOVE_WORDS = 0.4, 1.2
+DESCENT_SHARE, ASCENT_SHARE = 0.4, 1.2
 
 
-def new_parts(before: Layout, layout: Layout) -> tuple[Layout, list[Box]] | None:
+def changed_parts(previous: Layout, layout: Layout) -> tuple[Layout, list[Box]] | None:
     """Return a layout of only the items to draw again, and the boxes in which `layout` is new.
 
     None comes back if all must be drawn again: if anything but words and values of cells differs,
     or if turned words or words over a panel changed.
     """
-    if _same_parts(before) != _same_parts(layout):
+    if _fixed_parts(previous) != _fixed_parts(layout):
         return None
-    changed = set(before.words) ^ set(layout.words)
-    if any(word.angle for word in changed):
+    changed_words = set(previous.words) ^ set(layout.words)
+    if any(word.angle for word in changed_words):
         return None
-    bands = [_line_band(word, layout) for word in changed]
+    bands = [_line_band(word, layout) for word in changed_words]
     if any(_boxes_meet(panel.box, band) for panel in layout.panels for band in bands):
         return None  # words that move over cells
-    cells = [_changed_cells(*pair) for pair in zip(before.panels, layout.panels, strict=True)]
+    cells = [_changed_cells(*pair) for pair in zip(previous.panels, layout.panels, strict=True)]
     pairs = list(zip(layout.panels, cells, strict=True))
     boxes = [*bands, *(box for panel, new in pairs for box in _new_cell_boxes(panel, new))]
     items: list[Item] = [
@@ -56,31 +56,31 @@ def new_parts(before: Layout, layout: Layout) -> tuple[Layout, list[Box]] | None
     for item in layout.items:
         if isinstance(item, Words):
             items += [item] if any(_words_touch(item, band) for band in bands) else []
-        elif isinstance(item, Bar):
+        elif isinstance(item, ColorBar):
             items += [item] if any(_boxes_meet(item.box, box) for box in boxes) else []
         elif not isinstance(item, Panel):
             items.append(item)
     return replace(layout, items=tuple(items)), boxes
 
 
-def parts_beside_cells(before: Layout, layout: Layout) -> tuple[Layout, list[Box]]:
+def parts_beside_cells(previous: Layout, layout: Layout) -> tuple[Layout, list[Box]]:
     """Return a layout with neither panels nor colour bars, and the boxes in which to draw it.
 
     The boxes are those of all charts and of the words that one of the two layouts has alone; words
     outside of these boxes are left out.
     """
-    changed = set(before.words) ^ set(layout.words)
+    changed_words = set(previous.words) ^ set(layout.words)
     boxes = [
-        *map(_words_box, changed),
-        *(_grown_box(each.box, CHART_EDGE) for each in layout.all(Chart)),
+        *map(_words_box, changed_words),
+        *(_grown_box(chart.box, CHART_EDGE) for chart in layout.items_of(Chart)),
     ]
-    stays = (
+    selection = (
         any(_boxes_meet(_words_box(item), box) for box in boxes)
         if isinstance(item, Words)
-        else not isinstance(item, Panel | Bar)
+        else not isinstance(item, Panel | ColorBar)
         for item in layout.items
     )
-    return replace(layout, items=tuple(itertools.compress(layout.items, stays))), boxes
+    return replace(layout, items=tuple(itertools.compress(layout.items, selection))), boxes
 
 
 def _words_box(word: Words) -> Box:
@@ -88,13 +88,13 @@ def _words_box(word: Words) -> Box:
     direction.
     """
     size = word.size * POINT
-    start = {"left": 0.0, "center": 0.5, "right": 1.0}[word.across]
+    start = {"left": 0.0, "center": 0.5, "right": 1.0}[word.halign]
     width = text_width(word.text, word.size) * (BOLD if word.bold else 1.0) * COARSE_WIDTH
     if word.angle:
         reach = width + size
         return word.x - reach, word.y - reach, 2 * reach, 2 * reach
     left, wide = word.x - start * width - size / 2, width + size
-    return left, word.y - BELOW_WORDS * size, wide, (BELOW_WORDS + ABOVE_WORDS) * size
+    return left, word.y - DESCENT_SHARE * size, wide, (DESCENT_SHARE + ASCENT_SHARE) * size
 
 
 def _grown_box(box: Box, edge: float) -> Box:
@@ -103,27 +103,27 @@ def _grown_box(box: Box, edge: float) -> Box:
     return left - edge, bottom - edge, width + 2 * edge, height + 2 * edge
 
 
-def _same_parts(layout: Layout) -> tuple[object, ...]:
+def _fixed_parts(layout: Layout) -> tuple[object, ...]:
     """Return what must be equal in two layouts if only words and cells are to be drawn again:
     sizes, scales, bars, charts and lines.
     """
     shapes = [(panel.box, panel.number_size, panel.grid.values.shape) for panel in layout.panels]
     scales = [panel.grid.scale for panel in layout.panels]
-    lines = layout.all(Bar), layout.all(Chart), layout.all(Stroke)
+    lines = layout.items_of(ColorBar), layout.items_of(Chart), layout.items_of(Stroke)
     return layout.size, *lines, shapes, scales
 
 
 def _line_band(word: Words, layout: Layout) -> Box:
     """Return a box as high as a line of text and as wide as the page."""
     size = word.size * POINT
-    return 0.0, word.y - BELOW_WORDS * size, layout.size[0], (BELOW_WORDS + ABOVE_WORDS) * size
+    return 0.0, word.y - DESCENT_SHARE * size, layout.size[0], (DESCENT_SHARE + ASCENT_SHARE) * size
 
 
 def _words_touch(word: Words, band: Box) -> bool:
     """Return whether words may reach into the height of a box; how far they reach across is
     ignored.
     """
-    reach = text_width(word.text, word.size) if word.angle else word.size * POINT * ABOVE_WORDS
+    reach = text_width(word.text, word.size) if word.angle else word.size * POINT * ASCENT_SHARE
     return word.y - reach < band[1] + band[3] and band[1] < word.y + reach
 
 
@@ -135,14 +135,14 @@ def _boxes_meet(one: Box, other: Box) -> bool:
     )
 
 
-def _changed_cells(before: Panel, panel: Panel) -> np.ndarray:
+def _changed_cells(previous: Panel, panel: Panel) -> np.ndarray:
     """Return, for each cell, whether its value or its being hidden differs; two empty cells are
     equal.
     """
-    one, other = before.grid, panel.grid
+    one, other = previous.grid, panel.grid
     same = (one.values == other.values) | (np.isnan(one.values) & np.isnan(other.values))
-    new: np.ndarray = ~same | (one.hidden != other.hidden)
-    return new
+    changes: np.ndarray = ~same | (one.hidden != other.hidden)
+    return changes
 
 
 def _new_cell_boxes(panel: Panel, cells: np.ndarray) -> Iterator[Box]:
@@ -152,9 +152,9 @@ def _new_cell_boxes(panel: Panel, cells: np.ndarray) -> Iterator[Box]:
 
 
 def with_patches(
-    picture: np.ndarray, drawn: np.ndarray, boxes: Sequence[Box], inches: float
+    picture: np.ndarray, new_picture: np.ndarray, boxes: Sequence[Box], inches: float
 ) -> np.ndarray:
-    """Return a copy of `picture` with the pixels of `drawn` inside these boxes.
+    """Return a copy of `picture` with the pixels of `new_picture` inside these boxes.
 
     Boxes are in inches from the lower left of a page that is `inches` high.
     """
@@ -164,5 +164,5 @@ def with_patches(
         top = max(int((inches - bottom - height) * pixels), 0)
         rows = slice(top, max(int((inches - bottom) * pixels) + 1, 0))
         columns = slice(max(int(left * pixels), 0), max(int((left + width) * pixels) + 1, 0))
-        patched[rows, columns] = drawn[rows, columns]
+        patched[rows, columns] = new_picture[rows, columns]
     return patched

@@ -17,7 +17,7 @@ from attnviz.renderers import Look
 from attnviz.renderers.picture.arrows_and_columns import planes_items, upright_bars_items
 from attnviz.renderers.picture.cards import WIDTH_SLACK, without_axis_titles
 from attnviz.renderers.picture.items import Box, Item, Items, Layout, Panel, Stroke
-from attnviz.renderers.picture.matrix import bars_width, color_scales, scale_bars, with_numbers_of
+from attnviz.renderers.picture.matrix import bars_width, color_scales, scale_bars, with_numbers_like
 from attnviz.renderers.picture.page_frame import (
     Captions,
     Line,
@@ -26,10 +26,10 @@ from attnviz.renderers.picture.page_frame import (
     stacked_words,
 )
 from attnviz.renderers.picture.panel_labels import panel_style
-from attnviz.renderers.picture.panel_rows import any_columns
+from attnviz.renderers.picture.panel_rows import possible_orders
 from attnviz.renderers.picture.panels import (
-    NATURAL_SHARE,
-    SMALLER_LETTERS,
+    LETTER_SHARES,
+    NATURAL_SCALE,
     STRETCH,
     natural_page,
     panels_in_room,
@@ -51,24 +51,24 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
 from attnviz.wording.sums import Sum
 
-NARROWEST = 7.4  # inches: a page that nobody gave a size
+MIN_PAGE_WIDTH = 7.4  # inches: a page that nobody gave a size
 PLANES_HEIGHT = 0.45  # of the width of such a page
 STAGE_HEIGHT, STAGE_ROW_HEIGHT = 0.5, 0.24  # on such a page: a line of tables, and each of its rows
 HEAD_SHARE = 0.42  # of a page's height, at most: what the step is
 SUMS_SHARES = (0.45, 0.3, 0.2)  # of what that leaves: the sums, less where numbers need the room
-SIDE_BY_SIDE = 1.3  # times as wide as high: here sums stand beside arrows
+SIDE_BY_SIDE_ASPECT = 1.3  # times as wide as high: here sums stand beside arrows
 SUMS_SIDES = (0.38, 0.42, 0.46, 0.5)  # of the width: the first at which all of them can be read
 # Around tables, and their rows, in letters of labels
-UPRIGHT_HEIGHT, SLANTED_HEIGHT, HIGH_ROW = 5.2, 7.8, 1.8
+UPRIGHT_HEIGHT, SLANTED_HEIGHT, TABLE_ROW_HEIGHT = 5.2, 7.8, 1.8
 UPRIGHT_SHARE = 0.65  # of the width, that labels may take to stand upright
 CELL_FORM, ONE_COLUMN_FORM = (STRETCH, 2.2), (20.0, 1.3)  # times as wide, and as high, cells may be
-TABLES_AIR = 0.7  # above and below the tables, in letters of the text
-READABLE = (1.0, 0.94, 0.89)  # of the letters of the text: sums, while all fit
+TABLES_GAP = 0.7  # above and below the tables, in letters of the text
+READABLE_SHARES = (1.0, 0.94, 0.89)  # of the letters of the text: sums, while all fit
 LAST_SHARES = (0.8, 0.72)  # rather than without some of them
 CUT_SUMS_SHARES = (0.8, 0.7, 0.62, 0.56)  # the first of them, if it would not fit otherwise
 CUT_MARK = "…"  # in place of sums that do not
 LEAST_HEIGHT, FEW_ROWS = 0.7, 4  # of a label is a row high, and so many of them if labels are large
-LONGER_THAN_ITS_HEAD = 4.0  # an arrow is, at least
+LEAST_ARROW_LENGTH = 4.0  # an arrow is, at least
 
 
 def section_pages(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
@@ -78,11 +78,11 @@ def section_pages(sections: Sequence[Section], look: Look, captions: Captions) -
     """
     for text_size in smaller_text_sizes(look.text_size):
         smaller, usual = replace(look, text_size=text_size), text_size <= 1
-        pages = _pages_alike(sections, smaller, captions)
+        pages = _uniform_pages(sections, smaller, captions)
         label = _section_page(sections, smaller, captions)[1].label
-        seen = _is_visible(pages, LEAST_HEIGHT * label * POINT, 1 if usual else FEW_ROWS)
+        is_visible = _is_visible(pages, LEAST_HEIGHT * label * POINT, 1 if usual else FEW_ROWS)
         words = (words for each in pages for words in each.words)
-        if seen and (usual or not any(each.text.startswith(CUT_MARK) for each in words)):
+        if is_visible and (usual or not any(each.text.startswith(CUT_MARK) for each in words)):
             break
     return pages
 
@@ -91,8 +91,8 @@ def smaller_text_sizes(largest: float) -> list[float]:
     """Return text sizes from the largest down to 0.6 times it, and the usual ones that
     are smaller.
     """
-    sizes = {largest * share for share in SMALLER_LETTERS}
-    return sorted({*sizes, *(each for each in SMALLER_LETTERS if each < largest)}, reverse=True)
+    sizes = {largest * share for share in LETTER_SHARES}
+    return sorted({*sizes, *(each for each in LETTER_SHARES if each < largest)}, reverse=True)
 
 
 def _is_visible(pages: Sequence[Layout], row: float, rows: int) -> bool:
@@ -103,28 +103,26 @@ def _is_visible(pages: Sequence[Layout], row: float, rows: int) -> bool:
     enough.
     """
     panels = [panel for each in pages for panel in each.panels]
-    arrows = [stroke for each in pages for stroke in each.all(Stroke) if stroke.head]
-    seen = (math.dist(*each.points) >= LONGER_THAN_ITS_HEAD * each.head for each in arrows)
-    return (any(seen) or not arrows) and all(
+    arrows = [stroke for each in pages for stroke in each.items_of(Stroke) if stroke.head]
+    long_enough = (math.dist(*each.points) >= LEAST_ARROW_LENGTH * each.head for each in arrows)
+    return (any(long_enough) or not arrows) and all(
         panel.box[2] >= row and panel.box[3] >= row * min(rows, len(panel.grid.rows))
         for panel in panels
     )
 
 
-def _pages_alike(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
+def _uniform_pages(sections: Sequence[Section], look: Look, captions: Captions) -> list[Layout]:
     """Return a page for each section, all laid out alike: what they share stands in one place."""
     size, letters = _section_page(sections, look, captions)
     margin, width = letters.margin, size[0] - 2 * letters.margin
     frame = make_frame(replace(captions, title=""), size, letters)
-    heads = [_head_lines(each, captions, letters, (width, size[1])) for each in sections]
+    heads = [_head_lines(section, captions, letters, (width, size[1])) for section in sections]
     top = frame.top - max(map(_total_height, heads))
     bottom = frame.room[1]
-    below = _section_bodies(sections, (margin, bottom, width, max(top - bottom, 0.5)), letters)
+    bodies = _section_bodies(sections, (margin, bottom, width, max(top - bottom, 0.5)), letters)
     pages = []
-    for head, drawn in zip(heads, below, strict=True):
-        pages.append(
-            Layout(size, (*stacked_words(head, margin, frame.top), *drawn, *frame.words()))
-        )
+    for head, body in zip(heads, bodies, strict=True):
+        pages.append(Layout(size, (*stacked_words(head, margin, frame.top), *body, *frame.words())))
     return pages
 
 
@@ -134,42 +132,42 @@ def _section_bodies(sections: Sequence[Section], room: Box, letters: Lettering) 
     They stand beside arrows on a wide page; below tables they get less room if numbers would be too
     small.
     """
-    if all(section.planes for section in sections) and room[2] > SIDE_BY_SIDE * room[3]:
-        return [_beside_sums(section, room, letters) for section in sections]
+    if all(section.planes for section in sections) and room[2] > SIDE_BY_SIDE_ASPECT * room[3]:
+        return [_body_beside_sums(section, room, letters) for section in sections]
     for share in SUMS_SHARES:
-        drawn = _above_sums(sections, room, letters, share)
-        if all(item.number_size for each in drawn for item in each if isinstance(item, Panel)):
-            return drawn
-    return _above_sums(sections, room, letters, SUMS_SHARES[0])
+        bodies = _bodies_above_sums(sections, room, letters, share)
+        if all(item.number_size for body in bodies for item in body if isinstance(item, Panel)):
+            return bodies
+    return _bodies_above_sums(sections, room, letters, SUMS_SHARES[0])
 
 
-def _above_sums(
+def _bodies_above_sums(
     sections: Sequence[Section], room: Box, letters: Lettering, share: float
 ) -> list[list[Item]]:
     """Return what is drawn of each section with its sums below it, in at most `share` of the height
     or in what tables leave. Bars have no sums below them.
     """
     left, bottom, width, height = room
-    low = max(share, 1 - max(_least_height(each, width, letters) for each in sections) / height)
-    written = [() if each.bars else each.sums for each in sections]  # bars have their numbers
-    sums = sum_lines(written, (width, height * low), letters)
-    middle = max(map(_total_height, sums))
-    air = TABLES_AIR * letters.text * POINT
-    above = (left, bottom + middle + air, width, max(height - middle - 2 * air, 0.5))
+    limit = max(share, 1 - max(_table_height(each, width, letters) for each in sections) / height)
+    sum_sets = [() if each.bars else each.sums for each in sections]  # bars have their numbers
+    sums = sum_lines(sum_sets, (width, height * limit), letters)
+    sums_height = max(map(_total_height, sums))
+    air = TABLES_GAP * letters.text * POINT
+    body_room = (left, bottom + sums_height + air, width, max(height - sums_height - 2 * air, 0.5))
     return [
-        [*drawn, *stacked_words(lines, left, bottom + middle)]
-        for drawn, lines in zip(_bodies_alike(sections, above, letters), sums, strict=True)
+        [*body, *stacked_words(lines, left, bottom + sums_height)]
+        for body, lines in zip(_uniform_bodies(sections, body_room, letters), sums, strict=True)
     ]
 
 
-def _least_height(section: Section, width: float, letters: Lettering) -> float:
+def _table_height(section: Section, width: float, letters: Lettering) -> float:
     """Return the inches that a section's table needs; 100 if it has several below each other."""
     if len(section.grids) > 1:
         return 100.0
     letter = letters.label * POINT
     rows = max((len(grid.rows) for grid in section.grids), default=0)
     upright = all(_stands_upright(grid, width, letters) for grid in section.grids)
-    return ((UPRIGHT_HEIGHT if upright else SLANTED_HEIGHT) + HIGH_ROW * rows) * letter
+    return ((UPRIGHT_HEIGHT if upright else SLANTED_HEIGHT) + TABLE_ROW_HEIGHT * rows) * letter
 
 
 def _stands_upright(grid: Grid, width: float, letters: Lettering) -> bool:
@@ -178,21 +176,21 @@ def _stands_upright(grid: Grid, width: float, letters: Lettering) -> bool:
     return widest * len(grid.columns) <= UPRIGHT_SHARE * width
 
 
-def _beside_sums(section: Section, room: Box, letters: Lettering) -> list[Item]:
+def _body_beside_sums(section: Section, room: Box, letters: Lettering) -> list[Item]:
     """Return what is drawn of a section with its sums on the right, in the least width that fits
     them.
     """
     left, bottom, width, height = room
-    air = TABLES_AIR * letters.text * POINT
+    air = TABLES_GAP * letters.text * POINT
     for share in SUMS_SIDES:
-        half = width * share
-        count, size = _fitting_sums(section.sums, (half, height - 2 * air), letters)
+        wide = width * share
+        count, size = _fitting_sums(section.sums, (wide, height - 2 * air), letters)
         if count == len(section.sums) and size >= LAST_SHARES[0] * letters.text:
             break
-    (lines,) = sum_lines([section.sums], (half, height - 2 * air), letters)
-    drawn = _section_items(section, (left, bottom, width - half - 2 * air, height - air), letters)
+    (lines,) = sum_lines([section.sums], (wide, height - 2 * air), letters)
+    body = _section_items(section, (left, bottom, width - wide - 2 * air, height - air), letters)
     top = bottom + (height + _total_height(lines)) / 2
-    return [*drawn, *stacked_words(lines, left + width - half, top)]
+    return [*body, *stacked_words(lines, left + width - wide, top)]
 
 
 def count_fitting_sums(section: Section, look: Look, captions: Captions) -> int:
@@ -218,38 +216,38 @@ def _section_page(
     """
     if look.size:
         return look.size, lettering(look.size, look.text_size)
-    small = Lettering().scaled(NATURAL_SHARE * look.text_size)
-    sizes = [_wanted_size(section, look.text_size) for section in sections]
-    width = max(NARROWEST, *(wide for wide, _ in sizes))
+    small = Lettering().scaled(NATURAL_SCALE * look.text_size)
+    sizes = [_natural_section_size(section, look.text_size) for section in sections]
+    width = max(MIN_PAGE_WIDTH, *(wide for wide, _ in sizes))
     letters = (
-        small if lettering_share((width, width)) < NATURAL_SHARE else lettering((width, width))
+        small if lettering_share((width, width)) < NATURAL_SCALE else lettering((width, width))
     )
     inner = width - 2 * letters.margin
     heads = [_head_lines(each, captions, letters, (inner, 100.0)) for each in sections]
-    drawn = max(high for _, high in sizes)
-    below = [() if each.planes or each.bars else each.sums for each in sections]
-    sums = sum_lines(below, (inner, max(drawn, inner / 3)), letters)
+    body_height = max(high for _, high in sizes)
+    sum_sets = [() if each.planes or each.bars else each.sums for each in sections]
+    sums = sum_lines(sum_sets, (inner, max(body_height, inner / 3)), letters)
     frame = make_frame(replace(captions, title=""), (width, 100.0), letters)
-    around = letters.margin + frame.room[1] + 2 * TABLES_AIR * letters.text * POINT
+    frame_height = letters.margin + frame.room[1] + 2 * TABLES_GAP * letters.text * POINT
     return (
         width,
-        around + drawn + max(map(_total_height, heads)) + max(map(_total_height, sums)),
+        frame_height + body_height + max(map(_total_height, heads)) + max(map(_total_height, sums)),
     ), letters
 
 
-def _wanted_size(section: Section, text_size: float) -> Size:
+def _natural_section_size(section: Section, text_size: float) -> Size:
     """Return how large a section's tables want to be, or what is drawn in their place."""
     if section.planes or section.bars:
-        return NARROWEST * 1.2, NARROWEST * 1.2 * PLANES_HEIGHT
+        return MIN_PAGE_WIDTH * 1.2, MIN_PAGE_WIDTH * 1.2 * PLANES_HEIGHT
     if not section.grids:
-        return NARROWEST, 0.0
+        return MIN_PAGE_WIDTH, 0.0
     if section.stages:
         rows = rows_per_line((*section.grids, *section.stage_grids), section.stages)
-        return NARROWEST * 1.3, sum(
-            STAGE_HEIGHT + STAGE_ROW_HEIGHT * min(each, MAX_FULL_ROWS) for each in rows
+        return MIN_PAGE_WIDTH * 1.3, sum(
+            STAGE_HEIGHT + STAGE_ROW_HEIGHT * min(count, MAX_FULL_ROWS) for count in rows
         )
     grids = section.tables
-    return natural_page(any_columns(grids), color_scales(grids), Captions(), text_size)[1]
+    return natural_page(possible_orders(grids), color_scales(grids), Captions(), text_size)[1]
 
 
 def _head_lines(
@@ -261,8 +259,8 @@ def _head_lines(
     The heading is always there; the formulas and then the sentence go first.
     """
     heading = tuple(_heading_lines(section, captions, letters, room[0]))
-    alone = not (section.grids or section.planes)
-    size = letters.title * 1.3 if alone else letters.text
+    stands_alone = not (section.grids or section.planes)
+    size = letters.title * 1.3 if stands_alone else letters.text
     about = tuple(
         Line(line, size) for line in wrap_parts(section.about.split(), " ", size, room[0])
     )
@@ -272,8 +270,8 @@ def _head_lines(
         Line(*fit_line(line, letters.axis, letters.smallest, room[0]), faint=True)
         for line in wrap_parts(parts, "     ", letters.axis, room[0])
     )
-    possible = [(*heading, *about, *formulas), (*heading, *about), heading]
-    return next((each for each in possible if _total_height(each) <= room[1] * HEAD_SHARE), heading)
+    choices = [(*heading, *about, *formulas), (*heading, *about), heading]
+    return next((each for each in choices if _total_height(each) <= room[1] * HEAD_SHARE), heading)
 
 
 def _heading_lines(
@@ -283,7 +281,7 @@ def _heading_lines(
 
     Any other title stands in small letters above, and says what the step is part of.
     """
-    if captions.own and captions.title:
+    if captions.has_custom_title and captions.title:
         yield from headline_lines(captions.title, letters.headline, width)
         yield from headline_lines(section.heading, letters.title, width)
         return
@@ -318,7 +316,7 @@ def _fitting_sums(sums: Sequence[Sum], room: Size, letters: Lettering) -> tuple[
     """Return how many sums fit a room, and in letters of how many points; all of them, if letters
     can be small enough.
     """
-    readable = [letters.text * share for share in READABLE]
+    readable = [letters.text * share for share in READABLE_SHARES]
     for unbroken in (True, False):
         for size in readable:
             if _sums_fit(sums, len(sums), size, room, unbroken):
@@ -340,9 +338,9 @@ def _sums_fit(sums: Sequence[Sum], count: int, size: float, room: Size, unbroken
 
     `unbroken` asks for each sum to be on one line.
     """
-    most = int(room[1] / Line("", size).height) - (count < len(sums))
-    lines = _broken_sums(sums[:count], size, room[0], most)
-    return len(lines) <= (min(most, count) if unbroken else most)
+    max_lines = int(room[1] / Line("", size).height) - (count < len(sums))
+    lines = _broken_sums(sums[:count], size, room[0], max_lines)
+    return len(lines) <= (min(max_lines, count) if unbroken else max_lines)
 
 
 def _lines_of_sums(sums: Sequence[Sum], count: int, size: float, room: Size) -> list[Line]:
@@ -350,43 +348,43 @@ def _lines_of_sums(sums: Sequence[Sum], count: int, size: float, room: Size) -> 
 
     With a `count` of 0 it is the beginning of the first sum, and `…`.
     """
-    most = int(room[1] / Line("", size).height)
-    lines = _broken_sums(sums[: max(count, 1)], size, room[0], most)
+    max_lines = int(room[1] / Line("", size).height)
+    lines = _broken_sums(sums[: max(count, 1)], size, room[0], max_lines)
     if sums and not count:
-        lines = [*lines[: max(most - 1, 0)], CUT_MARK]
+        lines = [*lines[: max(max_lines - 1, 0)], CUT_MARK]
     elif count < len(sums):
         lines = [*lines, f"{CUT_MARK} and {len(sums) - count} more"]
     return [Line(text, size) for text in lines]
 
 
-def _broken_sums(sums: Sequence[Sum], size: float, width: float, most: int) -> list[str]:
+def _broken_sums(sums: Sequence[Sum], size: float, width: float, max_lines: int) -> list[str]:
     """Return the lines of sums, but at most `most + 1` of them, which shows that there are too
     many.
     """
     fits = partial(fits_width, size=size, width=width * WIDTH_SLACK)
     lines = (line for each in sums for line in break_sum(each.text, fits))
-    return list(islice(lines, most + 1))
+    return list(islice(lines, max_lines + 1))
 
 
-def _bodies_alike(sections: Sequence[Section], room: Box, letters: Lettering) -> list[list[Item]]:
+def _uniform_bodies(sections: Sequence[Section], room: Box, letters: Lettering) -> list[list[Item]]:
     """Return what is drawn of each section, with numbers written as if all cells were filled.
 
     So numbers do not change their size from one section to the next, if all have tables of equal
     shapes.
     """
-    placed = [_section_items(section, room, letters) for section in sections]
-    grids = [[item.grid for item in each if isinstance(item, Panel)] for each in placed]
-    if len({tuple(grid.values.shape for grid in each) for each in grids}) > 1 or len(placed) == 1:
-        return placed
-    full = [reduce(_fuller_grid, alike) for alike in zip(*grids, strict=True)]
-    return [[*_with_full_numbers(each, full, letters.number)] for each in placed]
+    bodies = [_section_items(section, room, letters) for section in sections]
+    grids = [[item.grid for item in body if isinstance(item, Panel)] for body in bodies]
+    if len({tuple(grid.values.shape for grid in body) for body in grids}) > 1 or len(bodies) == 1:
+        return bodies
+    full_grids = [reduce(_fuller_grid, variants) for variants in zip(*grids, strict=True)]
+    return [[*_with_full_numbers(body, full_grids, letters.number)] for body in bodies]
 
 
-def _with_full_numbers(drawn: Sequence[Item], full: Sequence[Grid], largest: float) -> Items:
-    """Yield items with the numbers of each panel in the format and size of a grid in `full`."""
-    grids = iter(full)
-    for item in drawn:
-        yield with_numbers_of(item, next(grids), largest) if isinstance(item, Panel) else item
+def _with_full_numbers(items: Sequence[Item], full_grids: Sequence[Grid], largest: float) -> Items:
+    """Yield items with numbers of each panel in the format and size of a grid in `full_grids`."""
+    grids = iter(full_grids)
+    for item in items:
+        yield with_numbers_like(item, next(grids), largest) if isinstance(item, Panel) else item
 
 
 def _fuller_grid(grid: Grid, other: Grid) -> Grid:
@@ -404,19 +402,19 @@ def _section_items(section: Section, room: Box, letters: Lettering) -> list[Item
         return [*planes_items(section.planes, room, letters)]
     if section.bars:
         return [*upright_bars_items(section.bars, room, letters)]
-    staged = (*section.grids, *section.stage_grids)
+    stage_grids = (*section.grids, *section.stage_grids)
     tables = section.tables  # of several only those parts that are needed
     tables = tables if len(tables) == 1 else tuple(map(without_axis_titles, tables))
-    grids = staged if section.stages else tables
+    grids = stage_grids if section.stages else tables
     if not grids:
         return []
     scales = color_scales(grids)
     left, bottom, width, height = room
-    beside = (left, bottom, width - bars_width(scales, letters), height)
-    form = ONE_COLUMN_FORM if all(len(each.columns) == 1 for each in grids) else CELL_FORM
-    style = panel_style(letters, (width, height), *form)
+    tables_room = (left, bottom, width - bars_width(scales, letters), height)
+    cell_form = ONE_COLUMN_FORM if all(len(grid.columns) == 1 for grid in grids) else CELL_FORM
+    style = panel_style(letters, (width, height), *cell_form)
     if section.stages:
-        placed, right = stage_items(grids, section.stages, beside, style, letters)
+        items, right = stage_items(grids, section.stages, tables_room, style, letters)
     else:
-        placed, right = panels_in_room(grids, beside, style)
-    return [*placed, *scale_bars(placed, scales, right, bottom, letters)]
+        items, right = panels_in_room(grids, tables_room, style)
+    return [*items, *scale_bars(items, scales, right, bottom, letters)]

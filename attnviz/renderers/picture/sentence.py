@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from attnviz.renderers.picture.bars_list import (
-    BESIDE,
-    BETWEEN_COLUMNS,
+    BAR_COLUMNS_GAP,
+    BAR_GAP,
     BarList,
     BarRow,
-    columns_for,
-    lines_in,
+    bar_columns_and_lines,
+    count_bar_lines,
 )
 from attnviz.renderers.picture.boxes import panes
-from attnviz.renderers.picture.fit import shrinking
-from attnviz.renderers.picture.items import Arc, Block, Box, Items, Place, Tint, Words, tint_of
+from attnviz.renderers.picture.fit import smaller_sizes
+from attnviz.renderers.picture.items import Arc, Block, Box, Items, Point, Tint, Words, cell_tint
 from attnviz.renderers.picture.matrix import title_words
-from attnviz.renderers.picture.page_frame import Drawing, Key, hidden_key, query_key, scale_key
+from attnviz.renderers.picture.page_frame import Drawing, Key, masked_key, query_key, scale_key
 from attnviz.renderers.picture.text import (
     HEADING_HEIGHT,
     MIDDLE,
@@ -41,7 +41,7 @@ from attnviz.wording.words import counted
 NEWLINE = "↵"
 WORD_PADDING = 0.2  # beside a word, in sizes of its letters
 BOX_HEIGHT = 1.5
-SPACE, JOINT = 0.35, 0.05  # between two words, and between two pieces of one
+WORD_GAP, PIECE_GAP = 0.35, 0.05  # between two words, and between two pieces of one
 LINE_GAP = 1.0  # two lines, where arcs run
 WIDEST_ARC, ARCS_TOGETHER = 0.75, 3.0  # of the size of its letters: one arc, and all of them
 FAINTEST_ARC = 0.15  # points: a thinner one is none
@@ -49,18 +49,18 @@ FLATTEST_ARC = 0.35  # of the height of the widest arc has one to the next word
 # A curve reaches three quarters of the way to the points that it is drawn towards
 CURVE_REACH = 4 / 3
 QUERY_OUTLINE = 2.0  # points
-LARGEST = 2.0  # times the letters of a text, that a short sentence is written in
+MAX_WORD_LETTER_SCALE = 2.0  # times the letters of a text, that a short sentence is written in
 WORDS_SHARE = 0.65  # of the height, for the words of a sentence that does not fit
-MUCH_SMALLER = 0.6  # times as large letters are too small for layers to be rows
-GAP = 0.3  # between two panels, and above the bars, at most:
-ABOVE_BARS = 1.0  # so many letters
+LAYER_ROWS_LETTER_SHARE = 0.6  # times as large letters are too small for layers to be rows
+PANEL_GAP = 0.3  # between two panels, and above the bars, at most:
+BARS_GAP_LETTERS = 1.0  # so many letters
 FEW_BARS = 3
 # How many bars there must be room for, and how small letters may become for them, as a share of
 # those of a text: many bars in large letters, else fewer, else smaller letters, else none.
 WISHES = ((10, 1.0), (6, 1.0), (6, 0.8), (3, 0.0), (1, 0.0), (0, 0.0))
 NATURAL_WIDTH = 10.0  # of a page with one sentence or two
-AIR = 1.2  # times as high as it must be is a panel of its own size
-LARGER = 1.33  # times as large as labels are the words beside few bars
+HEIGHT_SLACK = 1.2  # times as high as it must be is a panel of its own size
+FEW_BARS_SCALE = 1.33  # times as large as labels are the words beside few bars
 HIGHEST_LIST, HIGHEST_ROW = 40.0, 2.6  # of bars, in letters
 HIGHEST_ARCH, ARCH_SHARE = 0.16, 0.4  # of the width of a panel; of the height that is left over
 SHORTEST_BAR = 5.0  # letters
@@ -86,8 +86,8 @@ class Paragraph:
     sentence: Sentence
     size: float  # points
     words: tuple[PlacedWord, ...]
-    before: int = 0  # so many words are left out in front,
-    after: int = 0  # and at the end
+    words_before: int = 0  # so many words are left out in front,
+    words_after: int = 0  # and at the end
 
     @property
     def unit(self) -> float:
@@ -98,7 +98,7 @@ class Paragraph:
     def lines(self) -> int:
         """The number of lines, with those that say how many words are left out."""
         last = max((word.line for word in self.words), default=0)
-        return last + 1 + bool(self.after)
+        return last + 1 + bool(self.words_after)
 
     @property
     def height(self) -> float:
@@ -119,114 +119,114 @@ def paragraph(sentence: Sentence, size: float, width: float) -> Paragraph:
 def _placed_words(sentence: Sentence, size: float, width: float) -> Iterator[PlacedWord]:
     """Yield each word at its place; a line ends where the next word has no room, or behind a ↵."""
     columns, unit = sentence.grid.columns, size * POINT
-    line, left, ended = 0, 0.0, False
+    line, x, ended = 0, 0.0, False
     for column, label in enumerate(columns.labels):
         text, wide = _fitting_word(label, size, width)
-        gap = (SPACE if not columns.spaced or columns.spaced[column] else JOINT) * unit
-        left += gap if left else 0.0
-        if left and (ended or left + wide > width + 1e-6):
-            line, left = line + 1, 0.0
-        yield PlacedWord(text, column, line, left, wide)
-        left, ended = left + wide, label.endswith(NEWLINE)
+        gap = (WORD_GAP if not columns.spaced or columns.spaced[column] else PIECE_GAP) * unit
+        x += gap if x else 0.0
+        if x and (ended or x + wide > width + 1e-6):
+            line, x = line + 1, 0.0
+        yield PlacedWord(text, column, line, x, wide)
+        x, ended = x + wide, label.endswith(NEWLINE)
 
 
 def _fitting_word(label: str, size: float, width: float) -> tuple[str, float]:
     """Return a word, cut if a whole line is not enough for it; and the width of its box."""
-    around = 2 * WORD_PADDING * size * POINT
+    padding = 2 * WORD_PADDING * size * POINT
     wide = text_width(label, size)
-    if wide + around > width:
-        label, _ = fit_line(label, size, size, width - around)
-        wide = min(text_width(label, size), width - around)
-    return label, wide + around
+    if wide + padding > width:
+        label, _ = fit_line(label, size, size, width - padding)
+        wide = min(text_width(label, size), width - padding)
+    return label, wide + padding
 
 
-def in_one_line(sentence: Sentence, width: float) -> float:
+def one_line_size(sentence: Sentence, width: float) -> float:
     """Return the size of letters, in points, in which a whole sentence fills one line.
 
     It is 0 if the sentence has line breaks.
     """
     if any(label.endswith(NEWLINE) for label in sentence.grid.columns.labels[:-1]):
         return 0.0
-    last = list(_placed_words(sentence, 10.0, 1e9))[-1]
-    return 10.0 * width / (last.left + last.width)
+    last_word = list(_placed_words(sentence, 10.0, 1e9))[-1]
+    return 10.0 * width / (last_word.left + last_word.width)
 
 
-def around_the_query(every: Paragraph, most: int) -> Paragraph:
-    """Return no more than about `most` lines of a paragraph: those around the token that attends.
+def lines_around_query(passage: Paragraph, max_lines: int) -> Paragraph:
+    """Return at most about `max_lines` lines of a paragraph, around the token that attends.
 
     Two lines say what is left out; without such a token the first lines are kept.
     """
-    last = every.words[-1].line
-    if last < most:
-        return every
-    at = next((word.line for word in every.words if word.column == every.sentence.query), 0)
-    room = max(most - 2, 1)  # two lines say what is left out
-    first = min(max(at - room // 2, 0), last - room + 1)
-    middle = [word for word in every.words if first <= word.line < first + room]
-    before, after = middle[0].column, len(every.words) - middle[-1].column - 1
-    down = first - bool(before)
+    last_line = passage.words[-1].line
+    if last_line < max_lines:
+        return passage
+    center = next((word.line for word in passage.words if word.column == passage.sentence.query), 0)
+    room = max(max_lines - 2, 1)  # two lines say what is left out
+    first_line = min(max(center - room // 2, 0), last_line - room + 1)
+    words = [word for word in passage.words if first_line <= word.line < first_line + room]
+    before, after = words[0].column, len(passage.words) - words[-1].column - 1
+    shift = first_line - bool(before)
     return replace(
-        every,
-        words=tuple(replace(word, line=word.line - down) for word in middle),
-        before=before,
-        after=after,
+        passage,
+        words=tuple(replace(word, line=word.line - shift) for word in words),
+        words_before=before,
+        words_after=after,
     )
 
 
-def paragraph_items(every: Paragraph, left: float, top: float, arch: float) -> Items:
+def paragraph_items(passage: Paragraph, left: float, top: float, arch: float) -> Items:
     """Yield the lines, arcs and notes of a paragraph, with `arch` inches for arcs above the first
     line.
     """
     top -= arch
-    boxes = {word.column: every.box(word, left, top) for word in every.words}
-    yield from _word_arcs(every, boxes, arch)
-    yield from _word_blocks(every, boxes)
-    yield from _word_texts(every, boxes)
-    yield from _left_out_words(every, left, top)
+    boxes = {word.column: passage.box(word, left, top) for word in passage.words}
+    yield from _word_arcs(passage, boxes, arch)
+    yield from _word_blocks(passage, boxes)
+    yield from _word_texts(passage, boxes)
+    yield from _left_out_words(passage, left, top)
 
 
-def _word_blocks(every: Paragraph, boxes: dict[int, Box]) -> Iterator[Block]:
+def _word_blocks(passage: Paragraph, boxes: dict[int, Box]) -> Iterator[Block]:
     """Yield a box in its colour for each word, with a line around the token that attends."""
     for column, box in boxes.items():
-        outlined = QUERY_OUTLINE if column == every.sentence.query else 0.0
-        yield Block(box, tint_of(every.sentence.grid, 0, column), outlined)
+        outlined = QUERY_OUTLINE if column == passage.sentence.query else 0.0
+        yield Block(box, cell_tint(passage.sentence.grid, 0, column), outlined)
 
 
-def _word_texts(every: Paragraph, boxes: dict[int, Box]) -> Iterator[Words]:
+def _word_texts(passage: Paragraph, boxes: dict[int, Box]) -> Iterator[Words]:
     """Yield the words, each in the middle of its box."""
-    for word in every.words:
+    for word in passage.words:
         left, bottom, width, height = boxes[word.column]
-        tint = tint_of(every.sentence.grid, 0, word.column)
-        x, y = left + width / 2, bottom + height / 2 - MIDDLE * every.unit
+        tint = cell_tint(passage.sentence.grid, 0, word.column)
+        x, y = left + width / 2, bottom + height / 2 - MIDDLE * passage.unit
         faint = tint.value is None
-        yield Words(word.text, x, y, every.size, faint=faint, across="center", over=tint)
+        yield Words(word.text, x, y, passage.size, faint=faint, halign="center", background=tint)
 
 
-def _left_out_words(every: Paragraph, left: float, top: float) -> Iterator[Words]:
+def _left_out_words(passage: Paragraph, left: float, top: float) -> Iterator[Words]:
     """Yield `… 12 tokens before` and `… 3 tokens after`, if there are such."""
-    places = ((every.before, 0, "before"), (every.after, every.lines - 1, "after"))
-    for count, line, where in places:
+    notes = ((passage.words_before, 0, "before"), (passage.words_after, passage.lines - 1, "after"))
+    for count, line, where in notes:
         if count:
-            _, bottom, _, height = every.box(PlacedWord("", 0, line, 0.0, 0.0), left, top)
-            y = bottom + height / 2 - MIDDLE * every.unit
-            yield Words(f"… {counted(count, 'token')} {where}", left, y, every.size, faint=True)
+            _, bottom, _, height = passage.box(PlacedWord("", 0, line, 0.0, 0.0), left, top)
+            y = bottom + height / 2 - MIDDLE * passage.unit
+            yield Words(f"… {counted(count, 'token')} {where}", left, y, passage.size, faint=True)
 
 
-def _word_arcs(every: Paragraph, boxes: dict[int, Box], arch: float) -> Iterator[Arc]:
+def _word_arcs(passage: Paragraph, boxes: dict[int, Box], arch: float) -> Iterator[Arc]:
     """Yield arcs from the token that attends to all others, the thickest on top; too thin ones are
     left out.
 
     How much it attends to itself, its colour and its bar tell.
     """
-    query = every.sentence.query
+    query = passage.sentence.query
     if query is None or query not in boxes:
         return
     farthest = max(abs(_box_middle(box) - _box_middle(boxes[query])) for box in boxes.values())
-    for column in reversed(every.sentence.most_read):
-        tint = tint_of(every.sentence.grid, 0, column)
-        width = arc_width(tint, WIDEST_ARC, ARCS_TOGETHER) * every.size
+    for column in reversed(passage.sentence.most_read):
+        tint = cell_tint(passage.sentence.grid, 0, column)
+        width = arc_width(tint, WIDEST_ARC, ARCS_TOGETHER) * passage.size
         if column in boxes and column != query and width >= FAINTEST_ARC:
-            heights = arch, LINE_GAP * every.unit
+            heights = arch, LINE_GAP * passage.unit
             points = _word_curve(boxes[query], boxes[column], heights, farthest)
             yield Arc(points, width, tint)
 
@@ -242,7 +242,7 @@ def arc_width(tint: Tint, widest: float, together: float) -> float:
 
 def _word_curve(
     start: Box, end: Box, heights: tuple[float, float], farthest: float
-) -> tuple[Place, Place, Place, Place]:
+) -> tuple[Point, Point, Point, Point]:
     """Return the four points of an arch between two words.
 
     On one line it rises to a share of the room above; from line to line it leaves and arrives
@@ -272,14 +272,14 @@ class SentencePanel:
     sentence: Sentence
     words: Paragraph
     bars: BarList
-    heading: float
+    heading_height: float
     wish: int  # which one of the wishes could be granted
 
     @property
     def height(self) -> float:
         """The height of heading, words and bars with the gaps between them, in inches."""
         gap = _gap_above_bars(self.words) if self.bars.lines else 0.0
-        return self.heading + self.words.height + gap + self.bars.height
+        return self.heading_height + self.words.height + gap + self.bars.height
 
     @property
     def worth(self) -> tuple[int, float]:
@@ -292,7 +292,7 @@ class SentenceDrawing(Drawing):
     """As many panels side by side as let their letters be largest; or a row for each layer."""
 
     sentences: tuple[Sentence, ...]
-    in_a_layer: int = 0
+    per_layer: int = 0
 
     @property
     def width(self) -> float:
@@ -303,43 +303,43 @@ class SentenceDrawing(Drawing):
         """Return the height its panels need, two of them side by side, or up to four that make up a
         layer.
         """
-        count, in_a_layer = len(self.sentences), self.in_a_layer
-        across = in_a_layer if in_a_layer in range(1, 5) else min(count, 2)
-        wide, rows = (width - (across - 1) * GAP) / across, math.ceil(count / across)
+        count, per_layer = len(self.sentences), self.per_layer
+        across = per_layer if per_layer in range(1, 5) else min(count, 2)
+        wide, rows = (width - (across - 1) * PANEL_GAP) / across, math.ceil(count / across)
         panels = (_sentence_panel(each, wide, letters.text, letters) for each in self.sentences)
-        return rows * max(panel.height for panel in panels) * AIR + (rows - 1) * GAP
+        return rows * max(panel.height for panel in panels) * HEIGHT_SLACK + (rows - 1) * PANEL_GAP
 
     def body(self, room: Box, letters: Lettering) -> Items:
         """Yield the panels, each with heading, words and bars."""
         panels, across = _best_panels(self, room, letters)
-        most = max(panel.bars.lines for panel in panels)
-        for panel, box in zip(panels, panes(len(panels), across, room, GAP), strict=True):
-            yield from _sentence_items(panel, box, most)
+        max_lines = max(panel.bars.lines for panel in panels)
+        for panel, box in zip(panels, panes(len(panels), across, room, PANEL_GAP), strict=True):
+            yield from _sentence_items(panel, box, max_lines)
 
-    def legible(self, room: Box, letters: Lettering) -> int:
+    def legibility(self, room: Box, letters: Lettering) -> int:
         """Return a number that is larger, the earlier a wish (for many bars in large letters) is
         granted.
         """
         panels, _ = _best_panels(self, self.room_above_keys(room, letters), letters)
         return len(WISHES) - max(panel.wish for panel in panels)
 
-    def crowded_out(self, room: Box, letters: Lettering) -> str:
+    def crowded_out_text(self, room: Box, letters: Lettering) -> str:
         """Return 'all bars' if most have no room, and more would be shown on a page for each head;
         else "".
         """
         panels, _ = _best_panels(self, self.room_above_keys(room, letters), letters)
-        few = any(len(p.bars.shown) < min(FEW_BARS, len(p.bars.rows)) for p in panels)
-        alone = SentenceDrawing(self.sentences[:1]).legible(room, letters)
-        return "all bars" if few and alone > self.legible(room, letters) else ""
+        lacks_bars = any(len(p.bars.shown_rows) < min(FEW_BARS, len(p.bars.rows)) for p in panels)
+        single = SentenceDrawing(self.sentences[:1]).legibility(room, letters)
+        return "all bars" if lacks_bars and single > self.legibility(room, letters) else ""
 
     def keys(self) -> list[Key]:
         """Return what colours, the line around a word, and the look of hidden words mean."""
-        scales = dict.fromkeys(each.grid.scale for each in self.sentences)
+        scales = dict.fromkeys(sentence.grid.scale for sentence in self.sentences)
         meanings = [scale_key(scale) for scale in scales]
-        if any(each.query is not None for each in self.sentences):
+        if any(sentence.query is not None for sentence in self.sentences):
             meanings.append(query_key("the token that attends"))
-        if any(each.grid.hidden.any() for each in self.sentences):
-            meanings.append(hidden_key(next(iter(scales))))
+        if any(sentence.grid.hidden.any() for sentence in self.sentences):
+            meanings.append(masked_key(next(iter(scales))))
         return meanings
 
 
@@ -351,15 +351,15 @@ def _best_panels(
 
     A row for each layer is preferred, unless that leaves far smaller letters, or no bars.
     """
-    sentences, in_a_layer = drawing.sentences, drawing.in_a_layer
+    sentences, per_layer = drawing.sentences, drawing.per_layer
     across = range(1, len(sentences) + 1)
-    choices = [(_panels_across(sentences, each, room, letters), each) for each in across]
+    choices = [(_panels_across(sentences, count, room, letters), count) for count in across]
     best = max(choices, key=lambda choice: min(panel.worth for panel in choice[0]))
-    if not in_a_layer:
+    if not per_layer:
         return best
-    layers = choices[in_a_layer - 1]
-    large = layers[0][0].words.size >= MUCH_SMALLER * best[0][0].words.size
-    bars = all(panel.bars.shown for panel in layers[0]) or not best[0][0].bars.shown
+    layers = choices[per_layer - 1]
+    large = layers[0][0].words.size >= LAYER_ROWS_LETTER_SHARE * best[0][0].words.size
+    bars = all(panel.bars.shown_rows for panel in layers[0]) or not best[0][0].bars.shown_rows
     return layers if large and bars else best
 
 
@@ -369,12 +369,12 @@ def _panels_across(
     """Return panels with `across` side by side, all in letters of one size, so that none looks more
     important.
     """
-    _, _, width, height = panes(len(sentences), across, room, GAP)[0]
+    _, _, width, height = panes(len(sentences), across, room, PANEL_GAP)[0]
     largest = [_largest_panel(each, width, height, letters) for each in sentences]
     size = min(panel.words.size for panel in largest)
     wish = max(panel.wish for panel in largest)
-    alike = (_sentence_panel(each, width, size, letters, height, wish) for each in sentences)
-    return [_shortened_panel(panel, height) for panel in alike]
+    panels = (_sentence_panel(each, width, size, letters, height, wish) for each in sentences)
+    return [_shortened_panel(panel, height) for panel in panels]
 
 
 def _largest_panel(
@@ -384,14 +384,14 @@ def _largest_panel(
 
     If none fits, it is in the smallest letters, as on a page of any height.
     """
-    largest = LARGEST * letters.text
-    one_line = min(in_one_line(sentence, width), largest)
-    first = [one_line] if one_line >= letters.text else []
+    largest = MAX_WORD_LETTER_SCALE * letters.text
+    one_line = min(one_line_size(sentence, width), largest)
+    first_sizes = [one_line] if one_line >= letters.text else []
     for wish, (bars, share) in enumerate(WISHES):
         smallest = max(share * letters.text, letters.smallest)
-        for size in (*first, *shrinking(largest, smallest)):
+        for size in (*first_sizes, *smaller_sizes(largest, smallest)):
             panel = _sentence_panel(sentence, width, size, letters, height, wish)
-            enough = len(panel.bars.shown) >= min(bars, len(sentence.bars))
+            enough = len(panel.bars.shown_rows) >= min(bars, len(sentence.bars))
             if panel.height <= height and enough:
                 return panel
     return _sentence_panel(sentence, width, letters.smallest, letters)
@@ -413,9 +413,9 @@ def _sentence_panel(
     heading = min(size, letters.title) * POINT * HEADING_HEIGHT if sentence.grid.title else 0.0
     spare = height - heading - words.height - _gap_above_bars(words)
     spare = min(spare, HIGHEST_LIST * letters.label * POINT)
-    for most in (letters.label * LARGER, letters.label):
-        bars = word_bars(sentence, max(min(size, most), letters.smallest), width, spare)
-        if bars.columns == 1 and not bars.left_out:
+    for max_size in (letters.label * FEW_BARS_SCALE, letters.label):
+        bars = word_bars(sentence, max(min(size, max_size), letters.smallest), width, spare)
+        if bars.columns == 1 and not bars.remainder_text:
             break
     return SentencePanel(sentence, words, bars, heading, wish)
 
@@ -427,17 +427,17 @@ def _shortened_panel(panel: SentencePanel, height: float) -> SentencePanel:
     """
     if panel.height <= height:
         return panel
-    words, bars, room = panel.words, panel.bars, height - panel.heading
+    words, bars, room = panel.words, panel.bars, height - panel.heading_height
     line = words.height / words.lines
-    fewer = around_the_query(words, max(int(room * WORDS_SHARE / line), 1))
-    width = bars.columns * (bars.width + BETWEEN_COLUMNS * bars.unit) - BETWEEN_COLUMNS * bars.unit
-    left = room - fewer.height - _gap_above_bars(fewer)
-    return replace(panel, words=fewer, bars=word_bars(panel.sentence, bars.size, width, left))
+    passage = lines_around_query(words, max(int(room * WORDS_SHARE / line), 1))
+    width = bars.columns * (bars.width + BAR_COLUMNS_GAP * bars.unit) - BAR_COLUMNS_GAP * bars.unit
+    spare = room - passage.height - _gap_above_bars(passage)
+    return replace(panel, words=passage, bars=word_bars(panel.sentence, bars.size, width, spare))
 
 
 def _gap_above_bars(words: Paragraph) -> float:
     """Return the gap between words and bars, in inches."""
-    return min(GAP, ABOVE_BARS * words.unit)
+    return min(PANEL_GAP, BARS_GAP_LETTERS * words.unit)
 
 
 def word_bars(sentence: Sentence, size: float, width: float, height: float) -> BarList:
@@ -447,12 +447,12 @@ def word_bars(sentence: Sentence, size: float, width: float, height: float) -> B
     """
     rows, unit = _word_rows(sentence), size * POINT
     labels, numbers = ([row.label for row in rows], [row.number for row in rows])
-    between = BETWEEN_COLUMNS * unit
-    around = (
-        widest_line(tuple(labels), size) + widest_line(tuple(numbers), size) + 2 * BESIDE * unit
+    between = BAR_COLUMNS_GAP * unit
+    needed = (
+        widest_line(tuple(labels), size) + widest_line(tuple(numbers), size) + 2 * BAR_GAP * unit
     )
-    most = max(int((width + between) / (around + SHORTEST_BAR * unit + between)), 1)
-    columns, lines = columns_for(len(rows), lines_in(height, size), most)
+    max_columns = max(int((width + between) / (needed + SHORTEST_BAR * unit + between)), 1)
+    columns, lines = bar_columns_and_lines(len(rows), count_bar_lines(height, size), max_columns)
     wide = (width - (columns - 1) * between) / columns
 
     def more(start: int) -> list[str]:
@@ -464,7 +464,7 @@ def word_bars(sentence: Sentence, size: float, width: float, height: float) -> B
         count = f"{len(rest):,} more"
         return [f"and {count}, {together} together", f"{count}: {together}", count]
 
-    return BarList(rows, size, wide, lines if wide >= around else 0, more, columns, tracked=True)
+    return BarList(rows, size, wide, lines if wide >= needed else 0, more, columns, tracked=True)
 
 
 @lru_cache(maxsize=256)  # asked for again and again while a sentence finds its size
@@ -472,29 +472,29 @@ def _word_rows(sentence: Sentence) -> tuple[BarRow, ...]:
     """Return a bar for each word that has one, with its label and number."""
     grid, write = sentence.grid, cell_format(sentence.grid, 2)
     labels = [shorten_label(grid.columns.names[column]) for column in sentence.bars]
-    tints = [tint_of(grid, 0, column) for column in sentence.bars]
+    tints = [cell_tint(grid, 0, column) for column in sentence.bars]
     return tuple(
         BarRow(label, write(tint.value or 0.0), tint, tint.share)
         for label, tint in zip(labels, tints, strict=True)
     )
 
 
-def _sentence_items(panel: SentencePanel, box: Box, most: int) -> Items:
+def _sentence_items(panel: SentencePanel, box: Box, max_lines: int) -> Items:
     """Yield heading, words and bars, with what is left over shared between arcs and bars.
 
-    `most` is the number of lines of bars in the panel that has most: bars are equally high in all.
+    `max_lines` is the number of lines of bars in the panel that has most, as all are equally high.
     """
     left, bottom, width, height = box
     top, arch = bottom + height, panel.words.unit
     spare = max(height - panel.height, 0.0)
     if panel.words.lines == 1 and panel.sentence.reads_others:
         arch += min(spare * ARCH_SHARE, HIGHEST_ARCH * width)
-    if panel.heading:
-        grid, size = panel.sentence.grid, panel.heading / HEADING_HEIGHT / POINT
+    if panel.heading_height:
+        grid, size = panel.sentence.grid, panel.heading_height / HEADING_HEIGHT / POINT
         text, points = fit_line(grid.title, size, size, width)
         yield from title_words(text, left, top - size * POINT, points, off=grid.is_all_off)
-    top -= panel.heading
+    top -= panel.heading_height
     yield from paragraph_items(panel.words, left, top, arch)
     top -= panel.words.height + arch - panel.words.unit + _gap_above_bars(panel.words)
-    share = panel.bars.lines / max(most, 1)
+    share = panel.bars.lines / max(max_lines, 1)
     yield from panel.bars.items(left, top, (top - bottom) * share, HIGHEST_ROW)

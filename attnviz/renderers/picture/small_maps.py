@@ -39,18 +39,18 @@ MAP_GAP = 0.14  # between two maps, as a part of one
 MAP_STRETCH, MAP_SQUEEZE = 1.5, 1.25  # of a cell, so that a page is filled
 LARGEST_MAP, HIGHEST_SHEET = 2.6, 8.0  # of a map, and of all of them, on a page of its own size
 FINEST_CELL = 0.025  # of a cell
-BESIDE_MAPS = 0.5  # from maps to their names, in letters
+NAMES_GAP = 0.5  # from maps to their names, in letters
 NAMES_HEIGHT = 1.5  # the height of a line of names, in letters
-KEY_AIR = 1.2  # between maps and a key beside them, in letters
+KEY_GAP = 1.2  # between maps and a key beside them, in letters
 MAX_NAMED_TOKENS = 32  # tokens that stand beside maps
 FRAME_SERIES = 0  # the colour of frames and letters, among those of lines
 TAG_SIDE = 1.35  # of a letter's box, in letters
 TAG_SHARE = 0.26  # of a map, its letter may take
 TAG_GAP = 0.5  # between a letter and its words, in letters
-BETWEEN_TAGS = 1.8  # between two of them in a line
-TAG_LINE = 1.8  # from one line to the next, in letters
+TAGS_GAP = 1.8  # between two of them in a line
+TAG_LINE_PITCH = 1.8  # from one line to the next, in letters
 TAG_PAIR, TAG_LEADING = 1.2, 1.5  # from a name to what stands below it, and from there to the next
-Pieces = tuple[tuple[str, bool], ...]  # words, and whether they are bold
+TagText = tuple[tuple[str, bool], ...]  # words, and whether they are bold
 
 
 @dataclass(frozen=True)
@@ -68,33 +68,33 @@ class HeadsDrawing(Drawing):
         overview = self.overview
         heads = len(overview.columns)
         across = min(heads, round(math.sqrt(1.5 * heads))) if len(overview.rows) == 1 else heads
-        endless = MapSheet(overview, letters, (0.0, 0.0, width, 1e3), True, max(across, 1))
-        endless = _with_tokens(endless) or endless
-        rows = endless.counts[0] * (1 + MAP_GAP)
-        wide = endless.pitch[0] / (1 + MAP_GAP)
+        sheet = MapSheet(overview, letters, (0.0, 0.0, width, 1e3), True, max(across, 1))
+        sheet = _with_tokens(sheet) or sheet
+        rows = sheet.grid_shape[0] * (1 + MAP_GAP)
+        wide = sheet.pitch[0] / (1 + MAP_GAP)
         high = min(wide * overview.shape[0] / overview.shape[1], LARGEST_MAP, HIGHEST_SHEET / rows)
-        titles = endless.title * (endless.counts[0] - 1)
-        low = tag_column_height(overview, letters)
-        return max(high * rows + titles, low) + endless.above + endless.below
+        titles = sheet.title_height * (sheet.grid_shape[0] - 1)
+        key_height = tag_column_height(overview, letters)
+        return max(high * rows + titles, key_height) + sheet.height_above + sheet.height_below
 
     def body(self, room: Box, letters: Lettering) -> Items:
         """Yield the maps, names, frames and the key, and the last lines below."""
         sheet = best_sheet(self.overview, room, letters)
-        for part in (_map_items, _head_names, _token_labels, _frame_items, _tags_items):
+        for part in (_map_items, _head_names, _token_labels, _frame_items, _tag_key_items):
             yield from part(sheet)
         left, _, width, _ = room
-        last = (
+        legend_box = (
             left,
-            sheet.lowest - sheet.last_height,
+            sheet.key_foot - sheet.legend_height,
             width,
-            sheet.last_height,
+            sheet.legend_height,
         )  # below the maps, or the key
-        yield from keys_items(sheet.last_keys, last, letters.note)
+        yield from keys_items(sheet.legend, legend_box, letters.note)
 
-    def legible(self, room: Box, letters: Lettering) -> int:
+    def legibility(self, room: Box, letters: Lettering) -> int:
         """Return how many labels the queries of a map have; 0 if tokens have no names."""
         tokens = best_sheet(self.overview, room, letters).tokens
-        return len(tokens[0].places) if tokens else 0
+        return len(tokens[0].positions) if tokens else 0
 
 
 def _map_items(sheet: MapSheet) -> Items:
@@ -102,7 +102,7 @@ def _map_items(sheet: MapSheet) -> Items:
     axes.
     """
     overview = sheet.overview
-    boxes = tuple(sheet.box(*each) for each in overview.places)
+    boxes = tuple(sheet.box(*head) for head in overview.map_cells)
     yield Maps(overview.scale, boxes, overview.values, overview.hidden)
     yield from (Block(box, outlined=FAINT_LINE, faint=True) for box in boxes)
     yield from (line for box in boxes for line in _border_blocks(overview, box))
@@ -126,38 +126,38 @@ def _head_names(sheet: MapSheet) -> Iterator[Words | Stroke]:
     name.
     """
     overview, letters = sheet.overview, sheet.letters
-    if sheet.wrapped:
+    if sheet.is_wrapped:
         yield from _map_titles(sheet)
         return
-    (wide, high), (left, top), size = sheet.pitch, sheet.corner, letters.axis
-    beyond = sheet.tokens[0].extent if sheet.tokens else 0.0
-    x = left - beyond - BESIDE_MAPS * size * POINT
-    for row in _every_few(overview.rows, high, size * POINT * 1.1):
-        y = top - row * high - sheet.size[1] / 2 - MIDDLE * size * POINT
-        yield Words(overview.rows.labels[row], x, y, size, across="right")
+    (wide, high), (left, top), size = sheet.pitch, sheet.top_left, letters.axis
+    tokens_width = sheet.tokens[0].extent if sheet.tokens else 0.0
+    x = left - tokens_width - NAMES_GAP * size * POINT
+    for row in _thinned_indices(overview.rows, high, size * POINT * 1.1):
+        y = top - row * high - sheet.map_size[1] / 2 - MIDDLE * size * POINT
+        yield Words(overview.rows.labels[row], x, y, size, halign="right")
     widest = max(text_width(label, size) for label in overview.columns.labels)
-    y = top + BESIDE_MAPS * size * POINT
-    for column in _every_few(overview.columns, wide, widest + 0.5 * size * POINT):
-        x = left + column * wide + sheet.size[0] / 2
-        yield Words(overview.columns.labels[column], x, y, size, across="center")
+    y = top + NAMES_GAP * size * POINT
+    for column in _thinned_indices(overview.columns, wide, widest + 0.5 * size * POINT):
+        x = left + column * wide + sheet.map_size[0] / 2
+        yield Words(overview.columns.labels[column], x, y, size, halign="center")
     for name, start, end in _key_groups(sheet):
-        line = sheet.corner[1] + (NAMES_HEIGHT + 0.2) * size * POINT
-        yield Stroke(((start, line), (end, line)))
+        line_y = sheet.top_left[1] + (NAMES_HEIGHT + 0.2) * size * POINT
+        yield Stroke(((start, line_y), (end, line_y)))
         text, points = fit_line(name, size, letters.smallest, end - start)
-        above = y + NAMES_HEIGHT * size * POINT
-        yield Words(text, (start + end) / 2, above, points, across="center", faint=True)
+        name_y = y + NAMES_HEIGHT * size * POINT
+        yield Words(text, (start + end) / 2, name_y, points, halign="center", faint=True)
 
 
 def _map_titles(sheet: MapSheet) -> Iterator[Words]:
     """Yield the name of each map over it."""
     size = sheet.letters.axis
-    for name, place in zip(sheet.overview.names, sheet.overview.places, strict=True):
-        left, bottom, wide, high = sheet.box(*place)
+    for name, head in zip(sheet.overview.names, sheet.overview.map_cells, strict=True):
+        left, bottom, wide, high = sheet.box(*head)
         text, points = fit_line(name, size, sheet.letters.smallest, wide)
-        yield Words(text, left, bottom + high + BESIDE_MAPS * size * POINT * 0.8, points)
+        yield Words(text, left, bottom + high + NAMES_GAP * size * POINT * 0.8, points)
 
 
-def _every_few(axis: Axis, pitch: float, needed: float) -> range:
+def _thinned_indices(axis: Axis, pitch: float, needed: float) -> range:
     """Return every place of an axis, or every second, fourth, eighth one.
 
     Places are `pitch` inches apart, and a label takes `needed` inches.
@@ -174,8 +174,8 @@ def _key_groups(sheet: MapSheet) -> Iterator[tuple[str, float, float]]:
     """
     groups = sheet.overview.groups
     for group, columns in groupby(range(len(groups)), lambda column: groups[column]):
-        every = list(columns)
-        start, end = sheet.box(0, every[0]), sheet.box(0, every[-1])
+        members = list(columns)
+        start, end = sheet.box(0, members[0]), sheet.box(0, members[-1])
         yield f"kv {group}", start[0], end[0] + end[2]
 
 
@@ -184,37 +184,37 @@ def _token_labels(sheet: MapSheet) -> Iterator[Words | Stroke]:
     if sheet.tokens is None:
         return
     rows, columns = sheet.tokens
-    last = len(sheet.overview.columns) - sheet.across
-    for layer, head in sheet.overview.places:
-        lowest = layer == len(sheet.overview.rows) - 1 and head >= last
+    last_row_start = len(sheet.overview.columns) - sheet.across
+    for layer, head in sheet.overview.map_cells:
+        is_lowest = layer == len(sheet.overview.rows) - 1 and head >= last_row_start
         left = rows if head % sheet.across == 0 else Ticks("", 0)
-        under = columns if lowest else Ticks("", 0)
-        yield from axis_items(left, under, sheet.box(layer, head), _sheet_style(sheet.letters))
+        below = columns if is_lowest else Ticks("", 0)
+        yield from axis_items(left, below, sheet.box(layer, head), _sheet_style(sheet.letters))
 
 
 def _frame_items(sheet: MapSheet) -> Items:
     """Yield a thick line around each map that has a flag, and the letter of its first flag."""
-    seen = set[int]()
+    framed_maps = set[int]()
     for number, flag in enumerate(sheet.overview.flags):
-        if flag.map_index in seen:
+        if flag.map_index in framed_maps:
             continue
-        seen.add(flag.map_index)
-        left, bottom, wide, high = box = sheet.box(*sheet.overview.places[flag.map_index])
+        framed_maps.add(flag.map_index)
+        left, bottom, wide, high = box = sheet.box(*sheet.overview.map_cells[flag.map_index])
         yield Block(box, outlined=FRAME_LINE, series=FRAME_SERIES)
         size = tag_size(min(wide, high), sheet.letters)
         yield from tag_items(number, left + wide, bottom + high, size)
 
 
-def _tags_items(sheet: MapSheet) -> Items:
+def _tag_key_items(sheet: MapSheet) -> Items:
     """Yield the key of all letters, beside the maps or below them."""
     left, _, width, _ = sheet.room
-    if sheet.beside:
-        start = sheet.right + KEY_AIR * sheet.letters.axis * POINT
-        high = sheet.corner[1] - sheet.lowest
+    if sheet.key_beside:
+        start = sheet.maps_right + KEY_GAP * sheet.letters.axis * POINT
+        high = sheet.top_left[1] - sheet.key_foot
         return tag_column_items(
-            sheet.overview, (start, sheet.lowest, left + width - start, high), sheet.letters
+            sheet.overview, (start, sheet.key_foot, left + width - start, high), sheet.letters
         )
-    room = (left, sheet.lowest, width, sheet.foot - sheet.lowest)
+    room = (left, sheet.key_foot, width, sheet.maps_foot - sheet.key_foot)
     return tag_lines_items(sheet.overview, room, sheet.letters)
 
 
@@ -225,7 +225,7 @@ class MapSheet:
     overview: Overview
     letters: Lettering
     room: Box
-    beside: bool  # whether the key stands on the right, or below
+    key_beside: bool  # whether the key stands on the right, or below
     across: int  # maps beside each other: all of a layer, or fewer of one that is alone
     tokens: tuple[Ticks, Ticks] | None = None  # beside the maps on the left, and below the last
 
@@ -235,72 +235,74 @@ class MapSheet:
         return self.letters.axis * POINT
 
     @property
-    def left(self) -> float:
+    def left_width(self) -> float:
         """The width of the names of layers and of tokens, left of the maps."""
-        beyond = self.tokens[0].extent if self.tokens else 0.0
-        if self.wrapped:
-            return beyond
+        tokens_width = self.tokens[0].extent if self.tokens else 0.0
+        if self.is_wrapped:
+            return tokens_width
         names = max(text_width(label, self.letters.axis) for label in self.overview.rows.labels)
-        return names + BESIDE_MAPS * self._letter + beyond
+        return names + NAMES_GAP * self._letter + tokens_width
 
     @property
-    def wrapped(self) -> bool:
+    def is_wrapped(self) -> bool:
         """Whether a layer stands in several rows, so that each map has its own name."""
         return self.across < len(self.overview.columns)
 
     @property
-    def title(self) -> float:
+    def title_height(self) -> float:
         """The height of a map's own name, above it."""
-        return NAMES_HEIGHT * self._letter if self.wrapped else 0.0
+        return NAMES_HEIGHT * self._letter if self.is_wrapped else 0.0
 
     @property
-    def above(self) -> float:
+    def height_above(self) -> float:
         """The height of the names of heads, and of the groups that share keys."""
-        return NAMES_HEIGHT * self._letter * (1 + (bool(self.overview.groups) and not self.wrapped))
+        return (
+            NAMES_HEIGHT * self._letter * (1 + (bool(self.overview.groups) and not self.is_wrapped))
+        )
 
     @property
-    def below(self) -> float:
+    def height_below(self) -> float:
         """The height of the names of tokens and of the last lines, below the maps."""
-        last_height = self.last_height
-        return (self.tokens[1].extent if self.tokens else 0.0) + last_height
+        legend_height = self.legend_height
+        return (self.tokens[1].extent if self.tokens else 0.0) + legend_height
 
     @property
-    def last_keys(self) -> list[Key]:
+    def legend(self) -> list[Key]:
         """The lines at the foot: what colours mean, what one cell stands for, what is hidden; and
         the text.
         """
-        return last_lines(
+        return legend_keys(
             self.overview, self.letters, self.room[2], has_tokens=self.tokens is not None
         )
 
     @property
-    def last_height(self) -> float:
+    def legend_height(self) -> float:
         """The height of the last lines."""
-        return keys_height(self.last_keys, self.room[2], self.letters.note)
+        return keys_height(self.legend, self.room[2], self.letters.note)
 
     @property
-    def key(self) -> tuple[float, float]:
+    def key_room(self) -> tuple[float, float]:
         """The width and the height that the key takes from the maps; one of them is 0."""
-        if self.beside:
-            return tag_column_width(self.overview, self.letters) + KEY_AIR * self._letter, 0.0
+        if self.key_beside:
+            return tag_column_width(self.overview, self.letters) + KEY_GAP * self._letter, 0.0
         return 0.0, tag_lines_height(self.overview, self.letters, self.room[2])
 
     @property
-    def size(self) -> tuple[float, float]:
+    def map_size(self) -> tuple[float, float]:
         """The size of a map: its cells are about square, if that fills the room."""
-        (high, wide), (rows, columns) = self.overview.shape, self.counts
-        across = self.room[2] - self.left - self.key[0]
-        down = self.room[3] - self.above - self.below - self.key[1]
-        most_wide = max(across, 0.1) / (columns + MAP_GAP * (columns - 1))
-        down -= self.title * (rows - 1)
-        most_high = max(down, 0.1) / (rows + MAP_GAP * (rows - 1))
-        tall = high / wide
-        return min(most_wide, most_high / tall * MAP_STRETCH), min(
-            most_high, most_wide * tall * MAP_SQUEEZE
+        (high, wide), (rows, columns) = self.overview.shape, self.grid_shape
+        across = self.room[2] - self.left_width - self.key_room[0]
+        down = self.room[3] - self.height_above - self.height_below - self.key_room[1]
+        max_width = max(across, 0.1) / (columns + MAP_GAP * (columns - 1))
+        down -= self.title_height * (rows - 1)
+        max_height = max(down, 0.1) / (rows + MAP_GAP * (rows - 1))
+        aspect = high / wide
+        return min(max_width, max_height / aspect * MAP_STRETCH), min(
+            max_height, max_width * aspect * MAP_SQUEEZE
         )
 
     @property
-    def counts(self) -> tuple[int, int]:
+    def grid_shape(self) -> tuple[int, int]:
         """Rows and columns of maps."""
         parts = math.ceil(len(self.overview.columns) / self.across)
         return len(self.overview.rows) * parts, self.across
@@ -308,42 +310,42 @@ class MapSheet:
     @property
     def pitch(self) -> tuple[float, float]:
         """The distance from one map to the next, across and down."""
-        wide, high = self.size
-        return wide * (1 + MAP_GAP), high * (1 + MAP_GAP) + self.title
+        wide, high = self.map_size
+        return wide * (1 + MAP_GAP), high * (1 + MAP_GAP) + self.title_height
 
     @property
-    def corner(self) -> tuple[float, float]:
+    def top_left(self) -> tuple[float, float]:
         """The upper left end of the first map."""
         left, bottom, _, height = self.room
-        return left + self.left, bottom + height - self.above
+        return left + self.left_width, bottom + height - self.height_above
 
     def box(self, row: int, column: int) -> Box:
         """Return where a map stands; a layer that is alone may go on in the next row."""
-        beyond, column = divmod(column, self.across)
-        row += beyond
-        (wide, high), (across, down), (left, top) = self.size, self.pitch, self.corner
+        extra_rows, column = divmod(column, self.across)
+        row += extra_rows
+        (wide, high), (across, down), (left, top) = self.map_size, self.pitch, self.top_left
         return left + column * across, top - row * down - high, wide, high
 
     @property
-    def right(self) -> float:
+    def maps_right(self) -> float:
         """Where the last map ends."""
         left, _, wide, _ = self.box(0, self.across - 1)
         return left + wide
 
     @property
-    def foot(self) -> float:
+    def maps_foot(self) -> float:
         """Where maps end below, and the names of tokens."""
-        beyond = self.tokens[1].extent if self.tokens else 0.0
-        return self.box(self.counts[0] - 1, 0)[1] - beyond
+        tokens_height = self.tokens[1].extent if self.tokens else 0.0
+        return self.box(self.grid_shape[0] - 1, 0)[1] - tokens_height
 
     @property
-    def lowest(self) -> float:
+    def key_foot(self) -> float:
         """Where the maps and the key end below."""
-        beside = self.corner[1] - tag_column_height(self.overview, self.letters)
-        if self.beside:
-            last_height = self.last_height
-            return min(self.foot, max(beside, self.room[1] + last_height))
-        return self.foot - self.key[1]
+        key_foot = self.top_left[1] - tag_column_height(self.overview, self.letters)
+        if self.key_beside:
+            legend_height = self.legend_height
+            return min(self.maps_foot, max(key_foot, self.room[1] + legend_height))
+        return self.maps_foot - self.key_room[1]
 
 
 def best_sheet(overview: Overview, room: Box, letters: Lettering) -> MapSheet:
@@ -354,17 +356,17 @@ def best_sheet(overview: Overview, room: Box, letters: Lettering) -> MapSheet:
     """
     heads = len(overview.columns)
     across = range(1, heads + 1) if len(overview.rows) == 1 else (heads,)
-    ways = product((True, False), across)
+    layouts = product((True, False), across)
     best = max(
-        (MapSheet(overview, letters, room, *way) for way in ways),
-        key=lambda sheet: sheet.size[0] * sheet.size[1],
+        (MapSheet(overview, letters, room, *layout) for layout in layouts),
+        key=lambda sheet: sheet.map_size[0] * sheet.map_size[1],
     )
     with_tokens = _with_tokens(best)
     high, wide = overview.shape
-    size = best.size if with_tokens is None else with_tokens.size
+    size = best.map_size if with_tokens is None else with_tokens.map_size
     sheet = with_tokens or best
-    finest = (_cells_that_fit(high, size[1]), _cells_that_fit(wide, size[0]))
-    return replace(sheet, overview=overview.pooled_to(*finest))
+    shape = (_cells_that_fit(high, size[1]), _cells_that_fit(wide, size[0]))
+    return replace(sheet, overview=overview.pooled_to(*shape))
 
 
 def _cells_that_fit(count: int, length: float) -> int:
@@ -372,8 +374,8 @@ def _cells_that_fit(count: int, length: float) -> int:
 
     It is all of them unless fewer than about half could be.
     """
-    most = max(math.ceil(length / FINEST_CELL), 1)
-    return count if count < 2 * most else most
+    max_cells = max(math.ceil(length / FINEST_CELL), 1)
+    return count if count < 2 * max_cells else max_cells
 
 
 def _with_tokens(sheet: MapSheet) -> MapSheet | None:
@@ -388,7 +390,7 @@ def _with_tokens(sheet: MapSheet) -> MapSheet | None:
     ):
         return None
     for _ in range(2):
-        (wide, high), style = sheet.size, _sheet_style(letters)
+        (wide, high), style = sheet.map_size, _sheet_style(letters)
         rows = row_ticks(
             replace(overview.query_axis, title=""), high / len(overview.query_axis), style
         )
@@ -396,8 +398,8 @@ def _with_tokens(sheet: MapSheet) -> MapSheet | None:
             replace(overview.key_axis, title=""), wide / len(overview.key_axis), style
         )
         sheet = replace(sheet, tokens=(rows, columns))
-    whole = len(rows.places) == rows.count and len(columns.places) == columns.count
-    return sheet if whole else None
+    all_named = len(rows.positions) == rows.count and len(columns.positions) == columns.count
+    return sheet if all_named else None
 
 
 def _sheet_style(letters: Lettering) -> PanelStyle:
@@ -420,8 +422,8 @@ def tag_items(number: int, right: float, top: float, size: float) -> Items:
         y,
         size,
         bold=True,
-        across="center",
-        inside=FRAME_SERIES,
+        halign="center",
+        background_series=FRAME_SERIES,
     )
 
 
@@ -434,9 +436,9 @@ def tag_column_width(overview: Overview, letters: Lettering) -> float:
     """Return the width of the key in a column; 0 if there are no flags."""
     size = letters.axis
     widths = (
-        _pieces_width(each, size)
+        _pieces_width(line, size)
         for flag in overview.flags
-        for each in _tag_two_lines(overview, flag)
+        for line in _flag_text_lines(overview, flag)
     )
     widest = max(widths, default=0.0)
     return (TAG_SIDE + TAG_GAP) * size * POINT + widest if widest else 0.0
@@ -456,11 +458,11 @@ def tag_column_items(overview: Overview, room: Box, letters: Lettering) -> Items
     size = max(letters.axis * min(high / max(needed, 1e-6), 1.0), letters.smallest)
     letter, y = size * POINT, bottom + high - size * POINT
     for number, flag in enumerate(overview.flags):
-        above, under = _tag_two_lines(overview, flag)
+        head_line, kind_line = _flag_text_lines(overview, flag)
         x = left + (TAG_SIDE + TAG_GAP) * letter
         yield from tag_items(number, left + TAG_SIDE * letter, y + letter, size)
-        yield from _tag_words(above, x, y, size)
-        yield from _tag_words(under, x, y - TAG_PAIR * letter, size, faint=True)
+        yield from _tag_words(head_line, x, y, size)
+        yield from _tag_words(kind_line, x, y - TAG_PAIR * letter, size, faint=True)
         y -= (TAG_PAIR + TAG_LEADING) * letter
 
 
@@ -468,8 +470,8 @@ def tag_lines_height(overview: Overview, letters: Lettering, room: float) -> flo
     """Return the height of the key in lines, with a little room above it; 0 if there
     are no flags.
     """
-    count = len(_tag_lines(overview, letters, room))
-    return (count * TAG_LINE + 0.7) * letters.axis * POINT if count else 0.0
+    count = len(_wrapped_flags(overview, letters, room))
+    return (count * TAG_LINE_PITCH + 0.7) * letters.axis * POINT if count else 0.0
 
 
 def tag_lines_items(overview: Overview, room: Box, letters: Lettering) -> Items:
@@ -477,18 +479,18 @@ def tag_lines_items(overview: Overview, room: Box, letters: Lettering) -> Items:
     left, bottom, wide, high = room
     size, letter = letters.axis, letters.axis * POINT
     y = bottom + high - 1.7 * letter
-    for line in _tag_lines(overview, letters, wide):
+    for line in _wrapped_flags(overview, letters, wide):
         x = left
         for number in line:
-            pieces = _tag_line(overview, overview.flags[number])
+            pieces = _flag_text(overview, overview.flags[number])
             top = y + (MIDDLE + TAG_SIDE / 2) * letter
             yield from tag_items(number, x + TAG_SIDE * letter, top, size)
             yield from _tag_words(pieces, x + (TAG_SIDE + TAG_GAP) * letter, y, size)
             x += _tag_width(pieces, size)
-        y -= TAG_LINE * letter
+        y -= TAG_LINE_PITCH * letter
 
 
-def last_lines(
+def legend_keys(
     overview: Overview, letters: Lettering, room: float, *, has_tokens: bool
 ) -> list[Key]:
     """Return what colours mean and how they run, what one cell stands for, what is hidden; and the
@@ -496,13 +498,16 @@ def last_lines(
 
     `has_tokens` says that tokens stand beside the maps, so that the text is left out.
     """
-    scale, bent = scale_key(overview.scale), COLOR_SCALE_NOTES[overview.bend]
-    colors = replace(scale, meaning=f"{scale.meaning} ({bent})" if bent else scale.meaning)
-    hidden = "grey = hidden by the mask" if overview.has_masked_cells else ""
+    scale, note = scale_key(overview.scale), COLOR_SCALE_NOTES[overview.bend]
+    colors = replace(scale, meaning=f"{scale.meaning} ({note})" if note else scale.meaning)
+    masked = "grey = hidden by the mask" if overview.has_masked_cells else ""
     border = "" if overview.query_axis.border is None else GENERATED_NOTE
     texts = [] if has_tokens else _token_texts(overview)
-    cut = [fit_line(text, letters.note, letters.note, room)[0] for text in texts]
-    return [colors, *(Key(part) for part in (overview.pooled, hidden, border, *cut) if part)]
+    excerpts = [fit_line(text, letters.note, letters.note, room)[0] for text in texts]
+    return [
+        colors,
+        *(Key(part) for part in (overview.pool_note, masked, border, *excerpts) if part),
+    ]
 
 
 def _token_texts(overview: Overview) -> list[str]:
@@ -518,25 +523,25 @@ def _axis_text(tokens: Axis) -> str:
     return "".join(f"{' ' * space}{label}" for label, space in words).strip()
 
 
-def _tag_lines(overview: Overview, letters: Lettering, room: float) -> list[list[int]]:
+def _wrapped_flags(overview: Overview, letters: Lettering, room: float) -> list[list[int]]:
     """Return the numbers of flags in lines that are no wider than `room`."""
-    lines, left = list[list[int]](), room
+    lines, x = list[list[int]](), room
     for number, flag in enumerate(overview.flags):
-        needed = _tag_width(_tag_line(overview, flag), letters.axis)
-        if not lines or left + needed > room:
+        needed = _tag_width(_flag_text(overview, flag), letters.axis)
+        if not lines or x + needed > room:
             lines.append([])
-            left = 0.0
+            x = 0.0
         lines[-1].append(number)
-        left += needed
+        x += needed
     return lines
 
 
-def _tag_width(pieces: Pieces, size: float) -> float:
+def _tag_width(pieces: TagText, size: float) -> float:
     """Return the inches that a letter with these words takes in a line, and the gap behind it."""
-    return (TAG_SIDE + TAG_GAP + BETWEEN_TAGS) * size * POINT + _pieces_width(pieces, size)
+    return (TAG_SIDE + TAG_GAP + TAGS_GAP) * size * POINT + _pieces_width(pieces, size)
 
 
-def _tag_line(overview: Overview, flag: Flag) -> Pieces:
+def _flag_text(overview: Overview, flag: Flag) -> TagText:
     """Return the words for a flag in one line: its kind, the head in bold, and its number."""
     return (
         (f"{flag.kind} ", False),
@@ -545,19 +550,19 @@ def _tag_line(overview: Overview, flag: Flag) -> Pieces:
     )
 
 
-def _tag_two_lines(overview: Overview, flag: Flag) -> tuple[Pieces, Pieces]:
+def _flag_text_lines(overview: Overview, flag: Flag) -> tuple[TagText, TagText]:
     """Return the words for a flag in two lines: the head in bold with its number, and its kind."""
-    above = ((overview.names[flag.map_index], True), (f" {flag.number}", False))
-    return above, ((flag.kind, False),)
+    head_line = ((overview.names[flag.map_index], True), (f" {flag.number}", False))
+    return head_line, ((flag.kind, False),)
 
 
-def _pieces_width(pieces: Pieces, size: float) -> float:
+def _pieces_width(pieces: TagText, size: float) -> float:
     """Return the width of some words, bold ones among them, in inches."""
     return sum(text_width(text, size) * (BOLD if bold else 1.0) for text, bold in pieces)
 
 
 def _tag_words(
-    pieces: Pieces, x: float, y: float, size: float, *, faint: bool = False
+    pieces: TagText, x: float, y: float, size: float, *, faint: bool = False
 ) -> Iterator[Words]:
     """Yield some words, bold ones among them, from (x, y) on."""
     for piece in pieces:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attnviz.renderers.picture.items import Box, Item, Items, Words, panel_boxes
-from attnviz.renderers.picture.matrix import PART_OF_HEAD, panel_of
+from attnviz.renderers.picture.matrix import PART_OF_HEAD, build_panel
 from attnviz.renderers.picture.panel_labels import (
     PanelStyle,
     Ticks,
@@ -71,7 +71,7 @@ class StageLine:
             row_ticks(replace(axis, title=""), height, self.style) if has_names else no_ticks(axis)
         )
 
-    def fixed(self, height: float) -> float:
+    def fixed_width(self, height: float) -> float:
         """Return the width of the labels and signs beside its cells, if a row is `height` inches
         high.
         """
@@ -92,7 +92,7 @@ def stage_items(
 
 def rows_per_line(grids: Sequence[Grid], stages: Stages) -> list[int]:
     """Return how many rows the highest table of each line has."""
-    tables = [[grids[place] for place in line if isinstance(place, int)] for line in stages]
+    tables = [[grids[index] for index in line if isinstance(index, int)] for line in stages]
     return [max(len(grid.rows) for grid in line) for line in tables]
 
 
@@ -102,17 +102,17 @@ def _stage_pieces(grids: Sequence[Grid], line: Sequence[int | str]) -> Iterator[
     The line holds places in `grids` with signs between them, such as `=`.
     """
     signs = [LINE_START, *(sign for sign in line if isinstance(sign, str))]
-    tables = [grids[place] for place in line if isinstance(place, int)]
+    tables = [grids[index] for index in line if isinstance(index, int)]
     parts = [_title_parts(grid.title) for grid in tables]
-    of_one = len({part for part, head in parts if head}) == 1
+    one_head = len({part for part, head in parts if head}) == 1
     for number, (grid, sign, (part, head)) in enumerate(zip(tables, signs, parts, strict=True)):
-        before = parts[number - 1] if number else ("", "")
+        previous = parts[number - 1] if number else ("", "")
         if not head or [*signs, LINE_START][number + 1] == JOINED_TABLES:
             title = part
-        elif of_one:
+        elif one_head:
             title = head
         else:
-            title = f"{head}: {part}" if before[1] != head else part
+            title = f"{head}: {part}" if previous[1] != head else part
         yield StagePiece(grid, sign, "" if head and sign == JOINED_TABLES else title)
 
 
@@ -152,59 +152,61 @@ class _StageRoom:
     letters: Lettering
 
     @property
-    def title(self) -> float:
+    def title_height(self) -> float:
         """The height of a title above tables."""
         return TITLE_HEIGHT * self.letters.axis * POINT
 
     @property
-    def gap(self) -> float:
+    def line_gap(self) -> float:
         """The least gap between two lines."""
         return LINES_GAP * self.letters.label * POINT
 
     @cached_property
-    def wide(self) -> list[float]:
+    def cell_widths(self) -> list[float]:
         """The width of a cell in each line: what labels and signs leave, up to a multiple of its
         height.
         """
         return [
-            self._wide(line, share) for line, share in zip(self.lines, self.shares, strict=True)
+            self._width(line, share) for line, share in zip(self.lines, self.limits, strict=True)
         ]
 
-    def _wide(self, line: StageLine, share: float) -> float:
+    def _width(self, line: StageLine, share: float) -> float:
         """Return the width of a cell of a line whose cells are at most `share` inches high."""
         wide = self.room[2] / line.columns
         for _ in range(3):
-            left = self.room[2] - line.fixed(self._cell(line.pieces[0].grid, line, wide))
+            free = self.room[2] - line.fixed_width(
+                self._cell_height(line.pieces[0].grid, line, wide)
+            )
             wide = min(
-                max(left / line.columns, 0.01), STRETCH * share * line.rows / self._few(line)
+                max(free / line.columns, 0.01), STRETCH * share * line.rows / self._row_part(line)
             )
         return wide
 
-    def _few(self, line: StageLine) -> int:
+    def _row_part(self, line: StageLine) -> int:
         """Return how many rows of usual height a line counts as: its own number, up to five."""
         return min(line.rows, MAX_FULL_ROWS)
 
     @cached_property
-    def shares(self) -> list[float]:
+    def limits(self) -> list[float]:
         """The greatest height of a cell in each line; a line of very many rows has lower ones."""
-        taken = len(self.lines) * self.title + (len(self.lines) - 1) * self.gap
-        parts = [self._few(line) for line in self.lines]
-        unit = max((self.room[3] - taken) / sum(parts), 0.02)
+        used_height = len(self.lines) * self.title_height + (len(self.lines) - 1) * self.line_gap
+        parts = [self._row_part(line) for line in self.lines]
+        unit = max((self.room[3] - used_height) / sum(parts), 0.02)
         return [unit * part / line.rows for part, line in zip(parts, self.lines, strict=True)]
 
-    def _high(self, line: StageLine, wide: float) -> float:
+    def _row_height(self, line: StageLine, wide: float) -> float:
         """Return the height of most cells of a line, whose cells are `wide` inches wide."""
-        share = self.shares[self.lines.index(line)]
+        share = self.limits[self.lines.index(line)]
         return min(share, max(SQUEEZE * wide, LOWEST_ROW))
 
-    def _cell(self, grid: Grid, line: StageLine, wide: float) -> float:
+    def _cell_height(self, grid: Grid, line: StageLine, wide: float) -> float:
         """Return the height of the cells of one table: as in its line, higher beside a table of
         many rows.
         """
-        high, most = self._high(line, wide), max(SQUEEZE * wide, LOWEST_ROW)
+        high, most = self._row_height(line, wide), max(SQUEEZE * wide, LOWEST_ROW)
         tall = line.rows * high
         return max(
-            high, min(LINE_SHARE_OF_ROWS * tall / len(grid.rows), tall / self._few(line), most)
+            high, min(LINE_SHARE_OF_ROWS * tall / len(grid.rows), tall / self._row_part(line), most)
         )
 
     def layout(self) -> tuple[list[Item], float]:
@@ -212,51 +214,51 @@ class _StageRoom:
         ends.
         """
         _, bottom, _, height = self.room
-        pairs = list(zip(self.lines, self.wide, strict=True))
-        tall = [line.rows * self._high(line, wide) for line, wide in pairs]
+        pairs = list(zip(self.lines, self.cell_widths, strict=True))
+        heights = [line.rows * self._row_height(line, wide) for line, wide in pairs]
         gaps = len(self.lines) - 1
-        taken = sum(tall) + len(self.lines) * self.title + gaps * self.gap
-        spare = max((height - taken) / (gaps + 1), 0.0) if gaps else 0.0
-        top, drawn = bottom + height, list[Item]()
-        for (line, wide), high in zip(pairs, tall, strict=True):
-            top -= self.title
-            drawn += self._line(line, wide, top - high / 2)
-            top -= high + self.gap + spare
-        return drawn, max(box[0] + box[2] for box in panel_boxes(drawn))
+        used_height = sum(heights) + len(self.lines) * self.title_height + gaps * self.line_gap
+        spare = max((height - used_height) / (gaps + 1), 0.0) if gaps else 0.0
+        top, items = bottom + height, list[Item]()
+        for (line, wide), high in zip(pairs, heights, strict=True):
+            top -= self.title_height
+            items += self._line_items(line, wide, top - high / 2)
+            top -= high + self.line_gap + spare
+        return items, max(box[0] + box[2] for box in panel_boxes(items))
 
-    def _line(self, line: StageLine, wide: float, middle: float) -> Items:
+    def _line_items(self, line: StageLine, wide: float, middle: float) -> Items:
         """Yield the tables of a line, centred at the height `middle`, with labels, signs and
         titles.
         """
-        ticks = line.ticks(self._cell(line.pieces[0].grid, line, wide))
+        ticks = line.ticks(self._cell_height(line.pieces[0].grid, line, wide))
         x, boxes = self.room[0] + ticks.extent, list[Box]()
         for piece in line.pieces:
             sign = _stage_sign_width(piece.sign, line.style)
             rows, columns = piece.grid.cells.shape
-            tall = rows * self._cell(piece.grid, line, wide)
+            tall = rows * self._cell_height(piece.grid, line, wide)
             box = (x + sign, middle - tall / 2, columns * wide, tall)
-            yield panel_of(piece.grid, box, self.letters.number, self.letters.smallest)
+            yield build_panel(piece.grid, box, self.letters.number, self.letters.smallest)
             yield from _stage_sign(piece, x + sign / 2, middle, line.style)
             if piece is line.pieces[0]:
                 yield from axis_items(ticks, no_ticks(piece.grid.columns), box, line.style)
             boxes.append(box)
             x += sign + columns * wide
-        yield from self._titles(line, boxes)
+        yield from self._title_words(line, boxes)
 
-    def _titles(self, line: StageLine, boxes: Sequence[Box]) -> Iterator[Words]:
+    def _title_words(self, line: StageLine, boxes: Sequence[Box]) -> Iterator[Words]:
         """Yield a title above each table, or the first of those that are joined; short where room
         is.
         """
         titles = [piece.title for piece in line.pieces]
-        starts = [place for place, title in enumerate(titles) if title]
+        starts = [index for index, title in enumerate(titles) if title]
         stops = [*starts[1:], len(boxes)]
         between = 0.7 * SIGN_GAP * line.style.label * POINT
         rooms = [
             boxes[stop - 1][0] + boxes[stop - 1][2] + between - boxes[start][0]
             for start, stop in zip(starts, stops, strict=True)
         ]
-        fitting = _fitted_titles([titles[start] for start in starts], rooms, self.letters)
-        for (text, size), start in zip(fitting, starts, strict=True):
+        texts = _fitted_titles([titles[start] for start in starts], rooms, self.letters)
+        for (text, size), start in zip(texts, starts, strict=True):
             x, y, _, height = boxes[start]
             yield Words(text, x, y + height + 0.4 * size * POINT, size)
 
@@ -269,11 +271,11 @@ def _fitted_titles(
     If even these are too wide, each is cut at the smallest size.
     """
     short = [title.removeprefix("head ") for title in titles]
-    for each in (titles, short):
-        pairs = zip(each, rooms, strict=True)
+    for texts in (titles, short):
+        pairs = zip(texts, rooms, strict=True)
         size = min(room / max(text_width(title, 1.0), 1e-6) for title, room in pairs)
         if size >= letters.smallest:
-            return [(title, min(size, letters.axis)) for title in each]
+            return [(title, min(size, letters.axis)) for title in texts]
     pairs = zip(short, rooms, strict=True)
     return [fit_line(title, letters.smallest, letters.smallest, room) for title, room in pairs]
 
@@ -282,4 +284,4 @@ def _stage_sign(piece: StagePiece, x: float, middle: float, style: PanelStyle) -
     """Yield the sign before a table, centred at (x, middle); nothing if no sign is drawn there."""
     if piece.sign not in (LINE_START, JOINED_TABLES, SEPARATE_TABLES):
         size = _stage_sign_size(piece.sign, style)
-        yield Words(piece.sign, x, middle - MIDDLE * size * POINT, size, across="center")
+        yield Words(piece.sign, x, middle - MIDDLE * size * POINT, size, halign="center")

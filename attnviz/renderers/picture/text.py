@@ -14,12 +14,12 @@ from matplotlib.font_manager import FontProperties
 from attnviz.renderers.look import SLIDE_LABEL_POINTS
 
 SLIDE = (13.333, 7.5)  # inches: the page of a slide, for which the sizes below are meant
-SMALLEST_SHARE = 0.55  # of a slide's letters: a figure in a paper is read from nearer by
-SMALLEST = 10.0  # points on a slide: nobody in the last row reads less
+MIN_LETTERING_SHARE = 0.55  # of a slide's letters: a figure in a paper is read from nearer by
+SMALLEST_POINTS = 10.0  # points on a slide: nobody in the last row reads less
 POINT = 1 / 72
 MARGIN = 1.2  # in letters of the headline
 HEADING_HEIGHT = 1.7  # of a line above a panel, in its letters
-MANY_TITLES = 0.7  # times as large as one are the titles of many panels
+MANY_PANELS_TITLE_SCALE = 0.7  # times as large as one are the titles of many panels
 Size = tuple[float, float]
 MINUS = "−"
 HYPHEN_BEFORE_A_NUMBER = re.compile(r"(?<![\w.)])-(?=[\d.∞])")
@@ -27,8 +27,8 @@ HYPHEN_BETWEEN_SPACES = re.compile(r"(?<= )-(?= )")
 EXPONENT = re.compile(r"(?<=\d)(e)-(?=\d)")
 SUBSCRIPTS = {"d_k": "dₖ", "W_o": "Wₒ"}
 LOWERING_SIGN = "\N{FUNCTION APPLICATION}"  # takes no room; what follows stands below the line
-LOWERED = re.compile(rf"{LOWERING_SIGN}(\w+)")
-NAME_OF_A_MATRIX = re.compile(r"\b([WwBb])_([a-z]+\d?|\d)\b")
+LOWERED_NAME = re.compile(rf"{LOWERING_SIGN}(\w+)")
+MATRIX_NAME = re.compile(r"\b([WwBb])_([a-z]+\d?|\d)\b")
 SUBSCRIPT = re.compile(rf"\b({'|'.join(SUBSCRIPTS)})\b")
 MAX_LABEL_LETTERS = 24  # characters
 # Large, for small letters are fitted to pixels and come out wider or narrower
@@ -36,7 +36,7 @@ MEASURED_POINTS = 100.0
 BOLD = 1.15  # bold letters are so much wider
 NARROWEST_IN_LINE = 0.3  # of its size is the width of a letter, at least, in a line of many
 NARROWEST_LETTER_SHARE = 0.2  # of its size: no letter takes less
-SHORTENING = 0.95  # of its letters a line keeps each time that it is cut
+SHORTENING_STEP = 0.95  # of its letters a line keeps each time that it is cut
 MIDDLE, ASCENT = (0.36, 0.8)  # of a letter's size: from its foot to its middle, and to its head
 
 
@@ -52,17 +52,17 @@ class Lettering:
     axis: float = 16.0  # titles of axes, ends of scales
     note: float = 14.0  # how to read what is drawn
     small_print: float = 11.0  # what made it
-    smallest: float = SMALLEST  # below, labels are thinned out and pages divided
+    smallest: float = SMALLEST_POINTS  # below, labels are thinned out and pages divided
 
     def scaled(self, factor: float, at_least: float = 0.0) -> Lettering:
         """Return the same sizes times a factor, none of them below `at_least` points."""
-        sizes = (getattr(self, each.name) for each in fields(self))
+        sizes = (getattr(self, field.name) for field in fields(self))
         return Lettering(*(max(size * factor, at_least) for size in sizes))
 
     @property
     def small_title(self) -> float:
         """The size of a title above each of many panels, in points."""
-        return max(self.title * MANY_TITLES, self.smallest)
+        return max(self.title * MANY_PANELS_TITLE_SCALE, self.smallest)
 
     @property
     def margin(self) -> float:
@@ -79,8 +79,8 @@ def lettering(size: Size, text_size: float = 1.0) -> Lettering:
     (18.0, 36.0)
     """
     share = lettering_share(size)
-    larger = Lettering().scaled(share * text_size, at_least=SMALLEST * share)
-    smallest = {"smallest": min(SMALLEST * share, larger.label)}
+    larger = Lettering().scaled(share * text_size, at_least=SMALLEST_POINTS * share)
+    smallest = {"smallest": min(SMALLEST_POINTS * share, larger.label)}
     return Lettering(**{**vars(larger), **smallest})
 
 
@@ -88,7 +88,7 @@ def lettering_share(size: Size) -> float:
     """Return how many times as large as those of a slide the letters of a page are:
     0.55 at least.
     """
-    return max(min(size[0] / SLIDE[0], size[1] / SLIDE[1]), SMALLEST_SHARE)
+    return max(min(size[0] / SLIDE[0], size[1] / SLIDE[1]), MIN_LETTERING_SHARE)
 
 
 def typeset(text: str) -> str:
@@ -99,7 +99,7 @@ def typeset(text: str) -> str:
     """
     spaced = HYPHEN_BETWEEN_SPACES.sub(MINUS, text)
     signed = EXPONENT.sub(rf"\1{MINUS}", HYPHEN_BEFORE_A_NUMBER.sub(MINUS, spaced))
-    return SUBSCRIPT.sub(lambda found: SUBSCRIPTS[found[0]], signed)
+    return SUBSCRIPT.sub(lambda match: SUBSCRIPTS[match[0]], signed)
 
 
 def typeset_names(text: str) -> str:
@@ -112,15 +112,15 @@ def typeset_names(text: str) -> str:
     ... )
     True
     """
-    return NAME_OF_A_MATRIX.sub(_lowered_name, text)
+    return MATRIX_NAME.sub(_lowered_name, text)
 
 
-def _lowered_name(found: re.Match[str]) -> str:
+def _lowered_name(match: re.Match[str]) -> str:
     """Return the name that is matched as `W` or `b`, the sign that lowers, and what is to be
     lowered.
     """
-    letter = found[1].replace("w", "W").replace("B", "b")
-    return f"{letter}{LOWERING_SIGN}{found[2]}"
+    letter = match[1].replace("w", "W").replace("B", "b")
+    return f"{letter}{LOWERING_SIGN}{match[2]}"
 
 
 def shorten_label(label: str) -> str:
@@ -165,15 +165,15 @@ def fit_line(text: str, size: float, smallest: float, room: float) -> tuple[str,
 
     A line too wide even at `smallest` is cut, with `…` at its end.
     """
-    most = int(room / (NARROWEST_LETTER_SHARE * smallest * POINT)) + 1
-    if len(text) > most:  # measuring what cannot fit would take long
-        text = f"{text[:most]}…"
-    fitting = min(size, size * room / max(text_width(text, size), 1e-6))
-    while fitting < smallest and len(text) > 1 and text_width(text, smallest) > room:
-        text = text[: max(1, int(len(text) * SHORTENING) - 1)].rstrip("…") + "…"
+    max_letters = int(room / (NARROWEST_LETTER_SHARE * smallest * POINT)) + 1
+    if len(text) > max_letters:  # measuring what cannot fit would take long
+        text = f"{text[:max_letters]}…"
+    fitting_size = min(size, size * room / max(text_width(text, size), 1e-6))
+    while fitting_size < smallest and len(text) > 1 and text_width(text, smallest) > room:
+        text = text[: max(1, int(len(text) * SHORTENING_STEP) - 1)].rstrip("…") + "…"
         if len(text) <= 2:
             break
-    return text, max(fitting, smallest)
+    return text, max(fitting_size, smallest)
 
 
 def fits_width(line: str, size: float, width: float) -> bool:

@@ -20,7 +20,7 @@ from attnviz.errors import Note, warn_with_note
 from attnviz.renderers import Look
 from attnviz.renderers.look import refuse_small_slides
 from attnviz.renderers.picture.matrix import distinct_titles
-from attnviz.renderers.picture.still_pictures import picture_between
+from attnviz.renderers.picture.still_pictures import crop_picture
 from attnviz.renderers.picture.text import SLIDE, Lettering, lettering
 from attnviz.renderers.slides.master import (
     CAPTION_PLACEHOLDER,
@@ -149,7 +149,7 @@ def _picture_bytes(view: View, boxes: SlideBoxes, look: Look) -> bytes:
     with warnings.catch_warnings():
         # A full picture warns that {page} would give several: a deck has several slides.
         warnings.filterwarnings("ignore", message=".*{page}", category=Note)
-        return picture_between(picture_view, look, boxes.title_end, boxes.caption_start)
+        return crop_picture(picture_view, look, boxes.title_end, boxes.caption_start)
 
 
 def _panel_without_title(panel: Drawable) -> Drawable:
@@ -297,11 +297,11 @@ def _slide_titles(view: View, parts: Sequence[Group]) -> list[str]:
         else TITLE_SEPARATOR.join(filter(None, (_common_title(view, part), name)))
         for part, name in zip(parts, names, strict=True)
     ]
-    counts, seen = Counter([view.headline, *titles]), Counter([view.headline])
+    counts, title_counts = Counter([view.headline, *titles]), Counter([view.headline])
     numbered_titles = []
     for title in titles:
-        seen[title] += 1
-        numbered_titles.append(f"{title} ({seen[title]})" if counts[title] > 1 else title)
+        title_counts[title] += 1
+        numbered_titles.append(f"{title} ({title_counts[title]})" if counts[title] > 1 else title)
     return numbered_titles
 
 

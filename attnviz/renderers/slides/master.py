@@ -16,7 +16,7 @@ from pptx.util import Inches
 
 from attnviz.renderers import Look
 from attnviz.renderers.colors import find_theme
-from attnviz.renderers.picture.glyphs import hermetic, measurable_text
+from attnviz.renderers.picture.glyphs import fixed_settings, measurable_text
 from attnviz.renderers.picture.page_frame import (
     LEADING,
     MAX_HEADLINE_LINES,
@@ -215,7 +215,7 @@ def slide_words_for(view: View, look: Look, letters: Lettering) -> SlideWords:
     The caption is how to read the picture; of a step, first what happens in it. Words are measured
     in matplotlib's own font, which is a wide one, so that they fit in any other.
     """
-    with hermetic((), Captions()):
+    with fixed_settings((), Captions()):
         return _measure_slide_words(view, look, letters)
 
 
@@ -228,7 +228,7 @@ def _measure_slide_words(view: View, look: Look, letters: Lettering) -> SlideWor
     texts = (
         (about, letters.text if is_drawn else letters.title * WORDS_ONLY_TEXT_SCALE, False),
         (captions.notes, letters.note, False),
-        (captions.made, letters.small_print, True),
+        (captions.origin, letters.small_print, True),
     )
     room = look.size[1] * (MAX_CAPTION_HEIGHT_SHARE if is_drawn else 1 - MAX_CAPTION_HEIGHT_SHARE)
     paragraphs = (

@@ -99,15 +99,15 @@ def txt(view: View, look: Look) -> list[bytes]:
     return [f"{text.strip()}\n".encode()]
 
 
-def panel_lines(panels: Iterable[Drawable], screen: Screen, around: int = 0) -> Iterator[Text]:
+def panel_lines(panels: Iterable[Drawable], screen: Screen, extra: int = 0) -> Iterator[Text]:
     """Yield the lines of all panels; tables of one kind stand side by side while they fit.
 
-    Overviews and rankings share the lines that all other panels, and `around` lines, leave on the
+    Overviews and rankings share the lines that all other panels, and `extra` lines, leave on the
     screen.
     """
     blocks = list(_panel_blocks(panels, screen))
     elastic = [block for block in blocks if not isinstance(block, list)]
-    taken_lines = around + sum(len(block) + 1 for block in blocks if isinstance(block, list))
+    taken_lines = extra + sum(len(block) + 1 for block in blocks if isinstance(block, list))
     room = (screen.rows - taken_lines) // max(len(elastic), 1)
     yield from join_blocks([
         block if isinstance(block, list) else list(_fit_in_room(block, screen, room))

@@ -336,7 +336,7 @@ def overview_lines(
 def _overview_notes(overview: Overview, screen: Screen) -> Iterator[Text]:
     """Yield the notes below the maps: how to read them, how they were pooled, what is hidden."""
     hidden = "blank = hidden" if overview.has_masked_cells else ""
-    parts = (overview.note, COLOR_SCALE_NOTES[overview.bend], overview.pooled, hidden)
+    parts = (overview.note, COLOR_SCALE_NOTES[overview.bend], overview.pool_note, hidden)
     return wrap_note(" · ".join(filter(None, parts)), screen)
 
 

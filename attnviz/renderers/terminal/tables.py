@@ -326,7 +326,7 @@ def _tables_footer(grids: Sequence[Grid], rows: TableRows) -> Iterator[Text]:
     if table.form.heading == "numbers":
         yield from wrap_note(_column_tokens_note(grid), screen)
         yield from _row_tokens_note(table)
-    yield from wrap_note(table.grid.pooled, screen)
+    yield from wrap_note(table.grid.pool_note, screen)
     if not numbers:
         yield from legend_lines([shown.grid for tables in rows for shown in tables], screen)
     elif masked_grids := [masked for masked in grids if masked.cells.has_hidden]:
@@ -353,7 +353,7 @@ def _row_tokens_note(table: TerminalTable) -> list[Text]:
     Nor is there one if it takes more than two lines, or the table is pooled.
     """
     halves = table.form.cells == "halves" and not table.form.has_pair_names
-    if not halves or table.grid.pooled or not any(table.grid.rows.labels):
+    if not halves or table.grid.pool_note or not any(table.grid.rows.labels):
         return []
     note_lines = list(wrap_note(" · ".join(table.grid.rows.names), table.screen))
     return note_lines if len(note_lines) <= MAX_ROW_TOKEN_LINES else []
@@ -364,7 +364,7 @@ def _missing_count_text(grid: Grid, table: TerminalTable) -> str:
 
     Empty if none, or if the table is pooled.
     """
-    if table.grid.pooled:
+    if table.grid.pool_note:
         return ""
     counts = (
         (len(grid.columns) - len(table.grid.columns), grid.columns.unit),

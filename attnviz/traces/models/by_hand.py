@@ -27,30 +27,31 @@ MAX_LAYER_NUMBER = 99
 MAX_MATRIX_NUMBERS = 10_000_000  # in all matrices, most of them 0 and not written
 TOKENIZER_CHOICES = ("words", *(name for name in TOKENIZERS if name != "words"))  # default first
 MODEL_FILE_KEYS: Mapping[str, toml.ValueKind] = {
-    "about": toml.TEXT,
+    "about": toml.TEXT_TYPE,
     "tokenizer": toml.one_word_of(*TOKENIZER_CHOICES),
-    "dimensions": toml.NAMES,
-    "words": toml.TABLE,
-    "spelled": toml.TABLE,
-    "settings": toml.TABLE,
+    "dimensions": toml.NAMES_TYPE,
+    "words": toml.TABLE_TYPE,
+    "spelled": toml.TABLE_TYPE,
+    "settings": toml.TABLE_TYPE,
     "heads": replace(
-        toml.TABLES, hint="write [[heads]], and below it what each asks for and what it hands on"
+        toml.TABLES_TYPE,
+        hint="write [[heads]], and below it what each asks for and what it hands on",
     ),
 }
 HEAD_KEYS: Mapping[str, toml.ValueKind] = {
-    "does": toml.TEXT,
-    "layer": toml.whole_from(0, MAX_LAYER_NUMBER),
-    "asks": toml.NAMES,
-    "hands": toml.NAMES,
+    "does": toml.TEXT_TYPE,
+    "layer": toml.int_range(0, MAX_LAYER_NUMBER),
+    "asks": toml.NAMES_TYPE,
+    "hands": toml.NAMES_TYPE,
     "sees": toml.one_word_of(*SIGHT_DIRECTIONS),
     "itself": toml.ValueKind(
         lambda value: isinstance(value, bool) or toml.is_number(value, 0),
         "true, false, or a number from 0, such as 5",
     ),
     "near": toml.POSITIVE_TYPE,
-    **dict.fromkeys(("query", "key", "value", "out"), toml.TABLE),
+    **dict.fromkeys(("query", "key", "value", "out"), toml.TABLE_TYPE),
 }
-ROW = toml.ValueKind(
+ROW_TYPE = toml.ValueKind(
     lambda value: isinstance(value, dict) and all(map(toml.is_number, value.values())),
     'a table of numbers: { animal = 1, "refers back" = 0.5 }',
 )
@@ -196,7 +197,7 @@ def _rows(table: toml.Table, columns: Collection[str], names: Collection[str] = 
     for key, row in table.values.items():
         if names:
             table.refuse_unknown("row", key, names)
-        table.refuse_misfit(key, ROW)
+        table.refuse_misfit(key, ROW_TYPE)
         for name in row:
             table.refuse_unknown("column", name, columns, key)
     return table.values
@@ -291,7 +292,7 @@ def _words_and_spellings(whole: toml.Table) -> Vocabulary:
         for word in table.values:
             _refuse_many_tokens(table, word, tokenizer)
     for word, known_word in spelled.values.items():
-        spelled.refuse_misfit(word, toml.TEXT)
+        spelled.refuse_misfit(word, toml.TEXT_TYPE)
         spelled.refuse_unknown("word", known_word, words.values, word)
     return Vocabulary(tokenizer=tokenizer, words=tuple(words.values), spelled=dict(spelled.values))
 

@@ -82,9 +82,9 @@ def _check_tensors(arrays: Mapping[str, AnyArray], card: Card, path: Path) -> di
     """
     dtype = torch.float64 if card.settings.dtype == "float64" else torch.float32
     tensors, shapes = {name: torch.from_numpy(arrays[name]) for name in arrays}, model_shapes(card)
-    known = shapes.required | shapes.optional
+    known_shapes = shapes.required | shapes.optional
     missing = [name for name in shapes.required if name not in tensors]
-    unexpected = [name for name in tensors if name not in known]
+    unexpected = [name for name in tensors if name not in known_shapes]
     settings = f"which the settings in {CONFIG_FILE}"
     if missing:
         raise AttnvizError(f"'{path}' has no '{missing[0]}', {settings} require", SAVE_AGAIN_HINT)
@@ -92,7 +92,7 @@ def _check_tensors(arrays: Mapping[str, AnyArray], card: Card, path: Path) -> di
         problem = f"'{path}' has a '{unexpected[0]}', {settings} do not use"
         raise AttnvizError(problem, SAVE_AGAIN_HINT)
     for name, tensor in tensors.items():
-        _refuse_odd_tensor(f"'{name}' in '{path}'", tensor, known[name])
+        _refuse_odd_tensor(f"'{name}' in '{path}'", tensor, known_shapes[name])
     return {name: tensor.to(dtype) for name, tensor in tensors.items()}
 
 

@@ -101,8 +101,8 @@ class Vocabulary:
         words = [label if label in self.ids else label.lower() for label in tokens.labels]
         for word, label in zip(words, tokens.labels, strict=True):
             if word not in self.ids:
-                known = " ".join(list(self.ids)[:MAX_LISTED_WORDS])
+                known_words = " ".join(list(self.ids)[:MAX_LISTED_WORDS])
                 more = " …" if len(self.ids) > MAX_LISTED_WORDS else ""
                 problem = f"the model has never seen '{label}'"
-                raise AttnvizError(problem, f"it knows: {known}{more}")
+                raise AttnvizError(problem, f"it knows: {known_words}{more}")
         return replace(tokens, ids=tuple(self.ids[word] for word in words))

@@ -34,7 +34,7 @@ class AnswerPositions:
 
     next: bool  # whether it predicts the next token, or else the one at the position
     positions: tuple[int, ...]  # whose answers are shown
-    scored: tuple[int, ...]  # whose logits are computed
+    scored_positions: tuple[int, ...]  # whose logits are computed
 
 
 @dataclass(eq=False)
@@ -46,7 +46,7 @@ class PassResult:
 
 
 def find_answer_positions(
-    model: LoadedTransformer, tokens: Tokens, which: AttentionKind = "self"
+    model: LoadedTransformer, tokens: Tokens, kind: AttentionKind = "self"
 ) -> AnswerPositions | None:
     """Return the positions at which a model predicts a token; None if it predicts none.
 
@@ -54,21 +54,21 @@ def find_answer_positions(
     most `MAX_SCORED_POSITIONS`. Also None where the encoder's attention is shown and only the
     decoder predicts.
     """
-    if _find_answer_layer(model) is None or has_decoder_answers(model, which):
+    if _find_answer_layer(model) is None or has_decoder_answers(model, kind):
         return None
     last_positions = tuple(range(max(0, len(tokens) - MAX_SCORED_POSITIONS), len(tokens)))
     if model.model.can_generate():
-        return AnswerPositions(next=True, positions=last_positions, scored=last_positions)
+        return AnswerPositions(next=True, positions=last_positions, scored_positions=last_positions)
     mask_id = model.tokenizer.mask_token_id
     masks = tuple(position for position, token_id in enumerate(tokens.ids) if token_id == mask_id)
     masks = masks[:MAX_SCORED_POSITIONS]
-    scored = tuple(sorted({*masks, *last_positions}))
-    return AnswerPositions(next=False, positions=masks, scored=scored)
+    scored_positions = tuple(sorted({*masks, *last_positions}))
+    return AnswerPositions(next=False, positions=masks, scored_positions=scored_positions)
 
 
-def has_decoder_answers(model: LoadedTransformer, which: AttentionKind) -> bool:
+def has_decoder_answers(model: LoadedTransformer, kind: AttentionKind) -> bool:
     """Return whether a model's decoder predicts tokens, while the encoder's attention is shown."""
-    is_encoder = model.config.is_encoder_decoder and which == "self"
+    is_encoder = model.config.is_encoder_decoder and kind == "self"
     return bool(is_encoder) and _find_answer_layer(model) is not None
 
 
@@ -90,16 +90,16 @@ def _find_answer_layer(model: LoadedTransformer) -> nn.Module | None:
 
 @contextmanager
 def capturing_result(
-    model: LoadedTransformer, answer_positions: AnswerPositions | None, which: AttentionKind
+    model: LoadedTransformer, answer_positions: AnswerPositions | None, kind: AttentionKind
 ) -> Iterator[PassResult]:
     """Yield an empty result, which a forward pass inside the `with` block fills in.
 
-    It gets the last vectors of the encoder or decoder that `which` means, and logits only with
+    It gets the last vectors of the encoder or decoder that `kind` means, and logits only with
     `answer_positions`.
     """
     result, body = PassResult(), model.model.base_model
     if model.config.is_encoder_decoder:
-        body = model.model.get_encoder() if which == "self" else model.model.get_decoder()
+        body = model.model.get_encoder() if kind == "self" else model.model.get_decoder()
 
     def keep_vectors(module: nn.Module, args: Any, outputs: Any) -> None:
         result.vectors = _first_text(outputs, "last_hidden_state")
@@ -110,7 +110,7 @@ def capturing_result(
     hooks = [body.register_forward_hook(keep_vectors)]
     answer_layer = _find_answer_layer(model)
     if answer_positions is not None and answer_layer is not None:
-        positions_hook = _positions_hook(answer_positions.scored, result)
+        positions_hook = _positions_hook(answer_positions.scored_positions, result)
         hooks.append(answer_layer.register_forward_pre_hook(positions_hook))
         hooks.append(model.model.register_forward_hook(keep_logits))
     try:
@@ -176,7 +176,7 @@ def build_prediction(
     likeliest = torch.cat(shares).topk(min(ANSWERS_PER_POSITION, logits.shape[-1])).indices
     answer_ids: Tensor = torch.unique(likeliest)
     pieces = tokenizer_spelling(model.tokenizer).pieces_of_ids(answer_ids.tolist())
-    mask_token, scored = model.tokenizer.mask_token, list(answer_positions.scored)
+    mask_token, scored = model.tokenizer.mask_token, list(answer_positions.scored_positions)
 
     def spread(numbers: Float[Tensor, "scored answer"]) -> Float[Tensor, "token kept"]:
         """Return the kept answers' numbers with a row for every token: NaN if it was not scored."""

@@ -43,7 +43,7 @@ class CannotCapture(Exception):
 class Listener:
     """A collector of each layer's attention in one forward pass, which also computes it."""
 
-    which: AttentionKind = "self"
+    kind: AttentionKind = "self"
     layers: Collection[int] | None = None  # to capture; None: every layer
     off: Mapping[HeadId, AblationValue] = field(default_factory=dict)
     captured: list[CapturedAttention] = field(default_factory=list)
@@ -74,13 +74,13 @@ class Listener:
             raise CannotCapture
         inputs, memory = self.module_inputs.get(module, (None, None))
         self.module_inputs.clear()
-        which: AttentionKind = "self"
+        kind: AttentionKind = "self"
         if module in self.decoders:
-            which = "decoder" if memory is None else "cross"
-        number = self._next_number(module) if which == self.which else -1
+            kind = "decoder" if memory is None else "cross"
+        number = self._next_number(module) if kind == self.kind else -1
         visible, mask_scores = self._shared_mask(mask, query, key)
         captured = CapturedAttention(
-            which=which,
+            kind=kind,
             layer=number,
             module=module,
             inputs=query[0].transpose(0, 1).flatten(1) if inputs is None else inputs,
@@ -288,7 +288,7 @@ def split_mask_cells(cells: Shaped[Tensor, "*any"]) -> tuple[Visible, MaskScores
 class CapturedAttention:
     """The queries, keys and values of one layer as the model computed them, and its mask."""
 
-    which: AttentionKind
+    kind: AttentionKind
     layer: int
     module: nn.Module | None = None  # the attention module
     inputs: Float[Tensor, "query dim"]  # from which queries are projected

@@ -60,10 +60,10 @@ def prepare_input(model: LoadedTransformer, text: str, settings: Settings) -> Pr
     that do not fit the model.
     """
     refuse_empty_text(text)
-    which = _choose_attention(model, settings)
-    new_tokens = (settings.generate or 0) if which == "self" else 0
+    kind = _choose_attention(model, settings)
+    new_tokens = (settings.generate or 0) if kind == "self" else 0
     tokens = cut_text(model, text, truncate=settings.truncate, room=new_tokens)
-    if which != "self":
+    if kind != "self":
         target = settings.target
         target_ids: TokenIds = (
             generate_decoder_ids(model, tokens.ids, settings)
@@ -71,8 +71,8 @@ def prepare_input(model: LoadedTransformer, text: str, settings: Settings) -> Pr
             else encode_target(model, target)
         )
         queries = tokens_of_ids(model, target_ids)
-        keys = tokens if which == "cross" else queries
-        return PreparedInput(ModelInput(which, tokens.ids, target_ids), queries, keys)
+        keys = tokens if kind == "cross" else queries
+        return PreparedInput(ModelInput(kind, tokens.ids, target_ids), queries, keys)
     if settings.generate is None:
         return PreparedInput(ModelInput("self", tokens.ids), tokens, tokens)
     ids = continue_text(model, tokens.ids, settings)
@@ -87,30 +87,30 @@ def _choose_attention(model: LoadedTransformer, settings: Settings) -> Attention
     Refuses --attention, --target and --generate that do not fit the model or each other.
     """
     is_encoder_decoder = bool(model.config.is_encoder_decoder)
-    which: AttentionKind = settings.attention or "self"
-    if which != "self" and not is_encoder_decoder:
+    kind: AttentionKind = settings.attention or "self"
+    if kind != "self" and not is_encoder_decoder:
         raise AttnvizError(
-            f"--attention is {which}, but the model '{model.name}' ({model.config.model_type}) "
+            f"--attention is {kind}, but the model '{model.name}' ({model.config.model_type}) "
             "does not have both an encoder and a decoder",
             "leave --attention out: this model only has self-attention",
             about="attention",
         )
-    if settings.target is not None and (which == "self" or not is_encoder_decoder):
+    if settings.target is not None and (kind == "self" or not is_encoder_decoder):
         reason, hint = f"the model '{model.name}' is not one", "leave --target out"
         if is_encoder_decoder:
             reason, hint = "--attention is self", "give --attention cross"
         problem = f"--target is what the decoder of an encoder–decoder reads, but {reason}"
         raise AttnvizError(problem, hint, about="target")
     if settings.generate is None or not is_encoder_decoder:
-        return which
-    if which == "self" or settings.target:
+        return kind
+    if kind == "self" or settings.target:
         reason = "--attention is self: the encoder's"
         hint = "give --attention decoder, or cross"
         if settings.target:
             reason, hint = "--target already says what", "leave it out"
         problem = f"--generate says how much a decoder writes, but {reason}"
         raise AttnvizError(problem, hint, about="generate")
-    return which
+    return kind
 
 
 def continue_text(model: LoadedTransformer, ids: TokenIds, settings: Settings) -> TokenIds:
@@ -215,7 +215,7 @@ PROBE_TOKENS = 32  # the first tokens, on which captured and eager attention are
 class ModelInput:
     """The token ids that a model reads; `decoder_ids` are those of an encoder–decoder's decoder."""
 
-    which: AttentionKind
+    kind: AttentionKind
     ids: TokenIds
     decoder_ids: TokenIds = ()
 
@@ -250,7 +250,7 @@ def capture_pass(
     `layers`: the numbers of the layers to capture (None: all); `off`: the heads to ablate. The
     result has logits only with `answer_positions`.
     """
-    listener = Listener(which=model_input.which, layers=layers, off=off or {})
+    listener = Listener(kind=model_input.kind, layers=layers, off=off or {})
     try:
         with capturing_attention(model.model, listener):
             result, _ = run_model(model, model_input, answer_positions)
@@ -272,10 +272,10 @@ def run_model(
     The result has logits only with `answer_positions`; `keywords` are passed to the model. Errors
     of the model are raised as AttnvizError.
     """
-    part = model_part(model, model_input.which, answers=answer_positions is not None)
+    part = model_part(model, model_input.kind, answers=answer_positions is not None)
     with (
         reporting_run_errors(model, model_input),
-        capturing_result(model, answer_positions, model_input.which) as result,
+        capturing_result(model, answer_positions, model_input.kind) as result,
     ):
         return result, part(**model_tensors(model, model_input), **keywords)
 
@@ -283,18 +283,18 @@ def run_model(
 def model_tensors(model: LoadedTransformer, model_input: ModelInput) -> dict[str, Tensor]:
     """Return the token ids as keyword arguments of the model: batches of one text."""
     ids_by_name = {"input_ids": model_input.ids}
-    if model_input.which != "self":
+    if model_input.kind != "self":
         ids_by_name["decoder_input_ids"] = model_input.decoder_ids
     device = model.model.device
     return {name: torch.tensor([ids], device=device) for name, ids in ids_by_name.items()}
 
 
-def model_part(model: LoadedTransformer, which: AttentionKind, *, answers: bool = False) -> Any:
+def model_part(model: LoadedTransformer, kind: AttentionKind, *, answers: bool = False) -> Any:
     """Return the module to run: the encoder of an encoder–decoder for its self-attention.
 
     Otherwise the whole model if `answers` are wanted, else the model without its output layer.
     """
-    if which == "self" and model.config.is_encoder_decoder:
+    if kind == "self" and model.config.is_encoder_decoder:
         return model.model.get_encoder()
     return model.model if answers else model.model.base_model
 
@@ -359,9 +359,9 @@ def _count_fitting_tokens(model: LoadedTransformer, model_input: ModelInput) -> 
         torch.cuda.empty_cache()
         try:
             shorter = replace(model_input, ids=model_input.ids[:count])
-            listener = Listener(which=model_input.which)
+            listener = Listener(kind=model_input.kind)
             with capturing_attention(model.model, listener), torch.no_grad():
-                model_part(model, model_input.which)(**model_tensors(model, shorter))
+                model_part(model, model_input.kind)(**model_tensors(model, shorter))
         except torch.OutOfMemoryError:
             count //= 2
         else:

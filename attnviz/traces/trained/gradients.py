@@ -65,12 +65,12 @@ def answer_gradients(trace: Trace, toward: str | None) -> Gradients:
     if answers is None or not answers.positions:
         assert isinstance(trace.origin, FromTransformer)
         raise _no_answer_error(run, trace.origin.card)
-    listener = GradientListener(which=run.model_input.which, layers=(), off=run.off)
+    listener = GradientListener(kind=run.model_input.kind, layers=(), off=run.off)
     with quiet_transformers(), torch.enable_grad(), capturing_attention(run.model.model, listener):
         result, _ = run_model(run.model, run.model_input, answers)
     assert result.logits is not None
     position = answers.positions[-1 if answers.next else 0]
-    scores = result.logits[answers.scored.index(position)].float()
+    scores = result.logits[answers.scored_positions.index(position)].float()
     likeliest = int(scores.argmax())
     answer = likeliest if toward is None else _find_answer_token(run.model, toward, scores)
     gradients = torch.autograd.grad(scores[answer], [*listener.probes.values()], allow_unused=True)

@@ -75,7 +75,7 @@ class RecognisedLayer:
     projections: Projections | None
     before_rotary: BeforeRotary | None
     rotation: tuple[Positions, float] | None  # kind and base; None: no known rotary positions
-    given: frozenset[str]  # names of the parts that attnviz did not compute
+    given_parts: frozenset[str]  # names of the parts that attnviz did not compute
 
 
 def recognise_matrices(captured: CapturedAttention, bases: Collection[float]) -> RecognisedLayer:

@@ -146,7 +146,7 @@ def _layer_from_captured(recognised_layer: RecognisedLayer) -> Layer:
         visible=captured.visible,
         attended=recomputed,
         context=context,
-        given=recognised_layer.given,
+        given=recognised_layer.given_parts,
         off=captured.off,
         weights_on_demand=WeightsOnDemand(captured, recomputed),
     )
@@ -210,11 +210,11 @@ def _returned_attention(
         if not runs:
             raise
         raise _no_attention_error(model) from None
-    weights = returned_weights(outputs, model_input.which)
+    weights = returned_weights(outputs, model_input.kind)
     if not weights:
         raise _no_attention_error(model)
     _refuse_odd_shapes(model, model_input, weights)
-    is_self, is_cross = model_input.which == "self", model_input.which == "cross"
+    is_self, is_cross = model_input.kind == "self", model_input.kind == "cross"
     inputs = outputs.hidden_states if is_self else outputs.decoder_hidden_states
     key_inputs = outputs.encoder_last_hidden_state[0] if is_cross else None
     all_numbers = range(len(weights))
@@ -255,8 +255,8 @@ def _refuse_large_matrices(model: LoadedTransformer, model_input: ModelInput) ->
 
 def _refuse_odd_shapes(model: LoadedTransformer, model_input: ModelInput, weights: Any) -> None:
     """Refuse weights that are not one for each query and key, as where a text is in blocks."""
-    queries = len(model_input.ids) if model_input.which == "self" else len(model_input.decoder_ids)
-    keys = len(model_input.decoder_ids) if model_input.which == "decoder" else len(model_input.ids)
+    queries = len(model_input.ids) if model_input.kind == "self" else len(model_input.decoder_ids)
+    keys = len(model_input.decoder_ids) if model_input.kind == "decoder" else len(model_input.ids)
     for matrix in weights:
         if tuple(matrix.shape[-2:]) != (queries, keys) or matrix.ndim != 4:
             raise AttnvizError(
@@ -308,15 +308,15 @@ def measure_eager_difference(
     if ours is None:
         return None
     eager_result, outputs = run_model(model, probe, output_attentions=True)
-    theirs = returned_weights(outputs, model_input.which)
+    theirs = returned_weights(outputs, model_input.kind)
     weights = _captured_weight_difference(ours, theirs) if theirs else None
     vectors = _vector_difference(ours.result.vectors, eager_result.vectors)
     return EagerDifference(weights, vectors, len(probe.decoder_ids or probe.ids))
 
 
-def returned_weights(outputs: Any, which: AttentionKind) -> Sequence[Tensor]:
+def returned_weights(outputs: Any, kind: AttentionKind) -> Sequence[Tensor]:
     """Return the weights in a model's outputs, a tensor for each layer that attends, or []."""
-    weights = getattr(outputs, ATTENTION_OUTPUT_NAMES[which], None) or ()
+    weights = getattr(outputs, ATTENTION_OUTPUT_NAMES[kind], None) or ()
     return [layer_weights for layer_weights in weights if layer_weights is not None]
 
 

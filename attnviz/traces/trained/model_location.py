@@ -24,7 +24,7 @@ from attnviz.machine import files, memory
 from attnviz.machine.files import refuse_name_in_file
 from attnviz.traces.models.model_names import CONFIG_FILE, SHIPPED_TRANSFORMER
 from attnviz.traces.models.model_names import shipped_names as own_names
-from attnviz.wording.commands import shell_quoted
+from attnviz.wording.commands import shell_quote
 from attnviz.wording.words import and_list, counted
 
 MINILM = SHIPPED_TRANSFORMER
@@ -95,7 +95,7 @@ def locate_transformer(name: str) -> ModelLocation | None:
     hub's cache. Refuses a name from a data file, and a missing or altered `minilm`; a hub is not
     asked.
     """
-    hint = f"if you trust that model, name it: --model {shell_quoted(name)}"
+    hint = f"if you trust that model, name it: --model {shell_quote(name)}"
     refuse_name_in_file(name, "model", hint, about="model")
     if name == MINILM:
         folder = _minilm_folder()

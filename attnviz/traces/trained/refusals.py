@@ -16,21 +16,21 @@ from attnviz.traces.trained.model_location import INSTALL_EXTRA, MINILM, ModelLo
 
 LoadedPart = Literal["model", "tokenizer", "text"]  # "text": the tokenizer is cutting one
 MAX_MESSAGE_LETTERS = 200  # of another package's message
-CUSTOM_CODE = re.compile(
+CUSTOM_CODE_PATTERN = re.compile(
     "trust_remote_code|execute the (configuration|model|custom) ?", re.IGNORECASE
 )
-PICKLED = re.compile("weights_only|Unpickl|pickle|code execution", re.IGNORECASE)
-UNKNOWN_KIND = re.compile(
+PICKLED_PATTERN = re.compile("weights_only|Unpickl|pickle|code execution", re.IGNORECASE)
+UNKNOWN_KIND_PATTERN = re.compile(
     "model type `?'?([^`']+)`?'? but Transformers does not|Unrecognized model"
 )
-MISSING_PACKAGE = re.compile(r"pip install (?:-\S+ )*([\w.-]+)|No module named '([\w.]+)'")
-OTHER_SIZES = re.compile("mismatched|size mismatch")
-NO_WEIGHTS = re.compile("no file named|does not appear to have")
-NOT_ON_THE_HUB = re.compile(
+MISSING_PACKAGE_PATTERN = re.compile(r"pip install (?:-\S+ )*([\w.-]+)|No module named '([\w.]+)'")
+OTHER_SIZES_PATTERN = re.compile("mismatched|size mismatch")
+NO_WEIGHTS_PATTERN = re.compile("no file named|does not appear to have")
+NOT_ON_HUB_PATTERN = re.compile(
     "not a local folder and is not a valid model identifier|404|Repository Not Found"
 )
-GATED = re.compile("gated|401|403|private repository")
-UNREACHABLE_HUB = re.compile(
+GATED_PATTERN = re.compile("gated|401|403|private repository")
+UNREACHABLE_HUB_PATTERN = re.compile(
     "couldn't connect|offline|cached files|connection|ConnectError|NetworkError|Timeout",
     re.IGNORECASE,
 )
@@ -75,19 +75,19 @@ def _load_problem_and_hint(
             f"the tokenizer in '{location.folder}' could not be loaded: {shorten_message(message)}",
             "save it there again: tokenizer.save_pretrained(folder)",
         )
-    if CUSTOM_CODE.search(message):
+    if CUSTOM_CODE_PATTERN.search(message):
         return (
             f"the model '{location.name}' comes with Python code of its own, which is not run by "
             "default",
             "read that code; if you trust it, give --trust-remote-code",
         )
-    if unknown := UNKNOWN_KIND.search(message):
+    if unknown := UNKNOWN_KIND_PATTERN.search(message):
         kind = f" ({unknown[1]})" if unknown[1] else ""
         return (
             f"the model '{location.name}' is of a kind that transformers does not know{kind}",
             "pip install --upgrade transformers",
         )
-    if needed := MISSING_PACKAGE.search(message):
+    if needed := MISSING_PACKAGE_PATTERN.search(message):
         package = (needed[1] or needed[2]).strip(" .")
         problem = f"the model '{location.name}' needs {package}, not installed"
         return problem, f"pip install {package}"
@@ -107,16 +107,16 @@ def offline_problem_and_hint(name: str) -> tuple[str, str]:
 
 def _hub_problem_and_hint(location: ModelLocation, message: str) -> tuple[str, str]:
     """Return the problem and the hint for a model on a hub: restricted, absent, out of reach, …"""
-    if GATED.search(message):
+    if GATED_PATTERN.search(message):
         return (
             f"the model '{location.name}' is restricted to certain users of the hub, or does not "
             "exist there",
             f"check the name; request access on https://huggingface.co/{location.name}, "
             "then run hf auth login",
         )
-    if NOT_ON_THE_HUB.search(message):
+    if NOT_ON_HUB_PATTERN.search(message):
         return f"the hub has no model '{location.name}'", "check its name: owner/name"
-    if UNREACHABLE_HUB.search(message):
+    if UNREACHABLE_HUB_PATTERN.search(message):
         return (
             f"the model '{location.name}' is not in the cache of this machine, and the hub "
             "cannot be reached",
@@ -127,13 +127,13 @@ def _hub_problem_and_hint(location: ModelLocation, message: str) -> tuple[str, s
 
 def _folder_problem_and_hint(location: ModelLocation, message: str) -> tuple[str, str]:
     """Return the problem and the hint for a folder: pickled code, weights of other sizes, …"""
-    if PICKLED.search(message):
+    if PICKLED_PATTERN.search(message):
         return (
             f"the torch file in '{location.folder}' is refused: it holds more than numbers, which "
             "could run code, or is damaged",
             "save the weights as safetensors: model.save_pretrained(folder)",
         )
-    if OTHER_SIZES.search(message):
+    if OTHER_SIZES_PATTERN.search(message):
         return (
             f"the config.json in '{location.folder}' gives other sizes than the weights there have",
             "copy or download the whole model again",

@@ -91,13 +91,13 @@ def _trace_with_model(
     """
     prepared = prepare_input(model, text, settings)
     model_input, full_result = prepared.model_input, None
-    answer_positions = find_answer_positions(model, prepared.tokens, model_input.which)
+    answer_positions = find_answer_positions(model, prepared.tokens, model_input.kind)
     with quiet_transformers(), torch.no_grad():
         attention = compute_model_attention(model, model_input, settings, layers, answer_positions)
         if settings.without:
             full_result = run_with_all_heads(model, model_input, answer_positions)
         embeddings = _token_embeddings(model, model_input)
-    card = _transformer_card(model, attention, model_input.which)
+    card = _transformer_card(model, attention, model_input.kind)
     return Trace(
         tokens=prepared.tokens,
         keys=prepared.keys,
@@ -124,7 +124,7 @@ def _trace_with_model(
 
 
 def _transformer_card(
-    model: LoadedTransformer, attention: ModelAttention, which: AttentionKind
+    model: LoadedTransformer, attention: ModelAttention, kind: AttentionKind
 ) -> TrainedCard:
     """Return the facts of a model: its size, its heads, and how exactly they were captured."""
     first, difference = attention.layers[0], attention.eager_difference
@@ -137,12 +137,12 @@ def _transformer_card(
         kv_heads=first.kv_heads,
         head_dim=first.head_dim,
         stored_as=model.stored_as,
-        which=which,
+        which=kind,
         eager=None if difference is None else difference.weights,
         vectors=None if difference is None else difference.vectors,
         compared=0 if difference is None else difference.tokens,
         fallback=difference is None,
-        decoder_answers=has_decoder_answers(model, which),
+        decoder_answers=has_decoder_answers(model, kind),
     )
 
 
@@ -166,7 +166,7 @@ def _token_embeddings(
     model: LoadedTransformer, model_input: ModelInput
 ) -> Float[Tensor, "token dim"]:
     """Return the embeddings of the tokens that make queries, before positions are added."""
-    is_decoder = model_input.which != "self"
+    is_decoder = model_input.kind != "self"
     module = model.model.get_decoder() if is_decoder else model.model
     ids = model_input.decoder_ids if is_decoder else model_input.ids
     tables = (submodule for submodule in module.modules() if isinstance(submodule, nn.Embedding))
@@ -264,7 +264,7 @@ def prepare_model_run(trace: Trace, purpose: str, about: str) -> ModelRun:
     return ModelRun(
         model,
         prepared.model_input,
-        find_answer_positions(model, prepared.tokens, prepared.model_input.which),
+        find_answer_positions(model, prepared.tokens, prepared.model_input.kind),
         parse_heads_off(origin.settings.without),
     )
 

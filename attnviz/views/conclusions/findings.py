@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.measures import QUANTILE_BAND, band_quantiles
-from attnviz.wording.numbers import digits_apart, fixed_text, percent_text
+from attnviz.wording.numbers import distinguishing_digits, fixed_text, percent_text
 
 MIN_SEEDS_TO_CONCLUDE = 10  # fewer may agree by chance
 MIN_NOTICEABLE_DIFFERENCE = 0.005  # of tokens attended to, or of the share of entropy
@@ -40,7 +40,7 @@ class Amount:
 
     def digits_for(self, one: float, other: float) -> int:
         """Return how many digits tell two numbers apart, at least the least number of digits."""
-        return digits_apart(one, other, self.digits, self.write)
+        return distinguishing_digits(one, other, self.digits, self.write)
 
     def format_pair(self, one: float, other: float) -> tuple[str, str]:
         """Return two numbers, without the unit, with enough digits to tell them apart."""
@@ -165,7 +165,7 @@ class Finding(Generic[Facts]):
 
     name: str
     holds: Callable[[Facts], bool]
-    says: Callable[[Facts], str]
+    sentence: Callable[[Facts], str]
     title: Callable[[Facts], str] | None = None  # None: the sentence is short enough for a title
 
 
@@ -176,10 +176,10 @@ def otherwise(_: object) -> bool:
 
 def choose_sentence(table: Sequence[Finding[Facts]], facts: Facts) -> str:
     """Return the sentence of the first finding in the table whose condition holds for `facts`."""
-    return next(finding for finding in table if finding.holds(facts)).says(facts)
+    return next(finding for finding in table if finding.holds(facts)).sentence(facts)
 
 
 def choose_title(table: Sequence[Finding[Facts]], facts: Facts) -> str:
     """Return the title of the first finding that holds, else its sentence, without a full stop."""
     finding = next(finding for finding in table if finding.holds(facts))
-    return (finding.title or finding.says)(facts).rstrip(".")
+    return (finding.title or finding.sentence)(facts).rstrip(".")

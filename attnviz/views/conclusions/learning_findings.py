@@ -399,11 +399,11 @@ def initial_scores_sentence(learning: Learning) -> str:
         vectors += [_median_of_seeds(way.beginning.queries), _median_of_seeds(way.beginning.keys)]
         scores.append(f"{SPREAD_AMOUNT(_median_of_seeds(way.beginning.scores))} {phrase}")
         gradients.append(f"{SPREAD_AMOUNT(_median_of_seeds(way.beginning.gradient))} {phrase}")
-    spread = and_list([*dict.fromkeys(SPREAD_AMOUNT(number) for number in sorted(vectors))])
+    spread_text = and_list([*dict.fromkeys(SPREAD_AMOUNT(number) for number in sorted(vectors))])
     width = learning.ways[0].width
     return (
         f"Before any step, the {width} numbers of a query, and those of a key, have a spread of "
-        f"{spread}; scores have a spread of {and_list(scores)}, and the softmax passes on a "
+        f"{spread_text}; scores have a spread of {and_list(scores)}, and the softmax passes on a "
         f"gradient of {and_list(gradients)}."
     )
 
@@ -462,7 +462,7 @@ def moment_title(learned: Learned, index: int) -> str:
 class Ending:
     """The reason why training ended, and the number of its last step."""
 
-    ended: EndReason
+    reason: EndReason
     step: int
 
     @property
@@ -474,7 +474,7 @@ class Ending:
 ENDING_FINDINGS: tuple[Finding[Ending], ...] = (
     Finding(
         "no number",
-        lambda ending: ending.ended == "nan",
+        lambda ending: ending.reason == "nan",
         lambda ending: (
             f"The loss is no longer finite; in the model after {ending.steps_text}, which is kept,"
         ),
@@ -482,7 +482,7 @@ ENDING_FINDINGS: tuple[Finding[Ending], ...] = (
     Finding("nothing learned", lambda ending: ending.step == 0, lambda _: "Before the first step,"),
     Finding(
         "stopped",
-        lambda ending: ending.ended == "interrupted",
+        lambda ending: ending.reason == "interrupted",
         lambda ending: f"Stopped after {ending.steps_text}:",
     ),
     Finding("learned", otherwise, lambda ending: f"After {ending.steps_text},"),
@@ -555,16 +555,16 @@ def _heads_text(readings: Sequence[ReadingScores]) -> str:
     if not readings:
         return ""
     limit = percent_text(math.ceil(readings[0].final_score * 100 - 1e-9) / 100)  # rounded up
-    return f"no head {readings[0].reading.does} with more than {limit} of its attention"
+    return f"no head {readings[0].task_reading.does} with more than {limit} of its attention"
 
 
 def _head_claims(readings: Sequence[ReadingScores]) -> Iterator[HeadClaim]:
     """Yield a claim per reading; a verb that repeats that of the previous claim is left out."""
     previous_verb = ""
     for scores in readings:
-        verb, _, object_phrase = scores.reading.does.partition(" ")
+        verb, _, object_phrase = scores.task_reading.does.partition(" ")
         is_repeated = object_phrase and verb == previous_verb
-        yield HeadClaim(scores, object_phrase if is_repeated else scores.reading.does)
+        yield HeadClaim(scores, object_phrase if is_repeated else scores.task_reading.does)
         previous_verb = verb
 
 

@@ -26,21 +26,21 @@ SeedRange = tuple[float, float, float]  # minimum, median, maximum over seeds
 class Flaw:
     """One mistake with the strength of each symptom: smallest, median and largest over seeds.
 
-    For the single comparison that is shown, all three numbers are the same. `hidden` is the weight
-    of masked keys, `row_error` how far row sums are from 1, `from_right` the largest difference
-    from correct weights.
+    For the single comparison that is shown, all three numbers are the same. `masked_weight` is the
+    weight of masked keys, `row_error` how far row sums are from 1, `weight_error` the largest
+    difference from correct weights.
     """
 
     name: str
-    hidden: SeedRange
+    masked_weight: SeedRange
     row_error: SeedRange
-    from_right: SeedRange
+    weight_error: SeedRange
     rounding: float = 0.0  # error of a row sum that rounding alone may cause
 
     @property
     def leaks(self) -> bool:
         """Whether masked keys get weight in every seed."""
-        return self.hidden[0] > MIN_VISIBLE_EFFECT
+        return self.masked_weight[0] > MIN_VISIBLE_EFFECT
 
     @property
     def breaks(self) -> bool:
@@ -50,20 +50,20 @@ class Flaw:
     @property
     def reshapes(self) -> bool:
         """Whether weights are wrong in every seed while nothing leaks and row sums are right."""
-        hides = self.hidden[2] <= MIN_VISIBLE_EFFECT
+        hides = self.masked_weight[2] <= MIN_VISIBLE_EFFECT
         return hides and self.row_error[2] <= MIN_VISIBLE_EFFECT + self.rounding and self.differs
 
     @property
     def is_without_effect(self) -> bool:
         """Whether no seed shows any symptom: no leak, row sums of 1 and correct weights."""
-        effect = max(self.row_error[2], self.from_right[2])
-        hides = self.hidden[2] <= MIN_VISIBLE_EFFECT
+        effect = max(self.row_error[2], self.weight_error[2])
+        hides = self.masked_weight[2] <= MIN_VISIBLE_EFFECT
         return hides and effect <= MIN_VISIBLE_EFFECT + self.rounding
 
     @property
     def differs(self) -> bool:
         """Whether weights differ from correct ones in every seed, beyond what rounding explains."""
-        return self.from_right[0] > MIN_VISIBLE_EFFECT + self.rounding
+        return self.weight_error[0] > MIN_VISIBLE_EFFECT + self.rounding
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def _grouped_symptom_texts(flaws: Sequence[Flaw], *, is_one_row: bool) -> Iterat
     for table, flaw_group in ((SYMPTOMS, flaws), (UNCERTAIN_SYMPTOMS, uncertain_flaws)):
         for symptom in table:
             names = [
-                f"{flaw.name} ({flaw.hidden[1]:.2g})" if symptom.with_weight else flaw.name
+                f"{flaw.name} ({flaw.masked_weight[1]:.2g})" if symptom.with_weight else flaw.name
                 for flaw in flaw_group
                 if symptom.holds(flaw)
             ]

@@ -32,7 +32,7 @@ from attnviz.wording.numbers import share_text
 EQUAL_SCORES_RANGE = 0.01  # scores of a row that differ by less count as equal
 SATURATED_WEIGHT = 0.99  # a larger weight counts as all of a row's attention
 MIN_WRITTEN_RATIO = 1.05  # a smaller ratio would be written as "1.0 times"
-THOUSAND = 1000
+MAX_WRITTEN_RATIO = 1000
 NO_EFFECT_OPENING = "Scaling changes nothing here"
 
 
@@ -285,7 +285,7 @@ def _gradient_text(facts: ScalingFacts) -> str:
     ratios = pair.after.double() / pair.before.double()  # infinite where there was none
     if pair.direction <= 0 or bool(ratios.isnan().any()):
         return ""
-    ratio_text = _ratio_text(band_quantiles(ratios.clamp_max(2.0 * THOUSAND))[1])
+    ratio_text = _ratio_text(band_quantiles(ratios.clamp_max(2.0 * MAX_WRITTEN_RATIO))[1])
     return f", and makes the gradient of the softmax {ratio_text} as large" if ratio_text else ""
 
 
@@ -293,7 +293,7 @@ def _ratio_text(ratio: float) -> str:
     """Return `1.6 times`, or `over a thousand times`; empty for a ratio of about 1 or less."""
     if ratio < MIN_WRITTEN_RATIO:
         return ""
-    return f"{ratio:.1f} times" if ratio < THOUSAND else "over a thousand times"
+    return f"{ratio:.1f} times" if ratio < MAX_WRITTEN_RATIO else "over a thousand times"
 
 
 SCALING_FINDINGS: tuple[Finding[ScalingFacts], ...] = (

@@ -31,7 +31,7 @@ class Axis:
     spaced: tuple[bool, ...] = ()
     border: int | None = None  # a line is drawn before this position
     special: tuple[bool, ...] = ()  # whether a tokenizer added the token
-    reserved: tuple[str, ...] = ()  # labels of other frames, which need room too
+    reserved_labels: tuple[str, ...] = ()  # labels of other frames, which need room too
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -58,7 +58,7 @@ class Grid:
     scale: Scale
     note: str = ""  # one line on how to read it
     share: bool = False  # rows sum to 1, so pooling adds columns instead of averaging them
-    pooled: str = ""  # what one cell stands for; empty unless cells were pooled
+    pool_note: str = ""  # what one cell stands for; empty unless cells were pooled
     decimals: int | None = None  # None: as many as there is room for
     words: tuple[
         tuple[str, ...], ...
@@ -185,7 +185,7 @@ def pool_grid(grid: Grid, rows: int, columns: int) -> Grid:
         rows=grid.rows.in_blocks(rows),
         columns=grid.columns.in_blocks(columns),
         cells=cells,
-        pooled=_pooled_note(grid, rows, columns),
+        pool_note=_pooled_note(grid, rows, columns),
     )
     if not grid.share:
         return pooled

@@ -49,7 +49,7 @@ class Overview:
     columns: Axis  # a position for each head
     groups: tuple[int, ...] = ()  # for each column, the index of its key-value head
     names: tuple[str, ...]  # of each map, such as L4H7
-    places: tuple[tuple[int, int], ...]  # the row and column of each map
+    map_cells: tuple[tuple[int, int], ...]  # the row and column of each map
     values: MapValues
     hidden: MapMask
     query_axis: Axis  # of every map
@@ -85,7 +85,7 @@ class Overview:
         return replace(scale, bend=self.bend)
 
     @property
-    def pooled(self) -> str:
+    def pool_note(self) -> str:
         """What one cell stands for, `one cell = mean of 2 queries, sum of 2 keys`; empty where each
         cell is one query and one key.
         """
@@ -118,7 +118,7 @@ class Overview:
 
     def maps_in_layer(self, layer: int) -> Iterator[tuple[int, int]]:
         """Yield the index and the column of each map whose row is this layer."""
-        for map_index, (row, column) in enumerate(self.places):
+        for map_index, (row, column) in enumerate(self.map_cells):
             if row == layer:
                 yield map_index, column
 

@@ -52,12 +52,12 @@ def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
     else with the most telling head and a telling row of it.
     """
     maps, flags = _explored_maps(inspection), head_flags(inspection)
-    names = [each.name for each in maps]
+    names = [head.name for head in maps]
     selection = _initial_selection(inspection, flags)
     sides: dict[SideKey, Axis] = {}
     heads = [
-        (*_row_and_column_names(each, inspection), _explored_head(each, inspection, sides))
-        for each in maps
+        (*_row_and_column_names(head, inspection), _explored_head(head, inspection, sides))
+        for head in maps
     ]
     first_index = names.index(selection.head)
     query = selection.query
@@ -98,7 +98,7 @@ def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> Initial
     looking = inspection.looking
     if looking.source is not None:
         link = build_link(inspection)
-        return InitialSelection(link.first[0].map.name, link.token_query.row, link.column)
+        return InitialSelection(link.top_links[0].map.name, link.token_query.row, link.column)
     if looking.query is not None:
         token_query = build_token_query(inspection, looking.query)
         return InitialSelection(token_query.mean.map.name, token_query.row)
@@ -241,8 +241,8 @@ def explored_of_sentences(sentences: Sentences, above: str) -> HeadExplorer:
         first=[head.name for head in heads].index(top_head.name),
         note=AXES_NOTE,
     )
-    both = chain.from_iterable(_sentence_heads(sentences, head, sides) for head in heads)
-    return replace(explored, heads=(*explored.heads, *both))
+    sentence_heads = chain.from_iterable(_sentence_heads(sentences, head, sides) for head in heads)
+    return replace(explored, heads=(*explored.heads, *sentence_heads))
 
 
 def difference_cells(sentences: Sentences, head: HeadComparison) -> Cells:

@@ -64,7 +64,7 @@ def heads_table(inspection: Inspection) -> Grid | None:
     values = np.full((len(kinds), len(ranks) + 1), np.nan)  # masks may leave few that can show it
     for row, (kind, heads) in enumerate(zip(kinds, best_heads, strict=True)):
         # the mean, because masks may differ between heads
-        values[row, 0] = float(np.nanmean(patterns.even[:, PATTERN_KINDS.index(kind)]))
+        values[row, 0] = float(np.nanmean(patterns.even_scores[:, PATTERN_KINDS.index(kind)]))
         values[row, 1 : len(heads) + 1] = [patterns.score(head, kind) for head in heads]
     names = [[patterns.names[head] for head in heads] for heads in best_heads]
     return Grid(
@@ -92,7 +92,7 @@ def _kinds_note(patterns: HeadPatterns, looking: InspectOptions) -> str:
         *([BROAD_NOTE] if patterns.strongest(BROAD_PATTERN) else []),
     ]
     parts += [
-        f"{kind.short}: {kind.absent}" for kind in PATTERN_KINDS if not patterns.strongest(kind)
+        f"{kind.short}: {kind.why_absent}" for kind in PATTERN_KINDS if not patterns.strongest(kind)
     ]
     parts += [
         f"{kind.short}: only {counted(rows, 'token')} of {patterns.sampled_count:,} can show it"
@@ -166,7 +166,7 @@ def read_target_text(inspection: Inspection, head: int, kind: PatternKind) -> st
     key = patterns.columns[head]
     if kind is COLUMN_PATTERN and key is not None:
         return side_label(patterns.keys, key)
-    return _with_unit_of_map(kind.read, inspection)
+    return _with_unit_of_map(kind.target_phrase, inspection)
 
 
 def head_kind_text(inspection: Inspection, head: int) -> str:
@@ -236,7 +236,7 @@ def _common_kind_text(patterns: HeadPatterns) -> str:
     heads_text = all_heads if count == heads else f"{count} of {heads} heads"
     if common_kind is BROAD_PATTERN:
         return f"{heads_text} attend broadly: nothing stands out"
-    return f"{heads_text} attend mostly to {common_kind.read}"
+    return f"{heads_text} attend mostly to {common_kind.target_phrase}"
 
 
 def head_kinds_data(inspection: Inspection) -> TableData:
@@ -267,7 +267,7 @@ def _head_scores_document(patterns: HeadPatterns, head: int) -> Contents:
         "kind": None if kind is None else kind.name,
         "column": _column_text(patterns, head) or None,
         "scores": _numbers_by_kind(patterns.scores[head]),
-        "even": _numbers_by_kind(patterns.even[head]),
+        "even": _numbers_by_kind(patterns.even_scores[head]),
     }
 
 

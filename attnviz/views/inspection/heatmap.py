@@ -115,7 +115,9 @@ def map_captions(looking: InspectOptions, maps: Sequence[Map]) -> tuple[str, ...
     merged = "" if looking.merge is None else MERGE_CAPTIONS[looking.merge]
     if looking.merge == "rollout":
         all_sum_to_one = all(
-            do_rows_sum_to_one(head.cells) for each in maps for head in _single_head_maps(each)
+            do_rows_sum_to_one(head.cells)
+            for rollout in maps
+            for head in _single_head_maps(rollout)
         )
         merged = merged.format(divided="" if all_sum_to_one else ROLLOUT_DIVISION_TEXT)
     return tuple(filter(None, (weighed, merged)))
@@ -166,8 +168,8 @@ def _first_token_sentences(inspection: Inspection) -> Iterator[str]:
 def _first_token_share(maps: Sequence[Map]) -> float:
     """Return the first key's share of all numbers of a head, averaged over heads."""
     shares = []
-    for each in maps:
-        sums = [[band.values[:, 0].sum(), band.values.sum()] for band in each.cells.bands()]
+    for head in maps:
+        sums = [[band.values[:, 0].sum(), band.values.sum()] for band in head.cells.bands()]
         first_sum, total = np.array(sums).sum(0)
         shares.append(first_sum / total if total else 0.0)
     return float(np.mean(shares))
@@ -194,7 +196,9 @@ def heads_overview(inspection: Inspection, flags: Sequence[Flag] = ()) -> Overvi
         columns=_overview_axis("head", "H", heads),
         groups=_key_value_groups(maps),
         names=tuple(each.name for each in maps),
-        places=tuple((layers.index(_layer_number(each)), heads.index(each.head)) for each in maps),
+        map_cells=tuple(
+            (layers.index(_layer_number(each)), heads.index(each.head)) for each in maps
+        ),
         values=values,
         hidden=np.stack([patch.hidden for patch in patches]),
         query_axis=side_axis("query (reads)", first_map.rows, prompt),

@@ -100,7 +100,7 @@ def _link_document(inspection: Inspection, link: TokenLink) -> Contents:
             "rank in its row": map_link.rank,
             "most tokens attend to it": map_link.others.attend_most,
         }
-        for map_link in link.ranked
+        for map_link in link.ranked_links
     ]
     query = attention_map.rows.numbers[link.token_query.row]
     key = attention_map.columns.numbers[link.column]
@@ -144,8 +144,8 @@ def _link_lines(token_link: TokenLink) -> Iterator[TableLines]:
 
     The last column is the share of other tokens that attend most to the link's key.
     """
-    ranked, columns = token_link.ranked, token_link.ranked[0].map.columns
-    top_keys = [link.map_row.most for link in ranked]
+    ranked, columns = token_link.ranked_links, token_link.ranked_links[0].map.columns
+    top_keys = [link.map_row.top_column for link in ranked]
     words = WordColumns((
         tuple(link.map.name for link in ranked),
         tuple(f"{columns.numbers[key]} {columns.labels[key]}" for key in top_keys),

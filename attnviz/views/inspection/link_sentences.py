@@ -43,16 +43,16 @@ def link_sentence(link: TokenLink) -> str:
 
     If in none of several maps the query attends to the key more than other tokens do, say that.
     """
-    if not link.links and len(link.ranked) > 1:
+    if not link.is_preferred and len(link.ranked_links) > 1:
         query_name, key_name = _link_token_names(link)
         others = f"other {unit_name(link.options)}s do"
         return f"In no head does {query_name} attend to {key_name} more than {others}"
-    return _link_weight_text(link, link.first)
+    return _link_weight_text(link, link.top_links)
 
 
 def _link_token_names(link: TokenLink) -> tuple[str, str]:
     """Return the quoted names of the query token and of the key token."""
-    rows, columns = link.ranked[0].map.rows, link.ranked[0].map.columns
+    rows, columns = link.ranked_links[0].map.rows, link.ranked_links[0].map.columns
     return side_label(rows, link.token_query.row), side_label(columns, link.column)
 
 
@@ -100,24 +100,24 @@ def link_ranking_sentences(link: TokenLink) -> Iterator[str]:
     For a single map, one sentence with the link's rank in its row. If no head attends to the key
     more than other tokens do, yield that, and the nearest head.
     """
-    if len(link.ranked) == 1:
-        yield f"{link_sentence(link)}: {rank_remark(link.ranked[0], link.options)}"
+    if len(link.ranked_links) == 1:
+        yield f"{link_sentence(link)}: {rank_remark(link.ranked_links[0], link.options)}"
         return
-    if link.links:
-        shared_suffix = _shared_link_suffix(link, link.first[0])
-        yield f"{_link_weight_text(link, link.first)}: {_top_rank_text(link)}{shared_suffix}"
+    if link.is_preferred:
+        shared_suffix = _shared_link_suffix(link, link.top_links[0])
+        yield f"{_link_weight_text(link, link.top_links)}: {_top_rank_text(link)}{shared_suffix}"
     else:
         yield link_sentence(link)
-        yield f"the nearest: {_link_weight_text(link, link.first)}"
-    next_links = link.seeing[len(link.first) : len(link.first) + 1]
-    mean_text = map_amount_text(link.ranked[0].map, link.mean, link.options)
+        yield f"the nearest: {_link_weight_text(link, link.top_links)}"
+    next_links = link.visible[len(link.top_links) : len(link.top_links) + 1]
+    mean_text = map_amount_text(link.ranked_links[0].map, link.mean, link.options)
     next_texts = [_next_head_text(link, map_link) for map_link in next_links]
     yield "; ".join([*next_texts, f"the mean of all heads is {mean_text}"])
 
 
 def _top_rank_text(link: TokenLink) -> str:
     """State what the first head is ranked by: `the largest difference among 72 heads`."""
-    count, seeing_count = len(link.ranked), len(link.seeing)
+    count, seeing_count = len(link.ranked_links), len(link.visible)
     all_see = count == seeing_count
     heads = counted(count, "head") if all_see else f"the {seeing_count} heads that can see it"
     quantity = "difference" if link.options.rank == "lift" else measure_name(link.options)
@@ -145,9 +145,9 @@ def weak_link_sentences(link: TokenLink) -> Iterator[str]:
 
     Nothing for --weigh and --merge, whose numbers are no plain weights.
     """
-    looking, top_link = link.options, link.first[0]
-    if looking.weigh == "weight" and looking.merge is None and top_link.weight <= link.even:
-        amount = map_amount_text(top_link.map, link.even, looking)
+    looking, top_link = link.options, link.top_links[0]
+    if looking.weigh == "weight" and looking.merge is None and top_link.weight <= link.even_weight:
+        amount = map_amount_text(top_link.map, link.even_weight, looking)
         key_name = _link_token_names(link)[1]
         yield f"that is no more than even attention would give {key_name}: {amount}"
 
@@ -164,10 +164,10 @@ def reading_title(token_query: TokenQuery) -> str:
     if looking.weigh != "weight" or (sizes == sizes.max()).sum() > 1:
         verb = "draws on" if looking.merge == "rollout" else "attends to"
         return f"What {query_name} {verb} in {map_text}"
-    key_name = side_label(attention_map.columns, reading.most)
+    key_name = side_label(attention_map.columns, reading.top_column)
     amount_text = map_amount_text(attention_map, reading.peak, looking)
     if looking.merge == "rollout":
-        key_name = "itself" if reading.most == token_query.own_column else key_name
+        key_name = "itself" if reading.top_column == token_query.own_column else key_name
         return f"In the rollout, {query_name} draws most on {key_name} ({amount_text})"
     return f"In {map_text}, {query_name} attends most to {key_name} ({amount_text})"
 
@@ -192,7 +192,7 @@ def sink_sentences(token_query: TokenQuery) -> Iterator[str]:
     Nothing otherwise, and for a single head.
     """
     rows, columns = token_query.map_rows[0].map.rows, token_query.map_rows[0].map.columns
-    top_keys = [reading.most for reading in token_query.map_rows]
+    top_keys = [reading.top_column for reading in token_query.map_rows]
     special_keys = [key for key in top_keys if columns.special[key]]
     if len(top_keys) > 1 and 2 * len(special_keys) > len(top_keys):
         *names, last_name = [side_label(columns, key) for key in sorted(set(special_keys))]

@@ -49,8 +49,8 @@ def link_parts(link: TokenLink) -> tuple[Sentence | RankedBars, ...]:
 
     For a single map, return only the sentence.
     """
-    first_reading = link.ranked[0].map_row
-    if len(link.ranked) == 1:
+    first_reading = link.ranked_links[0].map_row
+    if len(link.ranked_links) == 1:
         return (coloured_sentence(link.token_query, first_reading, listed=True),)
     sentence = coloured_sentence(link.token_query, first_reading)
     return (ranked_link_heads(link, sentence.grid.scale), sentence)
@@ -113,7 +113,7 @@ def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
     """Return bars of the maps by the query's largest weight in each, with the key that gets it."""
     columns = token_query.map_rows[0].map.columns
     remarks = [
-        f"to {side_label(columns, reading.most)}" if reading.peak else ALL_ZERO_REMARK
+        f"to {side_label(columns, reading.top_column)}" if reading.peak else ALL_ZERO_REMARK
         for reading in token_query.by_peak
     ]
     return _ranked_bars(
@@ -128,19 +128,19 @@ def ranked_heads(token_query: TokenQuery, scale: Scale) -> RankedBars:
 
 def ranked_link_heads(link: TokenLink, scale: Scale) -> RankedBars:
     """Return bars of the maps by the weight of a link, beside the mean from other tokens."""
-    attention_map, looking, ranked = link.ranked[0].map, link.options, link.ranked
+    attention_map, looking, ranked = link.ranked_links[0].map, link.options, link.ranked_links
     query_name = side_label(attention_map.rows, link.token_query.row)
     key_name = side_label(attention_map.columns, link.column)
     return _ranked_bars(
         f"attention from {query_name} to {key_name} in each head",
-        _heads_axis([each.map_row for each in ranked]),
-        [each.weight for each in ranked],
-        [rank_remark(each, looking) for each in ranked],
+        _heads_axis([head.map_row for head in ranked]),
+        [head.weight for head in ranked],
+        [rank_remark(head, looking) for head in ranked],
         looking,
         scale,
-        hidden=[not each.sees for each in ranked],
+        hidden=[not head.sees for head in ranked],
         other_values=[
-            each.others.mean if each.sees and each.others.count else np.nan for each in ranked
+            head.others.mean if head.sees and head.others.count else np.nan for head in ranked
         ],
         note=" · ".join(_ranking_notes(link, key_name)),
     )
@@ -148,7 +148,7 @@ def ranked_link_heads(link: TokenLink, scale: Scale) -> RankedBars:
 
 def _ranking_notes(link: TokenLink, key_name: str) -> Iterator[str]:
     """Yield by what the maps are sorted, and which tokens count as others."""
-    looking, rows = link.options, link.ranked[0].map.rows
+    looking, rows = link.options, link.ranked_links[0].map.rows
     measure, units = measure_name(looking), f"{unit_name(looking)}s"
     if looking.rank == "weight":
         yield f"sorted by {measure}"
@@ -175,7 +175,7 @@ def rank_remark(map_link: MapLink, looking: InspectOptions) -> str:
         return f"most {unit_name(looking)}s attend to it"
     if map_link.rank == 1:
         return "its strongest link"
-    top_key = side_label(map_link.map.columns, map_link.map_row.most)
+    top_key = side_label(map_link.map.columns, map_link.map_row.top_column)
     peak = format_map_value(map_link.map_row.peak, looking)
     return f"{ordinal(map_link.rank or 0)}; {top_key} gets {peak}"
 

@@ -35,7 +35,7 @@ from attnviz.views.inspection.heatmap import map_grid
 from attnviz.views.settings_line import two_settings_line
 from attnviz.views.view import Excerpt, Group, TableData, TableLines, View, WordColumns, build_page
 from attnviz.wording.commands import Command
-from attnviz.wording.numbers import digits_apart, percent_text
+from attnviz.wording.numbers import distinguishing_digits, percent_text
 from attnviz.wording.words import and_list, as_sentence, bidi_isolated
 
 MAX_SCREEN_HEADS = 10
@@ -283,7 +283,7 @@ def _largest_change_sentence(sentences: Sentences) -> str:
     """
     top_head = sentences.heads[0]
     change, phrases = sentences.link(top_head), _sentence_phrases(sentences)
-    digits = digits_apart(change.before, change.after, 0, percent_text)
+    digits = distinguishing_digits(change.before, change.after, 0, percent_text)
     before, after = percent_text(change.before, digits), percent_text(change.after, digits)
     (query, key), (other_query, other_key) = _link_token_pairs(sentences, change)
     other_link = "" if key == other_key else f"{other_key} "

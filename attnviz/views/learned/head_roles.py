@@ -74,7 +74,7 @@ class LearnedHeads:
         for series, scores in enumerate(self.reading_scores):
             if scores.best_head_index == head:
                 share = share_text(float(scores.best_scores[moment]))
-                remarks.append(PanelRemark(f"{scores.reading.name} {share}", share, series))
+                remarks.append(PanelRemark(f"{scores.task_reading.name} {share}", share, series))
         return PanelTitle(learned_head_name(*head), tuple(remarks))
 
     def step_label(self, moment: int) -> str:
@@ -103,7 +103,7 @@ class LearnedHeads:
             for moment in self.learned.moments
             for answer in moment.answers
         }
-        return replace(axis, labels=tuple(labels), reserved=tuple(sorted(reserved)))
+        return replace(axis, labels=tuple(labels), reserved_labels=tuple(sorted(reserved)))
 
     def head_grid(self, head: HeadIndex, moment_index: int, *, answers: bool = False) -> Grid:
         """Return a Grid of the weights of a head at a moment; `answers` writes the answers of that
@@ -213,7 +213,7 @@ def answer_text(tokens: Tokens, answer: Answer) -> str:
 class ReadingScores:
     """The score of every head for one reading of the task (such as the subject) at every moment."""
 
-    reading: Reading
+    task_reading: Reading
     scores: Float[np.ndarray, "moment layer head"]
 
     @cached_property

@@ -241,8 +241,8 @@ def _learned_command(learned: Learned, query: str | None) -> Command:
     out.
     """
     task, task_settings = learned.task, vars(learned.task.settings)
-    chosen = vars(learned.settings).items()
-    settings = {name: value for name, value in chosen if value != task_settings[name]}
+    setting_items = vars(learned.settings).items()
+    settings = {name: value for name, value in setting_items if value != task_settings[name]}
     choices = _final_choices(learned)
     training = {name: value for name, value in choices.items() if value != getattr(task, name)}
     if choices["until"] is None:  # --steps without --until means the same
@@ -273,7 +273,9 @@ def learned_curves(
     ticks = tuple(steps[index] for index in moment_indices)
     losses = np.array([moment.loss for moment in learned.moments])
     accuracies = np.array([moment.accuracy for moment in learned.moments])
-    lines = [_moment_curve(scores.reading.name, scores.best_scores) for scores in reading_scores]
+    lines = [
+        _moment_curve(scores.task_reading.name, scores.best_scores) for scores in reading_scores
+    ]
     shares = (*lines, _moment_curve("accuracy", accuracies, plain=True))
     title = "scores and accuracy" if reading_scores else "accuracy"
     note = f"{f'{SCORE_NOTE} · ' if reading_scores else ''}{title} {_held_out_text(learned)}"
@@ -301,7 +303,7 @@ def history_table(
         "accuracy": np.array([moment.accuracy for moment in moments]),
     }
     for scores in reading_scores:
-        name = f"{scores.best_head_label} {scores.reading.name}"
+        name = f"{scores.best_head_label} {scores.task_reading.name}"
         columns[name] = scores.best_scores[list(moment_indices)]
     return Grid(
         "on the way",
@@ -320,7 +322,7 @@ def head_scores_table(learned: Learned, reading_scores: Sequence[ReadingScores])
     return Grid(
         "heads",
         plain_axis("head", [learned_head_name(*head) for head in heads]),
-        plain_axis("reading", [reading.reading.name for reading in reading_scores]),
+        plain_axis("reading", [reading.task_reading.name for reading in reading_scores]),
         cells_without_nan(np.array(scores, dtype=float)),
         Scale("score", 0.0, 1.0),
         note=f"{SCORE_NOTE}, {_held_out_text(learned)}",
@@ -343,7 +345,9 @@ def build_learned_data(
     moment.
     """
     heads = [learned_head_name(*head) for head in list_head_indices(learned.moments[-1])]
-    scores = tuple(f"{head} {reading.reading.name}" for reading in reading_scores for head in heads)
+    scores = tuple(
+        f"{head} {reading.task_reading.name}" for reading in reading_scores for head in heads
+    )
     document = partial(_learned_document, learned, reading_scores, film_indices, conclusion)
     return TableData(
         document,
@@ -372,11 +376,11 @@ def _learned_document(
             "step": np.array([moment.step for moment in moments]),
             "loss": np.array([moment.loss for moment in moments]),
             "accuracy": np.array([moment.accuracy for moment in moments]),
-            "scores": {scores.reading.name: scores.scores for scores in reading_scores},
+            "scores": {scores.task_reading.name: scores.scores for scores in reading_scores},
         },
         "heads": [
             {
-                "reading": scores.reading.name,
+                "reading": scores.task_reading.name,
                 "head": scores.best_head_label,
                 "score": scores.final_score,
             }

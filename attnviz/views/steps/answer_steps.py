@@ -160,5 +160,5 @@ def _unwritten_answers_note(scene: Scene, order: Sequence[int]) -> tuple[str, ..
     """Return how many answers are written out; empty if all are, or if no token is followed."""
     if scene.options.query is None or len(_written_answers(scene, order)) == len(order):
         return ()
-    written = f"the {MAX_TERMS} most likely of {len(order)} answers"
-    return (f"written out: {written} (--full writes out everything)",)
+    answers_text = f"the {MAX_TERMS} most likely of {len(order)} answers"
+    return (f"written out: {answers_text} (--full writes out everything)",)

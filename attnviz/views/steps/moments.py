@@ -21,7 +21,7 @@ from attnviz.views.steps.scene import Scene
 from attnviz.wording.sums import MAX_TERMS, Sum, vector_entry_sum
 
 
-def moments_of(section: Section, scene: Scene) -> tuple[Section, ...]:
+def step_moments(section: Section, scene: Scene) -> tuple[Section, ...]:
     """Return the frames of a step, for the followed query and the first shown head.
 
     Empty for steps that are not animated, and for attention to a second sentence.
@@ -52,7 +52,7 @@ def _score_moments(section: Section, scene: Scene) -> Iterator[Section]:
     write_sums = step_sums.score_sums if layer.w_score is None else step_sums.additive_score_sums
     about = f"the query is compared with a key{_selection_suffix(scene)}"
     for key, revealed, line in _keys_with_sums(scene, scene.written_keys, write_sums(scene, layer)):
-        grids = (query, _rows_alone(keys, [key]), _columns_alone(row, revealed))
+        grids = (query, _keep_rows(keys, [key]), _keep_columns(row, revealed))
         yield _moment_section(section, about, grids, line, (0, 0, None), (1, key, None))
 
 
@@ -68,7 +68,7 @@ def _softmax_moments(section: Section, scene: Scene) -> Iterator[Section]:
     lines = step_sums.softmax_sums(scene, scene.layer)
     about = f"scores become weights{_selection_suffix(scene)}"
     for key, revealed, line in _keys_with_sums(scene, keys, lines):
-        grids = (scores, _columns_alone(row, revealed))
+        grids = (scores, _keep_columns(row, revealed))
         yield _moment_section(section, about, grids, line, (0, 0, key))
 
 
@@ -83,7 +83,7 @@ def _weighted_value_moments(section: Section, scene: Scene) -> Iterator[Section]
     lines = step_sums.weighted_value_sums(scene, layer)
     about = f"each value times its weight{_selection_suffix(scene)}"
     for key, revealed, line in _keys_with_sums(scene, scene.visible_keys, lines):
-        grids = (weights, values, _rows_alone(products, revealed))
+        grids = (weights, values, _keep_rows(products, revealed))
         yield _moment_section(section, about, grids, line, (0, 0, key), (1, key, None))
 
 
@@ -110,7 +110,7 @@ def _context_moments(section: Section, scene: Scene) -> Iterator[Section]:
         left_side = f"context({scene.query_name}), number {number + 1}"
         read_values = columns[scene.read_keys, number].tolist()
         line = vector_entry_sum(left_side, read_values, number, ends, scene.style)
-        grids = (products, _columns_alone(result, revealed))
+        grids = (products, _keep_columns(result, revealed))
         yield _moment_section(section, about, grids, line, (0, None, number))
     yield from _output_moments(section, scene)
 
@@ -179,13 +179,13 @@ def _keys_with_sums(
         yield key, range(len(scene.keys)) if count == len(keys) else keys[:count], line
 
 
-def _columns_alone(grid: Grid, revealed: Sequence[int]) -> Grid:
+def _keep_columns(grid: Grid, revealed: Sequence[int]) -> Grid:
     """Return the grid with all columns empty but the revealed ones."""
     is_empty = np.isin(np.arange(grid.values.shape[1]), revealed, invert=True)
     return grid.with_values(np.where(is_empty[None, :], np.nan, grid.values))
 
 
-def _rows_alone(grid: Grid, revealed: Sequence[int]) -> Grid:
+def _keep_rows(grid: Grid, revealed: Sequence[int]) -> Grid:
     """Return the grid with all rows empty but the revealed ones."""
     is_empty = np.isin(np.arange(grid.values.shape[0]), revealed, invert=True)
     return grid.with_values(np.where(is_empty[:, None], np.nan, grid.values))

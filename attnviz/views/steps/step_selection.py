@@ -55,7 +55,7 @@ STEP_ALIASES = {
 }
 
 StepNumber = tuple[int, str]  # 4b is (4, "b")
-BEFORE_ALL, AFTER_ALL = (0, ""), (999, "")
+MIN_STEP_NUMBER, MAX_STEP_NUMBER = (0, ""), (999, "")
 
 
 def refuse_unknown_step(selection: str | None) -> None:
@@ -68,7 +68,7 @@ def refuse_unknown_step(selection: str | None) -> None:
     for part in (selection or "").split(","):
         name = part.strip()
         is_known = name in ("", *names) or re.fullmatch(r"\d+[a-z]?", name)
-        if not is_known and not _range_ends(dict.fromkeys(names, BEFORE_ALL), name):
+        if not is_known and not _range_ends(dict.fromkeys(names, MIN_STEP_NUMBER), name):
             raise unknown_name_error("step", name, [*ATTENTION_STEP_NAMES, *STEP_REQUIREMENTS])
 
 
@@ -134,8 +134,8 @@ def _range_ends(order_by_name: Mapping[str, StepNumber], part: str) -> list[Step
     """
     for dash in re.finditer("[-–]", part):
         first_text, last_text = part[: dash.start()].strip(), part[dash.end() :].strip()
-        first = _range_end(first_text, order_by_name, BEFORE_ALL)
-        last = _range_end(last_text, order_by_name, AFTER_ALL)
+        first = _range_end(first_text, order_by_name, MIN_STEP_NUMBER)
+        last = _range_end(last_text, order_by_name, MAX_STEP_NUMBER)
         if (first_text or last_text) and first is not None and last is not None:
             return [first, last if last[1] else (last[0], "z")]  # 1-4 and 4-5 include step 4b
     return []

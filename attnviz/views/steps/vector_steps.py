@@ -146,8 +146,8 @@ def _embeddings_description(scene: Scene) -> str:
 
 def _kinds_from_other_tokens(scene: Scene) -> str:
     """Return `Keys and values`, or the one that is not given; empty if both are given."""
-    given = scene.layer.given
-    kinds = ["keys"] * (not {"keys", "scores"} & given) + ["values"] * ("values" not in given)
+    parts = scene.layer.given
+    kinds = ["keys"] * (not {"keys", "scores"} & parts) + ["values"] * ("values" not in parts)
     return " and ".join(kinds).capitalize()
 
 

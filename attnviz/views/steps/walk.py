@@ -39,7 +39,7 @@ from attnviz.views.steps import (
     vector_steps,
     walk,
 )
-from attnviz.views.steps.moments import moments_of
+from attnviz.views.steps.moments import step_moments
 from attnviz.views.steps.pair import refuse_pair
 from attnviz.views.steps.scene import Scene, StepSettings, build_scene
 from attnviz.views.steps.step_selection import select_steps
@@ -258,11 +258,11 @@ def view(walk: Walk) -> View:
 
     Its headline is what the only selected step found; for several steps, the title.
     """
-    settings_text, asked = settings_line(walk.trace), walk.asked
+    settings_text, options_asked = settings_line(walk.trace), walk.asked
     caveat = random_numbers_caveat(walk.trace, PARTS_BY_SHOW_NAME)
     page = build_page([Group("steps", walk.sections)], settings_text, caveat)
-    options = chosen_options(asked) | {"step": walk.step}
-    for name, position in (("query", asked.query), ("key", asked.key)):
+    options = chosen_options(options_asked) | {"step": walk.step}
+    for name, position in (("query", options_asked.query), ("key", options_asked.key)):
         options[name] = None if position is None else str(position + 1)
     title, query = _walk_title(walk), _followed_position(walk)
     return View(
@@ -272,7 +272,7 @@ def view(walk: Walk) -> View:
         screen=page,
         picture=page,
         explored=lambda: explore_trace(
-            walk.trace, query, asked.key, layer=asked.layer, head=asked.head
+            walk.trace, query, options_asked.key, layer=options_asked.layer, head=options_asked.head
         ),
         following=lambda position: _steps_of_query(walk, position),
         data=build_trace_data(walk.trace),
@@ -309,7 +309,7 @@ def _finished_section(section: Section, scene: Scene, *, still: bool) -> Section
     return replace(
         section,
         remarks=(*section.remarks, *_unwritten_remarks(section, scene)),
-        moments=() if still else moments_of(section, scene),
+        moments=() if still else step_moments(section, scene),
     )
 
 
