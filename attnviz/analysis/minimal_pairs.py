@@ -53,6 +53,7 @@ UNUSED_SETTINGS = ("without", "attention", "target", "generate", "truncate")
 LEVEL = 0.05  # of the test: the chance to find any head although none follows the meaning
 MIN_SHIFT = 0.01  # of a token's attention: heads that move less do not count
 MIN_PAIRS = next(count for count in range(1, 64) if smallest_p_value(count) <= LEVEL)
+CandidateWeights = Float[np.ndarray, "pair sentence candidate head"]
 Group = tuple[int, ...]  # positions of the tokens of a word or phrase
 
 
@@ -168,7 +169,7 @@ def pairs(
     model = load_transformer(settings)
     reading = _PairReading(model, [_locate_words(model, pair) for pair in minimal_pairs])
     return MinimalPairs(
-        heads=_paired_heads(reading, settings.seed),
+        heads=measure_heads(reading.head_ids, reading.weights(), settings.seed),
         pairs=minimal_pairs,
         model=model.name,
         provenance=transformer_provenance(settings, model, {}, command),
@@ -205,9 +206,8 @@ def _locate_words(model: LoadedTransformer, pair: MinimalPair) -> LocatedPair:
         raise located.error(*_length_problem(first, second))
     for word, place, other_place in zip(pair.words, *groups, strict=True):
         if place != other_place:
-            problem = (
-                f"'{word}' is token {place[0] + 1} of sentence A, and {other_place[0] + 1} of B"
-            )
+            first_number, second_number = place[0] + 1, other_place[0] + 1
+            problem = f"'{word}' is token {first_number} of sentence A, and {second_number} of B"
             hint = "keep its place: a change of place would look like one of meaning"
             raise located.error(problem, hint)
     if len({*groups[0][0], *groups[0][1], *groups[0][2]}) < sum(map(len, groups[0])):
@@ -332,15 +332,16 @@ class _PairReading:
                     "give a token that stands after the word that changes",
                 )
 
-    def weights(self) -> Float[np.ndarray, "pair sentence candidate head"]:
+    def weights(self) -> CandidateWeights:
         """Return the weights from the token to each candidate in both sentences of each pair."""
         texts = np.stack([np.concatenate(rows, axis=1) for rows in self.rows])
         return texts.reshape(-1, 2, *texts.shape[1:])
 
 
-def _paired_heads(reading: _PairReading, seed: int) -> tuple[PairedHead, ...]:
+def measure_heads(
+    head_ids: Sequence[HeadId], weights: CandidateWeights, seed: int
+) -> tuple[PairedHead, ...]:
     """Return all heads with their shifts, intervals and p values, in the order of a result."""
-    weights = reading.weights()
     meant = (weights[:, 0, 0] + weights[:, 1, 1]) / 2  # pair head
     other = (weights[:, 1, 0] + weights[:, 0, 1]) / 2
     shifts = meant - other
@@ -358,7 +359,7 @@ def _paired_heads(reading: _PairReading, seed: int) -> tuple[PairedHead, ...]:
             other=float(other[:, head].mean()),
             shifts=tuple(shifts[:, head].tolist()),
         )
-        for head, head_id in enumerate(reading.head_ids)
+        for head, head_id in enumerate(head_ids)
     ]
     return tuple(
         sorted(heads, key=lambda head: (not head.passes, not head.follows, -abs(head.shift)))

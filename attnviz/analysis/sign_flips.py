@@ -1,14 +1,14 @@
 """Tests and intervals for the mean of several observations, for many heads at once.
 
 The test is for a mean of 0. If a head does not follow the meaning, each of its observations is as
-likely to have the opposite sign; so all signs are flipped in every way that is possible, and
-the consistency of a head (the mean over the root mean square, which grows with the t statistic and
-is 1 if all its observations are equal) is compared with what flipped signs give. An observation is flipped for
-all heads at once, and each head is compared with the *most* consistent of all heads: so the chance
-to find even one head by accident is at most the level of the test, however many heads there are and
-however much alike (the maximum statistic of Westfall and Young 1993; Nichols and Holmes 2002). What
-is assumed: observations do not depend on each other, and their signs are arbitrary without an
-effect.
+likely to have the opposite sign; so all signs are flipped in every way that is possible, and the
+consistency of a head (the mean over the root mean square, which grows with the t statistic, and is
+1 if all its observations are equal) is compared with what flipped signs give. An observation is
+flipped for all heads at once, and each head is compared with the *most* consistent of all heads:
+so the chance to find even one head by accident is at most the level of the test, however many heads
+there are and however much alike (the maximum statistic: Westfall and Young 1993, Nichols and Holmes
+2002). What is assumed: observations do not depend on each other, and without an effect each is as
+likely to be above 0 as below it by the same amount.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RESAMPLES = 2_000  # for intervals
 INTERVAL = (2.5, 97.5)  # percentiles of the resamples
 MIN_INTERVAL_OBSERVATIONS = 5
 SIGN_ROUNDING = 1e-9  # of two consistencies that are equal but for rounding
-FLIPS_AT_ONCE = 1024
+BAND = 1024  # flips or samples at once
 Observations = Float[np.ndarray, "observation head"]
 
 
@@ -43,9 +43,12 @@ def sign_flip_p_values(
     tested = observations[:, is_tested]
     sizes = np.sqrt((tested**2).mean(0))
     scaled = tested / np.where(sizes > 0, sizes, 1) / len(tested)  # sums: 1 if consistent
-    signs = _sign_flips(len(tested), seed)
-    starts = range(0, len(signs), FLIPS_AT_ONCE)
-    bands = [signs[start : start + FLIPS_AT_ONCE] @ scaled for start in starts]
+    is_exact = len(tested) <= MAX_EXACT_OBSERVATIONS
+    flips = range(2 ** (len(tested) - 1) if is_exact else RANDOM_FLIPS)
+    bands = [
+        _sign_flips(flips[start : start + BAND], len(tested), None if is_exact else seed) @ scaled
+        for start in flips[::BAND]
+    ]
     most_consistent = np.concatenate([abs(band).max(1) for band in bands])
     result[is_tested] = [
         (most_consistent >= value - SIGN_ROUNDING).mean() for value in abs(scaled.sum(0))
@@ -53,18 +56,19 @@ def sign_flip_p_values(
     return result
 
 
-def _sign_flips(count: int, seed: int) -> Float[np.ndarray, "flip observation"]:
-    """Return signs for each flip, the first of which flips nothing.
+def _sign_flips(
+    flips: range, count: int, seed: int | None
+) -> Float[np.ndarray, "flip observation"]:
+    """Return the signs of the numbered flips; number 0 flips nothing.
 
-    Where all flips are made, one of each two opposite ones is left out: both have one strength.
+    Without a seed these are the binary digits of the numbers. One of each two opposite flips, which
+    have the same strength, has a number below half of all flips.
     """
-    if count > MAX_EXACT_OBSERVATIONS:
-        draws = draw_uniform((seed,), "sign flips", range(RANDOM_FLIPS), count)[0].numpy()
-        signs = np.where(draws < 0.5, -1.0, 1.0)
-        signs[0] = 1
-        return signs
-    numbers = np.arange(2 ** (count - 1))[:, None]
-    return 1.0 - 2.0 * (numbers >> np.arange(count) & 1)
+    if seed is None:
+        return 1.0 - 2.0 * (np.array(flips)[:, None] >> np.arange(count) & 1)
+    signs = np.where(draw_uniform((seed,), "sign flips", flips, count)[0].numpy() < 0.5, -1.0, 1.0)
+    signs[np.array(flips) == 0] = 1
+    return signs
 
 
 def smallest_p_value(count: int) -> float:
@@ -85,8 +89,12 @@ def bootstrap_intervals(observations: Observations, seed: int) -> Float[np.ndarr
     count, heads = observations.shape
     if count < MIN_INTERVAL_OBSERVATIONS:
         return np.full((2, heads), np.nan)
-    draws = draw_uniform((seed,), "bootstrap", range(RESAMPLES), count)[0].numpy()
-    chosen = (draws * count).astype(int)
-    times = (chosen[:, :, None] == np.arange(count)).sum(1) / count  # resample observation
-    ends: Float[np.ndarray, "2 head"] = np.percentile(times @ observations, INTERVAL, axis=0)
+    means = []
+    for start in range(0, RESAMPLES, BAND):
+        samples = range(start, min(start + BAND, RESAMPLES))
+        draws = draw_uniform((seed,), "bootstrap", samples, count)[0].numpy()
+        chosen = (draws * count).astype(int) + count * np.arange(len(samples))[:, None]
+        times = np.bincount(chosen.ravel(), minlength=len(samples) * count)
+        means.append(times.reshape(-1, count) @ observations / count)
+    ends: Float[np.ndarray, "2 head"] = np.percentile(np.concatenate(means), INTERVAL, axis=0)
     return ends
