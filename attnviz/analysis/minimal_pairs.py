@@ -99,7 +99,14 @@ class PairedHead:
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MinimalPairs(Showable):
     """How all heads of a model move in minimal pairs: those that pass the test first, then by the
-    size of the shift."""
+    size of the shift.
+
+    >>> from attnviz import pairs
+    >>> row = "The dog saw it", "The dog hid it", "it", "dog", "The"
+    >>> result = pairs([row])
+    >>> len(result.heads), result.following, result.has_enough
+    (72, (), False)
+    """
 
     heads: tuple[PairedHead, ...]
     pairs: tuple[MinimalPair, ...]
@@ -155,7 +162,7 @@ def pairs(
     >>> sentence = "The animal did not cross the street because it was too"
     >>> rows = [(f"{sentence} tired", f"{sentence} wide", "it", "animal", "street")]
     >>> round(pairs(rows)["L5H3"].shift, 2)
-    0.0
+    0.02
     """
     minimal_pairs = read_pairs(source)
     settings = replace_choices(settings or Settings(model=MINILM), changes)
