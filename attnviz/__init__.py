@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from attnviz.analysis.inspection.two_sentences import compare_models as compare_models
     from attnviz.analysis.inspection.two_sentences import compare_sentences as compare_sentences
     from attnviz.analysis.learning_comparison import compare_learning as compare_learning
+    from attnviz.analysis.minimal_pairs import MinimalPairs as MinimalPairs
+    from attnviz.analysis.minimal_pairs import pairs as pairs
     from attnviz.analysis.survey import Survey as Survey
     from attnviz.analysis.survey import survey as survey
     from attnviz.errors import AttnvizError as AttnvizError
@@ -53,6 +55,7 @@ _LAZY_NAMES = {
     "Comparison": "attnviz.analysis.comparison:Comparison",
     "Examples": "attnviz.learning.task:Examples",
     "Inspection": "attnviz.analysis.inspection.inspection:Inspection",
+    "MinimalPairs": "attnviz.analysis.minimal_pairs:MinimalPairs",
     "Reading": "attnviz.learning.task:Reading",
     "Settings": "attnviz.traces.settings:Settings",
     "Survey": "attnviz.analysis.survey:Survey",
@@ -73,6 +76,7 @@ _LAZY_NAMES = {
     "learn": "attnviz.learning.training:learn",
     "load": "attnviz.traces.archive_reader:load",
     "models": "attnviz.traces.models.model_names:models",
+    "pairs": "attnviz.analysis.minimal_pairs:pairs",
     "rank": "attnviz.analysis.head_accuracy:rank",
     "read": "attnviz.traces.archive_reader:read",
     "render": "attnviz.renderers:render",

@@ -18,13 +18,16 @@ import attnviz as library
 from attnviz import AttnvizError, head_effects, inspect, trace
 from attnviz.analysis.inspection.corpus_effects import CorpusEffects
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.measures import bootstrap_intervals
+from attnviz.analysis.sign_flips import bootstrap_intervals
 from attnviz.traces.settings import HeadId
 from attnviz.traces.trained.loading import load_transformer
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
 
-TEXTS = ("The animal was tired", "", "  ", "it was too", "the street did cross the animal")
+TEXTS = (
+    *("The animal was tired", "", "  ", "it was too", "the street did cross the animal"),
+    *("the animal was too", "it did cross the street"),
+)
 GAP = "The animal [MASK] the street because it was too tired"
 WIDTH = 4  # of a head of the small models
 
@@ -120,7 +123,7 @@ def test_a_mean_over_texts_is_the_mean_of_each_text(small_transformer: Saved) ->
     folder = str(small_transformer("gpt2"))
     found = head_effects(TEXTS, model=folder, metric=logit_difference, pairs=2)
     texts = [text for text in TEXTS if text.strip()]
-    assert (found.texts, found.empty) == (3, 2)
+    assert (found.texts, found.empty) == (5, 2)
     alone = [inspect(text, model=folder, by="effect", metric=logit_difference) for text in texts]
     for head in found.heads:
         values = [
@@ -180,18 +183,20 @@ def test_ctrl_c_leaves_the_texts_before_it(small_transformer: Saved) -> None:
 def test_intervals_hold_what_resampled_means_hold() -> None:
     rng = np.random.default_rng(3)
     values = rng.normal(2, 3, (400, 1))
-    (low,), (high,) = bootstrap_intervals(values)
+    (low,), (high,) = bootstrap_intervals(values, 42)
     wide = 1.96 * values.std() / 20
     assert low == pytest.approx(values.mean() - wide, abs=0.06)
     assert high == pytest.approx(values.mean() + wide, abs=0.06)
-    assert bootstrap_intervals(np.full((5, 2), 0.5)).tolist() == [[0.5, 0.5]] * 2
-    assert np.isnan(bootstrap_intervals(values[:1])).all()
+    assert bootstrap_intervals(np.full((5, 2), 0.5), 42).tolist() == [[0.5, 0.5]] * 2
+    assert np.isnan(bootstrap_intervals(values[:4], 42)).all()
 
 
 @pytest.fixture(scope="module")
 def of_minilm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CorpusEffects]:
     path = tmp_path_factory.mktemp("texts") / "texts.txt"
-    path.write_text("the animal was tired\n\nshe was late\r\nit is\n", encoding="utf-8")
+    path.write_text(
+        "the animal was tired\n\nshe was late\r\nit is\nno\nyes it is\n", encoding="utf-8"
+    )
     return path, head_effects(path.read_text("utf-8").splitlines(), layer=5)
 
 
@@ -204,7 +209,7 @@ def test_two_commands_rank_heads_over_a_file_of_texts(
         assert result.status == 0, result.err
         document = json.loads(result.out)
         changes = {each["head"]: each["change"] for each in document["heads"]}
-        assert (document["texts"], document["skipped"]) == (3, {"empty": 1, "unanswered": 0})
+        assert (document["texts"], document["skipped"]) == (5, {"empty": 1, "unanswered": 0})
         for head in found.heads:
             assert changes[head.name] == pytest.approx(head.mean, abs=1e-5)
 

@@ -178,7 +178,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         'try text="…"',
     ),
     "a value without its name": (
-        lambda: attnviz.trace("I am").heatmap("dark"),  # type: ignore[call-arg]
+        lambda: attnviz.trace("I am").heatmap("dark"),  # type: ignore[arg-type]
         "heatmap() takes 0 values without a name",
         "give each by its name: name=…",
     ),

@@ -23,7 +23,6 @@ HeadRows = Float[Tensor, "head query"]
 Vectors = Float[Tensor, "token dim"]
 MIN_READ_WEIGHT = 1e-9  # smaller weights count as 0
 QUANTILE_BAND = (0.1, 0.9)
-RESAMPLES, INTERVAL_ENDS = 1000, (0.025, 0.975)
 QUANTILES_BY_NAME = {"low": QUANTILE_BAND[0], "median": 0.5, "high": QUANTILE_BAND[1]}
 
 
@@ -32,21 +31,6 @@ def band_quantiles(numbers: Float[Tensor, "seed"]) -> tuple[float, float, float]
     quantiles = [QUANTILE_BAND[0], 0.5, QUANTILE_BAND[1]]
     low, middle, high = np.quantile(numbers.double().numpy(), quantiles).tolist()
     return low, middle, high
-
-
-def bootstrap_intervals(values: Float[np.ndarray, "text column"]) -> Float[np.ndarray, "2 column"]:
-    """Return the ends of a 95 % interval of each column's mean, from resampled rows.
-
-    Of `RESAMPLES` means of as many rows, drawn with repeats, 2.5 % are below the interval and 2.5 %
-    above. They are the same in every run. NaN for a single row.
-    """
-    count, rng = len(values), np.random.Generator(np.random.PCG64(0))
-    if count < 2:
-        return np.full((2, values.shape[1]), np.nan)
-    drawn = (rng.integers(count, size=count) for _ in range(RESAMPLES))
-    means = [np.bincount(rows, minlength=count) @ values / count for rows in drawn]
-    ends: Float[np.ndarray, "2 column"] = np.quantile(means, INTERVAL_ENDS, axis=0)
-    return ends
 
 
 @with_summary

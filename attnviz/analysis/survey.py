@@ -43,7 +43,6 @@ from attnviz.machine import files
 from attnviz.machine.exit_handling import stop_on_interrupt
 from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.early_checks import refuse_impossible_settings
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import HeadId, SettingKeywords, Settings, format_head_id
 from attnviz.traces.trace import Provenance
@@ -52,26 +51,23 @@ from attnviz.traces.trained.batches import (
     captures_exactly,
     group_lines,
     make_batches,
+    model_for_texts,
     visit_layers,
 )
-from attnviz.traces.trained.loading import LoadedTransformer, load_transformer
-from attnviz.traces.trained.model_in_memory import in_memory_settings, take_model_in_memory
-from attnviz.traces.trained.model_location import MINILM, is_trained
+from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.pieces import (
     max_token_count,
     reporting_tokenizer_errors,
     tokenizer_spelling,
     tokens_of_ids,
 )
-from attnviz.traces.trained.tracing import GIVE_TRANSFORMER_HINT, transformer_provenance
+from attnviz.traces.trained.tracing import transformer_provenance
 from attnviz.vectors.random_numbers import draw_uniform
-from attnviz.wording.commands import changed_options, option_name
-from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.keywords import with_checked_arguments
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-UNUSED_SETTINGS = ("without", "attention", "target", "generate", "truncate")
 REPEATED_TOKENS, REPEATED_TEXTS = 20, 5  # random tokens, which are there twice; and such texts
 MIN_LINES = 5  # below, nothing is said of a corpus: no interval, nothing that stands out
 MIN_PART_SHARE = 0.2  # of the lines, for a part of the corpus
@@ -211,19 +207,9 @@ def survey(
     >>> found["L0H2"].best.name, found.lines
     ('previous token', 6)
     """
-    in_memory, given = take_model_in_memory(changes)
-    settings = replace_choices(settings or Settings(model=MINILM), given)
-    if in_memory is not None:
-        settings = in_memory_settings(settings, in_memory)
-    elif not is_trained(settings.model):
-        problem = f"a survey is of a trained transformer, but '{settings.model}' is not one"
-        raise AttnvizError(problem, GIVE_TRANSFORMER_HINT, about="model")
-    for name in set(changed_options(settings)) & {*UNUSED_SETTINGS}:
-        problem = f"{option_name(name)} is about one sentence, and a survey is of many"
-        raise AttnvizError(problem, f"leave {option_name(name)} out", about=name)
-    refuse_impossible_settings(settings)
+    model, settings = model_for_texts(settings, changes, "a survey is")
     lines = _iterate_texts(texts)
-    reading = _Reading(in_memory or load_transformer(settings), settings.seed)
+    reading = _Reading(model, settings.seed)
     is_main = current_thread() is main_thread()  # only there a signal can be handled
     with stop_on_interrupt() if is_main else nullcontext(lambda: False) as stopped:
         interrupted = reading.read(track(lines), stopped)

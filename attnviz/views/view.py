@@ -43,6 +43,7 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "Learning": "attnviz.views.learning_comparison:view",
     "Walk": "attnviz.views.steps.walk:view",
     "Example": "attnviz.views.example:view",
+    "MinimalPairs": "attnviz.views.minimal_pairs:view",
     "Ranking": "attnviz.views.head_ranking:view",
     "TraceComparison": "attnviz.views.inspection.two_sentences:view",
     "Inspection": "attnviz.views.inspection.view:view",

@@ -29,7 +29,7 @@ from attnviz.analysis.inspection.inspect_options import (
     refuse_odd_metric,
 )
 from attnviz.analysis.inspection.maps import build_maps
-from attnviz.analysis.measures import bootstrap_intervals
+from attnviz.analysis.sign_flips import bootstrap_intervals
 from attnviz.errors import AttnvizError
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import source_from_text
@@ -58,7 +58,7 @@ class MeanEffect:
 
     head_ids: HeadSet
     values: Float[np.ndarray, "text"]
-    low: float  # ends of the 95 % interval of the mean; NaN for a single text
+    low: float  # ends of the 95 % interval of the mean; NaN for fewer than five texts
     high: float
 
     @property
@@ -311,7 +311,7 @@ def _mean_effects(
     head_sets: Collection[HeadSet], values: Float[np.ndarray, "text set"]
 ) -> list[MeanEffect]:
     """Return the changes without each set of heads, with the intervals of their means."""
-    lows, highs = bootstrap_intervals(values).tolist()
+    lows, highs = bootstrap_intervals(values, Settings.seed).tolist()
     columns = zip(head_sets, values.T, lows, highs, strict=True)
     return [MeanEffect(head_ids=heads, values=each, low=low, high=high)
             for heads, each, low, high in columns]  # fmt: skip

@@ -7,7 +7,7 @@ for padding is hidden. Nothing of a layer is kept after it was visited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -17,8 +17,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnviz.attention import arithmetic
+from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.early_checks import refuse_impossible_settings
+from attnviz.traces.settings import Settings
 from attnviz.traces.trained.capture import Listener, capturing_attention, split_mask_cells
 from attnviz.traces.trained.forward_pass import (
     CannotRun,
@@ -27,17 +30,46 @@ from attnviz.traces.trained.forward_pass import (
     model_part,
     reporting_run_errors,
 )
-from attnviz.traces.trained.loading import LoadedTransformer
+from attnviz.traces.trained.loading import LoadedTransformer, load_transformer
 from attnviz.traces.trained.model_attention import measure_eager_difference, returned_weights
+from attnviz.traces.trained.model_in_memory import in_memory_settings, take_model_in_memory
+from attnviz.traces.trained.model_location import MINILM, is_trained
 from attnviz.traces.trained.pieces import cut_texts
 from attnviz.traces.trained.refusals import quiet_transformers
+from attnviz.traces.trained.tracing import GIVE_TRANSFORMER_HINT
+from attnviz.wording.commands import changed_options, option_name
+from attnviz.wording.keywords import replace_choices
 from attnviz.wording.words import counted
 
+ONE_SENTENCE_SETTINGS = ("without", "attention", "target", "generate", "truncate")
 TEXTS_AT_ONCE = 1024  # are sorted by their length
 BATCH_TOKENS = 1024  # padding included
 BATCH_CELLS = 2**21  # weights of one layer
 PADDING_ID = 0  # any id: nothing looks at it
 WEIGHT_BYTES, MATRIX_COUNT = 4, 5  # of one layer, in memory at once
+
+
+def model_for_texts(
+    settings: Settings | None, keywords: Mapping[str, Any], purpose: str
+) -> tuple[LoadedTransformer, Settings]:
+    """Return the model that reads many texts (MiniLM by default), and the settings with `keywords`,
+    which may hold a model in memory.
+
+    Refuses a model that is no transformer, and settings about one sentence; the errors say what it
+    is for: `purpose` is such as "a survey is".
+    """
+    in_memory, given = take_model_in_memory(keywords)
+    chosen = replace_choices(settings or Settings(model=MINILM), given)
+    if in_memory is not None:
+        chosen = in_memory_settings(chosen, in_memory)
+    elif not is_trained(chosen.model):
+        problem = f"{purpose} of a trained transformer, but '{chosen.model}' is not one"
+        raise AttnvizError(problem, GIVE_TRANSFORMER_HINT, about="model")
+    for name in {*changed_options(chosen)} & {*ONE_SENTENCE_SETTINGS}:
+        problem = f"{option_name(name)} is about one sentence, and {purpose} of many"
+        raise AttnvizError(problem, f"leave {option_name(name)} out", about=name)
+    refuse_impossible_settings(chosen)
+    return in_memory or load_transformer(chosen), chosen
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from math import isnan
 import numpy as np
 
 from attnviz.analysis.inspection.corpus_effects import CorpusEffects, MeanEffect
+from attnviz.analysis.sign_flips import MIN_INTERVAL_OBSERVATIONS
 from attnviz.traces.archive import Contents
 from attnviz.views.inspection.effects import (
     ABLATION_CAVEAT,
@@ -89,12 +90,14 @@ def _groups(effects: CorpusEffects) -> Iterator[Group]:
 
 def _mean_text(effects: CorpusEffects) -> str:
     """Return over what the bars are means."""
-    interval = " · beside each bar: a 95 % interval of that mean, from resampled texts"
-    return f"mean over {counted(effects.texts, 'text')}{interval * (effects.texts > 1)}"
+    mean = f"mean over {counted(effects.texts, 'text')}"
+    if effects.texts < MIN_INTERVAL_OBSERVATIONS:
+        return mean
+    return f"{mean} · beside each bar: a 95 % interval of that mean, from resampled texts"
 
 
 def _interval_remark(effect: MeanEffect) -> str:
-    """Return the interval of a mean; empty if there is none, as of a single text."""
+    """Return the interval of a mean; empty if there is none, as of few texts."""
     if isnan(effect.low):
         return ""
     return f"{fixed_text(effect.low, 2)} to {fixed_text(effect.high, 2)}"
@@ -115,7 +118,7 @@ def corpus_sentences(effects: CorpusEffects) -> Iterator[str]:
         yield f"{where} the last vectors change by {change}"
     else:
         yield f"{where} the answers change by {fixed_text(top.mean, 2)} bits {over}{rank_suffix}"
-    if others and effects.texts > 1:
+    if others and effects.texts >= MIN_INTERVAL_OBSERVATIONS:
         yield _interval_sentence(effects)
     yield from pair_sentences({pair.together.name: pair.beyond_size for pair in effects.pairs})
     if effects.empty:
