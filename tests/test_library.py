@@ -138,15 +138,10 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         "the settings are of type str, and should be Settings",
         'give each setting by its name, such as model="minilm"; a second text is other="…"',
     ),
-    "a size in words": (
-        lambda: attnviz.trace("I am").heatmap(size="8x5"),
-        "size is '8x5', and should be two numbers",
-        "try size=(8, 5)",
-    ),
-    "letters in points": (
-        lambda: attnviz.trace("I am").heatmap(text_size=8),
-        "text_size is 8, and must be from 0.45 to 4: how many times their usual size letters have",
-        "try text_size=1.5",
+    "small letters": (
+        lambda: attnviz.trace("I am").heatmap(text_size=5),
+        "--text-size is 5 points, and must be from 8 to 72",
+        "try --text-size 8, or small, medium, large",
     ),
     "a sentence for a number": (
         lambda: attnviz.steps("I am", digits="two"),  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ Whatever a help text lists comes from the table that the option chooses from.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,17 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attnviz.cli.help import section_option
-from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files, memory
 from attnviz.renderers import Look, suffixes
 from attnviz.renderers.colors import DEFAULT_PALETTE, PALETTES, THEMES
 from attnviz.renderers.look import (
-    DPI_LIMITS,
-    INCH_LIMITS,
-    MAX_SIDE_PIXELS,
-    SLIDE_LABEL_POINTS,
+    GENERIC_FONTS,
     TEXT_SIZE_POINTS,
-    refuse_text_points,
+    size_and_dpi,
 )
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME, SHOW_ALL, parts_to_show
 from attnviz.views.drawing_ways import DRAWING_WAYS
@@ -45,9 +40,6 @@ COLORS_BY_SYSTEM: dict[str, ColorDepth] = {  # by rich's names of a terminal's c
     "truecolor": "truecolor",
 }
 PIPE_COLUMNS = 80
-NAMED_SIZES_INCHES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "square": (10.0, 10.0)}
-SLIDE_WIDTH_INCHES = 40 / 3
-MAX_SIZE_IN_INCHES = 100  # two larger numbers are pixels
 _FILE_LIMITS_TEXT = ", ".join(
     f"a {kind} {memory.format_size(amount)}" for kind, amount in files.MAX_FILE_BYTES.items()
 )
@@ -182,9 +174,9 @@ class PictureOptions:
         str | None,
         _look_option(
             metavar="SIZE",
-            help="16:9, 4:3, square, inches such as 8x5, or pixels such as 1920x1080.  [default: "
-            "what the panels need; slides 16:9]",
-            short="The size of a picture: 16:9, 4:3, square, 8x5 (inches), 1920x1080 (pixels).",
+            help="16:9, 4:3, square, inches such as 8x5 or 3.3x2.5in (also cm, mm, pt), or pixels "
+            "such as 1920x1080.  [default: what the panels need; slides 16:9]",
+            short="The size of a picture: 16:9, 4:3, square, 8x5 (inches), 85x60mm, 1920x1080.",
             example="16:9",
             among=("16:9", "4:3", "square", "1920x1080"),
         ),
@@ -209,6 +201,25 @@ class PictureOptions:
             metavar="SIZE",
             help=f"{', '.join(TEXT_SIZE_POINTS)}, or the size of labels in points, on a slide "
             "(13.33 inches wide).  [default: medium, 18 points]",
+        ),
+    ] = None
+    points: Annotated[
+        float | None,
+        _look_option(
+            metavar="N",
+            help="The size of letters on paper, in points, whatever the size of the picture: for "
+            "papers.  [default: in proportion to the picture]",
+            example="8",
+        ),
+    ] = None
+    font: Annotated[
+        str | None,
+        _look_option(
+            metavar="NAME",
+            help=f"{', '.join(GENERIC_FONTS)}, or a family that is installed, such as "
+            "STIXGeneral.  [default: sans]",
+            example="serif",
+            among=[*GENERIC_FONTS],
         ),
     ] = None
     footnote: Annotated[
@@ -244,8 +255,10 @@ def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -
         seconds=seconds,
         transparent=pictures.transparent,
         numbers=pictures.numbers,
-        text_size=1.0 if pictures.text_size is None else parse_text_size(pictures.text_size),
+        text_size=Look.text_size if pictures.text_size is None else pictures.text_size,
         footnote=pictures.footnote,
+        points=pictures.points,
+        font=pictures.font,
     )
 
 
@@ -282,80 +295,3 @@ def _screen_columns(console: Console, outputs: OutputOptions) -> int | None:
     if console.is_terminal or (columns_variable.isdigit() and int(columns_variable)):
         return console.width or PIPE_COLUMNS
     return None if outputs.full else PIPE_COLUMNS
-
-
-def size_and_dpi(
-    size: str | None, dpi: int | None
-) -> tuple[tuple[float, float] | None, int | None]:
-    """Return a size in inches and pixels per inch; a size in pixels, above 100, gives both.
-
-    What is not given stays None. Refuses a size that cannot be read or drawn.
-
-    >>> size_and_dpi("1920x1080", None), size_and_dpi("1920x1080", 96), size_and_dpi("8x5", None)
-    (((13.333333333333334, 7.5), 144), ((20.0, 11.25), 96), ((8.0, 5.0), None))
-    """
-    if size is None:
-        return None, dpi
-    width, height = parse_picture_size(size)
-    if min(width, height) <= MAX_SIZE_IN_INCHES:
-        return (width, height), dpi
-    return _size_from_pixels(width, height, dpi)
-
-
-def _size_from_pixels(
-    width: float, height: float, dpi: int | None
-) -> tuple[tuple[float, float], int]:
-    """Return a size in inches and pixels per inch for a size in pixels.
-
-    Without `dpi` the picture is as wide as a slide. Refuses sizes outside the limits of pixels and
-    inches.
-    """
-    if max(width, height) > MAX_SIDE_PIXELS:
-        raise AttnvizError(
-            f"--size is {width:g} by {height:g} pixels, and at most {MAX_SIDE_PIXELS:,} can be "
-            "drawn",
-            "try --size 1920x1080",
-        )
-    density = dpi or min(max(round(width / SLIDE_WIDTH_INCHES), DPI_LIMITS[0]), DPI_LIMITS[1])
-    size = (width / density, height / density)
-    if not all(INCH_LIMITS[0] <= side <= INCH_LIMITS[1] for side in size):
-        raise AttnvizError(
-            f"{width:g} by {height:g} pixels at {density} dpi are {size[0]:.3g} by {size[1]:.3g} "
-            f"inches, and each must be from {INCH_LIMITS[0]:g} to {INCH_LIMITS[1]:g}",
-            "try --size 1920x1080" if dpi is None else "leave --dpi out",
-        )
-    return size, density
-
-
-def parse_picture_size(size: str) -> tuple[float, float]:
-    """Return a width and a height, in inches or, above 100, in pixels; refuse any other text.
-
-    >>> parse_picture_size("16:9"), parse_picture_size("8x5")
-    ((13.333, 7.5), (8.0, 5.0))
-    """
-    if size in NAMED_SIZES_INCHES:
-        return NAMED_SIZES_INCHES[size]
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)[x×](\d+(?:\.\d+)?)", size)
-    if not match:
-        raise AttnvizError(
-            f"there is no size '{size}'",
-            f"try {', '.join(NAMED_SIZES_INCHES)}, inches such as 8x5, or pixels such as 1920x1080",
-        )
-    return float(match[1]), float(match[2])
-
-
-def parse_text_size(text_size: str) -> float:
-    """Return how many times as large as usual letters are, for 'large' or points such as '20pt'.
-
-    Refuses unknown names, and points outside 8 to 72.
-
-    >>> parse_text_size("medium"), parse_text_size("36")
-    (1.0, 2.0)
-    """
-    if text_size in TEXT_SIZE_POINTS:
-        return TEXT_SIZE_POINTS[text_size] / SLIDE_LABEL_POINTS
-    if not re.fullmatch(r"\d+(\.\d+)?(pt)?", text_size):
-        raise unknown_name_error("text size", text_size, [*TEXT_SIZE_POINTS, "points such as 20"])
-    points = float(text_size.removesuffix("pt"))
-    refuse_text_points(points)
-    return points / SLIDE_LABEL_POINTS

@@ -10,15 +10,19 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
+    from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
 
     from attnviz.views.grids.grid import Grid
     from attnviz.views.view import View
 
 VIEW_FUNCTION = "attnviz.views.view:view"
+DRAW_INTO_AXES_FUNCTION = "attnviz.renderers.picture.own_axes:draw_into_axes"
 LOOK_CLASS = "attnviz.renderers.look:Look"
 
 
@@ -33,13 +37,34 @@ class Showable:
         view: Callable[..., View] = pkgutil.resolve_name(VIEW_FUNCTION)
         return view(self, choices)
 
-    def heatmap(self, **choices: Any) -> Figure:
+    @overload
+    def heatmap(self, *, title: str | None = None, **choices: Any) -> Figure: ...
+
+    @overload
+    def heatmap(
+        self, *, ax: Axes, norm: Normalize | None = None, title: str | None = None, **choices: Any
+    ) -> QuadMesh: ...
+
+    def heatmap(
+        self,
+        *,
+        ax: Axes | None = None,
+        norm: Normalize | None = None,
+        title: str | None = None,
+        **choices: Any,
+    ) -> Figure | QuadMesh:
         """Return the picture as a Figure of matplotlib: `trace("I am").heatmap(theme="dark")`.
 
-        `choices` are those of `view`, and of how a picture looks.
+        With `ax`, draw one heatmap into these axes of your own, in the letters that they have, and
+        return the image, for `figure.colorbar(image)`; `norm` maps numbers to colours. `title` is
+        in place of the picture's own, and axes have none by default. `choices` are those of `view`,
+        and of how a picture looks.
         """
         view, looks = self._split_choices(choices)
-        return view.figure(**looks)
+        if ax is None and norm is None:
+            return view.with_title(title).figure(**looks)
+        draw: Callable[..., QuadMesh] = pkgutil.resolve_name(DRAW_INTO_AXES_FUNCTION)
+        return draw(view, ax, norm=norm, title=title, **looks)
 
     def grids(self, **choices: Any) -> tuple[Grid, ...]:
         """Return the tables of numbers that are shown, with labels for rows and columns.
@@ -48,13 +73,14 @@ class Showable:
         """
         return self.view(**choices).grids()
 
-    def save(self, *paths: str | Path, **choices: Any) -> None:
+    def save(self, *paths: str | Path, title: str | None = None, **choices: Any) -> None:
         """Write files, all of them or none: `trace("I am").save("page.html", "numbers.npz")`.
 
-        `choices` are those of `view`, and of how a picture looks.
+        `title` is in place of the picture's own; empty, there is none. `choices` are those of
+        `view`, and of how a picture looks.
         """
         view, looks = self._split_choices(choices)
-        view.save(*paths, **looks)
+        view.with_title(title).save(*paths, **looks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers by name as JSON data, as a `.json` file has them."""

@@ -252,6 +252,12 @@ class View:
         is_repeated = [section.heading for section in self.sections] == [self.headline]
         return "" if is_repeated else self.headline or self.title
 
+    def with_title(self, title: str | None) -> View:
+        """Return the View under another title; under none if it is empty, unchanged for None."""
+        if title is None:
+            return self
+        return replace(self, title=title, headline=title, titled=True)
+
     def of_section(self, section: Section) -> View:
         """Return the View of a single step, without its animation, headed by what the step
         finds.

@@ -21,7 +21,7 @@ VALUE_TYPES: dict[str, tuple[tuple[type, ...], str, str]] = {
     "float": ((int, float), "a number", "0.5"),
     "bool": ((bool,), "True or False", "True"),
     "str": ((str,), "a text", '"…"'),
-    "tuple[float, float]": ((tuple, list), "two numbers", "(8, 5)"),
+    "tuple[float, float]": ((str, tuple, list), "two numbers", "(8, 5)"),
 }
 
 

@@ -54,6 +54,7 @@ ARROWHEAD_WIDTH = 0.38  # of its length: half of the width of an arrow's head
 ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 # Of the letters beside them: how large they are, and how far below
 LOWERED_SHARE, LOWERED_DEPTH = 0.78, 0.2
+SAVED_SETTINGS = ("pdf.fonttype", "mathtext.")
 SPACE_KEEPER = "|"  # behind it spaces have their width, too
 
 
@@ -484,13 +485,14 @@ class NotebookFigure(Figure):
     description = ""  # the alternative text, for people who cannot see the picture
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Create a Figure, and keep the type of font for its PDF files."""
+        """Create a Figure, and keep how a PDF stores letters, and which ones formulas have."""
         super().__init__(*args, **kwargs)
-        self._fonttype = matplotlib.rcParams["pdf.fonttype"]  # as set when the figure was created
+        names = [name for name in matplotlib.rcParams if name.startswith(SAVED_SETTINGS)]
+        self._settings: Any = {name: matplotlib.rcParams[name] for name in names}
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         """Save as any Figure does; a PDF has letters as TrueType, wherever that can be."""
-        with matplotlib.rc_context({"pdf.fonttype": self._fonttype}):
+        with matplotlib.rc_context(self._settings):
             super().savefig(*args, **kwargs)
 
     def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
