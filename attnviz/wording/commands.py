@@ -24,8 +24,8 @@ FLAG_FIELDS = (
 CHOICE_FIELDS = (
     "activation", "as_", "attention", "by", "colors", "device", "digits", "dim", "dpi", "dropout",
     "dtype", "embeddings", "feed_forward", "file", "font", "generate", "given", "head", "head_dim",
-    "heads", "item", "key", "kv_heads", "layer", "layers", "limit", "memory", "merge", "model", "norm",
-    "out", "points", "position_base", "positions", "query", "rank", "reference", "repeats",
+    "heads", "item", "key", "kv_heads", "layer", "layers", "limit", "memory", "merge", "model",
+    "norm", "out", "points", "position_base", "positions", "query", "rank", "reference", "repeats",
     "scoring", "seconds_per_step", "seed", "show", "size", "soft_cap", "source", "step", "target",
     "temperature", "text_size", "theme", "title", "to", "tokenizer", "toward", "trace", "values",
     "variant", "weigh", "window", "without",

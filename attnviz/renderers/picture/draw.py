@@ -149,7 +149,7 @@ def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> Non
     axes = _framed_axes(figure, layout, panel.box, colors)
     rgb = _cell_colors(grid, look)
     _draw_cells(axes, grid, rgb, "none" if look.transparent else colors.paper)
-    _draw_hidden(axes, grid, colors)
+    draw_hidden(axes, grid, colors)
     empty = np.argwhere(np.isnan(grid.values) & ~grid.hidden).tolist()
     if empty:  # a thin frame around each cell that is still to be filled
         frames = _cells_path((row, column, column + 1) for row, column in empty)
@@ -238,11 +238,14 @@ def _draw_cells(axes: Axes, grid: Grid, rgb: np.ndarray, line_color: str) -> Non
     )
 
 
-def _draw_hidden(axes: Axes, grid: Grid, colors: Theme) -> None:
-    """Draw hatching over all masked cells, as one path."""
+def draw_hidden(axes: Axes, grid: Grid, colors: Theme, corner: float = 0.0) -> None:
+    """Draw hatching over all masked cells, as one path; the first cell begins at `corner` on both
+    axes.
+    """
     if not grid.hidden.any():
         return
-    path = _cells_path(_hidden_runs(grid.hidden))
+    move = matplotlib.transforms.Affine2D().translate(corner, corner)
+    path = _cells_path(_hidden_runs(grid.hidden)).transformed(move)
     style = {"edgecolor": colors.hatch, "hatch": "////", "linewidth": 0}
     axes.add_patch(PathPatch(path, facecolor="none", **style))
 
