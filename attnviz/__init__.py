@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from attnviz.analysis.inspection.inspection import inspect as inspect
     from attnviz.analysis.inspection.two_sentences import compare_sentences as compare_sentences
     from attnviz.analysis.learning_comparison import compare_learning as compare_learning
+    from attnviz.analysis.trace_film import Film as Film
+    from attnviz.analysis.trace_film import film as film
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.examples.example_names import example as example
     from attnviz.learning.choices import Choices as Choices
@@ -46,6 +48,7 @@ _LAZY_NAMES = {
     "Choices": "attnviz.learning.choices:Choices",
     "Comparison": "attnviz.analysis.comparison:Comparison",
     "Examples": "attnviz.learning.task:Examples",
+    "Film": "attnviz.analysis.trace_film:Film",
     "Inspection": "attnviz.analysis.inspection.inspection:Inspection",
     "Reading": "attnviz.learning.task:Reading",
     "Settings": "attnviz.traces.settings:Settings",
@@ -59,6 +62,7 @@ _LAZY_NAMES = {
     "compare_sentences": "attnviz.analysis.inspection.two_sentences:compare_sentences",
     "draw": "attnviz.views.trace:draw",
     "example": "attnviz.examples.example_names:example",
+    "film": "attnviz.analysis.trace_film:film",
     "from_weights": "attnviz.traces.external.from_weights:from_weights",
     "inspect": "attnviz.analysis.inspection.inspection:inspect",
     "learn": "attnviz.learning.training:learn",

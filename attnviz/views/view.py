@@ -38,6 +38,7 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "Example": "attnviz.views.example:view",
     "Ranking": "attnviz.views.head_ranking:view",
     "Sentences": "attnviz.views.inspection.two_sentences:view",
+    "Film": "attnviz.views.trace_film:view",
     "Inspection": "attnviz.views.inspection.view:view",
     "Learned": "attnviz.views.learned.view:view",
 }
