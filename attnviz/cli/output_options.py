@@ -227,7 +227,7 @@ class PictureOptions:
         _look_option(
             "--footnote/--no-footnote",
             help="Write the settings in small print below a picture.  [default: not on 16:9 and "
-            "4:3]",
+            "4:3, nor with --points]",
         ),
     ] = None
     title: Annotated[

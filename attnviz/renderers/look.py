@@ -62,7 +62,7 @@ class Look:
     transparent: bool = False
     numbers: bool | None = None  # in the cells; None: if they fit
     text_size: float | str = 1.0  # given in points of a slide; kept as a factor on its letters
-    footnote: bool | None = None  # the faint line of settings; None: except on pages of slides
+    footnote: bool | None = None  # the faint line of settings; None: not on slides and in papers
     points: float | None = None  # of labels on paper, whatever the size of the page
     font: str | None = None  # serif, sans, mono or a family; None: sans
     colors: str | None = None  # the palette, as the command line calls it; kept as `palette`
@@ -94,7 +94,11 @@ class Look:
 
     @property
     def has_footnote(self) -> bool:
-        """Whether the settings are written below a picture: by default not on 16:9 and 4:3."""
+        """Whether the settings are written below a picture: by default not on 16:9 and 4:3, nor
+        with letters in points.
+        """
+        if self.footnote is None and self.points is not None:
+            return False
         if self.footnote is not None or self.size is None:
             return self.footnote is not False
         width, height = self.size

@@ -16,6 +16,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
+from matplotlib.text import Text
 from PIL import Image
 
 from attnviz.renderers import Look
@@ -54,7 +55,7 @@ ARROWHEAD_WIDTH = 0.38  # of its length: half of the width of an arrow's head
 ARC_INK = 0.85  # of a line is its own, so that lines behind it can be told
 # Of the letters beside them: how large they are, and how far below
 LOWERED_SHARE, LOWERED_DEPTH = 0.78, 0.2
-SAVED_SETTINGS = ("pdf.fonttype", "mathtext.")
+KEPT_SETTINGS = ("pdf.fonttype", "font.family", "mathtext.")  # of a figure that is drawn
 SPACE_KEEPER = "|"  # behind it spaces have their width, too
 
 
@@ -345,7 +346,8 @@ def _draw_words(figure: Figure, layout: Layout, look: Look) -> None:
     """Write all lines of text."""
     width, height = layout.size
     for text in (piece for words in layout.words for piece in text_pieces(words)):
-        figure.text(
+        Figure.text(  # without the settings of the figure, which are those of now
+            figure,
             text.x / width,
             text.y / height,
             text.text,
@@ -488,10 +490,15 @@ class NotebookFigure(Figure):
     description = ""  # the alternative text, for people who cannot see the picture
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Create a Figure, and keep how a PDF stores letters, and which ones formulas have."""
+        """Create a Figure, and keep its font, that of formulas, and how a PDF stores letters."""
         super().__init__(*args, **kwargs)
-        names = [name for name in matplotlib.rcParams if name.startswith(SAVED_SETTINGS)]
+        names = [name for name in matplotlib.rcParams if name.startswith(KEPT_SETTINGS)]
         self._settings: Any = {name: matplotlib.rcParams[name] for name in names}
+
+    def text(self, *args: Any, **kwargs: Any) -> Text:
+        """Add a text, which may hold formulas, in the font of the figure."""
+        with matplotlib.rc_context(self._settings):
+            return super().text(*args, **kwargs)
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         """Save as any Figure does; a PDF has letters as TrueType, wherever that can be."""
