@@ -18,7 +18,12 @@ FEWEST_TRACES = 2
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Film(Showable):
-    """Traces of one sentence, with the same heads, and what each is called."""
+    """Traces of one sentence, with the same heads, and what each is called.
+
+    >>> from attnviz import film, trace
+    >>> film([trace("I am", seed=1), trace("I am", seed=2)], names=["a", "b"]).names
+    ('a', 'b')
+    """
 
     traces: tuple[Trace, ...]
     names: tuple[str, ...]

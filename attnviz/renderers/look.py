@@ -115,8 +115,8 @@ def _refuse_size(size: tuple[float, float] | None, points: float | None) -> None
     if size and not all(low <= side <= high for side in size):
         small = all(MIN_PAPER_INCHES <= side <= high for side in size)
         raise AttnvizError(
-            f"--size is {size[0]:.3g} by {size[1]:.3g} inches, and each must be from {low:g} to "
-            f"{high:g}",
+            f"--size is {round(size[0], 2):g} by {round(size[1], 2):g} inches, and each must be "
+            f"from {low:g} to {high:g}",
             "try --size 8x5" + small * ", or --points 8 for a small picture on paper",
         )
 
