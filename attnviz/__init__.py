@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from attnviz.analysis.minimal_pairs import pairs as pairs
     from attnviz.analysis.survey import Survey as Survey
     from attnviz.analysis.survey import survey as survey
+    from attnviz.analysis.trace_film import Film as Film
+    from attnviz.analysis.trace_film import film as film
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.examples.example_names import example as example
     from attnviz.learning.choices import Choices as Choices
@@ -54,6 +56,7 @@ _LAZY_NAMES = {
     "Choices": "attnviz.learning.choices:Choices",
     "Comparison": "attnviz.analysis.comparison:Comparison",
     "Examples": "attnviz.learning.task:Examples",
+    "Film": "attnviz.analysis.trace_film:Film",
     "Inspection": "attnviz.analysis.inspection.inspection:Inspection",
     "MinimalPairs": "attnviz.analysis.minimal_pairs:MinimalPairs",
     "Reading": "attnviz.learning.task:Reading",
@@ -70,6 +73,7 @@ _LAZY_NAMES = {
     "compare_sentences": "attnviz.analysis.inspection.two_sentences:compare_sentences",
     "draw": "attnviz.views.trace:draw",
     "example": "attnviz.examples.example_names:example",
+    "film": "attnviz.analysis.trace_film:film",
     "from_weights": "attnviz.traces.external.from_weights:from_weights",
     "head_effects": "attnviz.analysis.inspection.corpus_effects:head_effects",
     "inspect": "attnviz.analysis.inspection.inspection:inspect",

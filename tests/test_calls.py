@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 import attnviz
 from attnviz import AttnvizError, Settings, Trace
@@ -78,9 +79,9 @@ GUESSED: dict[str, Callable[[], Any]] = {  # of a review, by somebody who had re
     "inspect().ranking": lambda: link().ranking,
     "inspect().top(5)": lambda: link().top(5),
     "inspect().heads": lambda: attnviz.inspect(animal()).heads,  # type: ignore[attr-defined]
-    "heatmap(ax=ax)": lambda: small().heatmap(ax=None),  # type: ignore[call-arg]
-    "heatmap(cmap=…)": lambda: small().heatmap(cmap="magma"),  # type: ignore[call-arg]
-    "heatmap(colors=…)": lambda: small().heatmap(colors="magma"),  # type: ignore[call-arg]
+    "heatmap(ax=ax)": lambda: small().heatmap(ax=Figure().subplots()),
+    "heatmap(cmap=…)": lambda: small().heatmap(cmap="magma"),  # type: ignore[call-overload]
+    "heatmap(colors=…)": lambda: small().heatmap(colors="magma"),
     "heatmap(theme=…)": lambda: small().heatmap(theme="dark"),
     "inspect(query=7)": lambda: attnviz.inspect(animal(), query=7).view(),
     "inspect(source=8, to=3)": lambda: attnviz.inspect(animal(), source=8, to=3).view(),

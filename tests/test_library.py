@@ -113,7 +113,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         "did you mean 'values'?",
     ),
     "a look of a picture": (
-        lambda: attnviz.trace("I am").heatmap(them="dark"),  # type: ignore[call-arg]
+        lambda: attnviz.trace("I am").heatmap(them="dark"),  # type: ignore[call-overload]
         "there is no keyword 'them'",
         "did you mean 'theme'?",
     ),
@@ -178,7 +178,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         'try text="…"',
     ),
     "a value without its name": (
-        lambda: attnviz.trace("I am").heatmap("dark"),  # type: ignore[arg-type]
+        lambda: attnviz.trace("I am").heatmap("dark"),  # type: ignore[call-overload]
         "heatmap() takes 0 values without a name",
         "give each by its name: name=…",
     ),
@@ -210,12 +210,13 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     "a size in words": (
         lambda: attnviz.trace("I am").heatmap(size="wide"),
         "there is no size 'wide'",
-        "try 16:9, 4:3, square, inches such as 8x5, or pixels such as 1920x1080",
+        "try 16:9, 4:3, square, inches such as 8x5, a unit such as 85x60mm (in, cm, mm, pt), or "
+        "pixels such as 1920x1080",
     ),
-    "letters in points": (
-        lambda: attnviz.trace("I am").heatmap(text_size=8),
-        "text_size is 8, and must be from 0.45 to 4: how many times their usual size letters have",
-        "try text_size=1.5",
+    "small letters": (
+        lambda: attnviz.trace("I am").heatmap(text_size=5),
+        "text_size is 5 points, and must be from 8 to 72",
+        "try text_size=8, or small, medium, large",
     ),
     "a sentence for a number": (
         lambda: attnviz.steps("I am", digits="two"),  # type: ignore[arg-type]

@@ -46,6 +46,7 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "MinimalPairs": "attnviz.views.minimal_pairs:view",
     "Ranking": "attnviz.views.head_ranking:view",
     "TraceComparison": "attnviz.views.inspection.two_sentences:view",
+    "Film": "attnviz.views.trace_film:view",
     "Inspection": "attnviz.views.inspection.view:view",
     "CorpusEffects": "attnviz.views.inspection.corpus_effects:view",
     "Learned": "attnviz.views.learned.view:view",
@@ -275,6 +276,12 @@ class View:
         """
         is_repeated = [section.heading for section in self.sections] == [self.headline]
         return "" if is_repeated else self.headline or self.title
+
+    def with_title(self, title: str | None) -> View:
+        """Return the View under another title; under none if it is empty, unchanged for None."""
+        if title is None:
+            return self
+        return replace(self, title=title, headline=title, has_chosen_title=True)
 
     def of_section(self, section: Section) -> View:
         """Return the View of a single step, without its animation, headed by what the step

@@ -23,10 +23,10 @@ FLAG_FIELDS = (
 )  # fmt: skip
 CHOICE_FIELDS = (
     "ablation", "activation", "as_", "attention", "by", "colors", "device", "digits", "dim", "dpi",
-    "dropout", "dtype", "embeddings", "feed_forward", "file", "generate", "given", "head",
+    "dropout", "dtype", "embeddings", "feed_forward", "file", "font", "generate", "given", "head",
     "head_dim", "heads", "instead_of", "item", "key", "kv_heads", "layer", "layers", "limit",
-    "memory", "merge", "model", "norm", "out", "pairs", "position_base", "positions", "query",
-    "rank", "reference", "repeats", "scoring", "seconds_per_step", "seed", "show", "size",
+    "memory", "merge", "model", "norm", "out", "pairs", "points", "position_base", "positions",
+    "query", "rank", "reference", "repeats", "scoring", "seconds_per_step", "seed", "show", "size",
     "soft_cap", "source", "step", "target", "temperature", "text_size", "theme", "title", "to",
     "tokenizer", "toward", "trace", "values", "variant", "weigh", "window", "without",
 )  # fmt: skip

@@ -78,8 +78,11 @@ class LookKeywords(TypedDict, total=False):
     seconds: float
     transparent: bool
     numbers: bool | None
-    text_size: float
+    text_size: float | str
     footnote: bool | None
+    points: float | None
+    font: str | None
+    colors: str | None
 
 
 def replace_choices(base: Choices, changes: Mapping[str, Any]) -> Choices:

@@ -70,7 +70,8 @@ def pptx(view: View, look: Look) -> list[bytes]:
     size = look.size or SLIDE
     refuse_small_slides(size)
     look, slides = replace(look, size=size), divide_into_slides(view)
-    letters = lettering(size, min(look.text_size, MAX_TEXT_SCALE))
+    factor = min(look.text.factor, MAX_TEXT_SCALE)
+    letters = lettering(size, replace(look.text, factor=factor))
     words = [slide_words_for(slide.view, look, letters) for slide in slides]
     boxes_by_slide = _slide_layouts(slides, words, look, letters)
     deck = start_deck(look, boxes_by_slide[-1], letters)
