@@ -38,12 +38,12 @@ class Showable:
         return view(self, choices)
 
     @overload
-    def heatmap(self, *, title: str | None = None, **choices: Any) -> Figure: ...
-
-    @overload
     def heatmap(
         self, *, ax: Axes, norm: Normalize | None = None, title: str | None = None, **choices: Any
     ) -> QuadMesh: ...
+
+    @overload
+    def heatmap(self, *, title: str | None = None, **choices: Any) -> Figure: ...
 
     def heatmap(
         self,
