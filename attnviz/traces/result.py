@@ -78,9 +78,6 @@ class Showable:
         return view(self, choices)
 
     @overload
-    def heatmap(self, *, title: str | None = None, **choices: Unpack[DrawKeywords]) -> Figure: ...
-
-    @overload
     def heatmap(
         self,
         *,
@@ -89,6 +86,9 @@ class Showable:
         title: str | None = None,
         **choices: Unpack[DrawKeywords],
     ) -> QuadMesh: ...
+
+    @overload
+    def heatmap(self, *, title: str | None = None, **choices: Unpack[DrawKeywords]) -> Figure: ...
 
     @with_checked_arguments
     def heatmap(
