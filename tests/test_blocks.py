@@ -137,7 +137,7 @@ def test_a_matrix_of_feed_forward_is_not_ignored_where_there_is_none() -> None:
     given = parse_matrices({"w_1": [[1.0] * 3] * 8})
 
     with pytest.raises(
-        AttnvizError, match=r"--attention-only leaves feed-forward out, but .*'w_1'"
+        AttnvizError, match=r"attention_only=True leaves feed-forward out, but .*'w_1'"
     ):
         trace(TEXT, given=given, layers=1, attention_only=True)
 
@@ -269,5 +269,5 @@ def test_steps_of_a_block_without_a_norm_speak_of_none(attnviz: Attnviz) -> None
 
 @pytest.mark.parametrize("name", ["plain", "average"])
 def test_memory_needs_queries_and_keys(name: str) -> None:
-    with pytest.raises(AttnvizError, match="--memory needs queries"):
+    with pytest.raises(AttnvizError, match="memory needs queries"):
         trace(TEXT, variant=name, memory=OTHER)

@@ -678,7 +678,7 @@ def test_a_heatmap_of_a_query_is_a_table_on_a_screen_too(attnviz: Attnviz) -> No
 
 
 def test_the_library_refuses_the_same() -> None:
-    with pytest.raises(AttnvizError, match="no --query is given"):
+    with pytest.raises(AttnvizError, match="no query is given"):
         trace(TEXT).view(as_="sentence")
 
 

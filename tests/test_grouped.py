@@ -109,7 +109,7 @@ def test_narrower_given_matrices_say_how_many_heads_share_keys_and_values() -> N
         (
             given_vectors(4, 2),
             {"kv_heads": 1},
-            "--kv-heads is 1, but what is given has 2 heads of keys and values",
+            "kv_heads is 1, but what is given has 2 heads of keys and values",
         ),
         (
             {"embeddings": np.ones((3, 8)), "w_query": np.ones((8, 8)), "w_key": np.ones((8, 6))},
@@ -159,7 +159,7 @@ def test_narrow_keys_say_which_numbers_of_heads_they_are_for(heads: int | None) 
 
 def test_as_many_heads_of_keys_as_their_width_is_for() -> None:
     with pytest.raises(
-        AttnvizError, match="--kv-heads is 4, but what is given has 2 heads of keys and values"
+        AttnvizError, match="kv_heads is 4, but what is given has 2 heads of keys and values"
     ):
         trace(None, given=parse_matrices(narrow_keys()), heads=4, kv_heads=4)
 

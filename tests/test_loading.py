@@ -501,7 +501,7 @@ def test_out_of_memory_a_device_says_how_many_tokens_fit(
     with pytest.raises(AttnvizError, match="cpu does not have enough memory for 19 tokens") as told:
         trace(TEXT, model=str(small_transformer("gpt2")))
 
-    assert told.value.hint.startswith("the first 4 of them fit; or try --dtype bfloat16")
+    assert told.value.hint.startswith('the first 4 of them fit; or try dtype="bfloat16"')
 
 
 def test_more_weights_than_there_is_memory_for_are_not_loaded(
@@ -512,7 +512,7 @@ def test_more_weights_than_there_is_memory_for_are_not_loaded(
     with pytest.raises(AttnvizError, match=r"the model in .* numbers as float32, takes about") as e:
         trace(SHORT, model=str(copied))
 
-    assert e.value.hint == "--dtype bfloat16 takes half"
+    assert e.value.hint == 'dtype="bfloat16" takes half'
 
 
 def test_a_model_is_loaded_once_for_two_sentences(small_transformer: Saved) -> None:
@@ -551,7 +551,7 @@ def test_a_model_that_does_not_attend_is_refused_for_that_whatever_is_asked(
 def test_a_dtype_that_a_part_of_a_model_cannot_do_is_refused(small_transformer: Saved) -> None:
     with pytest.raises(AttnvizError, match=r"\(gpt_oss\) cannot be run as float64") as caught:
         trace(SHORT, model=str(small_transformer("gpt-oss")), dtype="float64")
-    assert caught.value.hint == "leave --dtype out"
+    assert caught.value.hint == "leave dtype out"
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "t5"])

@@ -159,7 +159,7 @@ def test_rotary_needs_pairs(kind: Positions) -> None:
     with pytest.raises(AttnvizError, match="a head is 3 wide") as refused:
         trace("tap tap", positions=kind, head_dim=3)
 
-    assert refused.value.hint == "try --head-dim 4"
+    assert refused.value.hint == "try head_dim=4"
 
 
 def test_slopes_of_eight_heads_are_the_papers() -> None:
