@@ -187,13 +187,13 @@ def test_labels_fit_again_when_the_figure_grows(axes: Axes) -> None:
 
 
 def test_axes_of_ones_own_keep_their_letters_and_their_background(one_head: attnviz.Trace) -> None:
-    own = {"font.size": 7.0, "font.family": "monospace", "xtick.labelcolor": "red",
+    own: Any = {"font.size": 7.0, "font.family": "monospace", "xtick.labelcolor": "red",
            "axes.facecolor": "black", "axes.grid": True}  # fmt: skip
     with mpl.rc_context(own):
         ax = Figure().subplots()
         image = one_head.heatmap(ax=ax)
     list(drawn_labels(ax))
-    label = ax.get_xticklabels()[0]
+    label: Any = ax.get_xticklabels()[0]
 
     assert (label.get_size(), label.get_color()) == (7.0, "red")
     assert label.get_family() == ["monospace"]
@@ -206,12 +206,12 @@ def test_the_image_maps_every_weight_for_a_colour_bar(one_head: attnviz.Trace, a
     weights = one_head.weights[0, 0].numpy()
     figure = axes.get_figure(root=True)
     assert figure is not None
-    bar = figure.colorbar(image, ax=axes)
+    bar: Any = figure.colorbar(image, ax=axes)
 
     assert axes.get_title() == "Ours"
     assert (bar.vmin, bar.vmax) == pytest.approx((1e-3, 1))
     assert image.cmap.name == "coolwarm"
-    np.testing.assert_allclose(np.ma.filled(image.get_array(), 0), weights, atol=1e-6)
+    np.testing.assert_allclose(np.ma.filled(np.ma.array(image.get_array()), 0), weights, atol=1e-6)
     assert (axes.get_xlim(), axes.get_ylim()) == ((-0.5, 4.5), (4.5, -0.5))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis as MatplotlibAxis
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import Colormap, FuncNorm, LinearSegmentedColormap, Normalize, to_rgba
 from matplotlib.ticker import Formatter, Locator
@@ -183,7 +183,7 @@ class TokenLocator(Locator):
             if self.more_families:
                 own = [each for each in tick.label1.get_family() if each not in self.more_families]
                 tick.label1.set_family([*own, *self.more_families])
-            if axis.axis_name == "x":
+            if isinstance(axis, XAxis):
                 tick.label1.set(rotation=self.ticks.angle, rotation_mode="anchor")
                 tick.label1.set(ha=across, va=along)
         return list(map(float, self.ticks.positions))
@@ -192,19 +192,19 @@ class TokenLocator(Locator):
         """Return the same places, whatever part of the axis is seen."""
         return self()
 
-    def _fitting_ticks(self, axis: MatplotlibAxis) -> Ticks:
+    def _fitting_ticks(self, axis: XAxis | YAxis) -> Ticks:
         """Return the labels that fit, in the letters that the axis has for them."""
         ax = axis.axes
         figure = ax.get_figure(root=True)
         assert figure is not None, "axes without a figure"
         extent, (low, high) = ax.get_window_extent(), axis.get_view_interval()
-        length = extent.width if axis.axis_name == "x" else extent.height
+        length = extent.width if isinstance(axis, XAxis) else extent.height
         pitch = length / figure.dpi / max(abs(high - low), 1e-9)
         font = axis.get_major_ticks(1)[0].label1.get_fontproperties()
         size = font.get_size_in_points()
         style = PanelStyle(label=size, smallest=size, widest_label=WIDEST_LABEL)
         with rc_context({"font.family": font.get_family()}):  # by which letters are measured
-            fit = column_ticks if axis.axis_name == "x" else row_ticks
+            fit = column_ticks if isinstance(axis, XAxis) else row_ticks
             return fit(self.labels, pitch, style)
 
 
