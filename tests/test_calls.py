@@ -203,7 +203,7 @@ KEYWORDS_BY_CALL: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "Settings": (lambda **odd: Settings(**odd), ("seed", "odd", "without")),
     "Choices": (lambda **odd: attnviz.Choices(**odd), ("steps", "until", "batch", "rate", "odd")),
     "trace.view": (lambda **odd: small().view(**odd), (*ViewKeywords.__annotations__, "odd")),
-    "trace.heatmap": (lambda odd: small().heatmap(odd), ("odd",)),  # type: ignore[call-arg]
+    "trace.heatmap": (lambda odd: small().heatmap(odd), ("odd",)),  # type: ignore[call-overload]
     "trace.save": (lambda odd: small().save(odd), ("odd",)),
     "trace.to_csv": (lambda odd: small().to_csv(odd), ("odd",)),
     "trace[]": (lambda odd: small()[odd], ("odd",)),
