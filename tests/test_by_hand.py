@@ -364,7 +364,7 @@ def test_nothing_is_explained_by_names_where_there_are_none() -> None:
     with pytest.raises(AttnvizError) as refused:
         steps("I am here", step="why")
     assert refused.value.hint == (
-        "it needs a model whose heads have named dimensions, such as --model toy"
+        'it needs a model whose heads have named dimensions, such as model="toy"'
     )
 
 

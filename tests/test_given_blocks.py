@@ -367,48 +367,48 @@ def test_a_lesson_whose_layers_do_not_fit_says_so(attnviz: Attnviz, tmp_path: Pa
 
 EIGHT = np.zeros((8, 8)).tolist()
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
-    "no block": ({"w_1": EIGHT}, {}, "there is no transformer block", "give --layers 1, with"),
+    "no block": ({"w_1": EIGHT}, {}, "there is no transformer block", "give layers=1, with"),
     "no second block": (
         {"layers.1.w_query": EIGHT},
         {"layers": 1},
         "gives matrices of layer 1, but there is 1 layer: they count from 0",
-        "give --layers 2, with",
+        "give layers=2, with",
     ),
-    "memory alone": ({"memory": EIGHT}, {}, "there is no transformer block", "give --layers 1"),
+    "memory alone": ({"memory": EIGHT}, {}, "there is no transformer block", "give layers=1"),
     "no norm": (
         {"cross_gain": [1] * 8},
         {"memory": "you", "norm": "none"},
-        "--norm none has no LayerNorm",
-        "give --norm post or pre",
+        'norm="none" has no LayerNorm',
+        'give norm="post" or pre',
     ),
     "no memory": (
         {"layers.1.cross_w_out": EIGHT},
         {"layers": 2},
         "there is no second sentence to read",
-        "give --memory TEXT",
+        'give memory="…"',
     ),
     "two memories": (
         {"memory": EIGHT},
         {"memory": "you"},
-        "--memory is a text of 1 token,",
+        "memory is a text of 1 token,",
         "leave one of them out",
     ),
     "no queries": (
         {"memory": EIGHT},
         {"layers": 1, "variant": "plain"},
         "'plain' has no projections",
-        "try --variant scaled",
+        'try variant="scaled"',
     ),
     "feed-forward": (
         {"w_1": EIGHT},
         {"layers": 1, "feed_forward": 9},
-        "--feed-forward is 9",
-        "leave --feed-forward out, or give --feed-forward 8",
+        "feed_forward is 9",
+        "leave feed_forward out, or give feed_forward=8",
     ),
     "two positions": (
         {"positions": EIGHT},
         {"positions": "rotary"},
-        "--positions is rotary, but",
+        "positions is rotary, but",
         "leave one of them out",
     ),
     "few positions": (

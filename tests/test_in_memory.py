@@ -237,8 +237,8 @@ class Own(nn.Module):
         ),
         (
             {"heads": 2},
-            "--heads is given, but the trained model 'llama' decides that itself",
-            "leave --heads out, or --model",
+            "heads is given, but the trained model 'llama' decides that itself",
+            "leave heads out, or model",
         ),
     ],
 )
@@ -330,7 +330,7 @@ def test_the_check_and_the_search_are_done_once_for_each_state_of_a_model(
 ) -> None:
     checked: list[int] = []
     searched: list[int] = []
-    count(monkeypatch, model_attention, "_measure_eager_difference", checked)
+    count(monkeypatch, model_attention, "measure_eager_difference", checked)
     count(monkeypatch, matrix_recognition, "_find_matrices", searched)
     for text in (TEXT, OTHER_TEXT, TEXT[:20]):
         trace(text, **llama)
@@ -358,7 +358,7 @@ def test_a_short_text_is_checked_again_by_a_longer_one(
     llama: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked: list[int] = []
-    count(monkeypatch, model_attention, "_measure_eager_difference", checked)
+    count(monkeypatch, model_attention, "measure_eager_difference", checked)
     positions = [trace(text, **llama).positions for text in ("I", TEXT, TEXT)]
 
     assert len(checked) == 2

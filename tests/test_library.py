@@ -180,7 +180,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     "a value without its name": (
         lambda: attnviz.trace("I am").heatmap("dark"),  # type: ignore[call-overload]
         "heatmap() takes 0 values without a name",
-        "give each by its name: name=…",
+        "give the others by name, such as ax=…",
     ),
     "an argument twice": (
         lambda: attnviz.trace("I am", text="you are"),  # type: ignore[misc]

@@ -191,7 +191,7 @@ def test_without_a_model_nothing_is_predicted() -> None:
     with pytest.raises(AttnvizError) as refused:
         trace("I am").view(predict=True)
 
-    assert str(refused.value) == "--predict shows what a model answers, but there is no model"
+    assert str(refused.value) == "predict=True shows what a model answers, but there is no model"
 
 
 def test_a_table_of_answers_does_not_say_that_its_rows_sum_to_1() -> None:

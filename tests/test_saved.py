@@ -337,7 +337,7 @@ BROKEN = {
     "nothing": "'{}' is not as attnviz wrote it: something in it is missing or of another kind",
     "a comparison": "'{}' holds a comparison, not a trace",
     "an older file": "'{}' holds no trace that can be read again",
-    "settings": "--heads is 0, and must be from 1 to 65,536",
+    "settings": "heads is 0, and must be from 1 to 65,536",
     **dict.fromkeys(
         (
             "a list",

@@ -133,6 +133,6 @@ def test_a_width_that_contradicts_the_file_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "e.npy", np.ones((256, 3)))
 
     assert refusal(tmp_path / "e.npy", "ab", tokenizer="bytes", dim=4) == (
-        "--dim is 4, but the embeddings are 3 wide"
+        "dim is 4, but the embeddings are 3 wide"
     )
     assert traced(tmp_path / "e.npy", "ab", tokenizer="bytes", dim=3).embeddings.shape == (2, 3)

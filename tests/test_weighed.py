@@ -87,7 +87,7 @@ def test_a_file_has_no_matrix_to_weigh_with_and_the_error_says_where_there_is_on
     inspect("I am learning").view().save(tmp_path / "trace.npz")
     with pytest.raises(AttnvizError, match="the file of a trace holds no matrices") as refused:
         inspect(read(str(tmp_path / "trace.npz")), weigh="norm").view()
-    assert refused.value.hint == "use the model itself: give its text, and --model minilm"
+    assert refused.value.hint == 'use the model itself: give its text, and model="minilm"'
 
 
 OF_ANSWERS = {"gpt2": TEXT, "llama": TEXT, "gemma2": TEXT, "bert": GAP}
@@ -157,7 +157,7 @@ def test_it_is_said_of_which_answer_a_gradient_is(small_transformer: Saved) -> N
 def test_what_has_no_answer_has_no_gradient(small_transformer: Saved) -> None:
     refused = {
         "minilm": "'minilm' (bert) makes vectors and gives no answers",
-        str(small_transformer("t5")): "(t5) answers in its decoder; --attention is self, the",
+        str(small_transformer("t5")): "(t5) answers in its decoder; attention is self, the",
         str(small_transformer("bert")): "there is no [MASK] in the text",
     }
     for model, problem in refused.items():

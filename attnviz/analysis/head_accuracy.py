@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch.nn import Module
 
 from attnviz.errors import AttnvizError
 from attnviz.learning.learner import (
@@ -91,7 +92,7 @@ class Ranking(RanksHeads, Showable):
 
 
 @with_checked_arguments
-def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
+def rank(model: str | Path | Model | Module, task: str | Task | None = None) -> Ranking:
     """Rank the heads of a model by the accuracy on test sentences without each, the lowest first.
 
     `task` gives the test sentences; by default it is the task that the model learned. Refuses
@@ -101,7 +102,7 @@ def rank(model: str | Path | Model, task: str | Task | None = None) -> Ranking:
     >>> rank("agreement").view().headline
     'Switching off L0H0 costs 16\\xa0% of the verbs; any other head at most 5\\xa0%'
     """
-    if isinstance(model, torch.nn.Module):
+    if isinstance(model, Module):
         raise AttnvizError(
             f"the model '{name_model(model)}' is in memory, but rank only takes models that "
             "learned a task of attnviz",

@@ -52,7 +52,7 @@ def pairs_command(
     outputs: OutputOptions,
     pictures: PictureOptions,
 ) -> None:
-    """Show which heads follow the meaning when one word of a sentence changes.
+    """Show which heads follow the meaning when one word changes.
 
     A head's shift: how much more of its attention the token gives a candidate in the sentence where
     it is meant than in the other sentence; the mean of both candidates, then of all pairs. It is

@@ -40,7 +40,9 @@ def survey_command(
     outputs: OutputOptions,
     pictures: PictureOptions,
 ) -> None:
-    """Show what each head of a trained model does over a file of texts, one text per line.
+    """Show what each head of a trained model does over many texts.
+
+    Each line of the file after --file, or of standard input, is a text.
 
     For each head: how much it attends to the previous token, the first, separators, …, each with an
     interval, and the lines on which it does most. Ctrl-C shows what was read so far. A page (-o

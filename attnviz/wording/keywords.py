@@ -45,6 +45,7 @@ VALUE_TYPES: dict[str, ValueType] = {
     "tuple[float, float]": ValueType((str, tuple, list), "two numbers", "(8, 5)"),
     "Trace": ValueType((), "a Trace", 'attnviz.trace("…")'),
     "Model": ValueType((), "a Model", '"agreement"'),
+    "Module": ValueType((), "a Model", '"agreement"'),
     "Task": ValueType((), "a Task", '"reverse"'),
     "Choices": ValueType((), "Choices", "attnviz.Choices(steps=100)"),
     "Settings": ValueType(
