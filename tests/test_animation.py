@@ -240,7 +240,7 @@ def test_more_pixels_than_memory_holds_of_all_frames_are_refused() -> None:
     with pytest.raises(AttnvizError, match="20,000 pixels, and at most 4,000") as refused:
         render(view_of(*path(moments=1)), ".gif", size=(40, 40), dpi=500)
 
-    assert refused.value.hint == "try --dpi 100"
+    assert refused.value.hint == "try dpi=100"
 
 
 def test_what_is_drawn_again_is_what_a_whole_drawing_shows() -> None:

@@ -262,13 +262,6 @@ def test_every_option_that_a_suggestion_names_is_there() -> None:
     elsewhere = {  # other commands have them
         *("--ablation", "--head", "--save", "--steps", "--to", "--target")
     }
-        "--ablation",
-        "--head",
-        "--save",
-        "--steps",
-        "--to",
-        "--target",
-    }  # other commands have them
     assert expected & NAMES <= elsewhere
     assert not set(parsing.OPTION_ALIASES) & NAMES
 

@@ -164,7 +164,7 @@ def test_the_slider_of_a_page_leads_from_trace_to_trace(
         until(page, lambda: page.inner_text("#moment-says") == "step 0")
         page.keyboard.press("ArrowRight")
         until(page, lambda: page.get_attribute("#layer", "aria-valuetext") == "step 50")
-        assert "head 1 · step 50" in page.inner_text("#matrix .matrix-title")
+        until(page, lambda: "head 1 · step 50" in page.inner_text("#matrix .matrix-title"))
         until(page, lambda: "step+50" in page.url)
         page.click("#reset")
         until(page, lambda: page.input_value("#layer") == "2")
