@@ -162,6 +162,15 @@ def test_the_lines_with_most_are_found_in_a_corpus_larger_than_its_sample(
         ]
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Have Ctrl-C arrive, also where the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_ends_a_survey_with_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "TEXTS_AT_ONCE", 4)
 
